@@ -1,0 +1,62 @@
+# tierscope: make run measures and draws, make test checks. Both set up what they need.
+
+PYTHON ?= python3
+VENV := .venv
+UV_VERSION := 0.13.8
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PROFILES := $(notdir $(wildcard profiles/*))
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: setup run test bench lint paper lock docs clean
+
+# Set up and run the default experiment; figures in results/scale-model/figures.
+run: setup
+	snakemake --profile local
+
+# Set up and run all tests.
+test: setup
+	pytest -q
+
+# Compare speed with peers and floors; JSON in results/bench.
+bench: setup
+	$(BIN)/python -m benchmarks
+
+lint: setup
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow/rules
+	codespell
+	snakemake --lint
+
+# Show every job of the paper's sweep without running any.
+paper: setup
+	snakemake --profile fugaku --configfile config/paper.yaml --dry-run
+
+setup: $(READY) $(PROFILES)
+
+$(READY): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || \
+	  { echo "cannot make $(VENV); on Debian: apt-get install python3-venv"; exit 1; }
+	$(BIN)/pip install --quiet uv==$(UV_VERSION) && \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $< || \
+	  $(BIN)/pip install --quiet --require-hashes -r $<
+	touch $@
+
+# Snakemake looks for --profile NAME beside the Snakefile, not in profiles/.
+$(PROFILES): %:
+	ln -s profiles/$* $*
+
+# Solve the pins of pyproject.toml anew.
+lock: setup
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	  --group dev pyproject.toml -o requirements.lock
+
+# Write the documents that are made from schemas.
+docs: setup
+	$(BIN)/python workflow/scripts/write_config_readme.py
+
+clean:
+	rm -rf results scratch .snakemake .pytest_cache .ruff_cache

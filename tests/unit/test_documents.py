@@ -1,0 +1,52 @@
+"""Documents that are made from something else stay in step with it."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+from write_config_readme import config_readme
+
+ROOT = Path(__file__).parents[2]
+
+
+def pyproject_pins():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
+    return dict(requirement.split("==") for requirement in wanted)
+
+
+def lock_pins():
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    pins = [line.split()[0].split("==") for line in lines if re.match(r"\w", line)]
+    return dict(pins)
+
+
+def environment_pins():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    *conda, pip = environment["dependencies"]
+    pins = [re.split("=+", requirement) for requirement in conda + pip["pip"]]
+    return dict(pins)
+
+
+def test_config_readme_is_generated_from_the_schemas():
+    text = (ROOT / "config" / "README.md").read_text()
+    assert text == config_readme(), "out of date; run: make docs"
+
+
+def test_lock_holds_the_pins_of_pyproject():
+    lock = lock_pins()
+    assert {name: lock.get(name) for name in pyproject_pins()} == pyproject_pins()
+
+
+def test_lock_pins_by_hash_and_names_no_address():
+    text = (ROOT / "requirements.lock").read_text()
+    requirements = re.findall(r"^\w\S*==\S+ \\\n    --hash=sha256:", text, re.M)
+    assert len(requirements) == len(lock_pins()) > 50
+    assert "://" not in text
+
+
+def test_environment_is_in_step_with_the_lock():
+    environment, lock = environment_pins(), lock_pins()
+    assert environment.pop("python") == "3.11"
+    assert environment == {name: lock[name] for name in pyproject_pins()}
