@@ -1,0 +1,180 @@
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from tierscope.config import (
+    ConfigError,
+    Dataset,
+    Point,
+    Scenario,
+    description_hash,
+    read_experiment,
+    read_system,
+    read_yaml,
+)
+
+ROOT = Path(__file__).parents[2]
+RESOURCES = ROOT / "resources"
+
+
+@pytest.fixture
+def config():
+    return read_yaml(ROOT / "config" / "config.yaml")
+
+
+def changed(config, path, value):
+    """Return a copy of the configuration with one key path set."""
+    config = copy.deepcopy(config)
+    *parents, key = path.split(".")
+    target = config
+    for parent in parents:
+        target = target[parent]
+    target[key] = value
+    return config
+
+
+def test_default_experiment_is_the_product_of_its_lists(config):
+    experiment = read_experiment(config, RESOURCES)
+    names = [scenario.name for scenario in experiment.sweep]
+    assert names == [
+        f"{dataset}-{n_osts}ost-pinning-tensorflow"
+        for dataset in ("small", "large")
+        for n_osts in (60, 1)
+    ]
+    assert {len(points) for points in experiment.sweep.values()} == {13}
+    assert experiment.system.n_processes == 8
+    assert experiment.system.source == "emulated"
+
+
+def test_paper_config_is_what_the_paper_ran(config):
+    paper = read_yaml(ROOT / "config" / "paper.yaml")
+    for key, value in paper.items():
+        config[key] = config[key] | value if isinstance(value, dict) else value
+    config["figures"]["goal"] = {
+        **read_yaml(ROOT / "config" / "config.yaml")["figures"]["goal"],
+        "io_time_s": 4,
+    }
+    experiment = read_experiment(config, RESOURCES)
+    assert experiment.system.n_nodes == 768
+    assert experiment.system.n_processes == 3072
+    assert experiment.datasets["small"] == Dataset("small", 589824, 131072, 12)
+    assert experiment.datasets["large"] == Dataset("large", 6144, 12582912, 2)
+    assert [len(points) for points in experiment.sweep.values()] == [21] * 4
+    assert {scenario.n_osts for scenario in experiment.sweep} == {60, 1}
+    assert experiment.settings["training"]["epochs"] == 3
+    assert experiment.settings["training"]["compute_time_s"] == 0
+    assert experiment.settings["loader"]["prefetch_batches"] > 0
+    assert experiment.system.source == "measured"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (
+            "sweep.cache_rates_percent",
+            [0, 105],
+            ["cache_rates_percent.1", "105", "100"],
+        ),
+        ("sweep.cache_rates_percent", [], ["cache_rates_percent", "[]", "at least 1"]),
+        ("sweep.cache_rates_percent", [5, 5], ["[5, 5]", "without duplicates"]),
+        (
+            "sweep.cache_rates_percent",
+            [0.5],
+            ["cache_rates_percent.0", "0.5", "integer"],
+        ),
+        ("sweep.repetitions", 0, ["sweep.repetitions", "0", "at least 1"]),
+        ("sweep.datasets", ["huge"], ["sweep.datasets", "huge", "small"]),
+        ("sweep.loaders", ["torch"], ["sweep.loaders.0", "torch", "posix"]),
+        ("sweep.n_osts", [61], ["sweep.n_osts", "61", "1 to 60"]),
+        ("sweep.n_osts", [0], ["sweep.n_osts", "0", "1 to 60"]),
+        ("training.epochs", "3", ["training.epochs", "'3'", "integer"]),
+        ("training.epochs", True, ["training.epochs", "True", "integer"]),
+        ("training.epohcs", 3, ["training", "epohcs", "epochs"]),
+        ("training.compute_time_s", "2 ms", ["compute_time_s", "2 ms", "number"]),
+        ("training.compute_time_s", -1, ["compute_time_s", "-1", "at least 0"]),
+        ("training.shuffle", "none", ["training.shuffle", "none", "global, local"]),
+        ("datasets.small.n_files", 4, ["datasets.small.n_files", "4", "8 processes"]),
+        ("datasets.small.file_size", 9, ["datasets.small", "file_size", "file_size_"]),
+        ("datasets.small.file_size_bytes", "128 KiB", ["128 KiB", "integer"]),
+        ("datasets.other", {}, ["datasets", "other", "tiny"]),
+        ("experiment", "../x", ["experiment", "../x", "matching"]),
+        ("system", "cray", ["system", "cray", "scale-model"]),
+        ("figures.epoch", 3, ["figures.epoch", "3", "0 to 2"]),
+        ("figures.scenario.n_osts", 7, ["figures.scenario", "small-7ost", "small-60"]),
+        ("figures.improvements", [{"gfs_write": 5}], ["gfs_write", "gfs_read"]),
+        ("figures.goal.io_time_s", 0, ["figures.goal.io_time_s", "0", "above 0"]),
+        ("sweep.exclude", {"a": {"n_osts": 5}}, ["sweep.exclude.a", "5", "match"]),
+        ("sweep.exclude", {"a": {"osts": 5}}, ["sweep.exclude.a", "osts", "n_osts"]),
+    ],
+)
+def test_wrong_value_is_refused_in_one_line_with_key_value_and_expectation(
+    config, path, value, words
+):
+    with pytest.raises(ConfigError) as error:
+        read_experiment(changed(config, path, value), RESOURCES)
+    message = str(error.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_missing_key_is_named(config):
+    del config["training"]["seed"]
+    with pytest.raises(ConfigError, match="training: missing key seed"):
+        read_experiment(config, RESOURCES)
+
+
+def test_exclusion_leaves_out_what_matches_all_its_keys(config):
+    config["sweep"]["exclude"] = {
+        "no large files on one OST": {"dataset": "large", "n_osts": 1},
+        "one point": {"dataset": "small", "n_osts": 60, "cache_rate_percent": 55},
+    }
+    sweep = read_experiment(config, RESOURCES).sweep
+    assert Scenario("large", 1, "pinning", "tensorflow") not in sweep
+    small = sweep[Scenario("small", 60, "pinning", "tensorflow")]
+    assert len(small) == 12
+    assert Point(55, 0) not in small
+
+
+def test_hash_depends_on_what_the_measurement_depends_on_only(config):
+    def hash_of(config):
+        experiment = read_experiment(config, RESOURCES)
+        scenario = Scenario("small", 60, "pinning", "tensorflow")
+        return description_hash(experiment.description(scenario))
+
+    reference = hash_of(config)
+    assert hash_of(changed(config, "sweep.cache_rates_percent", [0, 50])) == reference
+    assert hash_of(changed(config, "figures.epoch", 0)) == reference
+    assert hash_of(changed(config, "training.seed", 2)) != reference
+    assert hash_of(changed(config, "datasets.small.n_files", 800)) != reference
+
+
+@pytest.mark.parametrize("path", sorted(RESOURCES.glob("systems/*.yaml")))
+def test_every_system_file_is_accepted(path):
+    assert read_system(path.stem, path.parent).name == path.stem
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gfs": {"kind": "emulated", "root": "x"}}, ["missing key emulation"]),
+        ({"lfs": {"kind": "lustre", "root": "x"}}, ["lfs.kind", "lustre"]),
+        ({"gfs": {"kind": "lustre", "root": "x"}}, ["gfs", "missing key n_osts"]),
+        ({"n_nodes": 0}, ["n_nodes", "0", "at least 1"]),
+        ({"gfs": {"kind": "directory", "root": "a\tb"}}, ["gfs.root", "matching"]),
+        ({"ndoes": 2}, ["ndoes", "n_nodes"]),
+    ],
+)
+def test_wrong_system_file_is_refused_with_its_name(tmp_path, change, words):
+    system = read_yaml(RESOURCES / "systems" / "laptop.yaml") | change
+    (tmp_path / "bad.yaml").write_text(yaml.safe_dump(system))
+    with pytest.raises(ConfigError) as error:
+        read_system("bad", tmp_path)
+    for word in ["bad.yaml", *words]:
+        assert word in str(error.value)
+
+
+def test_dataset_title_names_the_file_size():
+    assert Dataset("small", 8, 131072, 1).title == "128 KiB files"
+    assert Dataset("large", 8, 12582912, 1).title == "12 MiB files"

@@ -1,0 +1,1 @@
+"""Measure, break down and estimate the I/O time of training on two storage tiers."""

@@ -1,0 +1,419 @@
+"""Configuration: checked once at the door, then frozen parameter objects.
+
+A wrong key, type, unit or range raises a ConfigError of one line that names the key
+path, the value and what was expected.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from tierscope.tiers import Tier
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
+
+
+class ConfigError(ValueError):
+    """A configuration value is wrong; the message names key, value, expectation."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset of one-sample TFRecord files, all of one size.
+
+    Parameters
+    ----------
+    name : str
+        Name of the preset.
+    n_files, file_size_bytes : int
+        Number of files and exact size of each, framing included.
+    batch_size : int
+        Samples a process reads per step.
+    """
+
+    name: str
+    n_files: int
+    file_size_bytes: int
+    batch_size: int
+
+    @property
+    def title(self) -> str:
+        """Return what figures call the dataset, such as ``128 KiB files``."""
+        size, unit = float(self.file_size_bytes), "B"
+        for larger in ("KiB", "MiB", "GiB"):
+            if size >= 1024:
+                size, unit = size / 1024, larger
+        return f"{size:.4g} {unit} files"
+
+    def directory(self, n_osts: int) -> str:
+        """Return the folder's name; other files or striping mean another folder."""
+        return f"{self.name}-{self.n_files}x{self.file_size_bytes}-{n_osts}ost"
+
+    def file_name(self, file_id: int) -> str:
+        """Return the name of a file inside the dataset's folder."""
+        return f"{file_id:07d}.tfrecord"
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine: its nodes, its two tiers and how points are launched.
+
+    `devices` and `emulation` are the checked mappings of the system file.
+    """
+
+    name: str
+    description: str
+    n_nodes: int
+    processes_per_node: int
+    virtual_nodes: bool
+    points_per_launch: int | str
+    gfs: Tier
+    lfs: Tier
+    emulation: Mapping | None = None
+    devices: Mapping | None = None
+
+    @property
+    def n_processes(self) -> int:
+        """Return the number of MPI processes of a run."""
+        return self.n_nodes * self.processes_per_node
+
+    @property
+    def source(self) -> str:
+        """Return what numbers from this system are: ``measured`` or ``emulated``."""
+        kinds = {self.gfs.kind, self.lfs.kind}
+        return "emulated" if "emulated" in kinds else "measured"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run without cache rate and repetition."""
+
+    dataset: str
+    n_osts: int
+    policy: str
+    loader: str
+
+    @property
+    def name(self) -> str:
+        """Return the name used in paths."""
+        return f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cache rate and a repetition of a scenario: one benchmark execution."""
+
+    cache_rate_percent: int
+    repetition: int
+
+    @property
+    def path(self) -> str:
+        """Return the run's folder below its scenario's."""
+        return f"cache-{self.cache_rate_percent:03d}/rep-{self.repetition}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment: its scenarios and everything they depend on.
+
+    `sweep` maps each scenario to its points; `settings` holds the sections
+    `training`, `loader`, `darshan`, `audit` and `figures` of the configuration.
+    """
+
+    name: str
+    system: System
+    datasets: Mapping[str, Dataset]
+    sweep: Mapping[Scenario, tuple[Point, ...]]
+    settings: Mapping[str, Any]
+
+    def scenario(self, name: str) -> Scenario:
+        """Return the scenario of this name."""
+        return next(scenario for scenario in self.sweep if scenario.name == name)
+
+    def description(self, scenario: Scenario) -> dict[str, Any]:
+        """Return all that a scenario's measurements depend on, ready for JSON."""
+        return {
+            "source": self.system.source,
+            "system": asdict(self.system),
+            "dataset": asdict(self.datasets[scenario.dataset]),
+            "scenario": asdict(scenario),
+            "training": dict(self.settings["training"]),
+            "loader": dict(self.settings["loader"]),
+            "darshan": dict(self.settings["darshan"]),
+        }
+
+
+def description_hash(description: Mapping[str, Any]) -> str:
+    """Return a short hash of a scenario's description, equal for equal content."""
+    text = json.dumps(description, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Read a YAML file; a missing or malformed one is a ConfigError."""
+    try:
+        return yaml.safe_load(Path(path).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def read_schema(name: str) -> dict[str, Any]:
+    """Return the schema ``config``, ``datasets`` or ``system``."""
+    return read_yaml(SCHEMAS / f"{name}.schema.yaml")
+
+
+def expectation(schema: Mapping[str, Any]) -> str:
+    """Return in words what a schema accepts."""
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return "one of " + ", ".join(map(str, schema["enum"]))
+    if "oneOf" in schema:
+        return " or ".join(expectation(option) for option in schema["oneOf"])
+    kinds = schema.get("type", "object")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    words = {"object": "mapping", "array": "list", "string": "text"}
+    text = " or ".join(words.get(kind, kind) for kind in kinds)
+    if "minimum" in schema and "maximum" in schema:
+        text += f" from {schema['minimum']} to {schema['maximum']}"
+    elif "minimum" in schema:
+        text += f" of at least {schema['minimum']}"
+    elif "exclusiveMinimum" in schema:
+        text += f" above {schema['exclusiveMinimum']}"
+    if "minItems" in schema:
+        text += f" of at least {schema['minItems']} items"
+    if schema.get("uniqueItems"):
+        text += " without duplicates"
+    if "pattern" in schema:
+        text += f" matching {schema['pattern']}"
+    if "items" in schema:
+        text += f", each {expectation(schema['items'])}"
+    return text
+
+
+def check(value: Any, schema_name: str, origin: str) -> None:
+    """Check a value against one of our schemas.
+
+    Parameters
+    ----------
+    value : mapping
+        What was read.
+    schema_name : str
+        ``config``, ``datasets`` or ``system``.
+    origin : str
+        File or thing named in the message.
+
+    Raises
+    ------
+    ConfigError
+        One line: origin, key path, value, expectation.
+    """
+    schema = read_schema(schema_name)
+    validator = jsonschema.Draft202012Validator(schema)
+    errors = sorted(
+        validator.iter_errors(value),
+        key=lambda error: list(map(str, error.absolute_path)),
+    )
+    if errors:
+        raise ConfigError(f"{origin}: {_explain(errors[0])}")
+
+
+def _explain(error: jsonschema.ValidationError) -> str:
+    """Return one line for a schema violation."""
+    path = ".".join(map(str, error.absolute_path)) or "top level"
+    known = list(error.schema.get("properties", {}))
+    if error.validator == UNKNOWN_KEY:
+        patterns = list(error.schema.get("patternProperties", {}))
+        unknown = sorted(set(map(str, error.instance)) - set(known))
+        wanted = f"some of {', '.join(known)}" if known else f"names like {patterns[0]}"
+        return f"{path}: got unknown key {', '.join(unknown)}, expected {wanted}"
+    if error.validator == MISSING_KEY:
+        missing = [key for key in error.validator_value if key not in error.instance]
+        return f"{path}: missing key {', '.join(missing)}"
+    return f"{path}: got {error.instance!r}, expected {expectation(error.schema)}"
+
+
+def read_system(name: str, folder: str | Path) -> System:
+    """Read and check ``<folder>/<name>.yaml``."""
+    path = Path(folder) / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(p.stem for p in Path(folder).glob("*.yaml"))
+        raise ConfigError(f"system: got {name!r}, expected one of {', '.join(known)}")
+    values = read_yaml(path)
+    check(values, "system", str(path))
+    for tier in ("gfs", "lfs"):
+        values[tier] = Tier(name=tier, **values[tier])
+    system = System(name=name, **values)
+    if system.lfs.kind == "lustre":
+        raise ConfigError(
+            f"{path}: lfs.kind: got 'lustre', expected directory or emulated"
+        )
+    if system.gfs.kind == "lustre" and system.gfs.n_osts is None:
+        raise ConfigError(f"{path}: gfs: missing key n_osts, needed by kind lustre")
+    if system.source == "emulated":
+        if system.emulation is None:
+            raise ConfigError(
+                f"{path}: top level: missing key emulation, needed by kind emulated"
+            )
+        if system.emulation["model_of"] != name:
+            model = read_system(system.emulation["model_of"], folder)
+            values["devices"] = dict(model.devices or {}, n_processes=model.n_processes)
+        elif system.devices:
+            values["devices"] = dict(system.devices, n_processes=system.n_processes)
+        if len(values.get("devices") or {}) < 3:
+            raise ConfigError(
+                f"{path}: emulation.model_of: got {system.emulation['model_of']!r}, "
+                "expected a system with devices"
+            )
+        system = System(name=name, **values)
+    return system
+
+
+def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experiment:
+    """Check a configuration and what it names.
+
+    Parameters
+    ----------
+    config : mapping
+        The merged configuration (schema `config`).
+    resources : path
+        Folder with `datasets.yaml` and `systems/`.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    ConfigError
+        One line that names the key path, the value and what was expected.
+    """
+    check(config, "config", "config")
+    presets = read_yaml(Path(resources) / "datasets.yaml")
+    check(presets, "datasets", f"{resources}/datasets.yaml")
+    system = read_system(config["system"], Path(resources) / "systems")
+    datasets = {
+        name: _dataset(name, presets, config["datasets"], system)
+        for name in config["sweep"]["datasets"]
+    }
+    if unknown := sorted(set(config["datasets"]) - set(presets)):
+        raise ConfigError(
+            f"config: datasets: got unknown key {', '.join(unknown)}, "
+            f"expected some of {', '.join(presets)}"
+        )
+    for n_osts in config["sweep"]["n_osts"]:
+        _check_n_osts(n_osts, system)
+    experiment = Experiment(
+        name=config["experiment"],
+        system=system,
+        datasets=datasets,
+        sweep=_sweep(config["sweep"]),
+        settings={
+            key: config[key]
+            for key in ("training", "loader", "darshan", "audit", "figures")
+        },
+    )
+    _check_figures(experiment)
+    return experiment
+
+
+def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset:
+    """Return a preset with the experiment's changes."""
+    if name not in presets:
+        raise ConfigError(
+            f"config: sweep.datasets: got {name!r}, "
+            f"expected some of {', '.join(presets)}"
+        )
+    dataset = Dataset(name=name, **(presets[name] | changes.get(name, {})))
+    if dataset.n_files < system.n_processes:
+        raise ConfigError(
+            f"config: datasets.{name}.n_files: got {dataset.n_files}, expected at "
+            f"least one for each of the {system.n_processes} processes of system "
+            f"{system.name}"
+        )
+    return dataset
+
+
+def _check_n_osts(n_osts: int, system: System) -> None:
+    """Refuse an OST count that the system's GFS cannot have."""
+    if system.gfs.kind == "directory":
+        wanted, fits = "0 (gfs.kind is directory: striping is not ours)", n_osts == 0
+    else:
+        if system.gfs.kind == "lustre":
+            available = system.gfs.n_osts
+        else:
+            available = system.devices["gfs"]["n_osts"]
+        wanted, fits = f"1 to {available}", 1 <= n_osts <= available
+    if not fits:
+        raise ConfigError(
+            f"config: sweep.n_osts: got {n_osts}, expected {wanted} on system "
+            f"{system.name}"
+        )
+
+
+def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
+    """Return the product of the sweep's lists without the excluded points."""
+    scenarios = [
+        Scenario(*keys)
+        for keys in itertools.product(
+            sweep["datasets"], sweep["n_osts"], sweep["policies"], sweep["loaders"]
+        )
+    ]
+    points = [
+        Point(cache_rate, repetition)
+        for cache_rate in sorted(sweep["cache_rates_percent"])
+        for repetition in range(sweep["repetitions"])
+    ]
+    excluded = {
+        (scenario, point): names
+        for scenario in scenarios
+        for point in points
+        if (names := list(_matching(sweep["exclude"], scenario, point)))
+    }
+    used = set(itertools.chain.from_iterable(excluded.values()))
+    if idle := sorted(set(sweep["exclude"]) - used):
+        raise ConfigError(
+            f"config: sweep.exclude.{idle[0]}: got {sweep['exclude'][idle[0]]}, "
+            "expected keys that match a point of the sweep"
+        )
+    kept = {
+        scenario: tuple(p for p in points if (scenario, p) not in excluded)
+        for scenario in scenarios
+    }
+    kept = {scenario: points for scenario, points in kept.items() if points}
+    if not kept:
+        raise ConfigError("config: sweep.exclude: leaves no point, expected some")
+    return kept
+
+
+def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[str]:
+    """Yield the names of the exclusions that a point falls under."""
+    keys = asdict(scenario) | asdict(point)
+    for name, wanted in exclude.items():
+        if all(keys[key] == value for key, value in wanted.items()):
+            yield name
+
+
+def _check_figures(experiment: Experiment) -> None:
+    """Refuse figures of an epoch or a scenario that is not run."""
+    figures = experiment.settings["figures"]
+    epochs = experiment.settings["training"]["epochs"]
+    if figures["epoch"] >= epochs:
+        raise ConfigError(
+            f"config: figures.epoch: got {figures['epoch']}, expected 0 to "
+            f"{epochs - 1} (training.epochs is {epochs})"
+        )
+    if Scenario(**figures["scenario"]) not in experiment.sweep:
+        names = ", ".join(scenario.name for scenario in experiment.sweep)
+        raise ConfigError(
+            f"config: figures.scenario: got {Scenario(**figures['scenario']).name}, "
+            f"expected one of {names}"
+        )

@@ -1,0 +1,75 @@
+"""Storage tiers: where a tier's files live and how its directory is prepared.
+
+Kinds: `directory` (as it is), `emulated` (a device in front of a directory, see
+`tierscope.tiers.device`) and `lustre` (striped, see `tierscope.tiers.lustre`).
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class TierError(RuntimeError):
+    """A tier's directory cannot be used."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A storage tier of a system.
+
+    Parameters
+    ----------
+    name : {"gfs", "lfs"}
+        Which tier it is.
+    kind : {"directory", "emulated", "lustre"}
+        What stands in front of the directory.
+    root : str
+        Directory tierscope may fill, with variables still in it.
+    n_osts : int, optional
+        Number of OSTs there are (kind `lustre`).
+    pools : mapping of OST count to pool name, optional
+        Lustre pools for OST counts other than 1 and all.
+    """
+
+    name: str
+    kind: str
+    root: str
+    n_osts: int | None = None
+    pools: Mapping | None = None
+
+    def data_root(self) -> Path:
+        """Return the absolute directory that holds the tier's files.
+
+        Raises
+        ------
+        TierError
+            If the root names an environment variable that is not set here.
+        """
+        root = os.path.expandvars(os.path.expanduser(self.root))
+        if missing := re.findall(r"\$\{?(\w+)", root):
+            raise TierError(
+                f"root of the {self.name}: got {self.root!r}, but the environment "
+                f"variable {missing[0]} is not set on this machine."
+            )
+        return Path(os.path.abspath(root)) / "data"
+
+
+def epoch_alias(data_root: Path, epoch: int) -> Path:
+    """Return the name under which an epoch opens a tier's files."""
+    return data_root.with_name(f"{data_root.name}.ep{epoch}")
+
+
+def make_epoch_aliases(data_root: Path, n_epochs: int) -> None:
+    """Make one symlink an epoch, so that a log tells epochs apart by path."""
+    for epoch in range(n_epochs):
+        alias = epoch_alias(data_root, epoch)
+        try:
+            alias.symlink_to(data_root.name)
+        except FileExistsError:
+            if not alias.is_symlink() or os.readlink(alias) != data_root.name:
+                raise TierError(
+                    f"{alias}: exists and is not our link to {data_root.name}; "
+                    "remove it."
+                ) from None

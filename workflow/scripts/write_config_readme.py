@@ -1,0 +1,101 @@
+"""Write config/README.md, the table of all configuration keys, from the schemas."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tierscope.config import SCHEMAS, expectation, read_schema, read_yaml
+
+ROOT = SCHEMAS.parents[1]
+INTRODUCTION = """\
+# Configuration
+
+`config.yaml` is the default experiment and complete; other files, such as
+`paper.yaml`, hold differences only and are laid over it:
+`snakemake --profile local --configfile config/paper.yaml`.
+A key that is not listed here is refused.
+
+This page is generated from `workflow/schemas/`: `make docs`.
+"""
+
+
+def key_rows(
+    schema: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, str]]:
+    """Yield (key path, what is accepted, meaning) of every key of a schema."""
+    children = dict(schema.get("properties", {}))
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, Mapping):
+        children["<name>"] = extra
+    for pattern in schema.get("patternProperties", {}):
+        children["<name>"] = schema["patternProperties"][pattern]
+    if "items" in schema and schema["items"].get("type") == "object":
+        yield from key_rows(schema["items"], (*path[:-1], path[-1] + "[]"))
+    for key, child in children.items():
+        here = (*path, key)
+        if child.get("description") or child.get("type") != "object":
+            yield (
+                ".".join(here),
+                expectation(child),
+                child.get("description", "").strip(),
+            )
+        yield from key_rows(child, here)
+
+
+def default_of(config: Any, path: str) -> str:
+    """Return the default of a key path as it would be written, or a dash."""
+    for key in path.split("."):
+        if not isinstance(config, Mapping) or key not in config:
+            return "-"
+        config = config[key]
+    if isinstance(config, Mapping):
+        return "-"
+    return "null" if config is None else str(config)
+
+
+def table(rows: list[tuple[str, ...]], header: tuple[str, ...]) -> str:
+    """Return a Markdown table."""
+    lines = [header, tuple("---" for _ in header), *rows]
+    cells = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells) + "\n"
+
+
+def config_readme() -> str:
+    """Return the text of config/README.md."""
+    default = read_yaml(ROOT / "config" / "config.yaml")
+    config = [
+        (f"`{path}`", kind, default_of(default, path), meaning)
+        for path, kind, meaning in key_rows(read_schema("config"))
+    ]
+    parts = [
+        INTRODUCTION,
+        "\n## `config/*.yaml`\n",
+        table(config, ("key", "accepts", "default", "meaning")),
+    ]
+    for name, title in (
+        ("datasets", "`resources/datasets.yaml`"),
+        ("system", "`resources/systems/<name>.yaml`"),
+    ):
+        schema = read_schema(name)
+        rows = [
+            (f"`{path}`", kind, meaning)
+            for path, kind, meaning in key_rows(resolved(schema, schema))
+        ]
+        parts += [f"\n## {title}\n", table(rows, ("key", "accepts", "meaning"))]
+    return "\n".join(parts)
+
+
+def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
+    """Return a schema with its references to `$defs` filled in."""
+    if isinstance(schema, list):
+        return [resolved(item, root) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    schema = dict(schema)
+    if "$ref" in schema:
+        target = root["$defs"][schema.pop("$ref").rsplit("/", 1)[1]]
+        schema = {**target, **schema}
+    return {key: resolved(value, root) for key, value in schema.items()}
+
+
+if __name__ == "__main__":
+    (ROOT / "config" / "README.md").write_text(config_readme())
