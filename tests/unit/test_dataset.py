@@ -1,0 +1,120 @@
+import errno
+import os
+import struct
+
+import google_crc32c
+import pytest
+import tierscope.dataset
+from tierscope.dataset import (
+    DatasetError,
+    SampleWriter,
+    generate_dataset,
+    masked_crc32c,
+    read_sample_ids,
+)
+
+SIZE = 4096
+NAMES = [f"{i:07d}.tfrecord" for i in range(10)]
+
+
+def test_file_is_one_valid_tfrecord_of_the_exact_size(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    SampleWriter(SIZE).write(str(path), 7)
+    content = path.read_bytes()
+    assert len(content) == SIZE
+    (length,) = struct.unpack("<Q", content[:8])
+    assert length == SIZE - 16
+    for data, crc in (
+        (content[:8], content[8:12]),
+        (content[12:-4], content[-4:]),
+    ):
+        assert struct.unpack("<I", crc)[0] == masked_crc32c(google_crc32c.value(data))
+
+
+def test_masked_crc_is_tensorflows():
+    # RFC 3720 B.4: 32 bytes of zero have CRC-32C 0x8A9136AA; TensorFlow rotates it
+    # right by 15 and adds 0xa282ead8.
+    crc = google_crc32c.value(bytes(32))
+    assert crc == 0x8A9136AA
+    assert masked_crc32c(crc) == (0x6D551522 + 0xA282EAD8) % 2**32
+
+
+def test_every_file_has_its_own_header(tmp_path):
+    generate_dataset(tmp_path, NAMES, SIZE, n_workers=2)
+    assert read_sample_ids(tmp_path / name for name in NAMES) == list(range(10))
+    assert sorted(os.listdir(tmp_path)) == NAMES
+
+
+def test_generation_goes_on_where_it_stopped(tmp_path):
+    generate_dataset(tmp_path, NAMES[:4], SIZE, n_workers=1)
+    (tmp_path / ".writing-99-x.tfrecord").write_bytes(b"half")
+    before = {name: os.stat(tmp_path / name).st_ino for name in NAMES[:4]}
+    reports = []
+    generate_dataset(
+        tmp_path,
+        NAMES,
+        SIZE,
+        n_workers=1,
+        report=lambda *counts: reports.append(counts),
+    )
+    assert reports == [(4, 10), (10, 10)]
+    assert before == {name: os.stat(tmp_path / name).st_ino for name in NAMES[:4]}
+    assert sorted(os.listdir(tmp_path)) == NAMES
+
+
+def test_file_of_another_size_is_refused_and_kept(tmp_path):
+    (tmp_path / NAMES[2]).write_bytes(b"theirs")
+    with pytest.raises(DatasetError, match=r"0000002.tfrecord: got 6 bytes.*4096"):
+        generate_dataset(tmp_path, NAMES, SIZE, n_workers=1)
+    assert (tmp_path / NAMES[2]).read_bytes() == b"theirs"
+
+
+def test_full_disk_leaves_no_half_file_and_says_so(tmp_path, monkeypatch):
+    real, calls = os.writev, []
+
+    def full_after_two(descriptor, parts):
+        calls.append(descriptor)
+        if len(calls) == 3:
+            return real(descriptor, [b"a part"])
+        if len(calls) > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, parts)
+
+    monkeypatch.setattr(tierscope.dataset.os, "writev", full_after_two)
+    writer = SampleWriter(SIZE)
+    with pytest.raises(DatasetError, match=r"0000002.*4096 bytes: No space left"):
+        for i, name in enumerate(NAMES):
+            writer.write(str(tmp_path / name), i)
+    assert sorted(os.listdir(tmp_path)) == NAMES[:2]
+
+
+def test_short_writes_go_on(tmp_path, monkeypatch):
+    real = os.writev
+    monkeypatch.setattr(
+        tierscope.dataset.os,
+        "writev",
+        lambda descriptor, parts: real(descriptor, [memoryview(parts[0])[:100]]),
+    )
+    SampleWriter(SIZE).write(str(tmp_path / "a.tfrecord"), 3)
+    monkeypatch.undo()
+    SampleWriter(SIZE).write(str(tmp_path / "b.tfrecord"), 3)
+    assert (tmp_path / "a.tfrecord").read_bytes() == (
+        tmp_path / "b.tfrecord"
+    ).read_bytes()
+
+
+def test_too_little_space_is_said_before_anything_is_written(tmp_path):
+    with pytest.raises(DatasetError, match=r"needs \d+ bytes for 1 files, but only"):
+        generate_dataset(tmp_path, ["a.tfrecord"], 10**17, n_workers=1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_folder_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "data").write_text("")
+    with pytest.raises(DatasetError, match=r"data: cannot use it"):
+        generate_dataset(tmp_path / "data", NAMES, SIZE, n_workers=1)
+
+
+def test_file_too_small_for_its_header_is_refused():
+    with pytest.raises(DatasetError, match="got 47, expected at least 48"):
+        SampleWriter(47)

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tierscope.policies import Pinning
+from tierscope.shuffle import epoch_files
+
+
+def all_ranks(n_files, n_processes, **options):
+    """Return the files of every rank in an epoch."""
+    options = {"shuffle": "global", "seed": 1, "repetition": 0, "epoch": 0} | options
+    return [
+        epoch_files(n_files, rank, n_processes, **options)
+        for rank in range(n_processes)
+    ]
+
+
+@given(
+    n_files=st.integers(1, 300),
+    n_processes=st.integers(1, 20),
+    shuffle=st.sampled_from(["global", "local"]),
+    epoch=st.integers(0, 5),
+)
+def test_every_file_is_read_once_an_epoch(n_files, n_processes, shuffle, epoch):
+    ranks = all_ranks(n_files, n_processes, shuffle=shuffle, epoch=epoch)
+    assert sorted(np.concatenate(ranks)) == list(range(n_files))
+    lengths = [len(files) for files in ranks]
+    assert max(lengths) - min(lengths) <= 1
+
+
+def test_global_order_does_not_depend_on_the_number_of_processes():
+    one, eight = (np.concatenate(all_ranks(96, n)) for n in (1, 8))
+    assert (one == eight).all()
+
+
+def test_global_shuffle_deals_files_anew_and_local_shuffle_does_not():
+    def parts(shuffle, epoch):
+        return [set(files) for files in all_ranks(96, 4, shuffle=shuffle, epoch=epoch)]
+
+    assert parts("global", 0) != parts("global", 1)
+    assert parts("local", 0) == parts("local", 1)
+    first, second = (all_ranks(96, 4, shuffle="local", epoch=e)[0] for e in (0, 1))
+    assert list(first) != list(second)
+
+
+def test_repetitions_have_other_orders():
+    first, second = (all_ranks(96, 1, repetition=r)[0] for r in (0, 1))
+    assert list(first) != list(second)
+
+
+@pytest.mark.parametrize(
+    ("n_files", "cache_rate_percent", "n_pinned"),
+    [(768, 0, 0), (768, 65, 499), (768, 100, 768), (16, 10, 2), (10, 5, 0)],
+)
+def test_pinning_holds_the_rounded_part(n_files, cache_rate_percent, n_pinned):
+    assert Pinning(n_files, cache_rate_percent, seed=1).on_lfs().sum() == n_pinned
+
+
+def test_higher_cache_rate_only_adds_files():
+    lower, higher = (Pinning(768, rate, seed=1).on_lfs() for rate in (40, 60))
+    assert (higher | lower == higher).all()
+    assert not (Pinning(768, 40, seed=2).on_lfs() == lower).all()

@@ -1,0 +1,268 @@
+"""Synthetic datasets: TFRecord files of one sample and an exact size.
+
+A file is one TFRecord frame: length (8 bytes), masked CRC-32C of the length (4),
+payload, masked CRC-32C of the payload (4). The payload is a header that names the file
+and a random block made once for all files, so a file costs one checksum and one write,
+not fresh random numbers. (A storage system that deduplicates would notice.)
+"""
+
+import os
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+
+FRAMING_BYTES = 16
+HEADER = struct.Struct("<16sQQ")
+MAGIC = b"tierscope sample"
+MINIMUM_FILE_BYTES = FRAMING_BYTES + HEADER.size
+TEMPORARY_PREFIX = ".writing-"
+_FILES_PER_TASK = 64
+_CRC_MASK_DELTA = 0xA282EAD8
+
+
+class DatasetError(RuntimeError):
+    """A dataset file cannot be written or is not what it should be."""
+
+
+def masked_crc32c(crc: int) -> int:
+    """Return the masked form of a CRC-32C that TFRecord stores."""
+    return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
+
+
+class SampleWriter:
+    """Writes dataset files of one size.
+
+    Parameters
+    ----------
+    file_size_bytes : int
+        Exact size of each file, framing included; at least `MINIMUM_FILE_BYTES`.
+    """
+
+    def __init__(self, file_size_bytes: int):
+        if file_size_bytes < MINIMUM_FILE_BYTES:
+            raise DatasetError(
+                f"file_size_bytes: got {file_size_bytes}, expected at least "
+                f"{MINIMUM_FILE_BYTES}."
+            )
+        self.file_size_bytes = file_size_bytes
+        payload_bytes = file_size_bytes - FRAMING_BYTES
+        self._block = np.random.default_rng(0).bytes(payload_bytes - HEADER.size)
+        length = struct.pack("<Q", payload_bytes)
+        self._length = length + struct.pack(
+            "<I", masked_crc32c(google_crc32c.value(length))
+        )
+
+    def frame(self, file_id: int) -> list[bytes]:
+        """Return the parts of a file in order, together `file_size_bytes` long."""
+        header = HEADER.pack(MAGIC, file_id, self.file_size_bytes)
+        crc = google_crc32c.extend(google_crc32c.value(header), self._block)
+        footer = struct.pack("<I", masked_crc32c(crc))
+        return [self._length + header, self._block, footer]
+
+    def write(self, path: str, file_id: int) -> None:
+        """Write a file under a temporary name and rename it.
+
+        Raises
+        ------
+        DatasetError
+            If it cannot be written whole; nothing is left then.
+        """
+        folder, name = os.path.split(path)
+        temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}")
+        try:
+            descriptor = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
+            )
+            try:
+                _write_all(descriptor, self.frame(file_id))
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, path)
+        except OSError as error:
+            _remove_quietly(temporary)
+            raise DatasetError(
+                f"{path}: cannot write {self.file_size_bytes} bytes: {error.strerror}."
+            ) from error
+        except BaseException:
+            _remove_quietly(temporary)
+            raise
+
+
+def _write_all(descriptor: int, parts: list[bytes]) -> None:
+    """Write all parts; a short write goes on until the system says why."""
+    left = [memoryview(part) for part in parts]
+    while left:
+        written = os.writev(descriptor, left)
+        while left and written >= len(left[0]):
+            written -= len(left.pop(0))
+        if written:
+            left[0] = left[0][written:]
+
+
+def _remove_quietly(path: str) -> None:
+    """Remove a file of ours that may not be there."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def present_files(folder: Path, file_size_bytes: int) -> set[str]:
+    """Return the names of the dataset files in a folder, after checking their sizes.
+
+    Temporary files of an interrupted run are removed.
+
+    Raises
+    ------
+    DatasetError
+        If a file has another size: it is not ours, since ours appear whole.
+    """
+    present = set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(TEMPORARY_PREFIX):
+                _remove_quietly(entry.path)
+            elif entry.name.endswith(".tfrecord"):
+                size = entry.stat().st_size
+                if size != file_size_bytes:
+                    raise DatasetError(
+                        f"{entry.path}: got {size} bytes, expected {file_size_bytes}; "
+                        "this file was not written by tierscope, remove it."
+                    )
+                present.add(entry.name)
+    return present
+
+
+def generate_files(
+    folder: Path,
+    file_names: Sequence[str],
+    file_ids: Sequence[int],
+    file_size_bytes: int,
+) -> None:
+    """Write files one after the other in this process.
+
+    Parameters
+    ----------
+    folder : Path
+        Existing directory.
+    file_names, file_ids : sequences of equal length
+        Names inside the folder and the ids the headers carry.
+    file_size_bytes : int
+        Exact size of each file.
+
+    Raises
+    ------
+    DatasetError
+        If a file cannot be written; files written before stay.
+    """
+    writer = SampleWriter(file_size_bytes)
+    for name, file_id in zip(file_names, file_ids, strict=True):
+        writer.write(os.path.join(folder, name), int(file_id))
+
+
+def generate_dataset(
+    folder: Path,
+    file_names: Sequence[str],
+    file_size_bytes: int,
+    n_workers: int,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Write the missing files of a dataset on all cores.
+
+    Parameters
+    ----------
+    folder : Path
+        Directory, made if it is missing.
+    file_names : sequence of str
+        Name of each file; its position is its id.
+    file_size_bytes : int
+        Exact size of each file.
+    n_workers : int
+        Number of processes.
+    report : callable
+        Called with the number of files there and the number wanted.
+
+    Raises
+    ------
+    DatasetError
+        If the space does not suffice, a file cannot be written, or one with another
+        size is in the way. What was written stays, and the next call goes on.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        present = present_files(folder, file_size_bytes)
+        free_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    except OSError as error:
+        raise DatasetError(f"{folder}: cannot use it: {error.strerror}.") from error
+    missing = [i for i, name in enumerate(file_names) if name not in present]
+    if (needed_bytes := len(missing) * file_size_bytes) > free_bytes:
+        raise DatasetError(
+            f"{folder}: needs {needed_bytes} bytes for {len(missing)} files, but only "
+            f"{free_bytes} are free."
+        )
+    done = len(file_names) - len(missing)
+    report(done, len(file_names))
+    with ProcessPoolExecutor(n_workers) as pool:
+        tasks = {
+            pool.submit(
+                generate_files,
+                folder,
+                [file_names[i] for i in ids],
+                ids,
+                file_size_bytes,
+            ): len(ids)
+            for ids in _chunks(missing, _FILES_PER_TASK)
+        }
+        try:
+            for task in as_completed(tasks):
+                task.result()
+                done += tasks[task]
+                report(done, len(file_names))
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _chunks(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    """Yield consecutive parts of at most `size` items."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+class ProgressLine:
+    """Prints how many files are there, at most once a second and at the end."""
+
+    def __init__(self, what: str, file_size_bytes: int, stream):
+        self._what, self._mib, self._stream = what, file_size_bytes / 2**20, stream
+        self._next = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Print a line if it is time for one."""
+        now = time.monotonic()
+        if done < total and now < self._next:
+            return
+        self._next = now + 1
+        print(
+            f"{self._what}: {done} of {total} files, "
+            f"{done * self._mib:.0f} of {total * self._mib:.0f} MiB",
+            file=self._stream,
+            flush=True,
+        )
+
+
+def read_sample_ids(paths: Iterable[str | Path]) -> list[int]:
+    """Return the file id that each file's header carries, for checks."""
+    ids = []
+    for path in paths:
+        with open(path, "rb") as file:
+            file.seek(12)
+            magic, file_id, _ = HEADER.unpack(file.read(HEADER.size))
+        if magic != MAGIC:
+            raise DatasetError(f"{path}: got no tierscope header.")
+        ids.append(file_id)
+    return ids

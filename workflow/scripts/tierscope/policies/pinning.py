@@ -1,0 +1,35 @@
+"""Pinning: a fixed part of the dataset is on every node's LFS (paper Sec. 4.2)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """The first ``round(cache rate x n_files)`` files of a seeded order are pinned.
+
+    The order is the same on all nodes and for all cache rates, so a higher cache rate
+    only adds files. Nothing is evicted; the hit rate equals the cache rate.
+
+    Parameters
+    ----------
+    n_files : int
+        Size of the dataset.
+    cache_rate_percent : int
+        Percent of the files to hold on the LFS, 0 to 100.
+    seed : int
+        Seed of the order.
+    """
+
+    n_files: int
+    cache_rate_percent: int
+    seed: int
+
+    def on_lfs(self) -> np.ndarray:
+        """Return whether each file is on the LFS: bool, shape (n_files,)."""
+        n_pinned = round(self.n_files * self.cache_rate_percent / 100)
+        order = np.random.default_rng(self.seed).permutation(self.n_files)
+        mask = np.zeros(self.n_files, bool)
+        mask[order[:n_pinned]] = True
+        return mask

@@ -1,0 +1,47 @@
+"""Which process reads which file when (paper Sec. 2.1).
+
+Every order is a permutation seeded by numbers that all processes share, so each
+process computes its own part and nothing is communicated.
+"""
+
+import numpy as np
+
+
+def process_share(n_files: int, rank: int, n_processes: int) -> slice:
+    """Return a process's contiguous part of an order; parts differ by at most one."""
+    return slice(n_files * rank // n_processes, n_files * (rank + 1) // n_processes)
+
+
+def epoch_files(
+    n_files: int,
+    rank: int,
+    n_processes: int,
+    *,
+    shuffle: str,
+    seed: int,
+    repetition: int,
+    epoch: int,
+) -> np.ndarray:
+    """Return the files a process reads in an epoch, in reading order.
+
+    Parameters
+    ----------
+    n_files, rank, n_processes : int
+        Size of the dataset, this process, number of processes.
+    shuffle : {"global", "local"}
+        ``global`` deals all files anew every epoch; ``local`` deals them once and
+        reorders each process's own part every epoch.
+    seed, repetition, epoch : int
+        Together they determine the order.
+
+    Returns
+    -------
+    ndarray of int, shape (about n_files / n_processes,)
+    """
+    share = process_share(n_files, rank, n_processes)
+    if shuffle == "global":
+        return np.random.default_rng((seed, repetition, epoch)).permutation(n_files)[
+            share
+        ]
+    dealt = np.random.default_rng((seed, repetition)).permutation(n_files)[share]
+    return np.random.default_rng((seed, repetition, epoch, rank)).permutation(dealt)

@@ -1,0 +1,103 @@
+"""A job's use of the node-local file system: claimed, filled, read, removed.
+
+Several nodes may share one root (virtual nodes on one machine, or a burst buffer), so
+each node has its own folder below the tier's data directory. Nothing is ever removed
+outside a root that carries our marker file.
+"""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierscope.tiers import TierError, epoch_alias
+
+MARKER = ".tierscope-local-storage"
+_MARKER_TEXT = "tierscope fills and empties this directory.\n"
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    """The part of the LFS that one node uses.
+
+    Parameters
+    ----------
+    data_root : Path
+        The tier's data directory; its parent is the root that is claimed.
+    node : int
+        Index of the node.
+    n_epochs : int
+        Number of epoch aliases beside the data directory.
+    """
+
+    data_root: Path
+    node: int
+    n_epochs: int
+
+    @property
+    def node_name(self) -> str:
+        """Return the node's folder name below the data directory."""
+        return f"node-{self.node:05d}"
+
+    @property
+    def folder(self) -> Path:
+        """Return the node's folder."""
+        return self.data_root / self.node_name
+
+    def claim(self) -> None:
+        """Make the root ours and the node's folder empty.
+
+        Raises
+        ------
+        TierError
+            If the root holds something and no marker of ours, or is not writable.
+        """
+        root = self.data_root.parent
+        marker = root / MARKER
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            present = os.listdir(root)
+            if present and MARKER not in present and not marker.exists():
+                raise TierError(
+                    f"{root}: holds {sorted(present)[0]!r} and no marker {MARKER}; "
+                    "expected an empty directory for the LFS contents."
+                )
+            marker.write_text(_MARKER_TEXT)
+            self.empty()
+            self.folder.mkdir(parents=True)
+        except OSError as error:
+            raise TierError(f"{root}: cannot use it: {error.strerror}.") from error
+
+    def empty(self) -> None:
+        """Remove the node's folder."""
+        if (self.data_root.parent / MARKER).is_file():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def release(self) -> None:
+        """Remove the node's folder; the last node removes the root as well."""
+        root = self.data_root.parent
+        if not (root / MARKER).is_file():
+            return
+        self.empty()
+        try:
+            self.data_root.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return  # another node is still using it
+        for epoch in range(self.n_epochs):
+            epoch_alias(self.data_root, epoch).unlink(missing_ok=True)
+        try:
+            (root / MARKER).unlink(missing_ok=True)
+            root.rmdir()
+        except OSError:
+            return  # files that are not ours stay
+
+    def wait_until_released(self, timeout_s: float) -> None:
+        """Wait for the node's first rank to release; do it in its place if it fails."""
+        end = time.monotonic() + timeout_s
+        while self.folder.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        if self.folder.exists():
+            self.release()
