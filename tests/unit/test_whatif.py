@@ -1,0 +1,291 @@
+import numpy as np
+import pandas as pd
+import pytest
+from estimate_improvements import wanted_improvements
+from hypothesis import given
+from hypothesis import strategies as st
+from plot_sufficient_combinations import goal_and_words
+from tierscope.breakdown import break_down
+from tierscope.io_class import IOClass
+from tierscope.tables import check_table
+from tierscope.whatif import (
+    IMPROVEMENTS,
+    best_point,
+    break_down_improved,
+    default_goal_s,
+    estimate,
+    improve,
+    improvement_grid,
+    select_improvements,
+    sufficient_combinations,
+    upper_envelope,
+)
+
+RUN = {
+    "source": "measured",
+    "system": "laptop",
+    "dataset": "tiny",
+    "n_osts": 1,
+    "policy": "pinning",
+    "loader": "posix",
+    "cache_rate_percent": 50,
+    "repetition": 0,
+}
+CLASSES = [str(io_class) for io_class in IOClass]
+
+
+def io_time_of(times_s, epoch=0, **keys):
+    """Return an I/O time table; times_s holds four seconds for each rank."""
+    rows = [
+        {"epoch": epoch, "rank": rank, "io_class": name, "time_s": float(time_s)}
+        for rank, process_s in enumerate(times_s)
+        for name, time_s in zip(CLASSES, process_s, strict=True)
+    ]
+    frame = pd.DataFrame(rows).assign(**(RUN | keys), operations=1, bytes=0)
+    return check_table(frame, "io_time")
+
+
+def io_time_s_of(io_time, improvement):
+    """Return the estimated I/O time of the only run and epoch, in seconds."""
+    return estimate(io_time, [improvement], epochs=[0])["io_time_s"].item()
+
+
+@pytest.mark.parametrize(
+    ("improvement_percent", "expected_s"), [(0, 6.0), (50, 4.0), (100, 3.0)]
+)
+def test_improvement_by_n_percent_takes_100_of_100_plus_n_of_the_time(
+    improvement_percent, expected_s
+):
+    assert improve(6.0, improvement_percent) == pytest.approx(expected_s)
+
+
+def test_no_improvement_keeps_every_bit_of_the_time():
+    assert improve(0.07, 0) == 0.07
+
+
+@pytest.mark.parametrize("wrong", [-1, 50.0, np.array([10, -10])])
+def test_improvement_that_is_no_natural_number_is_rejected(wrong):
+    with pytest.raises(ValueError, match="expected integers of at least 0"):
+        improve(1.0, wrong)
+
+
+def test_slowest_process_can_change_after_an_improvement():
+    io_time = io_time_of([[0, 6, 1, 0], [0, 1, 5, 0]])
+    estimates = estimate(io_time, [{"gfs_meta": 100}, {}], epochs=[0])
+    assert check_table(estimates, "estimates").equals(estimates)
+    assert estimates["gfs_meta_improvement_percent"].tolist() == [0, 100]
+    assert estimates["slowest_rank"].tolist() == [0, 1]
+    assert estimates["io_time_s"].tolist() == [7.0, 5.5]
+
+
+def test_the_papers_goal_follows_from_its_shares():
+    """Shares of 8.0 s at 65 %: GFS-META .18, LFS-READ .72 (Sec. 5.4)."""
+    io_time = io_time_of([[0.10 * 8, 0.18 * 8, 0.72 * 8, 0]])
+    assert io_time_s_of(io_time, {"lfs_read": 50}) == pytest.approx(0.76 * 8)
+    both = {"gfs_meta": 140, "lfs_read": 120}
+    assert io_time_s_of(io_time, both) == pytest.approx(4.0, abs=0.1)
+
+
+def test_of_equally_slow_processes_the_lowest_rank_is_reported():
+    io_time = io_time_of([[1, 0, 0, 0], [0, 4, 0, 0], [0, 0, 4, 0], [0, 4, 0, 0]])
+    estimates = estimate(io_time, [{}, {"gfs_meta": 100}], epochs=[0])
+    assert estimates["slowest_rank"].tolist() == [1, 2]
+
+
+def naive(times_s, percents):
+    """Return slowest rank and time by looping over the processes, as in Sec. 4.4."""
+    slowest, slowest_s = None, -1.0
+    for rank, process_s in enumerate(times_s):
+        total_s = 0.0
+        for time_s, percent in zip(process_s, percents, strict=True):
+            total_s += time_s * (100 / (100 + percent))
+        if total_s > slowest_s:
+            slowest, slowest_s = rank, total_s
+    return slowest, slowest_s
+
+
+def four(numbers):
+    return st.lists(numbers, min_size=4, max_size=4)
+
+
+@given(
+    times_s=st.lists(four(st.integers(0, 6)), min_size=1, max_size=12),
+    percents=st.lists(
+        four(st.sampled_from([0, 10, 50, 100, 300])),
+        min_size=1,
+        max_size=4,
+        unique_by=tuple,
+    ),
+)
+def test_estimate_equals_the_loop_over_processes(times_s, percents):
+    times_s = (np.array(times_s) / 8).tolist()
+    improvements = [dict(zip(CLASSES, row, strict=True)) for row in percents]
+    estimates = estimate(io_time_of(times_s), improvements, epochs=[0])
+    expected = [naive(times_s, row) for row in sorted(percents)]
+    columns = ["slowest_rank", "io_time_s"]
+    assert list(estimates[columns].itertuples(index=False, name=None)) == expected
+    assert estimates[IMPROVEMENTS].to_numpy().tolist() == sorted(percents)
+
+
+def test_runs_and_epochs_are_estimated_each_on_their_own():
+    io_time = pd.concat(
+        [
+            io_time_of([[2, 0, 0, 0], [0, 4, 0, 0]], cache_rate_percent=0),
+            io_time_of([[2, 0, 0, 0]], cache_rate_percent=10, epoch=1),
+            io_time_of([[9, 0, 0, 0]], cache_rate_percent=0, epoch=1),
+        ]
+    )
+    estimates = estimate(io_time, [{}, {"gfs_meta": 100}], epochs=[0, 1])
+    columns = ["cache_rate_percent", "epoch", "io_time_s"]
+    assert estimates[columns].to_numpy().tolist() == [
+        [0, 0, 4],
+        [0, 0, 2],
+        [0, 1, 9],
+        [0, 1, 9],
+        [10, 1, 2],
+        [10, 1, 2],
+    ]
+    assert len(estimate(io_time, [{}], epochs=[1])) == 2
+
+
+def test_an_improvement_given_twice_is_estimated_once():
+    twice = [{}, {"gfs_meta": 0}, {"lfs_read": 0}]
+    assert len(estimate(io_time_of([[1, 1, 1, 1]]), twice, epochs=[0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("improvement", "message"),
+    [
+        ({"gfs_write": 50}, r"got I/O classes \['gfs_write'\].*expected some of"),
+        ({"gfs_meta": -50}, "got -50 percent, expected an integer of at least 0"),
+        ({"gfs_meta": 12.5}, "got 12.5 percent, expected an integer"),
+        ({"gfs_meta": True}, "got True percent, expected an integer"),
+    ],
+)
+def test_wrong_improvements_are_named(improvement, message):
+    with pytest.raises(ValueError, match=message):
+        estimate(io_time_of([[1, 1, 1, 1]]), [improvement], epochs=[0])
+
+
+def test_an_epoch_that_was_not_measured_is_named():
+    with pytest.raises(ValueError, match=r"got 4, expected one of \[0\]"):
+        estimate(io_time_of([[1, 1, 1, 1]]), [{}], epochs=[4])
+
+
+def test_upper_envelope_keeps_what_can_become_the_slowest():
+    times_s = np.array([[1, 1, 0, 0], [2, 1, 0, 0], [0, 3, 0, 0], [2, 1, 0, 0]])
+    assert upper_envelope(times_s.astype(float)).tolist() == [1, 2]
+
+
+def test_breakdown_after_an_improvement_is_that_of_the_new_slowest_process():
+    io_time = io_time_of([[0, 6, 1, 0], [0, 1, 5, 0]])
+    improved = break_down_improved(io_time, [{}, {"gfs_meta": 100}])
+    measured = improved[improved["gfs_meta_improvement_percent"] == 0]
+    assert measured.drop(columns=IMPROVEMENTS).equals(break_down(io_time))
+    after = improved[improved["gfs_meta_improvement_percent"] == 100]
+    assert after["slowest_rank"].tolist() == [1] * 4
+    assert after["time_s"].tolist() == [0.0, 0.5, 5.0, 0.0]
+
+
+def test_grid_holds_every_combination_of_the_classes():
+    assert improvement_grid(["gfs_meta", "lfs_read"], 20, 20) == [
+        {"gfs_meta": 0, "lfs_read": 0},
+        {"gfs_meta": 0, "lfs_read": 20},
+        {"gfs_meta": 20, "lfs_read": 0},
+        {"gfs_meta": 20, "lfs_read": 20},
+    ]
+    assert len(improvement_grid(["gfs_meta", "lfs_read"], 200, 10)) == 21 * 21
+
+
+def test_grid_without_a_step_is_rejected():
+    with pytest.raises(ValueError, match="got 0, expected 1 or more"):
+        improvement_grid(["gfs_meta"], 100, 0)
+
+
+def test_wanted_improvements_begin_with_none():
+    grid = {"classes": ["gfs_meta"], "max_improvement_percent": 10, "step_percent": 10}
+    assert wanted_improvements([{"lfs_read": 50}], grid) == [
+        {},
+        {"lfs_read": 50},
+        {"gfs_meta": 0},
+        {"gfs_meta": 10},
+    ]
+
+
+@pytest.fixture
+def knee():
+    """GFS-META 8, 2, 0 s and LFS-READ 0, 4, 8 s; GFS-READ 0 and 2 s in turn.
+
+    Mean I/O time over the two repetitions: 9, 7, 9 s at 0, 50, 100 %.
+    """
+    times_s = {0: (8, 0), 50: (2, 4), 100: (0, 8)}
+    return pd.concat(
+        [
+            io_time_of(
+                [[gfs_read, gfs_meta, lfs_read, 0]],
+                cache_rate_percent=rate,
+                repetition=gfs_read // 2,
+            )
+            for rate, (gfs_meta, lfs_read) in times_s.items()
+            for gfs_read in (0, 2)
+        ]
+    )
+
+
+@pytest.fixture
+def estimates(knee):
+    grid = improvement_grid(["gfs_meta", "lfs_read"], 100, 100)
+    return estimate(knee, grid, epochs=[0])
+
+
+def test_best_point_takes_the_mean_of_the_repetitions(estimates):
+    best = best_point(estimates)
+    assert best["cache_rate_percent"].tolist() == [50, 50, 0, 50]
+    assert best["io_time_s"].tolist() == [7.0, 5.0, 5.0, 4.0]
+
+
+def test_of_equally_good_cache_rates_the_lower_one_is_best(estimates):
+    outer = estimates[estimates["cache_rate_percent"] != 50]
+    assert best_point(outer)["cache_rate_percent"].iloc[0] == 0
+
+
+def test_default_goal_is_half_of_the_best_measured_time(estimates):
+    assert default_goal_s(estimates) == 3.5
+    assert goal_and_words(estimates, None)[0] == 3.5
+    assert goal_and_words(estimates, 4.0) == (4.0, "")
+
+
+def test_default_goal_needs_the_measured_time(estimates):
+    improved = estimates[estimates["gfs_meta_improvement_percent"] > 0]
+    with pytest.raises(ValueError, match="of 0 pairs of scenario and epoch"):
+        default_goal_s(improved)
+
+
+def test_sufficient_combinations_have_the_least_cache_rate_that_meets_the_goal(
+    estimates,
+):
+    combinations = sufficient_combinations(estimates, goal_s=5.0)
+    columns = ["gfs_meta_improvement_percent", "lfs_read_improvement_percent"]
+    assert combinations[columns].to_numpy().tolist() == [
+        [0, 0],
+        [0, 100],
+        [100, 0],
+        [100, 100],
+    ]
+    assert combinations["sufficient"].tolist() == [False, True, True, True]
+    least = combinations["min_cache_rate_percent"]
+    assert least.isna().tolist() == [True, False, False, False]
+    assert least[1:].tolist() == [50, 0, 0]
+
+
+def test_no_combination_meets_an_impossible_goal(estimates):
+    combinations = sufficient_combinations(estimates, goal_s=0.5)
+    assert not combinations["sufficient"].any()
+    assert combinations["min_cache_rate_percent"].isna().all()
+
+
+def test_estimates_outside_the_grid_are_left_out(estimates):
+    grid = improvement_grid(["gfs_meta"], 100, 50)
+    selected = select_improvements(estimates, grid)
+    assert selected["gfs_meta_improvement_percent"].unique().tolist() == [0, 100]
+    assert (selected["lfs_read_improvement_percent"] == 0).all()

@@ -1,0 +1,20 @@
+"""Draw Fig. 2: breakdown of the slowest process over the cache rate."""
+
+import sys
+
+from tierscope.breakdown import select_scenarios
+from tierscope.plot import plot_breakdown, save_figure
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    breakdown = read_table(snakemake.input.breakdown, "breakdown")
+    if snakemake.params.scenarios:
+        breakdown = select_scenarios(breakdown, snakemake.params.scenarios)
+    figure = plot_breakdown(
+        breakdown,
+        snakemake.params.epoch,
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, snakemake.output)

@@ -1,0 +1,20 @@
+"""Draw Fig. 1: execution time and I/O time of every epoch over the cache rate."""
+
+import sys
+
+from tierscope.breakdown import select_scenarios
+from tierscope.plot import plot_times, save_figure
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    io_time = read_table(snakemake.input.io_time, "io_time")
+    if snakemake.params.scenarios:
+        io_time = select_scenarios(io_time, snakemake.params.scenarios)
+    figure = plot_times(
+        read_table(snakemake.input.epochs, "epochs"),
+        io_time,
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, snakemake.output)

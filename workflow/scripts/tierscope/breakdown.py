@@ -1,0 +1,302 @@
+"""Break the I/O time of the slowest process down into the four I/O classes.
+
+The slowest process of an epoch is the one with the largest sum over the four
+classes; its breakdown says which class is the bottleneck (Fukai et al., Sec. 4.3).
+A breakdown is not the maximum of each class: those belong to different processes.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from tierscope.io_class import IOClass
+from tierscope.tables import RUN_KEYS, SCENARIO_KEYS, TABLES
+
+SCENARIO = list(SCENARIO_KEYS)
+RUN_EPOCH = [*RUN_KEYS, "epoch"]
+CLASSES = [str(io_class) for io_class in IOClass]
+TIERS = sorted({io_class.tier for io_class in IOClass})
+
+
+def sum_io_time(
+    file_records: pd.DataFrame,
+    ranks: Iterable[int],
+    epochs: Iterable[int],
+    run: Mapping[str, str | int],
+) -> pd.DataFrame:
+    """Sum the file records of a run by epoch, rank and I/O class.
+
+    Parameters
+    ----------
+    file_records : DataFrame, shape (n_records, 9)
+        Table ``file_records`` of the run.
+    ranks, epochs : iterable of int
+        All ranks and epochs of the run, also those that read nothing.
+    run : mapping of str to str or int
+        The keys of the run (`RUN_KEYS`), copied to every row.
+
+    Returns
+    -------
+    DataFrame, shape (n_epochs * n_ranks * 4, 14)
+        Table ``io_time``, sorted by epoch, rank and class: ``time_s`` in seconds,
+        ``bytes`` in bytes (0 in metadata classes). Operations are the reads in a
+        read class and the opens in a metadata class, where an open and its close
+        count as one. A rank that used no file of a tier has zeros.
+
+    Notes
+    -----
+    Metadata time is Darshan's ``POSIX_F_META_TIME``, which holds stat and seek
+    besides open and close.
+    """
+    if set(run) != set(RUN_KEYS):
+        raise ValueError(f"run keys: got {sorted(run)}, expected {sorted(RUN_KEYS)}.")
+    by = ["epoch", "rank", "tier"]
+    counters = ["opens", "reads", "bytes_read", "read_time_s", "meta_time_s"]
+    sums = file_records.groupby(by)[counters].sum()
+    epochs, ranks = sorted(set(epochs)), sorted(set(ranks))
+    expected = pd.MultiIndex.from_product([epochs, ranks, TIERS], names=by)
+    if len(foreign := sums.index.difference(expected)):
+        epoch, rank, tier = foreign[0]
+        raise ValueError(
+            f"file records: got epoch {epoch}, rank {rank}, tier {tier}; expected "
+            f"epochs {epochs}, {len(ranks)} ranks {ranks[:1]} to {ranks[-1:]}, "
+            f"tiers {TIERS}."
+        )
+    sums = sums.reindex(expected, fill_value=0).reset_index()
+    parts = [_class_rows(sums, io_class) for io_class in IOClass]
+    rows = pd.concat(parts).sort_values(["epoch", "rank"], kind="stable")
+    return rows.assign(**run)[list(TABLES["io_time"])].reset_index(drop=True)
+
+
+def _class_rows(sums: pd.DataFrame, io_class: IOClass) -> pd.DataFrame:
+    """Return the epoch, rank, time, operations and bytes of one I/O class."""
+    tier = sums[sums["tier"] == io_class.tier]
+    reads = io_class in (IOClass.GFS_READ, IOClass.LFS_READ)
+    return pd.DataFrame(
+        {
+            "epoch": tier["epoch"],
+            "rank": tier["rank"],
+            "io_class": str(io_class),
+            "time_s": tier["read_time_s" if reads else "meta_time_s"],
+            "operations": tier["reads" if reads else "opens"],
+            "bytes": tier["bytes_read"] if reads else 0,
+        }
+    )
+
+
+def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Turn the I/O time table into one row a process and epoch, a column a class.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of any number of runs and epochs, in any order.
+
+    Returns
+    -------
+    processes : DataFrame, shape (n_processes, 10)
+        The run, ``epoch`` and ``rank`` of each row, sorted by them.
+    times_s : ndarray, shape (n_processes, 4)
+        I/O time in seconds; columns in the order of `IOClass`.
+
+    Raises
+    ------
+    ValueError
+        If a process lacks an I/O class or has one twice.
+    """
+    run_epoch = io_time.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    rank = io_time["rank"].to_numpy()
+    code = pd.Index(CLASSES).get_indexer(io_time["io_class"])
+    order = np.lexsort((code, rank, run_epoch))
+    whole = len(order) % 4 == 0
+    if whole:
+        same = [key[order].reshape(-1, 4) for key in (run_epoch, rank)]
+        whole = all((key == key[:, :1]).all() for key in same)
+        whole = whole and (code[order].reshape(-1, 4) == np.arange(4)).all()
+    if not whole:
+        raise ValueError(
+            f"I/O time: got {len(io_time)} rows with some process of an epoch lacking "
+            f"an I/O class or having one twice, expected one row for each of {CLASSES}."
+        )
+    processes = io_time[[*RUN_EPOCH, "rank"]].iloc[order[::4]].reset_index(drop=True)
+    return processes, io_time["time_s"].to_numpy(float)[order].reshape(-1, 4)
+
+
+def total_s(times_s: np.ndarray) -> np.ndarray:
+    """Return the sum of the four classes (last axis), always added in their order."""
+    return sum(times_s[..., column] for column in range(times_s.shape[-1]))
+
+
+def slowest_process(io_time: pd.DataFrame) -> pd.DataFrame:
+    """Return the process with the largest I/O time in each epoch of each run.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time``.
+
+    Returns
+    -------
+    DataFrame, shape (n_runs * n_epochs, 11)
+        The run, ``epoch``, ``slowest_rank`` (of equally slow processes the lowest
+        rank) and ``io_time_s``, its sum over the classes in seconds; sorted.
+    """
+    processes, times_s = process_times(io_time)
+    slowest = _slowest_rows(processes, times_s)
+    rows = processes.iloc[slowest].rename(columns={"rank": "slowest_rank"})
+    return rows.assign(io_time_s=total_s(times_s[slowest])).reset_index(drop=True)
+
+
+def _slowest_rows(processes: pd.DataFrame, times_s: np.ndarray) -> np.ndarray:
+    """Return the row of the slowest process of each run and epoch."""
+    run_epoch = processes.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    order = np.lexsort((processes["rank"], -total_s(times_s), run_epoch))
+    return order[np.unique(run_epoch[order], return_index=True)[1]]
+
+
+def break_down(io_time: pd.DataFrame) -> pd.DataFrame:
+    """Break down the I/O time of the slowest process of each epoch by class.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of any number of runs and epochs.
+
+    Returns
+    -------
+    DataFrame, shape (n_runs * n_epochs * 4, 13)
+        Table ``breakdown``, sorted by run, epoch and class: ``time_s`` in seconds
+        and ``share``, the class's part of the slowest process's I/O time (0 to 1;
+        0 if that process did no I/O).
+    """
+    processes, times_s = process_times(io_time)
+    slowest = _slowest_rows(processes, times_s)
+    times_s = times_s[slowest]
+    io_time_s = total_s(times_s)[:, np.newaxis]
+    shares = np.divide(
+        times_s, io_time_s, out=np.zeros_like(times_s), where=io_time_s > 0
+    )
+    rows = processes.iloc[slowest.repeat(len(CLASSES))].reset_index(drop=True)
+    rows = rows.rename(columns={"rank": "slowest_rank"}).assign(
+        io_class=np.tile(CLASSES, len(slowest)),
+        time_s=times_s.ravel(),
+        share=shares.ravel(),
+    )
+    return rows[list(TABLES["breakdown"])]
+
+
+def bottleneck(breakdown: pd.DataFrame) -> pd.DataFrame:
+    """Return the class with the largest share in each epoch of each run.
+
+    Parameters
+    ----------
+    breakdown : DataFrame, shape (n_runs * n_epochs * 4, 13)
+        Table ``breakdown``.
+
+    Returns
+    -------
+    DataFrame, shape (n_runs * n_epochs, 13)
+        Its rows of the bottleneck; of equal shares the first in the order of
+        `IOClass` (also where the slowest process did no I/O at all).
+    """
+    code = pd.Index(CLASSES).get_indexer(breakdown["io_class"])
+    run_epoch = breakdown.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    order = np.lexsort((code, -breakdown["share"], run_epoch))
+    first = order[np.unique(run_epoch[order], return_index=True)[1]]
+    return breakdown.iloc[first].reset_index(drop=True)
+
+
+def epoch_times(epochs: pd.DataFrame, io_time: pd.DataFrame) -> pd.DataFrame:
+    """Put execution time and I/O time of every epoch into one tidy table (Fig. 1).
+
+    Parameters
+    ----------
+    epochs : DataFrame, shape (n_runs * n_epochs * n_ranks, 17)
+        Table ``epochs``; may lack runs, such as simulated ones.
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time``.
+
+    Returns
+    -------
+    DataFrame, shape (up to 2 * n_runs * n_epochs, 11)
+        The run, ``epoch``, ``quantity`` and ``time_s`` in seconds. The quantity
+        ``execution time`` is the largest over the ranks, ``I/O time`` that of the
+        slowest process.
+    """
+    execution = epochs.groupby(RUN_EPOCH, sort=True)["execution_time_s"].max()
+    execution = execution.rename("time_s").reset_index()
+    slowest = slowest_process(io_time).rename(columns={"io_time_s": "time_s"})
+    parts = {"execution time": execution, "I/O time": slowest}
+    rows = [part.assign(quantity=quantity) for quantity, part in parts.items()]
+    columns = [*RUN_EPOCH, "quantity", "time_s"]
+    return pd.concat(rows, ignore_index=True)[columns]
+
+
+def select_scenarios(
+    table: pd.DataFrame, scenarios: Iterable[Mapping[str, str | int]]
+) -> pd.DataFrame:
+    """Return the rows of some scenarios, in the order in which those are given.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Any table with the keys of a scenario.
+    scenarios : iterable of mappings of str to str or int
+        Scenario keys and values, such as ``{"dataset": "small", "n_osts": 60}``;
+        keys that are left out may take any value.
+
+    Raises
+    ------
+    ValueError
+        If a scenario has an unknown key or is not in the table.
+    """
+    parts = [_rows_of_scenario(table, scenario) for scenario in scenarios]
+    return pd.concat(parts, ignore_index=True)
+
+
+def select_scenario(
+    table: pd.DataFrame, scenario: Mapping[str, str | int]
+) -> pd.DataFrame:
+    """Return the rows of the one scenario that the keys describe.
+
+    Raises a ValueError if the keys fit no scenario of the table or several.
+    """
+    rows = _rows_of_scenario(table, scenario)
+    if len(present := _scenarios(rows)) > 1:
+        raise ValueError(
+            f"scenario {dict(scenario)}: got {len(present)} that fit, "
+            f"expected one of {present}."
+        )
+    return rows
+
+
+def select_epoch(table: pd.DataFrame, epoch: int) -> pd.DataFrame:
+    """Return the rows of an epoch (from 0); a ValueError if there are none."""
+    rows = table[table["epoch"] == epoch]
+    if rows.empty:
+        present = sorted(table["epoch"].unique().tolist())
+        raise ValueError(f"epoch: got {epoch}, expected one of {present}.")
+    return rows.reset_index(drop=True)
+
+
+def _rows_of_scenario(
+    table: pd.DataFrame, scenario: Mapping[str, str | int]
+) -> pd.DataFrame:
+    """Return the rows whose scenario keys have the given values."""
+    if unknown := sorted(set(scenario) - set(SCENARIO)):
+        raise ValueError(f"scenario keys: got {unknown}, expected some of {SCENARIO}.")
+    fits = np.ones(len(table), dtype=bool)
+    for key, value in scenario.items():
+        fits &= (table[key] == value).to_numpy(bool)
+    if not fits.any():
+        raise ValueError(
+            f"scenario {dict(scenario)}: not in the table, "
+            f"expected one of {_scenarios(table)}."
+        )
+    return table[fits].reset_index(drop=True)
+
+
+def _scenarios(table: pd.DataFrame) -> list[dict[str, str | int]]:
+    """Return the scenarios of a table, as mappings that can be printed."""
+    return table[SCENARIO].drop_duplicates().to_dict("records")

@@ -1,0 +1,176 @@
+"""Contracts of the tables: columns, types and ranges, checked on both sides.
+
+Every table is Parquet. Percentages are integers, times are seconds in float64,
+sizes are bytes. A table that breaks its contract is refused when it is written
+and when it is read, so the code in between trusts its frames.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tierscope.io_class import IOClass
+
+INTEGER, SECONDS, TEXT = "int64", "float64", "str"
+
+SCENARIO_KEYS = {
+    "source": TEXT,
+    "system": TEXT,
+    "dataset": TEXT,
+    "n_osts": INTEGER,
+    "policy": TEXT,
+    "loader": TEXT,
+}
+RUN_KEYS = SCENARIO_KEYS | {"cache_rate_percent": INTEGER, "repetition": INTEGER}
+
+_RUN_EPOCHS = {
+    "rank": INTEGER,
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "execution_time_s": SECONDS,
+    "samples": INTEGER,
+    "bytes": INTEGER,
+    "lfs_files": INTEGER,
+    "gfs_files": INTEGER,
+    "lfs_fill_time_s": SECONDS,
+}
+
+TABLES = {
+    "manifest": {
+        "file_id": INTEGER,
+        "path": TEXT,
+        "size_bytes": INTEGER,
+        "ost": INTEGER,
+    },
+    "run_epochs": _RUN_EPOCHS,
+    "epochs": RUN_KEYS | _RUN_EPOCHS,
+    "file_records": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "opens": INTEGER,
+        "reads": INTEGER,
+        "bytes_read": INTEGER,
+        "read_time_s": SECONDS,
+        "meta_time_s": SECONDS,
+    },
+    "io_time": RUN_KEYS
+    | {
+        "epoch": INTEGER,
+        "rank": INTEGER,
+        "io_class": TEXT,
+        "time_s": SECONDS,
+        "operations": INTEGER,
+        "bytes": INTEGER,
+    },
+    "breakdown": RUN_KEYS
+    | {
+        "epoch": INTEGER,
+        "io_class": TEXT,
+        "slowest_rank": INTEGER,
+        "time_s": SECONDS,
+        "share": SECONDS,
+    },
+    "estimates": RUN_KEYS
+    | {"epoch": INTEGER}
+    | {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
+    | {"io_time_s": SECONDS, "slowest_rank": INTEGER},
+}
+
+_ALLOWED = {
+    "source": {"measured", "emulated", "simulated"},
+    "tier": {"gfs", "lfs"},
+    "io_class": {str(io_class) for io_class in IOClass},
+}
+_MINIMUM = {"ost": -1}
+
+
+class TableError(ValueError):
+    """A table breaks its contract."""
+
+
+def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the frame with exactly the columns and types of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The rows to check; integer columns of any width are widened.
+    name : str
+        A key of `TABLES`.
+
+    Raises
+    ------
+    TableError
+        On missing or unknown columns, wrong types, missing values, negative
+        numbers or words outside a column's vocabulary.
+    """
+    columns = TABLES[name]
+    if set(frame.columns) != set(columns) or frame.columns.has_duplicates:
+        raise TableError(
+            f"table {name}: got columns {list(frame.columns)}, "
+            f"expected {list(columns)}."
+        )
+    checked = {}
+    for column, kind in columns.items():
+        checked[column] = _check_column(frame[column], kind, f"{name}.{column}")
+    return pd.DataFrame(checked).reset_index(drop=True)
+
+
+def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
+    """Return one column in its contract's type, or raise a TableError."""
+    if values.isna().any():
+        raise TableError(f"table column {where}: got missing values, expected none.")
+    name = where.split(".")[1]
+    if kind == TEXT:
+        if not values.map(type).eq(str).all():
+            raise TableError(f"table column {where}: got {values.dtype}, expected str.")
+        if name in _ALLOWED and (unknown := set(values.unique()) - _ALLOWED[name]):
+            raise TableError(
+                f"table column {where}: got {sorted(unknown)}, "
+                f"expected some of {sorted(_ALLOWED[name])}."
+            )
+        return values.astype("str")
+    if kind == INTEGER and not pd.api.types.is_integer_dtype(values):
+        raise TableError(f"table column {where}: got {values.dtype}, expected int64.")
+    if kind == SECONDS and not pd.api.types.is_numeric_dtype(values):
+        raise TableError(f"table column {where}: got {values.dtype}, expected float64.")
+    if kind == SECONDS and not np.isfinite(values.to_numpy(float)).all():
+        raise TableError(f"table column {where}: got infinite values.")
+    lowest = _MINIMUM.get(name, 0)
+    if len(values) and values.min() < lowest:
+        raise TableError(
+            f"table column {where}: got {values.min()}, expected at least {lowest}."
+        )
+    return values.astype(kind)
+
+
+def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
+    """Check a frame and write it to Parquet under a temporary name, then rename."""
+    checked = check_table(frame, name)
+    table = pa.Table.from_pandas(checked, preserve_index=False)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        pq.write_table(table.replace_schema_metadata(), temporary, compression="zstd")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_table(path: str | Path, name: str) -> pd.DataFrame:
+    """Read a Parquet table and check it against its contract."""
+    try:
+        frame = pq.read_table(path).to_pandas()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise TableError(f"{path}: cannot read table {name}: {error}") from error
+    try:
+        return check_table(frame, name)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from error
