@@ -1,0 +1,177 @@
+import numpy as np
+import pandas as pd
+import pytest
+from tierscope.audit import AuditError, as_json, audit, raise_failed, run_keys
+from tierscope.policies import Pinning
+from tierscope.shuffle import epoch_files
+
+N_FILES, N_PROCESSES, SIZE = 8, 2, 100
+LIMITS = {"io_time_tolerance_percent": 2, "max_lateness_percent": 10}
+
+
+@pytest.fixture
+def run():
+    return {
+        "source": "emulated",
+        "system": {"name": "scale-model"},
+        "scenario": {
+            "dataset": "tiny",
+            "n_osts": 1,
+            "policy": "pinning",
+            "loader": "posix",
+        },
+        "point": {"cache_rate_percent": 50, "repetition": 0},
+        "dataset": {"n_files": N_FILES},
+        "training": {"epochs": 2, "shuffle": "global", "seed": 1},
+        "loader": {"read_threads": 1},
+        "n_processes": N_PROCESSES,
+        "emulation": {"lateness_percent": 4.0},
+    }
+
+
+@pytest.fixture
+def manifest():
+    return pd.DataFrame({"file_id": range(N_FILES), "size_bytes": SIZE})
+
+
+@pytest.fixture
+def file_records(run):
+    """Every process reads its four files an epoch, 0.1 s each."""
+    on_lfs = Pinning(N_FILES, 50, seed=1).on_lfs()
+    rows = [
+        {
+            "rank": rank,
+            "epoch": epoch,
+            "tier": "lfs" if on_lfs[file_id] else "gfs",
+            "file_id": file_id,
+            "opens": 1,
+            "reads": 2,
+            "bytes_read": SIZE,
+            "read_time_s": 0.06,
+            "meta_time_s": 0.04,
+        }
+        for epoch in range(2)
+        for rank in range(N_PROCESSES)
+        for file_id in epoch_files(
+            N_FILES,
+            rank,
+            N_PROCESSES,
+            shuffle="global",
+            seed=1,
+            repetition=0,
+            epoch=epoch,
+        )
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def epochs():
+    """Every process takes 0.5 s an epoch."""
+    keys = pd.MultiIndex.from_product([range(2), range(2)], names=["epoch", "rank"])
+    rows = keys.to_frame(index=False)
+    return rows.assign(execution_time_s=0.5, samples=4, bytes=4 * SIZE)
+
+
+def failed(*tables_and_run):
+    """Return the names of the failed checks."""
+    return [check.name for check in audit(*tables_and_run, LIMITS) if not check.passed]
+
+
+def test_good_run_passes(file_records, epochs, manifest, run):
+    checks = audit(file_records, epochs, manifest, run, LIMITS)
+    assert as_json(checks)["passed"]
+    assert len(checks) > 10
+    raise_failed(checks, "run")
+
+
+def test_missing_read_is_found_with_its_numbers(file_records, epochs, manifest, run):
+    checks = audit(file_records.iloc[1:], epochs, manifest, run, LIMITS)
+    with pytest.raises(
+        AuditError, match=r"runs/x: .*opens in epoch 0: got 7, expec.*8"
+    ):
+        raise_failed(checks, "runs/x")
+
+
+def test_file_read_twice_instead_of_another_is_found(
+    file_records, epochs, manifest, run
+):
+    file_records.loc[0, "file_id"] = file_records.loc[1, "file_id"]
+    names = failed(file_records, epochs, manifest, run)
+    assert "files opened exactly once in epoch 0" in names
+    assert "opens in epoch 0" not in names
+
+
+def test_file_read_in_part_is_found(file_records, epochs, manifest, run):
+    file_records.loc[0, "bytes_read"] -= 1
+    names = failed(file_records, epochs, manifest, run)
+    assert "files of which epoch 0 read every byte once" in names
+    assert "bytes read in epoch 0" in names
+    assert "processes and epochs whose bytes equal those in the log" in names
+
+
+def test_bytes_that_only_cancel_out_are_found(file_records, epochs, manifest, run):
+    file_records.loc[0, "bytes_read"] -= 1
+    file_records.loc[1, "bytes_read"] += 1
+    names = failed(file_records, epochs, manifest, run)
+    assert names == ["files of which epoch 0 read every byte once"]
+
+
+def test_read_from_the_wrong_tier_is_found(file_records, epochs, manifest, run):
+    other = {"gfs": "lfs", "lfs": "gfs"}
+    file_records.loc[3, "tier"] = other[file_records.loc[3, "tier"]]
+    names = failed(file_records, epochs, manifest, run)
+    assert names == ["records on the tier that the policy chose"]
+
+
+def test_read_by_the_wrong_process_is_found(file_records, epochs, manifest, run):
+    file_records["rank"] = 1 - file_records["rank"]
+    names = failed(file_records, epochs, manifest, run)
+    assert names == ["records of the process that the shuffle chose"]
+
+
+def test_rank_that_did_not_finish_is_found(file_records, epochs, manifest, run):
+    names = failed(file_records, epochs.iloc[:-1], manifest, run)
+    assert names[:2] == ["ranks and epochs that finished", "rows of the epochs table"]
+
+
+def test_record_of_an_unknown_epoch_or_file_is_found(
+    file_records, epochs, manifest, run
+):
+    extra = file_records.iloc[[0]].assign(epoch=2, file_id=99)
+    names = failed(pd.concat([file_records, extra]), epochs, manifest, run)
+    assert "records of other epochs" in names
+    assert "records on the tier that the policy chose" in names
+
+
+def test_more_io_time_than_time_is_found_with_one_read_thread_only(
+    file_records, epochs, manifest, run
+):
+    file_records["read_time_s"] = np.where(file_records["rank"] == 1, 0.09, 0.06)
+    names = failed(file_records, epochs, manifest, run)
+    assert names == ["largest ratio of I/O time to execution time"]
+    run["loader"]["read_threads"] = 2
+    assert failed(file_records, epochs, manifest, run) == []
+
+
+def test_busy_machine_is_found_where_tiers_are_emulated(
+    file_records, epochs, manifest, run
+):
+    run["emulation"]["lateness_percent"] = 11.0
+    names = failed(file_records, epochs, manifest, run)
+    assert names == ["share of the emulated waiting that is the machine's lateness"]
+    run["emulation"] = None
+    assert failed(file_records, epochs, manifest, run) == []
+
+
+def test_run_keys_are_the_keys_of_the_tables(run):
+    assert run_keys(run) == {
+        "source": "emulated",
+        "system": "scale-model",
+        "dataset": "tiny",
+        "n_osts": 1,
+        "policy": "pinning",
+        "loader": "posix",
+        "cache_rate_percent": 50,
+        "repetition": 0,
+    }

@@ -1,0 +1,40 @@
+"""Read a run's log, audit the run and sum up its I/O time."""
+
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+from tierscope.audit import as_json, audit, raise_failed, run_keys
+from tierscope.breakdown import sum_io_time
+from tierscope.tables import read_table, write_table
+from tierscope.trace import read_file_records
+
+
+def io_time_of(file_records: pd.DataFrame, run: dict) -> pd.DataFrame:
+    """Return a run's table `io_time` from its table `file_records`."""
+    return sum_io_time(
+        file_records,
+        range(run["n_processes"]),
+        range(run["training"]["epochs"]),
+        run_keys(run),
+    )
+
+
+if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w")
+    run = json.loads(Path(snakemake.input.run).read_text())
+    file_records = read_file_records(snakemake.input.log, run["tier_roots"])
+    checks = audit(
+        file_records,
+        read_table(snakemake.input.epochs, "run_epochs"),
+        read_table(snakemake.input.manifest, "manifest"),
+        run,
+        snakemake.params.limits,
+    )
+    raise_failed(checks, str(Path(snakemake.input.run).parent))
+    write_table(file_records, snakemake.output.file_records, "file_records")
+    write_table(io_time_of(file_records, run), snakemake.output.io_time, "io_time")
+    Path(snakemake.output.audit).write_text(
+        json.dumps(as_json(checks), indent=1) + "\n"
+    )
