@@ -18,9 +18,9 @@ run: setup
 test: setup
 	pytest -q
 
-# Compare speed with peers and floors; JSON in results/bench.
+# Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench.
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python tests/benchmarks $(BENCH)
 
 lint: setup
 	ruff check .

@@ -9,6 +9,7 @@ from tierscope.dataset import (
     DatasetError,
     SampleWriter,
     generate_dataset,
+    generate_files,
     masked_crc32c,
     read_sample_ids,
 )
@@ -81,10 +82,8 @@ def test_full_disk_leaves_no_half_file_and_says_so(tmp_path, monkeypatch):
         return real(descriptor, parts)
 
     monkeypatch.setattr(tierscope.dataset.os, "writev", full_after_two)
-    writer = SampleWriter(SIZE)
     with pytest.raises(DatasetError, match=r"0000002.*4096 bytes: No space left"):
-        for i, name in enumerate(NAMES):
-            writer.write(str(tmp_path / name), i)
+        generate_files(tmp_path, NAMES, range(10), SIZE)
     assert sorted(os.listdir(tmp_path)) == NAMES[:2]
 
 

@@ -1,7 +1,6 @@
 """Generate a dataset on the global file system and write its manifest."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ from tierscope.config import Dataset
 from tierscope.dataset import ProgressLine, generate_dataset
 from tierscope.tables import write_table
 from tierscope.tiers import Tier
-from tierscope.tiers.emulated import object_server_of
 from tierscope.tiers.lustre import sample_osts, stripe_directory
 
 
@@ -29,12 +27,20 @@ def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFra
 
 
 def find_osts(
-    system: Mapping, tier: Tier, folder: Path, dataset: Dataset, n_osts: int
+    tier: Tier,
+    folder: Path,
+    dataset: Dataset,
+    n_osts: int,
+    n_object_servers: int | None,
 ) -> np.ndarray:
-    """Return the OST of each file, -1 where it is not known."""
+    """Return the OST of each file, -1 where it is not known.
+
+    On an emulated GFS that is the object server, to which the device emulator
+    deals files in turn.
+    """
     osts = np.full(dataset.n_files, -1)
     if tier.kind == "emulated":
-        osts = object_server_of(np.arange(dataset.n_files), system, n_osts)
+        osts = np.arange(dataset.n_files) % n_object_servers
     elif tier.kind == "lustre":
         files = [folder / dataset.file_name(i) for i in range(dataset.n_files)]
         for file_id, ost in sample_osts(files, n_osts).items():
@@ -57,6 +63,6 @@ if __name__ == "__main__":
         snakemake.threads,
         ProgressLine(folder.name, dataset.file_size_bytes, sys.stderr),
     )
-    osts = find_osts(snakemake.params.system, tier, folder, dataset, n_osts)
+    osts = find_osts(tier, folder, dataset, n_osts, snakemake.params.n_object_servers)
     manifest = make_manifest(dataset, n_osts, osts)
     write_table(manifest, snakemake.output.manifest, "manifest")

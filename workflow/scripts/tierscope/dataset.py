@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 
 import google_crc32c
@@ -106,10 +107,8 @@ def _write_all(descriptor: int, parts: list[bytes]) -> None:
 
 def _remove_quietly(path: str) -> None:
     """Remove a file of ours that may not be there."""
-    try:
+    with suppress(OSError):
         os.unlink(path)
-    except OSError:
-        pass
 
 
 def present_files(folder: Path, file_size_bytes: int) -> set[str]:

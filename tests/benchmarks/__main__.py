@@ -1,0 +1,52 @@
+"""Run benchmarks: ``python tests/benchmarks [--small] [NAME ...]``; all by default.
+
+Each prints a table and writes ``results/bench/<name>.json``. A missed goal is said and
+is no error: speed on a busy machine is not what code can be failed for.
+"""
+
+import argparse
+import time
+
+import generation
+import parsing
+import reading
+import tracing
+from common import CannotMeasure, progress
+
+BENCHMARKS = {
+    "tracing": tracing.measure,
+    "parsing": parsing.measure,
+    "generation": generation.measure,
+    "reading": reading.measure,
+}
+
+
+def main() -> None:
+    """Run the benchmarks that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true", help="try it in seconds")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.names) - set(BENCHMARKS)):
+        known = ", ".join(BENCHMARKS)
+        parser.error(f"got {', '.join(unknown)}, expected some of {known}")
+    finished, started = [], time.monotonic()
+    for name in arguments.names or BENCHMARKS:
+        try:
+            results = BENCHMARKS[name](arguments.small)
+        except CannotMeasure as error:
+            progress(name, f"cannot be measured here: {error}")
+            continue
+        results.finish()
+        finished.append(results)
+    print(f"\nGoals ({time.monotonic() - started:.0f} s in all)")
+    for results in finished:
+        for c in results.comparisons:
+            if c.goal:
+                print(f"  {results.name:11}{c.case:30}{c.what:46}{c.goal:8}{c.verdict}")
+        for text in results.skipped:
+            print(f"  {results.name:11}SKIPPED {text}")
+
+
+if __name__ == "__main__":
+    main()

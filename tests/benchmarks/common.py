@@ -1,0 +1,361 @@
+"""What the benchmarks share: paths, child processes, results and their table."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "workflow" / "scripts"
+OUTPUT = ROOT / "results" / "bench"
+NATIVE = ROOT / "results" / "native"
+BIN = Path(sys.executable).parent
+N_RANKS = 2
+sys.path.append(str(SCRIPTS))
+
+_PACKAGES = ["numpy", "pandas", "pyarrow", "tensorflow-cpu", "mpi4py", "mpich"]
+_PACKAGES += ["darshan", "google-crc32c"]
+_TIMEOUT_S = 900
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+class CannotMeasure(RuntimeError):
+    """A peer or a tool is missing; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """A dataset: many files of one size."""
+
+    name: str
+    n_files: int
+    file_size_bytes: int
+    batch_size: int
+
+    @property
+    def title(self) -> str:
+        """Return how the table calls it, such as ``4096 x 128 KiB``."""
+        size, unit = self.file_size_bytes / _KIB, "KiB"
+        if self.file_size_bytes >= _MIB:
+            size, unit = self.file_size_bytes / _MIB, "MiB"
+        return f"{self.n_files} x {size:g} {unit}"
+
+
+# Batches divide both ranks' shares: DLIO would drop the rest, we do not.
+SMALL_FILES = Files("small", 4096, 128 * _KIB, batch_size=16)
+LARGE_FILES = Files("large", 128, 12 * _MIB, batch_size=2)
+TRIAL_FILES = [Files("small", 256, 128 * _KIB, 16), Files("large", 8, 12 * _MIB, 2)]
+
+
+@dataclass
+class Measurement:
+    """All samples of one thing measured."""
+
+    case: str
+    what: str
+    unit: str
+    samples: list[float]
+
+    @property
+    def median(self) -> float:
+        """Return the middle sample."""
+        return statistics.median(self.samples)
+
+    @property
+    def minimum(self) -> float:
+        """Return the least sample: the one that noise disturbed least."""
+        return min(self.samples)
+
+
+@dataclass
+class Comparison:
+    """A ratio or a value beside its goal; `met` is None where there is no goal."""
+
+    case: str
+    what: str
+    by_median: float
+    by_minimum: float
+    goal: str = ""
+    met_by_median: bool | None = None
+    met_by_minimum: bool | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Return whether the goal was met, in words."""
+        if self.met_by_median is None:
+            return ""
+        return {
+            (True, True): "met",
+            (False, True): "met by minimum only",
+            (True, False): "met by median only",
+            (False, False): "MISSED",
+        }[self.met_by_median, self.met_by_minimum]
+
+
+@dataclass
+class Results:
+    """What a benchmark measured, for the screen and for `results/bench/<name>.json`."""
+
+    name: str
+    title: str
+    small: bool
+    measurements: list[Measurement] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    load_before: tuple[float, ...] = field(default_factory=os.getloadavg)
+
+    def add(self, case: str, what: str, samples: list[float], unit: str = "s") -> None:
+        """Add samples of something, which may have some already."""
+        if not (found := self.find(case, what)):
+            found = Measurement(case, what, unit, [])
+            self.measurements.append(found)
+        found.samples += samples
+
+    def find(self, case: str, what: str) -> Measurement | None:
+        """Return the measurement of something, None if it was not measured."""
+        for measurement in self.measurements:
+            if (measurement.case, measurement.what) == (case, what):
+                return measurement
+        return None
+
+    def skip(self, what: str, reason: object) -> None:
+        """Record that something could not be measured."""
+        self.skipped.append(f"{what}: {reason}")
+        progress(self.name, f"SKIPPED {what}: {reason}")
+
+    def interleave(
+        self, case: str, n_rounds: int, runs: Mapping[str, Callable[[], list[float]]]
+    ) -> None:
+        """Run everything once a round, every second round in reverse order."""
+        left = dict(runs)
+        for number in range(n_rounds):
+            for what in list(left)[:: 1 if number % 2 == 0 else -1]:
+                progress(self.name, f"{case}, round {number + 1} of {n_rounds}, {what}")
+                try:
+                    self.add(case, what, left[what]())
+                except CannotMeasure as error:
+                    self.skip(f"{case}, {what}", error)
+                    del left[what]
+
+    def compare(
+        self,
+        case: str,
+        over: str,
+        under: str,
+        *,
+        at_most: float | None = None,
+        at_least: float | None = None,
+    ) -> None:
+        """Add the ratio of two measurements, if both are there."""
+        a, b = self.find(case, over), self.find(case, under)
+        if a and b:
+            ratios = a.median / b.median, a.minimum / b.minimum
+            self._judge(case, f"{over} / {under}", ratios, at_most, at_least)
+
+    def limit(self, case: str, what: str, at_most: float) -> None:
+        """Compare the largest sample of something with an absolute limit."""
+        if a := self.find(case, what):
+            values = max(a.samples), max(a.samples)
+            self._judge(case, f"{what}, largest", values, at_most)
+
+    def _judge(
+        self,
+        case: str,
+        what: str,
+        values: tuple[float, float],
+        at_most: float | None,
+        at_least: float | None = None,
+    ) -> None:
+        """Add two values and whether they meet a goal."""
+        comparison = Comparison(case, what, *values)
+        if at_most is not None:
+            comparison.goal = f"<= {at_most:g}"
+            met = [value <= at_most for value in values]
+        elif at_least is not None:
+            comparison.goal = f">= {at_least:g}"
+            met = [value >= at_least for value in values]
+        if comparison.goal:
+            comparison.met_by_median, comparison.met_by_minimum = met
+        self.comparisons.append(comparison)
+
+    def finish(self) -> None:
+        """Print the table and write the JSON file."""
+        print(self.table(), flush=True)
+        OUTPUT.mkdir(parents=True, exist_ok=True)
+        suffix = "-small" if self.small else ""
+        path = OUTPUT / f"{self.name}{suffix}.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self.as_json(), indent=1) + "\n")
+        temporary.replace(path)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything, with the machine and the versions."""
+        return {
+            "benchmark": self.name,
+            "title": self.title,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "small": self.small,
+            "machine": machine() | {"load_before": self.load_before},
+            "versions": software_versions(),
+            "measurements": [
+                asdict(m) | {"median": m.median, "minimum": m.minimum}
+                for m in self.measurements
+            ],
+            "comparisons": [
+                asdict(c) | {"verdict": c.verdict} for c in self.comparisons
+            ],
+            "skipped": self.skipped,
+            "notes": self.notes,
+        }
+
+    def table(self) -> str:
+        """Return the measurements, the comparisons and the verdicts as text."""
+        trial = " (SMALL TRIAL, numbers mean nothing)" if self.small else ""
+        lines = ["", f"{self.name}: {self.title}{trial}"]
+        for case in dict.fromkeys(m.case for m in self.measurements):
+            lines += ["", f"  {case:48}{'median':>10}{'minimum':>10}  samples"]
+            for m in (m for m in self.measurements if m.case == case):
+                lines.append(
+                    f"    {m.what:46}{m.median:>10.4g}{m.minimum:>10.4g}  "
+                    f"{len(m.samples)} ({m.unit})"
+                )
+            for c in (c for c in self.comparisons if c.case == case):
+                lines.append(
+                    f"    {c.what:46}{c.by_median:>10.3f}{c.by_minimum:>10.3f}  "
+                    f"{c.goal:8} {c.verdict}".rstrip()
+                )
+        lines += [f"  SKIPPED {text}" for text in self.skipped]
+        lines += [f"  note: {text}" for text in self.notes]
+        return "\n".join(lines)
+
+
+def machine() -> dict[str, Any]:
+    """Return what the numbers depend on and no version says."""
+    models = [
+        line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    memory_kib = Path("/proc/meminfo").read_text().split()[1]
+    return {
+        "host": platform.node(),
+        "processor": models[0] if models else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_mib": int(memory_kib) // 1024,
+        "kernel": platform.release(),
+        "load_after": os.getloadavg(),
+    }
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of the code measured and of what it stands on."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if commit.returncode == 0:
+        versions["tierscope"] = commit.stdout.strip()
+    return versions
+
+
+def progress(name: str, text: str) -> None:
+    """Print what is being done."""
+    print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield a folder beside the results, removed at the end."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=OUTPUT, prefix="tmp-") as folder:
+        yield Path(folder)
+
+
+def run(
+    command: list[object],
+    environment: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
+    timeout_s: float = _TIMEOUT_S,
+) -> str:
+    """Run a command and return what it printed; a failure is a CannotMeasure."""
+    words = [str(word) for word in command]
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    settings = {
+        "PATH": path,
+        "PYTHONPATH": str(SCRIPTS),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
+    try:
+        done = subprocess.run(
+            words,
+            env=os.environ | settings | (environment or {}),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotMeasure(str(error)) from error
+    if done.returncode:
+        reason = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise CannotMeasure(
+            f"{' '.join(words[:4])} ... ended with {done.returncode}: "
+            + " | ".join(reason)
+        )
+    return done.stdout
+
+
+def run_python(script: str, *arguments: object, **options: Any) -> Any:
+    """Run a script of this folder in a fresh process and return its JSON."""
+    path = Path(__file__).with_name(script)
+    return _last_line(run([sys.executable, path, *arguments], **options))
+
+
+def run_ranks(script: Path | str, *arguments: object, **options: Any) -> str:
+    """Run a script on all MPI ranks and return what they printed."""
+    command = [BIN / "mpiexec", "-n", N_RANKS, sys.executable, script, *arguments]
+    return run(command, **options)
+
+
+def run_python_ranks(script: str, *arguments: object, **options: Any) -> Any:
+    """Run a script of this folder on all MPI ranks and return its JSON."""
+    path = Path(__file__).with_name(script)
+    return _last_line(run_ranks(path, *arguments, **options))
+
+
+def _last_line(output: str) -> Any:
+    """Return the JSON value on the last line."""
+    return json.loads(output.splitlines()[-1])
+
+
+def build_native() -> None:
+    """Compile the preload libraries as the workflow does."""
+    run(["make", "--silent", "-C", ROOT / "workflow" / "native"])
+
+
+def run_as_script(measure: Callable[[bool], Results]) -> None:
+    """Measure as the command line says: ``--small`` tries a script in seconds."""
+    measure(sys.argv[1:] == ["--small"]).finish()

@@ -1,0 +1,129 @@
+"""Write or read a big log in a fresh process: ``{write,tierscope,pydarshan} LOG ...``.
+
+Reading prints seconds (imports left out), the process's peak memory and what was read.
+"""
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOTS = {
+    "gfs": "/vol0004/group/scratch/gfs/data",
+    "lfs": "/local/scratch/lfs/data",
+}
+EPOCHS = 3
+PROCESSES_PER_NODE = 4
+FILE_SIZE_BYTES = 1 << 17
+
+
+def write(path: str, n_processes: int, files_per_process: int) -> dict:
+    """Write the log of a run: global shuffle, half the reads from the LFS."""
+    from tierscope.trace import POSIX_RECORD, write_log
+
+    n_files = n_processes * files_per_process
+    n_records = n_files * EPOCHS
+    dataset = f"small-{n_files}x{FILE_SIZE_BYTES}-60ost"
+    generator = np.random.default_rng(1)
+    records = np.zeros(n_records, POSIX_RECORD)
+    # An odd factor makes ids as different as hashes, and no two equal.
+    ids = np.arange(1, n_records + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    records["id"] = ids
+    on_lfs = generator.random(n_files) < 0.5
+    names = {}
+    for epoch in range(EPOCHS):
+        part = slice(epoch * n_files, (epoch + 1) * n_files)
+        files = generator.permutation(n_files)
+        ranks = np.repeat(np.arange(n_processes), files_per_process)
+        records["rank"][part] = ranks
+        gfs = f"{ROOTS['gfs']}.ep{epoch}/{dataset}"
+        nodes = [
+            f"{ROOTS['lfs']}.ep{epoch}/node-{node:05d}/{dataset}"
+            for node in range(-(-n_processes // PROCESSES_PER_NODE))
+        ]
+        columns = ids[part], files, ranks, on_lfs[files]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for id_, file_id, rank, local in rows:
+            folder = nodes[rank // PROCESSES_PER_NODE] if local else gfs
+            names[id_] = f"{folder}/{file_id:07d}.tfrecord"
+    records["POSIX_OPENS"] = 1
+    records["POSIX_READS"] = 2
+    records["POSIX_BYTES_READ"] = FILE_SIZE_BYTES
+    starts = np.sort(generator.random(n_records)) * 100
+    for call in ("OPEN", "READ", "CLOSE"):
+        starts += generator.random(n_records) * 1e-3
+        records[f"POSIX_F_{call}_START_TIMESTAMP"] = starts
+        records[f"POSIX_F_{call}_END_TIMESTAMP"] = starts + 1e-4
+    for counter in ("POSIX_F_READ_TIME", "POSIX_F_META_TIME", "POSIX_F_MAX_READ_TIME"):
+        records[counter] = generator.random(n_records) * 1e-3
+    write_log(
+        path,
+        records,
+        names,
+        n_processes=n_processes,
+        exe="python run_benchmark.py scenario.json",
+        mounts={"/": "ext4"},
+        start_time_s=1_600_000_000,
+        end_time_s=1_600_000_100,
+    )
+    return {"bytes": Path(path).stat().st_size}
+
+
+def read_with_tierscope(path: str) -> dict:
+    """Read the log into our table: attributed to epochs, tiers and files."""
+    from tierscope.trace import read_file_records
+
+    start = time.perf_counter()
+    table = read_file_records(path, ROOTS)
+    seconds = time.perf_counter() - start
+    return {
+        "seconds": seconds,
+        "n_records": len(table),
+        "n_names": len(table),
+        "read_time_s": float(table["read_time_s"].sum()),
+        "bytes_read": int(table["bytes_read"].sum()),
+    }
+
+
+def read_with_pydarshan(path: str) -> dict:
+    """Read the log into PyDarshan's data frames with their names; no attribution."""
+    import darshan
+
+    start = time.perf_counter()
+    report = darshan.DarshanReport(path, read_all=False)
+    report.mod_read_all_records("POSIX", dtype="numpy")
+    frames = report.records["POSIX"].to_df()
+    report.update_name_records()
+    names = frames["counters"]["id"].map(report.name_records)
+    seconds = time.perf_counter() - start
+    return {
+        "seconds": seconds,
+        "n_records": len(frames["counters"]),
+        "n_names": int(names.notna().sum()),
+        "read_time_s": float(frames["fcounters"]["POSIX_F_READ_TIME"].sum()),
+        "bytes_read": int(frames["counters"]["POSIX_BYTES_READ"].sum()),
+    }
+
+
+def peak_memory_mb() -> float:
+    """Return this program's peak memory (`getrusage` would count its parent's)."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024 / 1e6
+
+
+def main() -> None:
+    """Do what the command line says and print it as JSON."""
+    kind, path, *numbers = sys.argv[1:]
+    if kind == "write":
+        done = write(path, *map(int, numbers))
+    else:
+        readers = {"tierscope": read_with_tierscope, "pydarshan": read_with_pydarshan}
+        done = readers[kind](path)
+    print(json.dumps(done | {"peak_memory_mb": peak_memory_mb()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

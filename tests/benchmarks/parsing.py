@@ -1,0 +1,71 @@
+"""Time and memory to read the log of the paper's run, beside PyDarshan's fast route.
+
+Ours ends in the table `file_records` (attributed to epochs, tiers and files, checked,
+sorted); PyDarshan's ends in two data frames and the path of each record.
+"""
+
+import math
+from pathlib import Path
+
+from common import (
+    CannotMeasure,
+    Results,
+    progress,
+    run_as_script,
+    run_python,
+    temporary_folder,
+)
+
+OURS, PYDARSHAN = "tierscope read_file_records", "PyDarshan, dtype numpy"
+MEMORY = "peak memory"
+PAPER_PROCESSES, PAPER_FILES = 3072, 192
+TRIAL_PROCESSES, TRIAL_FILES = 16, 192
+
+
+def measure(small: bool = False) -> Results:
+    """Write the log once and read it both ways."""
+    results = Results("parsing", "time to read a Darshan log into tables", small)
+    sizes = (TRIAL_PROCESSES, TRIAL_FILES) if small else (PAPER_PROCESSES, PAPER_FILES)
+    with temporary_folder() as folder:
+        log = folder / "run.darshan"
+        progress("parsing", f"writing the log of {sizes[0]} processes")
+        written = run_python("parse_log.py", "write", log, *sizes)
+        results.notes.append(
+            f"the log has {written['bytes'] / 1e6:.0f} MB; to write it took "
+            f"{written['peak_memory_mb']:.0f} MB of memory."
+        )
+        _read(results, log)
+    return results
+
+
+def _read(results: Results, log: Path) -> None:
+    """Read the log several times with ours around one time with PyDarshan."""
+    first = _sample(results, "tierscope", log)
+    case = f"{first['n_records']} records"
+    runs = [(OURS, "tierscope")] * 2 + [(PYDARSHAN, "pydarshan")]
+    runs += [(OURS, "tierscope")] * 2
+    for what, kind in runs:
+        progress("parsing", f"{case}, {what}")
+        try:
+            sample = _sample(results, kind, log)
+        except CannotMeasure as error:
+            results.skip(what, error)
+            continue
+        for key in ("n_records", "n_names", "bytes_read"):
+            if sample[key] != first[key]:
+                raise CannotMeasure(f"{what} read other {key}: {sample} {first}")
+        if not math.isclose(sample["read_time_s"], first["read_time_s"]):
+            raise CannotMeasure(f"{what} read other times: {sample} {first}")
+        results.add(case, what, [sample["seconds"]])
+        results.add(case, f"{MEMORY}, {what}", [sample["peak_memory_mb"]], "MB")
+    results.compare(case, PYDARSHAN, OURS, at_least=8)
+    results.limit(case, f"{MEMORY}, {OURS}", at_most=700)
+
+
+def _sample(results: Results, kind: str, log: Path) -> dict:
+    """Read the log once in a fresh process."""
+    return run_python("parse_log.py", kind, log)
+
+
+if __name__ == "__main__":
+    run_as_script(measure)

@@ -1,0 +1,93 @@
+"""What the tracer adds to opening, reading and closing a 128 KiB file, warm.
+
+A C loop makes the calls that TensorFlow makes, in alternating plain and preloaded
+processes. Each file is opened under a new name in every epoch of a real run, so
+``first open`` is what a run pays; ``again`` is the tracer without a new record.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from common import (
+    NATIVE,
+    ROOT,
+    CannotMeasure,
+    Results,
+    build_native,
+    progress,
+    run,
+    run_as_script,
+    temporary_folder,
+)
+
+FILE_SIZE_BYTES = 1 << 17
+CASES = {"new": "first open of each path", "known": "the same paths again"}
+PLAIN, TRACED = "plain", "traced"
+
+
+def measure(small: bool = False) -> Results:
+    """Measure plain and traced processes in turn."""
+    results = Results("tracing", "time per file of 128 KiB, one process", small)
+    n_files, n_passes, n_rounds = (64, 2, 2) if small else (512, 8, 30)
+    build_native()
+    if not (compiler := shutil.which("cc")):
+        raise CannotMeasure("there is no C compiler (cc).")
+    with temporary_folder() as folder:
+        loop = folder / "read_loop"
+        run([compiler, "-O2", "-o", loop, Path(__file__).with_name("read_loop.c")])
+        _make_files(folder / "data", n_files, n_passes)
+        for number in range(n_rounds):
+            for what in (PLAIN, TRACED) if number % 2 == 0 else (TRACED, PLAIN):
+                progress("tracing", f"round {number + 1} of {n_rounds}, {what}")
+                command = [loop, folder / "data", n_files, n_passes]
+                _add(results, what, _run(what, command, folder))
+    for name in CASES.values():
+        for clock in ("CPU", "wall"):
+            over, under = f"{TRACED}, {clock} time", f"{PLAIN}, {clock} time"
+            results.compare(name, over, under, at_most=1.1)
+    return results
+
+
+def _make_files(data: Path, n_files: int, n_passes: int) -> None:
+    """Make files and an alias of their folder for each pass."""
+    data.mkdir()
+    content = os.urandom(FILE_SIZE_BYTES)
+    for i in range(n_files):
+        (data / f"{i:07d}.tfrecord").write_bytes(content)
+    for number in range(n_passes):
+        data.with_name(f"{data.name}.ep{number}").symlink_to(data.name)
+    os.sync()
+
+
+def _run(what: str, command: list[object], folder: Path) -> str:
+    """Run the loop, with the tracer or without it."""
+    if what == PLAIN:
+        return run(command)
+    spool = folder / "spool"
+    spool.mkdir()
+    library = NATIVE / "libtierscope_trace.so"
+    environment = {
+        "LD_PRELOAD": os.path.relpath(library, ROOT),  # it takes no path with a space
+        "TIERSCOPE_TRACE_SPOOL": str(spool),
+        "TIERSCOPE_TRACE_RANK": "0",
+        "TIERSCOPE_TRACE_PREFIXES": f"{folder / 'data'}.ep",
+    }
+    output = run(command, environment)
+    if not any(spool.glob("*.spool")):
+        raise CannotMeasure("the tracer wrote no spool: it was not at work.")
+    shutil.rmtree(spool)
+    return output
+
+
+def _add(results: Results, what: str, output: str) -> None:
+    """Add what the loop printed."""
+    for line in output.splitlines():
+        kind, wall_us, cpu_us = line.split()
+        case = CASES[kind]
+        results.add(case, f"{what}, CPU time", [float(cpu_us)], "us a file")
+        results.add(case, f"{what}, wall time", [float(wall_us)], "us a file")
+
+
+if __name__ == "__main__":
+    run_as_script(measure)

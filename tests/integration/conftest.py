@@ -1,0 +1,83 @@
+"""A copy of the project in which the tests run experiments for real."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environment.yml")
+
+
+class Project:
+    """A working copy of the project and the commands a user types in it."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        for part in PARTS:
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+            copy(ROOT / part, folder / part)
+        for profile in (folder / "profiles").iterdir():
+            (folder / profile.name).symlink_to(f"profiles/{profile.name}")
+        data = ROOT / "tests" / "data"
+        shutil.copy(data / "tiny.yaml", folder / "config")
+        shutil.copy(
+            data / "tiny-system.yaml", folder / "resources" / "systems" / "tiny.yaml"
+        )
+        self.environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line that runs the tiny experiment."""
+        return [
+            "snakemake",
+            *arguments,
+            "--profile",
+            "local",
+            "--configfile",
+            "config/tiny.yaml",
+        ]
+
+    def start(self, *arguments: str, **options) -> subprocess.Popen:
+        """Start snakemake on the tiny experiment in a session of its own."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,
+        )
+
+    def snakemake(self, *arguments: str, expect: int = 0) -> str:
+        """Run snakemake on the tiny experiment and return what it printed."""
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == expect, output
+        return output
+
+    def path(self, *parts: str) -> Path:
+        """Return a path below the tiny experiment's results."""
+        return self.folder.joinpath("results", "tiny", *parts)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """Return a project whose tiny experiment has been run once."""
+    project = Project(tmp_path_factory.mktemp("project with space"))
+    project.first_output = project.snakemake()
+    return project
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """Return a project in which nothing has been run."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Project(folder)

@@ -1,0 +1,136 @@
+"""The main job on a tiny experiment: real MPI, TensorFlow, tracer, devices."""
+
+import json
+import os
+
+import darshan
+import pytest
+from tierscope.tables import read_table
+
+SCENARIOS = ["tiny-60ost-pinning-tensorflow", "tiny-1ost-pinning-tensorflow"]
+
+
+def snapshot(project):
+    """Return the modification time of every result but logs."""
+    return {
+        path.relative_to(project.folder): path.stat().st_mtime_ns
+        for path in project.path().rglob("*")
+        if path.is_file() and "logs" not in path.parts and path.name != ".lock"
+    }
+
+
+def test_every_figure_is_there_in_three_formats(finished):
+    names = sorted(path.name for path in finished.path("figures").iterdir())
+    stems = [
+        "fig1_execution_and_io_time",
+        "fig2_breakdown",
+        "fig3_improvement",
+        "fig4_sufficient_combinations",
+    ]
+    assert names == sorted(
+        f"{s}.{kind}" for s in stems for kind in ("svg", "png", "pdf")
+    )
+    for stem in stems:
+        svg = finished.path("figures", f"{stem}.svg").read_text()
+        assert "emulated" in svg
+        assert "system tiny" in svg
+
+
+def test_last_line_says_where_to_look(finished):
+    assert "Figures: results/tiny/figures" in finished.first_output
+
+
+def test_progress_is_shown_per_file_point_and_epoch(finished):
+    for words in ("32 of 32 files", "point 2 of 3: cache rate 50 %", "epoch 1: "):
+        assert words in finished.first_output
+
+
+def test_io_time_has_every_rank_epoch_and_class_of_every_run(finished):
+    io_time = read_table(finished.path("tables", "io_time.parquet"), "io_time")
+    assert len(io_time) == 5 * 2 * 4 * 4  # runs, epochs, ranks, classes
+    assert set(io_time["source"]) == {"emulated"}
+    assert set(io_time["system"]) == {"tiny"}
+    keys = ["n_osts", "cache_rate_percent", "epoch"]
+    sums = io_time.groupby([*keys, "io_class"])[["operations", "bytes"]].sum()
+    for (_, cache_rate, _), part in sums.groupby(keys):
+        rows = part.droplevel(keys)
+        n_lfs = round(32 * cache_rate / 100)
+        assert rows.loc["lfs_meta", "operations"] == n_lfs
+        assert rows.loc["gfs_meta", "operations"] == 32 - n_lfs
+        assert rows.loc["lfs_read", "bytes"] == 4096 * n_lfs
+        assert rows["bytes"].sum() == 32 * 4096
+    waited = io_time[io_time["operations"] > 0]
+    assert (waited["time_s"] > 0).all()
+
+
+def test_execution_time_is_above_io_time(finished):
+    epochs = read_table(finished.path("tables", "epochs.parquet"), "epochs")
+    io_time = read_table(finished.path("tables", "io_time.parquet"), "io_time")
+    keys = ["n_osts", "cache_rate_percent", "epoch", "rank"]
+    io_s = io_time.groupby(keys)["time_s"].sum()
+    execution_s = epochs.set_index(keys)["execution_time_s"]
+    assert (execution_s.reindex(io_s.index) > io_s).all()
+    assert (epochs.groupby(keys[:3])["samples"].sum() == 32).all()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_run_has_log_settings_and_passed_audit(finished, scenario):
+    run = finished.path("runs", scenario, "cache-050", "rep-0")
+    report = darshan.DarshanReport(str(run / "log.darshan"), read_all=True)
+    assert report.metadata["job"]["nprocs"] == 4
+    assert report.records["POSIX"].to_df()["counters"]["POSIX_OPENS"].sum() == 64
+    audit = json.loads((run / "audit.json").read_text())
+    assert audit["passed"]
+    content = json.loads((run / "run.json").read_text())
+    assert content["tracer"]["runtime"] == "builtin"
+    assert content["versions"]["mpi"].startswith("MPICH")
+    assert "tensorflow-cpu" in content["versions"]
+    assert content["training"]["seed"] == 1
+    assert content["emulation"]["lateness_percent"] > 0
+
+
+def test_local_file_systems_are_empty_afterwards(finished):
+    assert not (finished.folder / "scratch" / "lfs").exists()
+
+
+def test_second_run_does_nothing(finished):
+    before = snapshot(finished)
+    assert "Nothing to be done" in finished.snakemake()
+    assert snapshot(finished) == before
+
+
+def test_deleted_run_is_redone_with_what_depends_on_it_only(finished):
+    before = snapshot(finished)
+    deleted = finished.path("runs", SCENARIOS[0], "cache-050", "rep-0")
+    for path in deleted.iterdir():
+        path.unlink()
+    finished.snakemake()
+    after = snapshot(finished)
+    changed = {path for path in after if after[path] != before.get(path)}
+    assert set(after) == set(before)
+    for path in changed:
+        assert deleted.relative_to(finished.folder) in path.parents or (
+            path.parts[2] in ("tables", "figures")
+        ), path
+
+
+def test_one_figure_is_redrawn_alone(finished):
+    for path in finished.path("figures").glob("fig2_*"):
+        path.unlink()
+    before = snapshot(finished)
+    finished.snakemake("fig2")
+    changed = {
+        path.name
+        for path, time in snapshot(finished).items()
+        if before.get(path) != time
+    }
+    assert changed == {f"fig2_breakdown.{kind}" for kind in ("svg", "png", "pdf")}
+
+
+def test_edited_analysis_code_reruns_analysis_only(finished):
+    os.utime(finished.folder / "workflow" / "scripts" / "tierscope" / "plot.py")
+    plan = finished.snakemake("--dry-run")
+    assert "plot_breakdown" in plan
+    assert "launch_scenario" not in plan
+    assert "run_benchmark" not in plan
+    finished.snakemake("--touch")

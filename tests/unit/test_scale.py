@@ -1,0 +1,104 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tierscope.config import read_system
+from tierscope.tiers.scale import lfs_groups, modelled_machine, scale_gfs, scale_lfs
+
+GIB = 1024**3
+SYSTEM = read_system("scale-model", Path(__file__).parents[2] / "resources/systems")
+FUGAKU = modelled_machine(SYSTEM.devices, n_osts=60)
+
+
+def one_prefix(ranks):
+    return [f"/lfs/group{ranks.start}"]
+
+
+def test_eight_processes_eight_times_faster_have_the_numbers_of_the_notes():
+    # k = 3072 / 8 = 384 and S = 8, so k / S = 48.
+    gfs = scale_gfs(FUGAKU, 8, 8, ["/gfs"])
+    (lfs,) = scale_lfs(FUGAKU, 8, 8, lambda _: ["/lfs"])
+    assert gfs.prefixes == ("/gfs",)
+    assert gfs.open_s == pytest.approx(48 * 29e-6)
+    assert gfs.close_s == pytest.approx(48 * 4e-6)
+    assert gfs.metadata_latency_s == pytest.approx(0.85e-3)
+    assert gfs.n_object_servers == 1
+    assert gfs.request_s == 0
+    assert gfs.bandwidth_bytes_per_s == pytest.approx(90 * GIB / 48)
+    assert gfs.read_latency_s == pytest.approx(1.7e-3 / 8)
+    assert gfs.link_bytes_per_s == pytest.approx(46.4 * GIB / 48)
+    assert lfs.prefixes == ("/lfs",)
+    assert (lfs.open_s, lfs.close_s) == (0, 0)
+    assert lfs.metadata_latency_s == pytest.approx(3.5e-3 / 8)
+    assert lfs.n_object_servers == 1
+    assert lfs.request_bytes == 131072
+    assert lfs.request_s == pytest.approx(0.9e-3)  # 64 / 8 slower, 8 faster
+    assert lfs.bandwidth_bytes_per_s is None
+    assert lfs.read_latency_s == pytest.approx(3.5e-3 / 8)
+    assert lfs.link_bytes_per_s is None
+
+
+def test_all_processes_at_real_speed_are_the_modelled_machine():
+    machine = FUGAKU
+    gfs = scale_gfs(machine, 3072, 1, ["/gfs"])
+    lfs = scale_lfs(machine, 3072, 1, one_prefix)
+    assert gfs.open_s == 29e-6
+    assert gfs.n_object_servers == 60
+    assert gfs.bandwidth_bytes_per_s == pytest.approx(1.5 * GIB)
+    assert len(lfs) == 48
+    assert {device.request_s for device in lfs} == {0.9e-3}
+
+
+@pytest.mark.parametrize(
+    ("n_processes", "n_object_servers"), [(8, 1), (76, 1), (77, 2), (512, 10)]
+)
+def test_pool_of_osts_is_scaled_not_each_ost(n_processes, n_object_servers):
+    gfs = scale_gfs(FUGAKU, n_processes, 1, ["/gfs"])
+    assert gfs.n_object_servers == n_object_servers
+    total = gfs.n_object_servers * gfs.bandwidth_bytes_per_s
+    assert total == pytest.approx(90 * GIB * n_processes / 3072)
+
+
+def test_one_ost_is_a_sixtieth_of_the_pool_and_the_same_metadata_server():
+    machine = modelled_machine(SYSTEM.devices, n_osts=1)
+    gfs = scale_gfs(machine, 8, 8, ["/gfs"])
+    sixty = scale_gfs(FUGAKU, 8, 8, ["/gfs"])
+    assert gfs.bandwidth_bytes_per_s == 32 * 1024**2
+    assert 60 * gfs.bandwidth_bytes_per_s == pytest.approx(sixty.bandwidth_bytes_per_s)
+    assert gfs.open_s == sixty.open_s
+
+
+def test_last_group_is_smaller_and_its_ranks_keep_their_share():
+    machine = FUGAKU
+    assert lfs_groups(machine, 96) == [range(64), range(64, 96)]
+    full, half = scale_lfs(machine, 96, 1, one_prefix)
+    assert full.prefixes == ("/lfs/group0",)
+    assert half.prefixes == ("/lfs/group64",)
+    assert half.request_s == pytest.approx(2 * full.request_s)
+    assert half.read_latency_s == full.read_latency_s
+
+
+def test_group_of_virtual_nodes_is_one_device_with_their_directories():
+    machine = replace(FUGAKU, lfs=replace(FUGAKU.lfs, processes_per_server=4))
+
+    def directories(ranks):
+        return [f"/lfs/node{rank // 2}" for rank in ranks[::2]]
+
+    devices = scale_lfs(machine, 6, 1, directories)
+    assert [device.prefixes for device in devices] == [
+        ("/lfs/node0", "/lfs/node1"),
+        ("/lfs/node2",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n_processes", "speed_up", "message"),
+    [
+        (0, 8, "n_processes is 0, expected a number above 0"),
+        (8, 0, "speed_up is 0, expected a number above 0"),
+        (8, float("nan"), "speed_up is nan"),
+    ],
+)
+def test_impossible_scales_are_refused(n_processes, speed_up, message):
+    with pytest.raises(ValueError, match=message):
+        scale_gfs(FUGAKU, n_processes, speed_up, ["/gfs"])

@@ -1,0 +1,1002 @@
+/*
+ * Emulated storage devices: an LD_PRELOAD library that makes real calls wait.
+ *
+ * A device stands in front of one or more directories. It is a small queueing
+ * network shared by all processes of the machine:
+ *
+ *     open, close ── metadata queue ── metadata latency
+ *     read        ── object server of the file ── link (if any) ── read latency
+ *
+ * A read of b bytes is ceil(b / request_bytes) requests, one after the other.
+ * A queue is nothing but the instant at which it is free again, in nanoseconds
+ * of CLOCK_MONOTONIC: a request starts at max(its arrival, that instant), moves
+ * the instant by its service time, and its caller sleeps until its end. The
+ * instants live in a file mapped by every process, so no daemon is needed.
+ *
+ * What is charged. Only opens for reading (O_RDONLY without O_PATH and without
+ * O_DIRECTORY) that succeed, and reads and the close of descriptors opened so.
+ * Writing runs at the bare directory's speed, so datasets are generated fast.
+ * A read that moves nothing (end of file) is free. So are stat and its family:
+ * tf.data makes none, and a loader that does would stat at the real speed.
+ * A device whose close_s is 0 answers closes without asking: no queue, no latency.
+ *
+ * Duplicates and forks. A descriptor made by dup or inherited through fork is
+ * read through the device as the original is, but only the descriptor that open
+ * returned pays for its close, in the process that opened it; close_range,
+ * closefrom and exec forget without charge.
+ *
+ * What escapes. Static programs, raw system calls, mmap, io_uring, preads of
+ * libaio, and stdio (fopen, fread), whose calls stay inside libc.
+ *
+ * Order. A profiler stands BEFORE this library in LD_PRELOAD: its wrapper calls
+ * ours, ours calls libc. In the other order it measures none of the waiting.
+ *
+ * Environment (neither set: the library does nothing):
+ *   TIERSCOPE_DEVICES       text file, one device a line, `key=value` fields
+ *                           separated by tabs, written by tierscope/tiers/device.py
+ *   TIERSCOPE_DEVICE_STATE  state file, created there too, best in /dev/shm
+ * Anything wrong with either ends the process with status 2 and a message: a run
+ * must never go on without its devices.
+ *
+ * cc -O2 -Wall -Wextra -shared -fPIC -pthread -o libtierscope_device.so device.c -ldl
+ */
+#define _GNU_SOURCE
+#undef _FORTIFY_SOURCE /* its headers would define inline twins of our wrappers */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef CLOSE_RANGE_CLOEXEC /* glibc before 2.34 */
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+#define NS_PER_S 1000000000LL
+
+/*
+ * A thread that we wake comes back a little late: the kernel wakes it some tens
+ * of microseconds after the instant asked for, and it then spends a few more in
+ * wrappers and interpreter. A closed-loop reader would lose that on every call
+ * and never see the set rate. So a thread that returns within LOOP_NS of being
+ * woken is taken to arrive earlier than the clock says: by its lateness, and by
+ * the time it was away, each up to a limit. It never arrives before the model
+ * ended its previous wait, so a sequence of calls takes at least the model's time.
+ * The limits keep a slow disk or a stalled process from being forgiven.
+ */
+#define SLACK_NS 20000LL
+#define LATENESS_FORGIVEN_NS 200000LL
+#define LOOP_NS 1000000LL
+
+/* ---- libc underneath -------------------------------------------------------- */
+
+static void *next_function(_Atomic(void *) *cache, const char *name)
+{
+    void *function = atomic_load_explicit(cache, memory_order_relaxed);
+    if (!function) {
+        function = dlsym(RTLD_NEXT, name);
+        atomic_store_explicit(cache, function, memory_order_relaxed);
+    }
+    return function;
+}
+
+/* The function that a wrapper of ours hides: libc's or a later library's. */
+#define NEXT(name)                                                     \
+    ({                                                                 \
+        static _Atomic(void *) cache;                                  \
+        (__typeof__(&name))next_function(&cache, #name);               \
+    })
+
+__attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format,
+                                                                ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    dprintf(STDERR_FILENO, "tierscope device: ");
+    vdprintf(STDERR_FILENO, format, arguments);
+    dprintf(STDERR_FILENO, "\n");
+    va_end(arguments);
+    _exit(2);
+}
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        fail("no memory for %zu x %zu bytes", count, size);
+    return memory;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* ---- devices and their shared state ----------------------------------------- */
+
+struct device {
+    int64_t open_ns, close_ns, metadata_latency_ns, read_latency_ns;
+    double request_s, bandwidth_bytes_per_s, link_bytes_per_s; /* rate 0: unlimited */
+    size_t request_bytes;
+    uint32_t n_object_servers;
+};
+
+/* The layout of the state file, int64 throughout; device.py mirrors it. */
+#define STATE_MAGIC 0x7469657264657631LL /* "tierdev1" */
+
+struct state_header {
+    int64_t magic, n_devices;
+};
+
+struct station {
+    _Atomic int64_t free_at_ns, busy_ns;
+};
+
+struct device_state {
+    int64_t n_object_servers;
+    _Atomic int64_t n_opens, n_closes, n_requests, n_bytes;
+    _Atomic int64_t n_waits, wait_ns, lateness_ns, max_lateness_ns;
+    struct station metadata, link, object_servers[];
+};
+
+_Static_assert(sizeof(_Atomic int64_t) == 8, "the state file holds plain int64");
+
+static struct device *devices;
+static struct device_state **states; /* NULL until all is set up: pass through */
+
+static int64_t to_ns(double seconds)
+{
+    return (int64_t)(seconds * 1e9 + 0.5);
+}
+
+/* ---- queues and waiting ----------------------------------------------------- */
+
+static __thread struct {
+    int64_t woken_ns, forgiven_ns;
+} last_wait;
+
+static int64_t arrival_ns(void)
+{
+    if (!states)
+        return 0;
+    int64_t now = now_ns(), away = now - last_wait.woken_ns;
+    if (away > LOOP_NS)
+        return now;
+    return now - last_wait.forgiven_ns - (away < SLACK_NS ? away : SLACK_NS);
+}
+
+/* Join a queue; return the instant at which the service ends. */
+static int64_t serve(struct station *station, int64_t arrival, int64_t service)
+{
+    int64_t free_at = atomic_load(&station->free_at_ns), end;
+    do
+        end = (free_at > arrival ? free_at : arrival) + service;
+    while (!atomic_compare_exchange_weak(&station->free_at_ns, &free_at, end));
+    atomic_fetch_add(&station->busy_ns, service);
+    return end;
+}
+
+static void sleep_until(int64_t instant)
+{
+    static __thread bool is_precise;
+    if (!is_precise) {
+        prctl(PR_SET_TIMERSLACK, 1UL); /* the default lets the kernel add 50 us */
+        is_precise = true;
+    }
+    struct timespec until = { instant / NS_PER_S, instant % NS_PER_S };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
+static void raise_to(_Atomic int64_t *maximum, int64_t value)
+{
+    int64_t seen = atomic_load(maximum);
+    while (value > seen && !atomic_compare_exchange_weak(maximum, &seen, value))
+        continue;
+}
+
+/* Keep the caller until `end`; the real call's own time hides in the wait. */
+static void wait_until(struct device_state *state, int64_t arrival, int64_t end)
+{
+    int saved_errno = errno;
+    if (end > now_ns())
+        sleep_until(end);
+    int64_t woken = now_ns(), lateness = woken - end;
+    last_wait.woken_ns = woken;
+    last_wait.forgiven_ns =
+        lateness < LATENESS_FORGIVEN_NS ? lateness : LATENESS_FORGIVEN_NS;
+    atomic_fetch_add(&state->n_waits, 1);
+    atomic_fetch_add(&state->wait_ns, end - arrival);
+    atomic_fetch_add(&state->lateness_ns, lateness);
+    raise_to(&state->max_lateness_ns, lateness);
+    errno = saved_errno;
+}
+
+static void charge_metadata(uint32_t number, int64_t arrival, int64_t service)
+{
+    int64_t latency = devices[number].metadata_latency_ns;
+    if (service + latency == 0)
+        return;
+    int64_t end = serve(&states[number]->metadata, arrival, service);
+    wait_until(states[number], arrival, end + latency);
+}
+
+static void charge_open(uint32_t number, int64_t arrival)
+{
+    atomic_fetch_add(&states[number]->n_opens, 1);
+    charge_metadata(number, arrival, devices[number].open_ns);
+}
+
+static void charge_close(uint32_t number, int64_t arrival)
+{
+    atomic_fetch_add(&states[number]->n_closes, 1);
+    if (devices[number].close_ns > 0)
+        charge_metadata(number, arrival, devices[number].close_ns);
+}
+
+static double transfer_s(size_t bytes, double bytes_per_s)
+{
+    return bytes_per_s > 0 ? bytes / bytes_per_s : 0;
+}
+
+static void charge_request(uint32_t number, uint32_t server, size_t bytes,
+                           int64_t arrival)
+{
+    const struct device *device = &devices[number];
+    struct device_state *state = states[number];
+    double server_s =
+        device->request_s + transfer_s(bytes, device->bandwidth_bytes_per_s);
+    int64_t link = to_ns(transfer_s(bytes, device->link_bytes_per_s));
+    atomic_fetch_add(&state->n_requests, 1);
+
+    int64_t end = serve(&state->object_servers[server], arrival, to_ns(server_s));
+    if (link > 0) {
+        /* Joining the link now for an instant to come would hold it for nobody
+         * meanwhile, so wait first. One server hands over in order: no need. */
+        if (device->n_object_servers > 1) {
+            wait_until(state, arrival, end);
+            arrival = end;
+        }
+        end = serve(&state->link, end, link);
+    }
+    end += device->read_latency_ns;
+    if (end > arrival)
+        wait_until(state, arrival, end);
+}
+
+static void charge_read(uint32_t number, uint32_t server, size_t bytes,
+                        int64_t arrival)
+{
+    atomic_fetch_add(&states[number]->n_bytes, bytes);
+    while (bytes > 0) {
+        size_t request = devices[number].request_bytes;
+        if (request > bytes)
+            request = bytes;
+        charge_request(number, server, request, arrival);
+        bytes -= request;
+        arrival = arrival_ns();
+    }
+}
+
+/* ---- which device a path belongs to ------------------------------------------ */
+
+struct prefix {
+    char *path;
+    size_t length;
+    uint32_t device;
+};
+
+/* A hash table, so that thousands of devices cost an open nothing. */
+static struct prefix *prefixes;
+static size_t prefix_capacity; /* a power of two, at least twice the prefixes */
+
+#define HASH_START 14695981039346656037ULL
+
+static uint64_t hash_more(uint64_t hash, char byte) /* FNV-1a */
+{
+    return (hash ^ (uint8_t)byte) * 1099511628211ULL;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = HASH_START;
+    for (; *text; text++)
+        hash = hash_more(hash, *text);
+    return hash;
+}
+
+static struct prefix *find_prefix(uint64_t hash, const char *path, size_t length)
+{
+    for (size_t at = hash;; at++) {
+        struct prefix *prefix = &prefixes[at & (prefix_capacity - 1)];
+        if (!prefix->path || (prefix->length == length &&
+                              memcmp(prefix->path, path, length) == 0))
+            return prefix;
+    }
+}
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* The length of a path component without its epoch suffix `.ep<digits>`. */
+static size_t length_without_epoch(const char *component, size_t length)
+{
+    size_t end = length;
+    while (end > 0 && is_digit(component[end - 1]))
+        end--;
+    bool is_alias =
+        end < length && end > 3 && memcmp(component + end - 3, ".ep", 3) == 0;
+    return is_alias ? length_without_epoch(component, end - 3) : length;
+}
+
+/* Drop from an absolute path `//`, `.`, `..` (as text) and epoch suffixes. */
+static void canonicalise(char *path)
+{
+    char *to = path;
+    const char *from = path;
+    while (*(from += strspn(from, "/"))) {
+        size_t length = strcspn(from, "/");
+        if (length == 2 && memcmp(from, "..", 2) == 0) {
+            while (to > path && *--to != '/')
+                continue;
+        } else if (length != 1 || *from != '.') {
+            size_t kept = length_without_epoch(from, length);
+            *to++ = '/';
+            memmove(to, from, kept);
+            to += kept;
+        }
+        from += length;
+    }
+    *to = '\0';
+}
+
+/* Spell a path that starts at a directory descriptor from the root. */
+static bool make_absolute(char *absolute, size_t size, int directory,
+                          const char *path)
+{
+    size_t length = 0;
+    if (path[0] != '/') {
+        char link[64];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+        ssize_t read_bytes = directory == AT_FDCWD
+                                 ? readlink("/proc/self/cwd", absolute, size)
+                                 : readlink(link, absolute, size);
+        if (read_bytes <= 0 || (size_t)read_bytes >= size - 1)
+            return false;
+        length = read_bytes;
+        absolute[length++] = '/';
+    }
+    return snprintf(absolute + length, size - length, "%s", path) <
+           (int)(size - length);
+}
+
+/* Return the device with the longest prefix of a path, or -1. */
+static int64_t device_of(int directory, const char *path)
+{
+    char absolute[2 * PATH_MAX];
+    if (!make_absolute(absolute, sizeof absolute, directory, path))
+        return -1;
+    canonicalise(absolute);
+    int64_t device = -1;
+    uint64_t hash = HASH_START;
+    for (size_t at = 0; absolute[at]; at++) {
+        hash = hash_more(hash, absolute[at]);
+        if (absolute[at + 1] != '/' && absolute[at + 1] != '\0')
+            continue;
+        const struct prefix *prefix = find_prefix(hash, absolute, at + 1);
+        if (prefix->path)
+            device = prefix->device;
+    }
+    return device;
+}
+
+/*
+ * The object server of a file: its number modulo the servers, where the number
+ * is the last run of digits in the base name's stem, so that numbered files go
+ * round robin; a name without digits is hashed. device.py mirrors it.
+ */
+static uint32_t object_server_of(const char *path, uint32_t n_object_servers)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *dot = strrchr(name, '.');
+    const char *end = dot && dot != name ? dot : name + strlen(name);
+    while (end > name && !is_digit(end[-1]))
+        end--;
+    if (end == name)
+        return hash_text(name) % n_object_servers;
+    const char *digit = end;
+    while (digit > name && is_digit(digit[-1]))
+        digit--;
+    uint64_t server = 0;
+    for (; digit < end; digit++)
+        server = (server * 10 + (*digit - '0')) % n_object_servers;
+    return server;
+}
+
+/* ---- which device a descriptor belongs to ------------------------------------ */
+
+/* 0, or (device + 1) << 32 | object server << 1 | whether its close is charged */
+typedef _Atomic uint64_t handle;
+
+#define PAYS_FOR_CLOSE 1ULL
+#define LEAF_BITS 14
+#define LEAF_SIZE (1 << LEAF_BITS)
+
+static _Atomic(handle *) leaves[1 << (30 - LEAF_BITS)]; /* Linux: below 2^30 */
+static pid_t owner; /* the process whose descriptors the table describes */
+
+static uint32_t handle_device(uint64_t value)
+{
+    return (uint32_t)(value >> 32) - 1;
+}
+
+static uint32_t handle_server(uint64_t value)
+{
+    return (uint32_t)value >> 1;
+}
+
+static handle *handle_of(int fd)
+{
+    if (fd < 0 || fd >> 30)
+        return NULL;
+    handle *leaf = atomic_load(&leaves[fd >> LEAF_BITS]);
+    return leaf ? &leaf[fd & (LEAF_SIZE - 1)] : NULL;
+}
+
+static void add_leaf(int fd)
+{
+    handle *none = NULL, *leaf = allocate(LEAF_SIZE, sizeof *leaf);
+    if (!atomic_compare_exchange_strong(&leaves[fd >> LEAF_BITS], &none, leaf))
+        free(leaf); /* another thread was faster */
+}
+
+static uint64_t look_up(int fd)
+{
+    handle *slot = states ? handle_of(fd) : NULL;
+    return slot ? atomic_load(slot) : 0;
+}
+
+/*
+ * Set what a descriptor means, 0 to forget it; return what it meant before.
+ * A child of vfork shares our memory but not our descriptors: what it closes or
+ * duplicates before exec must not touch the table.
+ */
+static uint64_t remember(int fd, uint64_t value)
+{
+    if (value == look_up(fd) || fd < 0 || fd >> 30 || getpid() != owner)
+        return 0;
+    if (!handle_of(fd))
+        add_leaf(fd);
+    return atomic_exchange(handle_of(fd), value);
+}
+
+static void remember_duplicate(int old_fd, int new_fd, int64_t arrival)
+{
+    if (new_fd < 0 || new_fd == old_fd || !states)
+        return;
+    uint64_t closed = remember(new_fd, look_up(old_fd) & ~PAYS_FOR_CLOSE);
+    if (closed & PAYS_FOR_CLOSE)
+        charge_close(handle_device(closed), arrival);
+}
+
+static void forget_range(unsigned first, unsigned last)
+{
+    if (!states || getpid() != owner)
+        return;
+    for (size_t fd = first; fd <= last && fd >> 30 == 0; fd++) {
+        handle *leaf = atomic_load(&leaves[fd >> LEAF_BITS]);
+        if (leaf)
+            atomic_store(&leaf[fd & (LEAF_SIZE - 1)], 0);
+        else
+            fd |= LEAF_SIZE - 1;
+    }
+}
+
+/* The parent keeps the opens, and so it pays for their closes. */
+static void after_fork_in_child(void)
+{
+    owner = getpid();
+    for (size_t number = 0; number < sizeof leaves / sizeof *leaves; number++) {
+        handle *leaf = atomic_load(&leaves[number]);
+        for (size_t at = 0; leaf && at < LEAF_SIZE; at++)
+            if (atomic_load(&leaf[at]))
+                atomic_fetch_and(&leaf[at], ~PAYS_FOR_CLOSE);
+    }
+}
+
+/* ---- what every wrapper does after the real call ------------------------------ */
+
+static int after_open(int fd, int directory, const char *path, int flags,
+                      int64_t arrival)
+{
+    if (fd < 0 || !states)
+        return fd;
+    bool is_read = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
+                   (flags & O_DIRECTORY) != O_DIRECTORY;
+    int saved_errno = errno;
+    int64_t device = is_read ? device_of(directory, path) : -1;
+    if (device < 0) {
+        remember(fd, 0);
+    } else {
+        uint32_t server = object_server_of(path, devices[device].n_object_servers);
+        remember(fd, (uint64_t)(device + 1) << 32 | server << 1 | PAYS_FOR_CLOSE);
+        charge_open(device, arrival);
+    }
+    errno = saved_errno;
+    return fd;
+}
+
+static ssize_t after_read(int fd, ssize_t bytes, int64_t arrival)
+{
+    uint64_t value = bytes > 0 ? look_up(fd) : 0;
+    if (value)
+        charge_read(handle_device(value), handle_server(value), bytes, arrival);
+    return bytes;
+}
+
+/* ---- set-up ------------------------------------------------------------------- */
+
+enum {
+    OPEN_S,
+    CLOSE_S,
+    METADATA_LATENCY_S,
+    N_OBJECT_SERVERS,
+    REQUEST_BYTES,
+    REQUEST_S,
+    READ_LATENCY_S,
+    BANDWIDTH_BYTES_PER_S,
+    LINK_BYTES_PER_S,
+    N_KEYS
+};
+
+/* device.py mirrors the ranges. */
+static const struct key {
+    const char *name;
+    double minimum, maximum;
+    bool is_required; /* a rate left out is unlimited */
+} keys[N_KEYS] = {
+    [OPEN_S] = { "open_s", 0, 3600, true },
+    [CLOSE_S] = { "close_s", 0, 3600, true },
+    [METADATA_LATENCY_S] = { "metadata_latency_s", 0, 3600, true },
+    [N_OBJECT_SERVERS] = { "n_object_servers", 1, 65536, true },
+    [REQUEST_BYTES] = { "request_bytes", 1, 1e12, true },
+    [REQUEST_S] = { "request_s", 0, 3600, true },
+    [READ_LATENCY_S] = { "read_latency_s", 0, 3600, true },
+    [BANDWIDTH_BYTES_PER_S] = { "bandwidth_bytes_per_s", 1, 1e18, false },
+    [LINK_BYTES_PER_S] = { "link_bytes_per_s", 1, 1e18, false },
+};
+
+/* Where in the configuration we are, for messages. */
+struct place {
+    const char *file;
+    unsigned line;
+};
+
+static int find_key(struct place place, const char *name)
+{
+    for (int key = 0; key < N_KEYS; key++)
+        if (strcmp(keys[key].name, name) == 0)
+            return key;
+    fail("%s:%u: unknown key '%s'", place.file, place.line, name);
+}
+
+static double parse_number(struct place place, int key, const char *text)
+{
+    char *end;
+    double number = strtod(text, &end);
+    bool is_number = end != text && *end == '\0';
+    bool is_whole = key != N_OBJECT_SERVERS && key != REQUEST_BYTES;
+    is_whole = is_whole || (number < 1e15 && number == (double)(int64_t)number);
+    if (!is_number || !is_whole ||
+        !(number >= keys[key].minimum && number <= keys[key].maximum))
+        fail("%s:%u: %s is '%s', expected a number from %.15g to %.15g%s", place.file,
+             place.line, keys[key].name, text, keys[key].minimum, keys[key].maximum,
+             key == N_OBJECT_SERVERS || key == REQUEST_BYTES ? ", whole" : "");
+    return number;
+}
+
+static void add_prefix(struct place place, const char *text, uint32_t device)
+{
+    char *path = allocate(strlen(text) + 1, 1);
+    strcpy(path, text);
+    if (path[0] == '/')
+        canonicalise(path);
+    if (path[0] != '/' || strcmp(path, text) != 0)
+        fail("%s:%u: prefix is '%s', expected an absolute path below / without "
+             "'//', '.', '..', final '/' and components ending in .ep<number>",
+             place.file, place.line, text);
+    struct prefix *prefix = find_prefix(hash_text(path), path, strlen(path));
+    if (prefix->path)
+        fail("%s:%u: prefix '%s' is given twice", place.file, place.line, text);
+    *prefix = (struct prefix){ path, strlen(path), device };
+}
+
+static struct device device_from(const double *values)
+{
+    return (struct device){
+        .open_ns = to_ns(values[OPEN_S]),
+        .close_ns = to_ns(values[CLOSE_S]),
+        .metadata_latency_ns = to_ns(values[METADATA_LATENCY_S]),
+        .read_latency_ns = to_ns(values[READ_LATENCY_S]),
+        .request_s = values[REQUEST_S],
+        .bandwidth_bytes_per_s = values[BANDWIDTH_BYTES_PER_S],
+        .link_bytes_per_s = values[LINK_BYTES_PER_S],
+        .request_bytes = values[REQUEST_BYTES],
+        .n_object_servers = values[N_OBJECT_SERVERS],
+    };
+}
+
+static void parse_device(struct place place, char *line, uint32_t number)
+{
+    double values[N_KEYS] = { 0 };
+    bool is_given[N_KEYS] = { false }, has_prefix = false;
+    for (char *field; (field = strsep(&line, "\t"));) {
+        char *value = strchr(field, '=');
+        if (!value || value[1] == '\0')
+            fail("%s:%u: '%s' has no value, expected key=value", place.file,
+                 place.line, field);
+        *value++ = '\0';
+        if (strcmp(field, "prefix") == 0) {
+            add_prefix(place, value, number);
+            has_prefix = true;
+            continue;
+        }
+        int key = find_key(place, field);
+        if (is_given[key])
+            fail("%s:%u: %s is given twice", place.file, place.line, field);
+        values[key] = parse_number(place, key, value);
+        is_given[key] = true;
+    }
+    for (int key = 0; key < N_KEYS; key++)
+        if (keys[key].is_required && !is_given[key])
+            fail("%s:%u: %s is missing", place.file, place.line, keys[key].name);
+    if (!has_prefix)
+        fail("%s:%u: prefix is missing", place.file, place.line);
+    devices[number] = device_from(values);
+}
+
+/* Return a file's bytes with a final zero; our own calls go straight to libc. */
+static char *read_whole(const char *file)
+{
+    int fd = NEXT(open)(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        fail("%s: cannot be read: %s", file, strerror(errno));
+    off_t size = NEXT(lseek)(fd, 0, SEEK_END);
+    char *text = allocate(size < 0 ? 1 : size + 1, 1);
+    for (off_t done = 0; done < size;) {
+        ssize_t bytes = NEXT(pread)(fd, text + done, size - done, done);
+        if (bytes <= 0)
+            fail("%s: cannot be read: %s", file, strerror(bytes ? errno : EIO));
+        done += bytes;
+    }
+    NEXT(close)(fd);
+    return text;
+}
+
+static size_t occurrences(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, word)); text++)
+        n++;
+    return n;
+}
+
+/* Read the devices; return how many there are. */
+static uint32_t read_devices(const char *file)
+{
+    char *text = read_whole(file), *rest = text;
+    size_t length = strlen(text);
+    if (length > 0 && text[length - 1] == '\n')
+        text[length - 1] = '\0';
+    devices = allocate(occurrences(text, "\n") + 1, sizeof *devices);
+    prefix_capacity = 16;
+    while (prefix_capacity < 2 * occurrences(text, "prefix="))
+        prefix_capacity *= 2;
+    prefixes = allocate(prefix_capacity, sizeof *prefixes);
+    uint32_t n_devices = 0;
+    for (char *line; (line = strsep(&rest, "\n")); n_devices++)
+        parse_device((struct place){ file, n_devices + 1 }, line, n_devices);
+    free(text);
+    return n_devices;
+}
+
+static size_t state_bytes(uint32_t number)
+{
+    return sizeof(struct device_state) +
+           devices[number].n_object_servers * sizeof(struct station);
+}
+
+static size_t all_state_bytes(uint32_t n_devices)
+{
+    size_t bytes = sizeof(struct state_header);
+    for (uint32_t number = 0; number < n_devices; number++)
+        bytes += state_bytes(number);
+    return bytes;
+}
+
+static char *map_state(const char *file, size_t bytes)
+{
+    int fd = NEXT(open)(file, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        fail("%s: state cannot be opened: %s", file, strerror(errno));
+    off_t size = NEXT(lseek)(fd, 0, SEEK_END);
+    if (size < 0 || (size_t)size != bytes)
+        fail("%s: state has %lld bytes, expected %zu: made for other devices?", file,
+             (long long)size, bytes);
+    char *state = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (state == MAP_FAILED)
+        fail("%s: state cannot be mapped: %s", file, strerror(errno));
+    NEXT(close)(fd);
+    return state;
+}
+
+static struct device_state **attach_states(const char *file, uint32_t n_devices)
+{
+    char *at = map_state(file, all_state_bytes(n_devices));
+    struct state_header *header = (struct state_header *)at;
+    if (header->magic != STATE_MAGIC || header->n_devices != n_devices)
+        fail("%s: not a state of %u devices", file, n_devices);
+    struct device_state **found = allocate(n_devices, sizeof *found);
+    at += sizeof *header;
+    for (uint32_t number = 0; number < n_devices; number++) {
+        found[number] = (struct device_state *)at;
+        if (found[number]->n_object_servers != devices[number].n_object_servers)
+            fail("%s: device %u has %lld object servers, expected %u", file,
+                 number + 1, (long long)found[number]->n_object_servers,
+                 devices[number].n_object_servers);
+        at += state_bytes(number);
+    }
+    return found;
+}
+
+__attribute__((constructor)) static void set_up(void)
+{
+    const char *config = getenv("TIERSCOPE_DEVICES");
+    const char *state = getenv("TIERSCOPE_DEVICE_STATE");
+    if (!config && !state)
+        return;
+    if (!config || !state)
+        fail("%s is not set, expected both it and %s",
+             config ? "TIERSCOPE_DEVICE_STATE" : "TIERSCOPE_DEVICES",
+             config ? "TIERSCOPE_DEVICES" : "TIERSCOPE_DEVICE_STATE");
+    uint32_t n_devices = read_devices(config);
+    struct device_state **attached = attach_states(state, n_devices);
+    owner = getpid();
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+    states = attached; /* last: from here on calls are charged */
+}
+
+/* ---- wrappers: open ----------------------------------------------------------- */
+
+/* The arrival is taken before the real call, whose time then hides in the wait. */
+#define OPEN_BODY(name, directory, ...)                                            \
+    int64_t arrival = arrival_ns();                                                \
+    return after_open(NEXT(name)(__VA_ARGS__), directory, path, flags, arrival);
+
+#define READ_MODE(mode)                                                            \
+    mode_t mode = 0;                                                               \
+    if (flags & (O_CREAT | __O_TMPFILE)) {                                         \
+        va_list arguments;                                                         \
+        va_start(arguments, flags);                                                \
+        mode = va_arg(arguments, mode_t);                                          \
+        va_end(arguments);                                                         \
+    }
+
+int open(const char *path, int flags, ...)
+{
+    READ_MODE(mode)
+    OPEN_BODY(open, AT_FDCWD, path, flags, mode)
+}
+
+int open64(const char *path, int flags, ...)
+{
+    READ_MODE(mode)
+    OPEN_BODY(open64, AT_FDCWD, path, flags, mode)
+}
+
+int openat(int directory, const char *path, int flags, ...)
+{
+    READ_MODE(mode)
+    OPEN_BODY(openat, directory, directory, path, flags, mode)
+}
+
+int openat64(int directory, const char *path, int flags, ...)
+{
+    READ_MODE(mode)
+    OPEN_BODY(openat64, directory, directory, path, flags, mode)
+}
+
+/* What programs built with _FORTIFY_SOURCE call. */
+int __open_2(const char *path, int flags)
+{
+    OPEN_BODY(__open_2, AT_FDCWD, path, flags)
+}
+
+int __open64_2(const char *path, int flags)
+{
+    OPEN_BODY(__open64_2, AT_FDCWD, path, flags)
+}
+
+int __openat_2(int directory, const char *path, int flags)
+{
+    OPEN_BODY(__openat_2, directory, directory, path, flags)
+}
+
+int __openat64_2(int directory, const char *path, int flags)
+{
+    OPEN_BODY(__openat64_2, directory, directory, path, flags)
+}
+
+/* ---- wrappers: read ----------------------------------------------------------- */
+
+#define READ_BODY(name, fd, ...)                                                   \
+    int64_t arrival = arrival_ns();                                                \
+    return after_read(fd, NEXT(name)(__VA_ARGS__), arrival);
+
+ssize_t read(int fd, void *buffer, size_t bytes)
+{
+    READ_BODY(read, fd, fd, buffer, bytes)
+}
+
+ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
+{
+    READ_BODY(pread, fd, fd, buffer, bytes, offset)
+}
+
+ssize_t pread64(int fd, void *buffer, size_t bytes, off64_t offset)
+{
+    READ_BODY(pread64, fd, fd, buffer, bytes, offset)
+}
+
+ssize_t readv(int fd, const struct iovec *parts, int n)
+{
+    READ_BODY(readv, fd, fd, parts, n)
+}
+
+ssize_t preadv(int fd, const struct iovec *parts, int n, off_t offset)
+{
+    READ_BODY(preadv, fd, fd, parts, n, offset)
+}
+
+ssize_t preadv64(int fd, const struct iovec *parts, int n, off64_t offset)
+{
+    READ_BODY(preadv64, fd, fd, parts, n, offset)
+}
+
+ssize_t preadv2(int fd, const struct iovec *parts, int n, off_t offset, int flags)
+{
+    READ_BODY(preadv2, fd, fd, parts, n, offset, flags)
+}
+
+ssize_t preadv64v2(int fd, const struct iovec *parts, int n, off64_t offset, int flags)
+{
+    READ_BODY(preadv64v2, fd, fd, parts, n, offset, flags)
+}
+
+ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t size)
+{
+    READ_BODY(__read_chk, fd, fd, buffer, bytes, size)
+}
+
+ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t size)
+{
+    READ_BODY(__pread_chk, fd, fd, buffer, bytes, offset, size)
+}
+
+ssize_t __pread64_chk(int fd, void *buffer, size_t bytes, off64_t offset, size_t size)
+{
+    READ_BODY(__pread64_chk, fd, fd, buffer, bytes, offset, size)
+}
+
+/* How shutil.copyfile reads. */
+ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
+{
+    READ_BODY(sendfile, from, to, from, offset, bytes)
+}
+
+ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
+{
+    READ_BODY(sendfile64, from, to, from, offset, bytes)
+}
+
+ssize_t copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset,
+                        size_t bytes, unsigned flags)
+{
+    READ_BODY(copy_file_range, from, from, from_offset, to, to_offset, bytes, flags)
+}
+
+/* ---- wrappers: close and duplicate -------------------------------------------- */
+
+/* The number is forgotten before it is free: another thread may get it at once. */
+#define CLOSE_BODY(name, fd, argument)                                             \
+    int64_t arrival = arrival_ns();                                                \
+    uint64_t closed = look_up(fd) ? remember(fd, 0) : 0;                           \
+    int result = NEXT(name)(argument);                                             \
+    if (closed & PAYS_FOR_CLOSE)                                                   \
+        charge_close(handle_device(closed), arrival);                              \
+    return result;
+
+int close(int fd)
+{
+    CLOSE_BODY(close, fd, fd)
+}
+
+/* Only for streams of fdopen: libc closes their descriptors behind our back. */
+int fclose(FILE *stream)
+{
+    int fd = fileno(stream);
+    CLOSE_BODY(fclose, fd, stream)
+}
+
+int close_range(unsigned first, unsigned last, int flags)
+{
+    if (!(flags & CLOSE_RANGE_CLOEXEC))
+        forget_range(first, last);
+    return NEXT(close_range)(first, last, flags);
+}
+
+void closefrom(int first)
+{
+    forget_range(first < 0 ? 0 : first, INT_MAX);
+    NEXT(closefrom)(first);
+}
+
+#define DUPLICATE_BODY(name, old_fd, ...)                                          \
+    int64_t arrival = arrival_ns();                                                \
+    int duplicate = NEXT(name)(__VA_ARGS__);                                       \
+    remember_duplicate(old_fd, duplicate, arrival);                                \
+    return duplicate;
+
+int dup(int fd)
+{
+    DUPLICATE_BODY(dup, fd, fd)
+}
+
+int dup2(int fd, int new_fd)
+{
+    DUPLICATE_BODY(dup2, fd, fd, new_fd)
+}
+
+int dup3(int fd, int new_fd, int flags)
+{
+    DUPLICATE_BODY(dup3, fd, fd, new_fd, flags)
+}
+
+#define FCNTL_BODY(name)                                                           \
+    va_list arguments;                                                             \
+    va_start(arguments, command);                                                  \
+    void *argument = va_arg(arguments, void *);                                    \
+    va_end(arguments);                                                             \
+    int64_t arrival = arrival_ns();                                                \
+    int result = NEXT(name)(fd, command, argument);                                \
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                          \
+        remember_duplicate(fd, result, arrival);                                   \
+    return result;
+
+int fcntl(int fd, int command, ...)
+{
+    FCNTL_BODY(fcntl)
+}
+
+int fcntl64(int fd, int command, ...)
+{
+    FCNTL_BODY(fcntl64)
+}

@@ -1,0 +1,1235 @@
+/*
+ * Preload tracer: per-file counters with the semantics of Darshan's POSIX module.
+ *
+ * For machines without a Darshan runtime. Every process keeps one 704-byte Darshan
+ * record per path below the given prefixes. The records live in a spool file that
+ * is mapped shared, so whatever was counted survives _exit, SIGKILL and crashes.
+ * tierscope.trace.spool turns the spools of a run into one .darshan log.
+ *
+ *   cc -O2 -Wall -Wextra -shared -fPIC -pthread -o libtierscope_trace.so trace.c -ldl
+ *
+ * Tracing starts with tierscope_trace_begin(), or when the library is loaded if the
+ * environment holds TIERSCOPE_TRACE_SPOOL, _RANK and _PREFIXES, which begin() sets
+ * for the programs that the process starts.
+ *
+ * Locks: `files.lock` guards the table of paths and begin/end; each file's lock
+ * guards its record; `spool.lock` guards the spool's growth. The order is
+ * files.lock, a file's lock, spool.lock; no wrapped call runs under a lock.
+ */
+#undef _FORTIFY_SOURCE /* its inline open() and read() are what we define here */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef CLOSE_RANGE_CLOEXEC /* glibc before 2.34 */
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+/* ---- Darshan's POSIX record, version 4 ---------------------------------------- */
+
+enum counter {
+  OPENS,
+  FILENOS,
+  DUPS,
+  READS,
+  WRITES,
+  SEEKS,
+  STATS,
+  MMAPS,
+  FSYNCS,
+  FDSYNCS,
+  RENAME_SOURCES,
+  RENAME_TARGETS,
+  RENAMED_FROM,
+  MODE,
+  BYTES_READ,
+  BYTES_WRITTEN,
+  MAX_BYTE_READ,
+  MAX_BYTE_WRITTEN,
+  CONSEC_READS,
+  CONSEC_WRITES,
+  SEQ_READS,
+  SEQ_WRITES,
+  RW_SWITCHES,
+  MEM_NOT_ALIGNED,
+  MEM_ALIGNMENT,
+  FILE_NOT_ALIGNED,
+  FILE_ALIGNMENT,
+  MAX_READ_TIME_SIZE,
+  MAX_WRITE_TIME_SIZE,
+  SIZE_READ_0_100,
+  SIZE_WRITE_0_100 = SIZE_READ_0_100 + 10,
+  STRIDE1_STRIDE = SIZE_WRITE_0_100 + 10,
+  STRIDE1_COUNT = STRIDE1_STRIDE + 4,
+  ACCESS1_ACCESS = STRIDE1_COUNT + 4,
+  ACCESS1_COUNT = ACCESS1_ACCESS + 4,
+  FASTEST_RANK = ACCESS1_COUNT + 4,
+  FASTEST_RANK_BYTES,
+  SLOWEST_RANK,
+  SLOWEST_RANK_BYTES,
+  N_COUNTERS
+};
+
+enum timer {
+  OPEN_START,
+  READ_START,
+  WRITE_START,
+  CLOSE_START,
+  OPEN_END,
+  READ_END,
+  WRITE_END,
+  CLOSE_END,
+  READ_TIME,
+  WRITE_TIME,
+  META_TIME,
+  MAX_READ_TIME,
+  MAX_WRITE_TIME,
+  FASTEST_RANK_TIME,
+  SLOWEST_RANK_TIME,
+  VARIANCE_RANK_TIME,
+  VARIANCE_RANK_BYTES,
+  N_TIMERS
+};
+
+struct posix_record {
+  uint64_t id;
+  int64_t rank;
+  int64_t counters[N_COUNTERS];
+  double timers[N_TIMERS];
+};
+
+_Static_assert(sizeof(struct posix_record) == 704, "Darshan's POSIX record, version 4");
+
+/* What Darshan writes for a counter that it does not monitor. */
+static const enum counter unmonitored[] = {FILENOS,           MMAPS,
+                                           RENAME_SOURCES,    RENAME_TARGETS,
+                                           MEM_ALIGNMENT,     MEM_NOT_ALIGNED,
+                                           FILE_ALIGNMENT,    FILE_NOT_ALIGNED,
+                                           STRIDE1_COUNT,     STRIDE1_COUNT + 1,
+                                           STRIDE1_COUNT + 2, STRIDE1_COUNT + 3};
+
+/* The counters and timers that a read and a write have in common. */
+struct direction {
+  enum counter calls, bytes, max_byte, consecutive, sequential, sizes, max_time_size;
+  enum timer start, end, time, max_time;
+};
+
+static const struct direction reading = {
+    READS,     BYTES_READ,      MAX_BYTE_READ,      CONSEC_READS,
+    SEQ_READS, SIZE_READ_0_100, MAX_READ_TIME_SIZE, READ_START,
+    READ_END,  READ_TIME,       MAX_READ_TIME};
+static const struct direction writing = {
+    WRITES,     BYTES_WRITTEN,    MAX_BYTE_WRITTEN,    CONSEC_WRITES,
+    SEQ_WRITES, SIZE_WRITE_0_100, MAX_WRITE_TIME_SIZE, WRITE_START,
+    WRITE_END,  WRITE_TIME,       MAX_WRITE_TIME};
+
+/* ---- The spool's layout, read by tierscope.trace.spool ------------------------ */
+
+#define SPOOL_MAGIC "tierscope-trace"
+#define SPOOL_VERSION 1
+#define HEADER_BYTES 4096
+#define FIRST_SEGMENT_BYTES (256u << 10)
+#define LARGEST_SEGMENT_BYTES (4u << 20)
+
+struct spool_header {
+  char magic[16];
+  uint32_t version;
+  uint32_t record_bytes;
+  int32_t rank;
+  int32_t process_id;
+  int64_t origin_ns; /* CLOCK_REALTIME of time stamp 0 */
+  uint64_t used_bytes;
+  uint32_t incomplete; /* 1: some calls could not be recorded */
+};
+
+/* A record and its path; path_bytes 0 fills the rest of a segment. */
+struct spool_entry {
+  uint32_t bytes;
+  uint32_t path_bytes;
+  struct posix_record record;
+  char path[];
+};
+
+/* ---- State ------------------------------------------------------------------- */
+
+/* A tracing period, from begin to end; never freed, as a thread may still look. */
+struct run {
+  double origin_s; /* CLOCK_MONOTONIC of time stamp 0 */
+  int64_t origin_ns;
+  int rank;
+  int n_prefixes;
+  char **prefixes;
+  char *spool_dir;
+};
+
+enum lane { READ_LANE, WRITE_LANE, META_LANE, N_LANES };
+
+/* A traced path. Lives until the process ends, so descriptors can point to it. */
+struct file {
+  pthread_mutex_t lock;
+  struct posix_record *record; /* in the spool; NULL: this spool has none yet */
+  uint64_t hash;
+  int64_t offset;
+  int64_t last_byte[2]; /* of the last read and write */
+  enum lane last_lane;  /* of the last read or write */
+  double busy_until[N_LANES];
+  char path[];
+};
+
+static const struct run *_Atomic current_run;
+static pid_t process_id;
+
+static struct {
+  pthread_mutex_t lock;
+  struct file **slots; /* open addressing; the capacity is a power of two */
+  size_t capacity;
+  size_t count;
+} files = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct {
+  pthread_mutex_t lock;
+  char *path;
+  struct spool_header *header;
+  char *next, *end; /* free part of the last segment */
+  uint64_t file_bytes;
+  struct iovec *segments; /* what is mapped */
+  size_t n_segments;
+  int error; /* why calls could not be recorded: an errno, or 0 */
+} spool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Descriptor -> file in two levels, for any number that Linux allows (< 2^30). */
+#define LEAF_BITS 15
+#define LEAF_SLOTS (1 << LEAF_BITS)
+#define N_LEAVES (1 << (30 - LEAF_BITS))
+typedef struct file *_Atomic descriptor_slot;
+static descriptor_slot *_Atomic descriptor_leaves[N_LEAVES];
+
+/* ---- The functions behind ours ------------------------------------------------ */
+
+/* Stands in for a function that this C library does not have. */
+static long missing_function(void) {
+  errno = ENOSYS;
+  return -1;
+}
+
+static void *next_function(void *_Atomic *found, const char *name) {
+  void *function = *found;
+  if (LIKELY(function != NULL))
+    return function;
+  function = dlsym(RTLD_NEXT, name);
+  *found = function = function ? function : (void *)missing_function;
+  return function;
+}
+
+/* The next library's definition of a function: the device emulator's or libc's. */
+#define REAL(name)                                                                     \
+  ({                                                                                   \
+    static void *_Atomic found_;                                                       \
+    (__typeof__(&name))next_function(&found_, #name);                                  \
+  })
+
+static double now_s(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+/* ---- Spool -------------------------------------------------------------------- */
+
+/* Says once per spool, on stderr and in the spool, that calls are being lost. */
+static void report_loss(const struct run *run, int error) {
+  if (spool.error)
+    return;
+  spool.error = error;
+  dprintf(STDERR_FILENO,
+          "tierscope trace: rank %d: cannot record in %s: %s; the trace is "
+          "incomplete\n",
+          run->rank, spool.path ? spool.path : run->spool_dir, strerror(error));
+  if (spool.header) {
+    spool.header->incomplete = 1;
+    return;
+  }
+  char *marker;
+  if (asprintf(&marker, "%s/rank-%05d.%d.incomplete", run->spool_dir, run->rank,
+               (int)process_id) < 0)
+    return;
+  int fd = REAL(open)(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd >= 0)
+    REAL(close)(fd);
+  free(marker);
+}
+
+/*
+ * Maps more of the spool file. The file is opened anew each time, because a
+ * descriptor of ours could be closed by the program and its number given to a file
+ * of the user. Blocks are allocated first: a full disk must give an error here, not
+ * SIGBUS when a counter is written.
+ */
+static char *map_segment(int open_flags, size_t bytes, int *error) {
+  char *map = MAP_FAILED;
+  struct iovec *segments =
+      realloc(spool.segments, (spool.n_segments + 1) * sizeof *segments);
+  if (!segments) {
+    *error = ENOMEM;
+    return NULL;
+  }
+  spool.segments = segments;
+  int fd = REAL(open)(spool.path, O_RDWR | O_CLOEXEC | open_flags, 0644);
+  if (fd < 0) {
+    *error = errno;
+    return NULL;
+  }
+  *error = posix_fallocate(fd, (off_t)spool.file_bytes, (off_t)bytes);
+  if (*error == 0) {
+    map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+               (off_t)spool.file_bytes);
+    if (map == MAP_FAILED)
+      *error = errno;
+  }
+  REAL(close)(fd);
+  if (map == MAP_FAILED)
+    return NULL;
+  segments[spool.n_segments++] = (struct iovec){map, bytes};
+  spool.file_bytes += bytes;
+  return map;
+}
+
+/* Creates the spool of this process; several may follow each other in a directory. */
+static int create_spool(const struct run *run) {
+  char *map = NULL;
+  int error = EEXIST;
+  for (int serial = 0; error == EEXIST; serial++) {
+    free(spool.path);
+    if (asprintf(&spool.path, "%s/rank-%05d.%d.%d.spool", run->spool_dir, run->rank,
+                 (int)process_id, serial) < 0) {
+      spool.path = NULL;
+      return ENOMEM;
+    }
+    map = map_segment(O_CREAT | O_EXCL, FIRST_SEGMENT_BYTES, &error);
+  }
+  if (!map) {
+    unlink(spool.path);
+    return error;
+  }
+  spool.header = (struct spool_header *)map;
+  *spool.header = (struct spool_header){.magic = SPOOL_MAGIC,
+                                        .version = SPOOL_VERSION,
+                                        .record_bytes = sizeof(struct posix_record),
+                                        .rank = run->rank,
+                                        .process_id = process_id,
+                                        .origin_ns = run->origin_ns,
+                                        .used_bytes = HEADER_BYTES};
+  spool.next = map + HEADER_BYTES;
+  spool.end = map + FIRST_SEGMENT_BYTES;
+  return 0;
+}
+
+/* Gives up the rest of the segment and maps one twice as long. */
+static int grow_spool(size_t needed_bytes) {
+  size_t bytes = 2 * spool.segments[spool.n_segments - 1].iov_len;
+  if (bytes > LARGEST_SEGMENT_BYTES)
+    bytes = LARGEST_SEGMENT_BYTES;
+  while (bytes < needed_bytes)
+    bytes *= 2;
+  int error;
+  uint64_t start = spool.file_bytes;
+  char *map = map_segment(0, bytes, &error);
+  if (!map)
+    return error;
+  if (spool.next < spool.end) {
+    struct spool_entry *filler = (struct spool_entry *)spool.next;
+    filler->bytes = (uint32_t)(spool.end - spool.next);
+    filler->path_bytes = 0;
+  }
+  __atomic_store_n(&spool.header->used_bytes, start, __ATOMIC_RELEASE);
+  spool.next = map;
+  spool.end = map + bytes;
+  return 0;
+}
+
+static struct posix_record *append_record(const struct run *run,
+                                          const struct file *file) {
+  size_t path_bytes = strlen(file->path);
+  size_t bytes = (sizeof(struct spool_entry) + path_bytes + 7) & ~(size_t)7;
+  if (spool.error) /* the trace is unusable already */
+    return NULL;
+  int error = spool.header ? 0 : create_spool(run);
+  if (!error && bytes > (size_t)(spool.end - spool.next))
+    error = grow_spool(bytes);
+  if (error) {
+    report_loss(run, error);
+    return NULL;
+  }
+  struct spool_entry *entry = (struct spool_entry *)spool.next;
+  entry->bytes = (uint32_t)bytes;
+  entry->path_bytes = (uint32_t)path_bytes;
+  entry->record.id = file->hash;
+  entry->record.rank = run->rank;
+  for (size_t i = 0; i < sizeof unmonitored / sizeof *unmonitored; i++)
+    entry->record.counters[unmonitored[i]] = -1;
+  memcpy(entry->path, file->path, path_bytes);
+  spool.next += bytes;
+  /* Published last: a reader of a killed process's spool sees whole entries only. */
+  __atomic_store_n(&spool.header->used_bytes, spool.header->used_bytes + bytes,
+                   __ATOMIC_RELEASE);
+  return &entry->record;
+}
+
+static struct posix_record *add_record(const struct run *run, const struct file *file) {
+  int saved_errno = errno;
+  pthread_mutex_lock(&spool.lock);
+  struct posix_record *record = append_record(run, file);
+  pthread_mutex_unlock(&spool.lock);
+  errno = saved_errno;
+  return record;
+}
+
+/* Forgets the spool. The caller has taken its records away from all files. */
+static void leave_spool(void) {
+  for (size_t i = 0; i < spool.n_segments; i++)
+    munmap(spool.segments[i].iov_base, spool.segments[i].iov_len);
+  spool.n_segments = 0;
+  spool.header = NULL;
+  spool.next = spool.end = NULL;
+  spool.file_bytes = 0;
+  spool.error = 0;
+  free(spool.path);
+  spool.path = NULL;
+}
+
+/* ---- Files and descriptors ---------------------------------------------------- */
+
+static uint64_t hash_path(const char *path) {
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  for (; *path; path++)
+    hash = (hash ^ (unsigned char)*path) * 0x100000001b3u;
+  return hash;
+}
+
+/* The slot of a path, or the free one where it belongs. */
+static struct file **file_slot(uint64_t hash, const char *path) {
+  size_t mask = files.capacity - 1;
+  size_t i = hash & mask;
+  while (files.slots[i] &&
+         (files.slots[i]->hash != hash || strcmp(files.slots[i]->path, path) != 0))
+    i = (i + 1) & mask;
+  return &files.slots[i];
+}
+
+static bool grow_files(void) {
+  struct file **old_slots = files.slots;
+  size_t old_capacity = files.capacity;
+  size_t capacity = old_capacity ? 2 * old_capacity : 1024;
+  struct file **slots = calloc(capacity, sizeof *slots);
+  if (!slots)
+    return false;
+  files.slots = slots;
+  files.capacity = capacity;
+  for (size_t i = 0; i < old_capacity; i++)
+    if (old_slots[i])
+      *file_slot(old_slots[i]->hash, old_slots[i]->path) = old_slots[i];
+  free(old_slots);
+  return true;
+}
+
+/* The file of a path, made if new; the caller holds files.lock. NULL: no memory. */
+static struct file *find_or_add_file(const char *path) {
+  if (files.count >= files.capacity / 4 * 3 && !grow_files())
+    return NULL;
+  uint64_t hash = hash_path(path);
+  struct file **slot = file_slot(hash, path);
+  if (*slot)
+    return *slot;
+  size_t path_bytes = strlen(path) + 1;
+  struct file *file = calloc(1, sizeof *file + path_bytes);
+  if (!file)
+    return NULL;
+  pthread_mutex_init(&file->lock, NULL);
+  file->hash = hash;
+  file->last_lane = META_LANE;
+  memcpy(file->path, path, path_bytes);
+  files.count++;
+  return *slot = file;
+}
+
+static bool is_traced(const struct run *run, const char *path) {
+  for (int i = 0; i < run->n_prefixes; i++)
+    if (strncmp(path, run->prefixes[i], strlen(run->prefixes[i])) == 0)
+      return true;
+  return false;
+}
+
+/* Whether a path has no empty, "." or ".." component and no slash at its end. */
+static bool is_normal(const char *path) {
+  for (; *path; path++)
+    if (*path == '/' && (path[1] == '/' || path[1] == '.' || path[1] == '\0'))
+      return false;
+  return true;
+}
+
+/* Removes empty, "." and ".." components in place, as text, as Darshan does. */
+static void normalise(char *path) {
+  char *end = path;
+  for (const char *part = path; *part;) {
+    part += strspn(part, "/");
+    size_t length = strcspn(part, "/");
+    if (length == 2 && strncmp(part, "..", 2) == 0) {
+      while (end > path && *--end != '/')
+        ;
+    } else if (length > 0 && !(length == 1 && *part == '.')) {
+      *end++ = '/';
+      memmove(end, part, length);
+      end += length;
+    }
+    part += length;
+  }
+  *end = '\0';
+}
+
+static struct file *descriptor_file(int fd);
+
+/* The directory that a relative path starts from, to be freed; NULL if unknown. */
+static char *start_directory(int directory_fd) {
+  if (directory_fd == AT_FDCWD)
+    return getcwd(NULL, 0);
+  struct file *file = descriptor_file(directory_fd);
+  if (file) /* as it was opened: a link such as data.ep1 is not resolved */
+    return strdup(file->path);
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", directory_fd);
+  for (size_t bytes = 4096;; bytes *= 2) {
+    char *target = malloc(bytes);
+    ssize_t length = target ? readlink(link, target, bytes) : -1;
+    if (length >= 0 && (size_t)length < bytes) {
+      target[length] = '\0';
+      return target;
+    }
+    free(target);
+    if (length < 0)
+      return NULL;
+  }
+}
+
+/* The path as an absolute one without detours, to be freed; NULL if unknown. */
+static char *absolute_path(int directory_fd, const char *path) {
+  char *absolute = NULL;
+  if (*path == '/') {
+    absolute = strdup(path);
+  } else {
+    char *directory = start_directory(directory_fd);
+    if (directory && asprintf(&absolute, "%s/%s", directory, path) < 0)
+      absolute = NULL;
+    free(directory);
+  }
+  if (absolute)
+    normalise(absolute);
+  return absolute;
+}
+
+static void note_loss(int error) {
+  const struct run *run = current_run;
+  pthread_mutex_lock(&spool.lock);
+  if (run)
+    report_loss(run, error);
+  pthread_mutex_unlock(&spool.lock);
+}
+
+static struct file *lookup(const struct run *run, const char *path) {
+  if (!is_traced(run, path))
+    return NULL;
+  pthread_mutex_lock(&files.lock);
+  struct file *file = find_or_add_file(path);
+  pthread_mutex_unlock(&files.lock);
+  if (!file)
+    note_loss(ENOMEM);
+  return file;
+}
+
+/* The file of a path given to a call; NULL if it is not traced. Keeps errno. */
+static struct file *path_file(int directory_fd, const char *path) {
+  const struct run *run = current_run;
+  if (!run || !path)
+    return NULL;
+  if (LIKELY(*path == '/' && is_normal(path)))
+    return lookup(run, path);
+  int saved_errno = errno;
+  char *absolute = absolute_path(directory_fd, path);
+  struct file *file = absolute ? lookup(run, absolute) : NULL;
+  free(absolute);
+  errno = saved_errno;
+  return file;
+}
+
+static struct file *descriptor_file(int fd) {
+  if (fd < 0 || fd >> LEAF_BITS >= N_LEAVES)
+    return NULL;
+  descriptor_slot *leaf = descriptor_leaves[fd >> LEAF_BITS];
+  return leaf ? leaf[fd & (LEAF_SLOTS - 1)] : NULL;
+}
+
+static descriptor_slot *add_leaf(int index) {
+  descriptor_slot *leaf = calloc(LEAF_SLOTS, sizeof *leaf);
+  descriptor_slot *present = NULL;
+  if (!leaf)
+    return NULL;
+  if (__atomic_compare_exchange_n((descriptor_slot **)&descriptor_leaves[index],
+                                  &present, leaf, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE))
+    return leaf;
+  free(leaf);
+  return present;
+}
+
+/*
+ * Notes which file a descriptor stands for, NULL for none of ours. A child of vfork
+ * uses its parent's memory but has descriptors of its own: its closing them before
+ * exec must not touch the parent's entries. Returns false in such a child; to ask
+ * for the process costs a system call, hence only before an entry is overwritten.
+ */
+static bool set_descriptor(int fd, struct file *file) {
+  struct file *before = descriptor_file(fd);
+  if (LIKELY(before == file))
+    return true;
+  if (before && getpid() != process_id)
+    return false;
+  if (fd < 0 || fd >> LEAF_BITS >= N_LEAVES)
+    return true;
+  descriptor_slot *leaf = descriptor_leaves[fd >> LEAF_BITS];
+  if (!leaf && file && !(leaf = add_leaf(fd >> LEAF_BITS)))
+    note_loss(ENOMEM);
+  if (leaf)
+    leaf[fd & (LEAF_SLOTS - 1)] = file;
+  return true;
+}
+
+static void clear_descriptors(unsigned first, unsigned last) {
+  for (unsigned i = first >> LEAF_BITS; i <= last >> LEAF_BITS && i < N_LEAVES; i++) {
+    descriptor_slot *leaf = descriptor_leaves[i];
+    for (unsigned slot = 0; leaf && slot < LEAF_SLOTS; slot++) {
+      unsigned fd = (i << LEAF_BITS) + slot;
+      if (leaf[slot] && fd >= first && fd <= last)
+        leaf[slot] = NULL;
+    }
+  }
+}
+
+/* ---- Recording ---------------------------------------------------------------- */
+
+/* A finished call on a file, with times since the run's origin. */
+struct call {
+  struct file *file;
+  struct posix_record *record;
+  double start_s, end_s;
+};
+
+/*
+ * Locks the file and finds its record. False, and nothing locked, if the call does
+ * not belong to the run: begin or end came in between. Under the file's lock the
+ * record stays valid, because end takes every file's lock before it unmaps.
+ */
+static bool enter(struct call *call, struct file *file, double start_s) {
+  double end_s = now_s();
+  pthread_mutex_lock(&file->lock);
+  const struct run *run = current_run;
+  if (LIKELY(run && start_s >= run->origin_s)) {
+    if (!file->record)
+      file->record = add_record(run, file);
+    if (LIKELY(file->record != NULL)) {
+      *call = (struct call){file, file->record, start_s - run->origin_s,
+                            end_s - run->origin_s};
+      return true;
+    }
+  }
+  pthread_mutex_unlock(&file->lock);
+  return false;
+}
+
+static void leave(struct call *call) { pthread_mutex_unlock(&call->file->lock); }
+
+/* Adds a call's time; what overlaps an earlier call on the file counts once. */
+static void add_time(struct call *call, enum timer timer, enum lane lane) {
+  double *busy_until = &call->file->busy_until[lane];
+  if (call->end_s <= *busy_until)
+    return;
+  double start_s = call->start_s < *busy_until ? *busy_until : call->start_s;
+  call->record->timers[timer] += call->end_s - start_s;
+  *busy_until = call->end_s;
+}
+
+static void stamp(struct call *call, enum timer start, enum timer end) {
+  double *timers = call->record->timers;
+  if (timers[start] == 0 || timers[start] > call->start_s)
+    timers[start] = call->start_s;
+  timers[end] = call->end_s;
+}
+
+static void record_open(struct file *file, int64_t mode, bool duplicate,
+                        double start_s) {
+  struct call call;
+  if (!enter(&call, file, start_s))
+    return;
+  call.record->counters[OPENS]++;
+  if (duplicate) {
+    call.record->counters[DUPS]++;
+  } else {
+    if (mode)
+      call.record->counters[MODE] = mode;
+    file->offset = 0;
+    file->last_byte[READ_LANE] = file->last_byte[WRITE_LANE] = 0;
+  }
+  stamp(&call, OPEN_START, OPEN_END);
+  add_time(&call, META_TIME, META_LANE);
+  leave(&call);
+}
+
+static void record_close(struct file *file, double start_s) {
+  struct call call;
+  if (!enter(&call, file, start_s))
+    return;
+  stamp(&call, CLOSE_START, CLOSE_END);
+  add_time(&call, META_TIME, META_LANE);
+  leave(&call);
+}
+
+static void record_meta(struct file *file, enum counter counter, double start_s) {
+  struct call call;
+  if (!enter(&call, file, start_s))
+    return;
+  call.record->counters[counter]++;
+  add_time(&call, META_TIME, META_LANE);
+  leave(&call);
+}
+
+static void record_seek(struct file *file, int64_t offset, double start_s) {
+  struct call call;
+  if (!enter(&call, file, start_s))
+    return;
+  file->offset = offset;
+  call.record->counters[SEEKS]++;
+  add_time(&call, META_TIME, META_LANE);
+  leave(&call);
+}
+
+/* Darshan counts a flush as a write that moves no bytes. */
+static void record_flush(struct file *file, enum counter counter, double start_s) {
+  struct call call;
+  if (!enter(&call, file, start_s))
+    return;
+  call.record->counters[counter]++;
+  stamp(&call, WRITE_START, WRITE_END);
+  add_time(&call, WRITE_TIME, WRITE_LANE);
+  leave(&call);
+}
+
+static int size_bucket(int64_t bytes) {
+  static const int64_t limits[] = {100,     1 << 10,  10 << 10,  100 << 10, 1 << 20,
+                                   4 << 20, 10 << 20, 100 << 20, 1 << 30};
+  int bucket = 0;
+  while (bucket < 9 && bytes > limits[bucket])
+    bucket++;
+  return bucket;
+}
+
+/* Keeps the first four access sizes; a genuine Darshan keeps the most frequent. */
+static void count_access_size(int64_t *counters, int64_t bytes) {
+  for (int i = 0; bytes > 0 && i < 4; i++) {
+    if (counters[ACCESS1_COUNT + i] == 0)
+      counters[ACCESS1_ACCESS + i] = bytes;
+    if (counters[ACCESS1_ACCESS + i] == bytes) {
+      counters[ACCESS1_COUNT + i]++;
+      return;
+    }
+  }
+}
+
+/* Records a read or write of some bytes at an offset; -1 for the current one. */
+static void record_transfer(struct file *file, enum lane lane, int64_t offset,
+                            int64_t bytes, double start_s) {
+  const struct direction *is = lane == READ_LANE ? &reading : &writing;
+  struct call call;
+  if (bytes < 0 || !enter(&call, file, start_s))
+    return;
+  int64_t *counters = call.record->counters;
+  double *timers = call.record->timers;
+  if (offset < 0)
+    offset = file->offset;
+  counters[is->calls]++;
+  counters[is->bytes] += bytes;
+  counters[is->sequential] += offset > file->last_byte[lane];
+  counters[is->consecutive] += offset == file->last_byte[lane] + 1;
+  counters[is->sizes + size_bucket(bytes)]++;
+  count_access_size(counters, bytes);
+  if (offset + bytes - 1 > counters[is->max_byte])
+    counters[is->max_byte] = offset + bytes - 1;
+  counters[RW_SWITCHES] += file->last_lane != lane && file->last_lane != META_LANE;
+  file->last_lane = lane;
+  file->last_byte[lane] = offset + bytes - 1;
+  file->offset = offset + bytes;
+  if (timers[is->max_time] < call.end_s - call.start_s) {
+    timers[is->max_time] = call.end_s - call.start_s;
+    counters[is->max_time_size] = bytes;
+  }
+  stamp(&call, is->start, is->end);
+  add_time(&call, is->time, lane);
+  leave(&call);
+}
+
+/* ---- Begin and end ------------------------------------------------------------ */
+
+static void forget_records(void) {
+  for (size_t i = 0; i < files.capacity; i++) {
+    struct file *file = files.slots[i];
+    if (!file)
+      continue;
+    pthread_mutex_lock(&file->lock);
+    file->record = NULL;
+    file->last_lane = META_LANE;
+    memset(file->busy_until, 0, sizeof file->busy_until);
+    pthread_mutex_unlock(&file->lock);
+  }
+}
+
+/* Ends the current run, if any; the caller holds files.lock. */
+static int stop(void) {
+  current_run = NULL; /* from here on, no call finds a record */
+  clear_descriptors(0, INT_MAX);
+  forget_records();
+  pthread_mutex_lock(&spool.lock);
+  int error = spool.error;
+  leave_spool();
+  pthread_mutex_unlock(&spool.lock);
+  return error;
+}
+
+static bool split_prefixes(struct run *run, const char *text) {
+  for (size_t length; *text; text += length + (text[length] == '\n')) {
+    length = strcspn(text, "\n");
+    if (length == 0)
+      continue;
+    char **prefixes =
+        realloc(run->prefixes, (size_t)(run->n_prefixes + 1) * sizeof *prefixes);
+    if (!prefixes || !(prefixes[run->n_prefixes] = strndup(text, length)))
+      return false;
+    run->prefixes = prefixes;
+    run->n_prefixes++;
+  }
+  return true;
+}
+
+static int start(const char *spool_dir, int rank, const char *prefixes) {
+  if (!spool_dir || !prefixes || rank < 0)
+    return EINVAL;
+  int fd = REAL(open)(spool_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return errno;
+  REAL(close)(fd);
+  if (access(spool_dir, W_OK | X_OK) != 0)
+    return errno;
+  struct run *run = calloc(1, sizeof *run);
+  if (!run || !(run->spool_dir = realpath(spool_dir, NULL)) ||
+      !split_prefixes(run, prefixes))
+    return errno;
+  if (run->n_prefixes == 0)
+    return EINVAL;
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  run->origin_ns = time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+  run->origin_s = now_s();
+  run->rank = rank;
+  current_run = run;
+  return 0;
+}
+
+/*
+ * Starts tracing of paths that begin with one of the prefixes (one a line, literal)
+ * into a fresh spool in spool_dir. Returns 0 or a negative errno. Files that are
+ * already open are not traced. Programs started from now on inherit the setting
+ * through the environment.
+ */
+int tierscope_trace_begin(const char *spool_dir, int rank, const char *prefixes) {
+  char rank_text[16];
+  pthread_mutex_lock(&files.lock);
+  stop();
+  int error = start(spool_dir, rank, prefixes);
+  if (!error) {
+    snprintf(rank_text, sizeof rank_text, "%d", rank);
+    setenv("TIERSCOPE_TRACE_SPOOL", current_run->spool_dir, 1);
+    setenv("TIERSCOPE_TRACE_RANK", rank_text, 1);
+    setenv("TIERSCOPE_TRACE_PREFIXES", prefixes, 1);
+  }
+  pthread_mutex_unlock(&files.lock);
+  return -error;
+}
+
+/* Ends tracing. Returns 0, or a negative errno if some calls were not recorded. */
+int tierscope_trace_end(void) {
+  pthread_mutex_lock(&files.lock);
+  int error = stop();
+  unsetenv("TIERSCOPE_TRACE_SPOOL");
+  unsetenv("TIERSCOPE_TRACE_RANK");
+  unsetenv("TIERSCOPE_TRACE_PREFIXES");
+  pthread_mutex_unlock(&files.lock);
+  return -error;
+}
+
+static void before_fork(void) {
+  pthread_mutex_lock(&files.lock);
+  pthread_mutex_lock(&spool.lock);
+}
+
+static void after_fork_in_parent(void) {
+  pthread_mutex_unlock(&spool.lock);
+  pthread_mutex_unlock(&files.lock);
+}
+
+/*
+ * The child keeps its descriptors' files but counts into a spool of its own: what
+ * the parent counted so far is the parent's. Locks may have been held by threads
+ * that do not exist here.
+ */
+static void after_fork_in_child(void) {
+  process_id = getpid();
+  for (size_t i = 0; i < files.capacity; i++)
+    if (files.slots[i])
+      pthread_mutex_init(&files.slots[i]->lock, NULL);
+  forget_records();
+  leave_spool();
+  pthread_mutex_unlock(&spool.lock);
+  pthread_mutex_unlock(&files.lock);
+}
+
+__attribute__((constructor)) static void initialise(void) {
+  process_id = getpid();
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  const char *spool_dir = getenv("TIERSCOPE_TRACE_SPOOL");
+  const char *rank = getenv("TIERSCOPE_TRACE_RANK");
+  const char *prefixes = getenv("TIERSCOPE_TRACE_PREFIXES");
+  if (!spool_dir || !rank || !prefixes)
+    return;
+  int error = start(spool_dir, atoi(rank), prefixes);
+  if (error)
+    dprintf(STDERR_FILENO, "tierscope trace: cannot trace to %s: %s\n", spool_dir,
+            strerror(error));
+}
+
+/* ---- Wrappers: open ----------------------------------------------------------- */
+
+/* Start of a call on a path; 0 spares the clock while nothing is traced. */
+static double call_start(void) { return current_run ? now_s() : 0; }
+
+static int opened(int directory_fd, const char *path, int64_t mode, int fd,
+                  double start_s) {
+  if (fd < 0)
+    return fd;
+  struct file *file = path_file(directory_fd, path);
+  if (set_descriptor(fd, file) && file)
+    record_open(file, mode, false, start_s);
+  return fd;
+}
+
+/* The mode argument that open has only if it may create a file. */
+#define MODE_ARGUMENT(mode, flags)                                                     \
+  mode_t mode = 0;                                                                     \
+  if ((flags) & (O_CREAT | __O_TMPFILE)) {                                             \
+    va_list arguments;                                                                 \
+    va_start(arguments, flags);                                                        \
+    mode = va_arg(arguments, mode_t);                                                  \
+    va_end(arguments);                                                                 \
+  }
+
+#define TRACED_OPEN(name)                                                              \
+  int name(const char *path, int flags, ...) {                                         \
+    MODE_ARGUMENT(mode, flags)                                                         \
+    double start_s = call_start();                                                     \
+    int fd = REAL(name)(path, flags, mode);                                            \
+    return opened(AT_FDCWD, path, mode, fd, start_s);                                  \
+  }
+
+#define TRACED_OPENAT(name)                                                            \
+  int name(int directory_fd, const char *path, int flags, ...) {                       \
+    MODE_ARGUMENT(mode, flags)                                                         \
+    double start_s = call_start();                                                     \
+    int fd = REAL(name)(directory_fd, path, flags, mode);                              \
+    return opened(directory_fd, path, mode, fd, start_s);                              \
+  }
+
+#define TRACED_CREAT(name)                                                             \
+  int name(const char *path, mode_t mode) {                                            \
+    double start_s = call_start();                                                     \
+    int fd = REAL(name)(path, mode);                                                   \
+    return opened(AT_FDCWD, path, mode, fd, start_s);                                  \
+  }
+
+TRACED_OPEN(open)
+TRACED_OPEN(open64)
+TRACED_OPENAT(openat)
+TRACED_OPENAT(openat64)
+TRACED_CREAT(creat)
+TRACED_CREAT(creat64)
+
+/* What programs built with _FORTIFY_SOURCE call; passed on under the plain names. */
+int __open_2(const char *path, int flags) { return open(path, flags); }
+int __open64_2(const char *path, int flags) { return open64(path, flags); }
+int __openat_2(int directory_fd, const char *path, int flags) {
+  return openat(directory_fd, path, flags);
+}
+int __openat64_2(int directory_fd, const char *path, int flags) {
+  return openat64(directory_fd, path, flags);
+}
+
+/* ---- Wrappers: read and write ------------------------------------------------- */
+
+#define TRACED_TRANSFER(name, lane, offset, parameters, arguments)                     \
+  ssize_t name parameters {                                                            \
+    struct file *file = descriptor_file(fd);                                           \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name) arguments;                                                     \
+    double start_s = now_s();                                                          \
+    ssize_t bytes = REAL(name) arguments;                                              \
+    record_transfer(file, lane, offset, bytes, start_s);                               \
+    return bytes;                                                                      \
+  }
+
+#define TRACED_READ(name, offset, parameters, arguments)                               \
+  TRACED_TRANSFER(name, READ_LANE, offset, parameters, arguments)
+#define TRACED_WRITE(name, offset, parameters, arguments)                              \
+  TRACED_TRANSFER(name, WRITE_LANE, offset, parameters, arguments)
+
+TRACED_READ(read, -1, (int fd, void *data, size_t size), (fd, data, size))
+TRACED_READ(pread, at, (int fd, void *data, size_t size, off_t at),
+            (fd, data, size, at))
+TRACED_READ(pread64, at, (int fd, void *data, size_t size, off64_t at),
+            (fd, data, size, at))
+TRACED_READ(readv, -1, (int fd, const struct iovec *parts, int n), (fd, parts, n))
+TRACED_READ(preadv, at, (int fd, const struct iovec *parts, int n, off_t at),
+            (fd, parts, n, at))
+TRACED_READ(preadv64, at, (int fd, const struct iovec *parts, int n, off64_t at),
+            (fd, parts, n, at))
+TRACED_READ(preadv2, at,
+            (int fd, const struct iovec *parts, int n, off_t at, int flags),
+            (fd, parts, n, at, flags))
+TRACED_READ(preadv64v2, at,
+            (int fd, const struct iovec *parts, int n, off64_t at, int flags),
+            (fd, parts, n, at, flags))
+
+TRACED_WRITE(write, -1, (int fd, const void *data, size_t size), (fd, data, size))
+TRACED_WRITE(pwrite, at, (int fd, const void *data, size_t size, off_t at),
+             (fd, data, size, at))
+TRACED_WRITE(pwrite64, at, (int fd, const void *data, size_t size, off64_t at),
+             (fd, data, size, at))
+TRACED_WRITE(writev, -1, (int fd, const struct iovec *parts, int n), (fd, parts, n))
+TRACED_WRITE(pwritev, at, (int fd, const struct iovec *parts, int n, off_t at),
+             (fd, parts, n, at))
+TRACED_WRITE(pwritev64, at, (int fd, const struct iovec *parts, int n, off64_t at),
+             (fd, parts, n, at))
+TRACED_WRITE(pwritev2, at,
+             (int fd, const struct iovec *parts, int n, off_t at, int flags),
+             (fd, parts, n, at, flags))
+TRACED_WRITE(pwritev64v2, at,
+             (int fd, const struct iovec *parts, int n, off64_t at, int flags),
+             (fd, parts, n, at, flags))
+
+/* Also of _FORTIFY_SOURCE: the last argument is the size of the caller's buffer. */
+static void check_buffer(size_t size, size_t buffer_size) {
+  if (size > buffer_size) {
+    dprintf(STDERR_FILENO, "tierscope trace: buffer overflow in a read\n");
+    abort();
+  }
+}
+
+ssize_t __read_chk(int fd, void *data, size_t size, size_t buffer_size) {
+  check_buffer(size, buffer_size);
+  return read(fd, data, size);
+}
+
+ssize_t __pread_chk(int fd, void *data, size_t size, off_t at, size_t buffer_size) {
+  check_buffer(size, buffer_size);
+  return pread(fd, data, size, at);
+}
+
+ssize_t __pread64_chk(int fd, void *data, size_t size, off64_t at, size_t buffer_size) {
+  check_buffer(size, buffer_size);
+  return pread64(fd, data, size, at);
+}
+
+/* ---- Wrappers: close and dup -------------------------------------------------- */
+
+int close(int fd) {
+  struct file *file = descriptor_file(fd);
+  if (LIKELY(!file))
+    return REAL(close)(fd);
+  /* Before the call: another thread may get the number as soon as it is free. */
+  if (!set_descriptor(fd, NULL))
+    return REAL(close)(fd);
+  double start_s = now_s();
+  int status = REAL(close)(fd);
+  if (status == 0)
+    record_close(file, start_s);
+  return status;
+}
+
+/* Darshan does not see these closes; here they only end the attribution. */
+int close_range(unsigned first, unsigned last, int flags) {
+  int status = REAL(close_range)(first, last, flags);
+  if (status == 0 && !(flags & CLOSE_RANGE_CLOEXEC) && getpid() == process_id)
+    clear_descriptors(first, last);
+  return status;
+}
+
+void closefrom(int first) {
+  REAL(closefrom)(first);
+  if (getpid() == process_id)
+    clear_descriptors(first < 0 ? 0 : (unsigned)first, INT_MAX);
+}
+
+int fclose(FILE *stream) {
+  set_descriptor(fileno_unlocked(stream), NULL);
+  return REAL(fclose)(stream);
+}
+
+int closedir(DIR *directory) {
+  set_descriptor(dirfd(directory), NULL);
+  return REAL(closedir)(directory);
+}
+
+static int duplicated(int old_fd, int new_fd, double start_s) {
+  if (new_fd < 0 || new_fd == old_fd)
+    return new_fd;
+  struct file *file = descriptor_file(old_fd);
+  if (set_descriptor(new_fd, file) && file)
+    record_open(file, 0, true, start_s);
+  return new_fd;
+}
+
+int dup(int old_fd) {
+  double start_s = call_start();
+  return duplicated(old_fd, REAL(dup)(old_fd), start_s);
+}
+
+int dup2(int old_fd, int new_fd) {
+  double start_s = call_start();
+  return duplicated(old_fd, REAL(dup2)(old_fd, new_fd), start_s);
+}
+
+int dup3(int old_fd, int new_fd, int flags) {
+  double start_s = call_start();
+  return duplicated(old_fd, REAL(dup3)(old_fd, new_fd, flags), start_s);
+}
+
+/* Every command takes one argument of at most a pointer's size, or none. */
+#define TRACED_FCNTL(name)                                                             \
+  int name(int fd, int command, ...) {                                                 \
+    va_list arguments;                                                                 \
+    va_start(arguments, command);                                                      \
+    void *argument = va_arg(arguments, void *);                                        \
+    va_end(arguments);                                                                 \
+    double start_s = call_start();                                                     \
+    int result = REAL(name)(fd, command, argument);                                    \
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                              \
+      return duplicated(fd, result, start_s);                                          \
+    return result;                                                                     \
+  }
+
+TRACED_FCNTL(fcntl)
+TRACED_FCNTL(fcntl64)
+
+/* ---- Wrappers: seek, stat, flush ---------------------------------------------- */
+
+#define TRACED_SEEK(name, offset_type)                                                 \
+  offset_type name(int fd, offset_type offset, int whence) {                           \
+    struct file *file = descriptor_file(fd);                                           \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name)(fd, offset, whence);                                           \
+    double start_s = now_s();                                                          \
+    offset_type result = REAL(name)(fd, offset, whence);                               \
+    if (result >= 0)                                                                   \
+      record_seek(file, result, start_s);                                              \
+    return result;                                                                     \
+  }
+
+TRACED_SEEK(lseek, off_t)
+TRACED_SEEK(lseek64, off64_t)
+
+static int path_status(int directory_fd, const char *path, int status, double start_s) {
+  struct file *file = status == 0 ? path_file(directory_fd, path) : NULL;
+  if (file)
+    record_meta(file, STATS, start_s);
+  return status;
+}
+
+#define TRACED_PATH_STAT(name, directory_fd, parameters, arguments)                    \
+  int name parameters {                                                                \
+    double start_s = call_start();                                                     \
+    return path_status(directory_fd, path, REAL(name) arguments, start_s);             \
+  }
+
+#define TRACED_FSTAT(name, parameters, arguments)                                      \
+  int name parameters {                                                                \
+    struct file *file = descriptor_file(fd);                                           \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name) arguments;                                                     \
+    double start_s = now_s();                                                          \
+    int status = REAL(name) arguments;                                                 \
+    if (status == 0)                                                                   \
+      record_meta(file, STATS, start_s);                                               \
+    return status;                                                                     \
+  }
+
+/* One set for struct stat and one for struct stat64. The __x names are what
+ * programs built against glibc before 2.33 call, as most wheels from PyPI do. */
+#define TRACED_STATS(suffix, info_type)                                                \
+  TRACED_PATH_STAT(stat##suffix, AT_FDCWD, (const char *path, info_type *info),        \
+                   (path, info))                                                       \
+  TRACED_PATH_STAT(lstat##suffix, AT_FDCWD, (const char *path, info_type *info),       \
+                   (path, info))                                                       \
+  TRACED_PATH_STAT(fstatat##suffix, fd,                                                \
+                   (int fd, const char *path, info_type *info, int flags),             \
+                   (fd, path, info, flags))                                            \
+  TRACED_FSTAT(fstat##suffix, (int fd, info_type *info), (fd, info))                   \
+  TRACED_PATH_STAT(__xstat##suffix, AT_FDCWD,                                          \
+                   (int version, const char *path, info_type *info),                   \
+                   (version, path, info))                                              \
+  TRACED_PATH_STAT(__lxstat##suffix, AT_FDCWD,                                         \
+                   (int version, const char *path, info_type *info),                   \
+                   (version, path, info))                                              \
+  TRACED_PATH_STAT(                                                                    \
+      __fxstatat##suffix, fd,                                                          \
+      (int version, int fd, const char *path, info_type *info, int flags),             \
+      (version, fd, path, info, flags))                                                \
+  TRACED_FSTAT(__fxstat##suffix, (int version, int fd, info_type *info),               \
+               (version, fd, info))
+
+TRACED_STATS(, struct stat)
+TRACED_STATS(64, struct stat64)
+
+#define TRACED_FLUSH(name, counter)                                                    \
+  int name(int fd) {                                                                   \
+    struct file *file = descriptor_file(fd);                                           \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name)(fd);                                                           \
+    double start_s = now_s();                                                          \
+    int status = REAL(name)(fd);                                                       \
+    if (status == 0)                                                                   \
+      record_flush(file, counter, start_s);                                            \
+    return status;                                                                     \
+  }
+
+TRACED_FLUSH(fsync, FSYNCS)
+TRACED_FLUSH(fdatasync, FDSYNCS)

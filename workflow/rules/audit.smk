@@ -1,0 +1,60 @@
+"""Rules that read the logs, check the runs and sum up their I/O time."""
+
+
+rule audit_run:
+    input:
+        log=f"{RUN}/log.darshan",
+        epochs=f"{RUN}/epochs.parquet",
+        run=f"{RUN}/run.json",
+        manifest=manifest,
+        library=library(
+            "audit", "breakdown", "tables", "trace/log", "policies/pinning", "shuffle"
+        ),
+    output:
+        file_records=f"{RUN}/file_records.parquet",
+        io_time=f"{RUN}/io_time.parquet",
+        audit=f"{RUN}/audit.json",
+    log:
+        f"{LOGS}/audit_run/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        limits=SETTINGS["audit"],
+    message:
+        "Auditing run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
+    script:
+        "../scripts/audit_run.py"
+
+
+rule collect_epochs:
+    input:
+        epochs=run_files("epochs.parquet"),
+        runs=run_files("run.json"),
+        audits=run_files("audit.json"),
+        library=library("tables", "audit"),
+    output:
+        f"{RESULTS}/tables/epochs.parquet",
+    log:
+        f"{LOGS}/collect_epochs.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "Collecting the execution times of all runs."
+    script:
+        "../scripts/collect_epochs.py"
+
+
+rule collect_io_time:
+    input:
+        io_time=run_files("io_time.parquet"),
+        library=library("tables"),
+    output:
+        f"{RESULTS}/tables/io_time.parquet",
+    log:
+        f"{LOGS}/collect_io_time.log",
+    conda:
+        "../../environment.yml"
+    message:
+        "Collecting the I/O time of all runs."
+    script:
+        "../scripts/collect_io_time.py"

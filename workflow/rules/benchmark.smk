@@ -1,0 +1,60 @@
+"""Rules that run the benchmark.
+
+Where the system lets one MPI launch run several points (`points_per_launch: all`), the
+first job of a scenario runs all points that are missing, into the staging folder, and
+the others only take their run over. So TensorFlow starts once a scenario, every run is
+still a job of its own, and what an interrupted launch has finished is kept.
+"""
+
+
+rule describe_scenario:
+    output:
+        f"{RESULTS}/runs/{{scenario}}/scenario.json",
+    log:
+        f"{LOGS}/describe_scenario/{{scenario}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        description=description,
+    message:
+        "Writing down what the runs of {wildcards.scenario} depend on."
+    script:
+        "../scripts/describe_scenario.py"
+
+
+rule run_benchmark:
+    input:
+        scenario=f"{RESULTS}/runs/{{scenario}}/scenario.json",
+        manifest=manifest,
+    output:
+        log=protected(f"{RUN}/log.darshan"),
+        epochs=protected(f"{RUN}/epochs.parquet"),
+        run=protected(f"{RUN}/run.json"),
+    log:
+        f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mpi="mpiexec",
+        tasks=SYSTEM.n_processes,
+        gfs=1,
+        # Not a parameter: a longer sweep must not repeat the runs there are.
+        launch_points=launch_points,
+    params:
+        staging=staging,
+        run=lambda wildcards: RUN.format(**wildcards),
+        runs=lambda wildcards: f"{RESULTS}/runs/{wildcards.scenario}",
+        point=lambda wildcards: (
+            f"cache-{wildcards.cache_rate}/rep-{wildcards.repetition}"
+        ),
+    message:
+        "Run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
+    shell:
+        "( test -f {params.staging:q}/{params.point}/run.json || {{"
+        " make --silent -C workflow/native &&"
+        " {resources.mpi} -n {resources.tasks} python workflow/scripts/run_benchmark.py"
+        " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
+        " --native results/native {resources.launch_points}; }} ) 2>&1 | tee {log:q};"
+        " cd {params.staging:q}/{params.point} &&"
+        ' mv log.darshan epochs.parquet run.json "$OLDPWD"/{params.run:q}'

@@ -1,0 +1,20 @@
+"""Rules that generate the datasets on the global file system."""
+
+
+rule generate_dataset:
+    output:
+        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
+    log:
+        f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
+    conda:
+        "../../environment.yml"
+    threads: workflow.cores
+    params:
+        dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
+        tier=asdict(SYSTEM.gfs),
+        n_osts=lambda wildcards: int(wildcards.n_osts),
+        n_object_servers=n_object_servers,
+    message:
+        "Generating dataset {wildcards.dataset} on the GFS, {wildcards.n_osts} OSTs."
+    script:
+        "../scripts/generate_dataset.py"

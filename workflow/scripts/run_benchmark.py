@@ -1,0 +1,127 @@
+"""Run points of a scenario under MPI.
+
+    mpiexec -n N python run_benchmark.py SCENARIO_JSON --staging DIR --runs DIR 0/0 5/0
+
+A point is written CACHE_RATE/REPETITION. Points whose run is already complete, in the
+staging folder or among the runs, are left out. The process starts itself again with the
+tracer and the emulated devices preloaded, so only the ranks' interpreter carries them.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tierscope.config import ConfigError, Point
+from tierscope.driver import Benchmark, Processes, Terminated, fail, is_complete
+from tierscope.loaders import make_loader
+from tierscope.tiers import TierError
+from tierscope.tiers.emulated import Emulation
+from tierscope.trace.tracer import choose_tracer
+
+PRELOADED = "TIERSCOPE_PRELOADED"
+
+
+def parse_point(text: str) -> Point:
+    """Return the point written as ``CACHE_RATE/REPETITION``."""
+    cache_rate, _, repetition = text.partition("/")
+    return Point(int(cache_rate), int(repetition))
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line's arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scenario", type=Path, help="scenario description, JSON")
+    parser.add_argument("--staging", type=Path, required=True, help="new runs go here")
+    parser.add_argument("--runs", type=Path, required=True, help="finished runs")
+    parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("points", type=parse_point, nargs="+", metavar="RATE/REP")
+    return parser.parse_args()
+
+
+def preloadable(path: Path) -> str:
+    """Return a path as LD_PRELOAD can hold it: it has no way to quote separators."""
+    for text in (str(path.absolute()), os.path.relpath(path)):
+        if not set(" \t\n:") & set(text):
+            return text
+    sys.exit(f"tierscope: {path}: got a space or colon, expected none in this path.")
+
+
+def start_again(preload: list[Path], environment: dict[str, str]) -> None:
+    """Replace this process by itself with libraries preloaded."""
+    os.environ |= environment | {
+        PRELOADED: "1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
+    os.environ["LD_PRELOAD"] = ":".join(map(preloadable, preload))
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def terminate(signum: int, frame: object) -> None:
+    """Turn a signal into an exception, so that the LFS is emptied on the way out."""
+    signal.signal(signum, signal.SIG_IGN)
+    raise Terminated(signal.Signals(signum).name)
+
+
+def main() -> None:
+    """Run the points named on the command line."""
+    arguments = parse_arguments()
+    description = json.loads(arguments.scenario.read_text())
+    points = [
+        point
+        for point in arguments.points
+        if not is_complete(arguments.staging / point.path, description)
+        and not is_complete(arguments.runs / point.path, description)
+    ]
+    if not points:
+        return
+    try:
+        tracer = choose_tracer(description, arguments.native, arguments.staging, points)
+        emulation = Emulation.of(description, arguments.native, arguments.staging)
+    except (ConfigError, TierError) as error:
+        sys.exit(f"tierscope: {error}")
+    if not os.environ.get(PRELOADED):
+        preload, environment = tracer.preload(), tracer.environment()
+        if emulation:
+            preload = [*preload, emulation.library]
+            environment |= emulation.environment()
+        start_again(preload, environment)
+
+    from mpi4py import MPI
+
+    processes = Processes(MPI.COMM_WORLD, description["system"])
+    benchmark = Benchmark(
+        description,
+        processes,
+        make_loader=lambda: make_loader(
+            description["scenario"]["loader"],
+            batch_size=description["dataset"]["batch_size"],
+            **description["loader"],
+        ),
+        tracer=tracer,
+        emulation=emulation,
+        say=lambda line: say(processes, line),
+    )
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, terminate)
+    try:
+        tracer.join(processes)
+        if emulation:
+            emulation.join(processes)
+        benchmark.run(points, arguments.staging)
+    except BaseException as error:  # the whole job has to end, whatever it was
+        fail(processes, benchmark.release, error)
+
+
+def say(processes: Processes, line: str) -> None:
+    """Print a line of progress, once for all ranks."""
+    if processes.rank == 0:
+        print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

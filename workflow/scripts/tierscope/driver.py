@@ -1,0 +1,478 @@
+"""The benchmark: MPI processes read a dataset from two tiers, epoch by epoch.
+
+One launch runs several points of a scenario in turn. For each point every node fills
+its LFS, all processes read their share of every epoch between two barriers, and rank 0
+writes the run's folder: `log.darshan`, `epochs.parquet`, `run.json` (last).
+"""
+
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.config import Dataset, Point, description_hash
+from tierscope.dataset import generate_files
+from tierscope.loaders import Loader
+from tierscope.policies import Pinning
+from tierscope.shuffle import epoch_files, process_share
+from tierscope.tables import write_table
+from tierscope.tiers import Tier, TierError, epoch_alias, make_epoch_aliases
+from tierscope.tiers.local_storage import LocalStorage
+
+RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
+_POLL_S = 0.0005
+_GRACE_S = 5.0
+_TAG_FAILED, _TAG_RELEASED = 71, 72
+
+
+class BenchmarkError(RuntimeError):
+    """The benchmark cannot go on."""
+
+
+class OtherRankFailed(RuntimeError):
+    """Another process reported a failure; its rank is the argument."""
+
+
+class Terminated(BaseException):
+    """The job was told to end by a signal."""
+
+
+class Processes:
+    """The MPI processes of a launch, with waiting that neither spins nor hangs.
+
+    Ranks may share cores, so waiting sleeps between polls (0.5 ms, the precision of
+    epoch times), and each poll looks for the failure of another rank.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+        All processes of the launch.
+    system : mapping
+        `n_nodes`, `processes_per_node` and `virtual_nodes` of the system.
+    """
+
+    def __init__(self, comm, system: Mapping[str, Any]):
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        wanted = system["n_nodes"] * system["processes_per_node"]
+        if comm.size != wanted:
+            raise BenchmarkError(
+                f"got {comm.size} MPI processes, expected {wanted} "
+                f"({system['n_nodes']} nodes x {system['processes_per_node']})."
+            )
+        self.host = platform.node()
+        if system["virtual_nodes"]:
+            nodes = [rank // system["processes_per_node"] for rank in range(wanted)]
+        else:
+            hosts = comm.allgather(self.host)
+            order = {host: i for i, host in enumerate(dict.fromkeys(hosts))}
+            nodes = [order[host] for host in hosts]
+            counts = sorted({nodes.count(node) for node in set(nodes)})
+            if counts != [system["processes_per_node"]]:
+                raise BenchmarkError(
+                    f"got {counts} processes on a node, expected "
+                    f"{system['processes_per_node']} on each of {system['n_nodes']}."
+                )
+        self.node = nodes[self.rank]
+        on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
+        self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
+
+    def barrier(self) -> None:
+        """Wait for all processes, or raise OtherRankFailed."""
+        request = self.comm.Ibarrier()
+        while not request.Test():
+            self._look_for_failure()
+            time.sleep(_POLL_S)
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Return all ranks' values on rank 0, None elsewhere."""
+        self.barrier()
+        return self.comm.gather(value)
+
+    def share(self, value: Any) -> Any:
+        """Return rank 0's value on all ranks."""
+        self.barrier()
+        return self.comm.bcast(value)
+
+    def _look_for_failure(self) -> None:
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        if self.comm.Iprobe(MPI.ANY_SOURCE, _TAG_FAILED, status):
+            raise OtherRankFailed(status.source)
+
+    def announce_failure(self) -> None:
+        """Tell all other ranks that this one has failed."""
+        for rank in self._others():
+            self.comm.isend(None, rank, _TAG_FAILED)
+
+    def await_release(self) -> None:
+        """Wait until the other ranks have cleaned up, five seconds at most."""
+        end, released = time.monotonic() + _GRACE_S, 0
+        while released < self.size - 1 and time.monotonic() < end:
+            if self.comm.iprobe(tag=_TAG_RELEASED):
+                self.comm.recv(tag=_TAG_RELEASED)
+                released += 1
+            else:
+                time.sleep(_POLL_S)
+
+    def announce_release(self) -> None:
+        """Tell all other ranks that this one has cleaned up."""
+        for rank in self._others():
+            self.comm.isend(None, rank, _TAG_RELEASED)
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]
+
+
+def run_epoch(
+    loader: Loader,
+    paths: Sequence[str],
+    barrier: Callable[[], None],
+    compute_time_s: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, int, int]:
+    """Read one epoch's files and return (time from barrier to barrier, samples, bytes).
+
+    Parameters
+    ----------
+    loader : Loader
+        Reads the files in batches.
+    paths : sequence of str
+        This process's files in reading order.
+    barrier : callable
+        Waits for all processes.
+    compute_time_s : float
+        Sleep after each batch, in seconds, in place of a training step.
+    clock : callable
+        Seconds since some instant.
+    """
+    batches = loader.epoch(paths)
+    barrier()
+    start = clock()
+    samples = n_bytes = 0
+    for batch_samples, batch_bytes in batches:
+        samples += batch_samples
+        n_bytes += batch_bytes
+        if compute_time_s:
+            time.sleep(compute_time_s)
+    barrier()
+    return clock() - start, samples, n_bytes
+
+
+@dataclass
+class Benchmark:
+    """A launch: everything that its points share.
+
+    Parameters
+    ----------
+    description : mapping
+        What the scenario's measurements depend on (`Experiment.description`).
+    processes : Processes
+        The MPI processes.
+    make_loader : callable
+        Makes the loader; called once, when the first point is run.
+    tracer : object
+        Has `begin(folder)`, `end()`, `write_log(path)`, `describe()`, `repeatable`.
+    emulation : object or None
+        Has `reset()`, `lateness_percent()`, `describe()`, `remove()`; None where no
+        tier is emulated.
+    say : callable
+        Prints a line of progress (rank 0 only).
+    """
+
+    description: Mapping[str, Any]
+    processes: Processes
+    make_loader: Callable[[], Loader]
+    tracer: Any
+    emulation: Any
+    say: Callable[[str], None]
+
+    def __post_init__(self):
+        self.dataset = Dataset(**self.description["dataset"])
+        self.scenario = self.description["scenario"]
+        self.training = self.description["training"]
+        system = self.description["system"]
+        self.gfs_root = Tier(**system["gfs"]).data_root()
+        self.lfs_root = Tier(**system["lfs"]).data_root()
+        self.storage = LocalStorage(
+            self.lfs_root, self.processes.node, self.training["epochs"]
+        )
+        self.loader = None
+
+    @property
+    def folder_name(self) -> str:
+        """Return the name of the dataset's folder on either tier."""
+        return self.dataset.directory(self.scenario["n_osts"])
+
+    def run(self, points: Sequence[Point], staging: Path) -> None:
+        """Run points in turn; each ends as a complete folder below `staging`."""
+        self.loader = self.make_loader()
+        self.warm_up()
+        if self.processes.rank == 0:
+            folder = self.gfs_root / self.folder_name
+            if not folder.is_dir():
+                raise TierError(
+                    f"{folder}: no such dataset, though it has a manifest; make it "
+                    "again: snakemake ... --forcerun generate_dataset --until "
+                    "generate_dataset"
+                )
+            make_epoch_aliases(self.gfs_root, self.training["epochs"])
+        for number, point in enumerate(points, start=1):
+            self.say(
+                f"point {number} of {len(points)}: cache rate "
+                f"{point.cache_rate_percent} %, repetition {point.repetition}"
+            )
+            self.run_point(point, staging / point.path)
+        self.release()
+        if self.emulation and self.processes.rank == 0:
+            self.emulation.remove()
+
+    def warm_up(self) -> None:
+        """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
+        n_files = self.dataset.batch_size + 1
+        names = [self.dataset.file_name(file_id) for file_id in range(n_files)]
+        with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
+            size = self.dataset.file_size_bytes
+            generate_files(Path(folder), names, range(n_files), size)
+            paths = [os.path.join(folder, name) for name in names]
+            run_epoch(self.loader, paths, self.processes.barrier)
+
+    def release(self) -> None:
+        """Remove this node's LFS contents."""
+        if self.processes.node_rank == 0:
+            self.storage.release()
+        else:
+            self.storage.wait_until_released(_GRACE_S)
+
+    def run_point(self, point: Point, folder: Path) -> None:
+        """Fill the LFS, run all epochs and write the run's folder.
+
+        Emulated devices need a machine that wakes the waiting in time. Where it was
+        too late, the epochs are measured again, as often as the system allows; the
+        last attempt stands, and the audit judges it by the same limit.
+        """
+        processes = self.processes
+        on_lfs = Pinning(
+            self.dataset.n_files, point.cache_rate_percent, self.training["seed"]
+        ).on_lfs()
+        fill_time_s = self.fill(np.flatnonzero(on_lfs))
+        lateness_percent = []
+        while True:
+            started = datetime.now(UTC)
+            rows = self.measure(point, folder, on_lfs)
+            late = self.lateness_percent()
+            lateness_percent.append(late)
+            if not self.is_too_late(late, n_attempts=len(lateness_percent)):
+                break
+            self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
+        gathered = processes.gather(rows)
+        if processes.rank == 0:
+            frame = pd.DataFrame([row for rank_rows in gathered for row in rank_rows])
+            frame["lfs_fill_time_s"] = fill_time_s
+            self._write_run(point, folder, frame, started, lateness_percent)
+        processes.barrier()
+
+    def measure(
+        self, point: Point, folder: Path, on_lfs: np.ndarray
+    ) -> list[dict[str, Any]]:
+        """Run all epochs under the tracer and return this rank's rows."""
+        processes = self.processes
+        if processes.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            if self.emulation:
+                self.emulation.reset()
+        processes.barrier()
+        self.tracer.begin(folder)
+        rows = []
+        for epoch in range(self.training["epochs"]):
+            rows.append(self._epoch_row(point, epoch, on_lfs))
+            self.say(f"  epoch {epoch}: {rows[-1]['execution_time_s']:.3f} s")
+        self.tracer.end()
+        processes.barrier()
+        return rows
+
+    def lateness_percent(self) -> float:
+        """Return the share of the emulated waiting that is the machine's lateness."""
+        if self.emulation is None:
+            return 0.0
+        late = self.emulation.lateness_percent() if self.processes.rank == 0 else None
+        return self.processes.share(late)
+
+    def is_too_late(self, lateness_percent: float, n_attempts: int) -> bool:
+        """Return whether the epochs are to be measured once more."""
+        if self.emulation is None or not self.tracer.repeatable:
+            return False
+        limits = self.description["system"]["emulation"]
+        too_late = lateness_percent > limits["max_lateness_percent"]
+        return too_late and n_attempts < limits["attempts"]
+
+    def fill(self, pinned: np.ndarray) -> float:
+        """Generate the pinned files on this node's LFS and return the time it took.
+
+        As in the paper (Sec. 5.1) the files are generated, not copied. The processes
+        of a node share the work; nodes fill at the same time.
+        """
+        processes = self.processes
+        processes.barrier()
+        start = time.perf_counter()
+        if processes.node_rank == 0:
+            self.storage.claim()
+            (self.storage.folder / self.folder_name).mkdir()
+            make_epoch_aliases(self.lfs_root, self.training["epochs"])
+        processes.barrier()
+        mine = pinned[
+            process_share(len(pinned), processes.node_rank, processes.node_size)
+        ]
+        generate_files(
+            self.storage.folder / self.folder_name,
+            [self.dataset.file_name(file_id) for file_id in mine],
+            mine,
+            self.dataset.file_size_bytes,
+        )
+        processes.barrier()
+        return time.perf_counter() - start
+
+    def _epoch_row(
+        self, point: Point, epoch: int, on_lfs: np.ndarray
+    ) -> dict[str, Any]:
+        """Run one epoch and return this rank's row of the table of epochs."""
+        files = epoch_files(
+            self.dataset.n_files,
+            self.processes.rank,
+            self.processes.size,
+            shuffle=self.training["shuffle"],
+            seed=self.training["seed"],
+            repetition=point.repetition,
+            epoch=epoch,
+        )
+        gfs = epoch_alias(self.gfs_root, epoch) / self.folder_name
+        lfs = (
+            epoch_alias(self.lfs_root, epoch)
+            / self.storage.node_name
+            / self.folder_name
+        )
+        paths = [
+            f"{lfs if on_lfs[file_id] else gfs}/{self.dataset.file_name(file_id)}"
+            for file_id in files
+        ]
+        try:
+            execution_time_s, samples, n_bytes = run_epoch(
+                self.loader,
+                paths,
+                self.processes.barrier,
+                self.training["compute_time_s"],
+            )
+        except Exception as error:
+            error.add_note(
+                f"in epoch {epoch} of cache rate {point.cache_rate_percent} %"
+            )
+            raise
+        n_lfs = int(on_lfs[files].sum())
+        return {
+            "rank": self.processes.rank,
+            "node": self.processes.node,
+            "epoch": epoch,
+            "execution_time_s": execution_time_s,
+            "samples": samples,
+            "bytes": n_bytes,
+            "lfs_files": n_lfs,
+            "gfs_files": len(files) - n_lfs,
+        }
+
+    def _write_run(
+        self,
+        point: Point,
+        folder: Path,
+        epochs: pd.DataFrame,
+        started: datetime,
+        lateness_percent: list[float],
+    ) -> None:
+        """Write the run's files, `run.json` last: it marks a complete folder."""
+        epochs = epochs.sort_values(["epoch", "rank"])
+        write_table(epochs, folder / "epochs.parquet", "run_epochs")
+        self.tracer.write_log(folder / "log.darshan")
+        run = {
+            "hash": description_hash(self.description),
+            "point": {
+                "cache_rate_percent": point.cache_rate_percent,
+                "repetition": point.repetition,
+            },
+            **self.description,
+            "n_processes": self.processes.size,
+            "host": self.processes.host,
+            "started": started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "tier_roots": {"gfs": str(self.gfs_root), "lfs": str(self.lfs_root)},
+            "tracer": self.tracer.describe(),
+            "emulation": None,
+            "versions": software_versions(),
+        }
+        if self.emulation:
+            run["emulation"] = {
+                "lateness_percent": lateness_percent[-1],
+                "lateness_percent_of_attempts": lateness_percent,
+                **self.emulation.describe(),
+            }
+        temporary = folder / ".run.json"
+        temporary.write_text(json.dumps(run, indent=1) + "\n")
+        temporary.rename(folder / "run.json")
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that takes part in a measurement."""
+    from mpi4py import MPI
+
+    versions = {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "mpi": MPI.Get_library_version().splitlines()[0].strip(),
+    }
+    for package in ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds a whole run of just this description."""
+    try:
+        run = json.loads((folder / "run.json").read_text())
+    except (OSError, ValueError):
+        return False
+    whole = all((folder / name).is_file() for name in RUN_FILES)
+    return whole and run.get("hash") == description_hash(description)
+
+
+def fail(
+    processes: Processes, release: Callable[[], None], error: BaseException
+) -> None:
+    """Report an error, let all ranks clean up, end the whole job with exit code 1."""
+    if not isinstance(error, OtherRankFailed):
+        processes.announce_failure()
+        if not isinstance(error, Terminated) or processes.rank == 0:
+            notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
+            print(
+                f"tierscope: rank {processes.rank} of {processes.size} on "
+                f"{processes.host} failed{notes}: {type(error).__name__}: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
+    release()
+    processes.announce_release()
+    processes.await_release()
+    processes.comm.Abort(1)

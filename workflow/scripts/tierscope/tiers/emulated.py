@@ -1,0 +1,132 @@
+"""Tier kind `emulated`: the preload library that puts devices in front of directories.
+
+The devices are the modelled machine scaled down to the processes there are
+(`tierscope.tiers.scale`); all processes of one machine share their state.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tierscope.tiers import Tier, TierError
+from tierscope.tiers.device import (
+    Device,
+    create_state,
+    lateness_share,
+    read_statistics,
+    reset_statistics,
+    write_device_config,
+)
+from tierscope.tiers.local_storage import LocalStorage
+from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
+
+
+def emulated_gfs(system: Mapping[str, Any], n_osts: int) -> Device:
+    """Return the device in front of a system's GFS."""
+    return scale_gfs(
+        modelled_machine(system["devices"], n_osts),
+        system["n_nodes"] * system["processes_per_node"],
+        system["emulation"]["speedup"],
+        [str(Tier(**system["gfs"]).data_root())],
+    )
+
+
+class Emulation:
+    """The emulated devices of a launch.
+
+    Parameters
+    ----------
+    devices : list of Device
+        The devices, the GFS first.
+    library : Path
+        `libtierscope_device.so`.
+    folder : Path
+        Where configuration and state of the devices are kept during the launch.
+    """
+
+    def __init__(self, devices: list[Device], library: Path, folder: Path):
+        self.devices, self.library = devices, library
+        # All ranks of a machine have the same parent; a later launch has another.
+        launch = f"devices-{os.getppid()}"
+        self._config = folder.absolute() / f"{launch}.tsv"
+        self._state = folder.absolute() / f"{launch}.state"
+
+    @classmethod
+    def of(
+        cls, description: Mapping[str, Any], native: Path, folder: Path
+    ) -> "Emulation | None":
+        """Return the emulation of a scenario, None where no tier is emulated."""
+        system, devices = description["system"], []
+        n_osts = description["scenario"]["n_osts"]
+        if system["gfs"]["kind"] == "emulated":
+            devices.append(emulated_gfs(system, n_osts))
+        if system["lfs"]["kind"] == "emulated":
+            root = Tier(**system["lfs"]).data_root()
+            devices += scale_lfs(
+                modelled_machine(system["devices"], n_osts),
+                system["n_nodes"] * system["processes_per_node"],
+                system["emulation"]["speedup"],
+                lambda ranks: _node_folders(ranks, system, root),
+            )
+        library = native / "libtierscope_device.so"
+        return cls(devices, library, folder) if devices else None
+
+    def environment(self) -> dict[str, str]:
+        """Make the devices' files, once a machine, and return the library's variables.
+
+        The first process wins: the state must not be replaced once it is mapped.
+        """
+        self._state.parent.mkdir(parents=True, exist_ok=True)
+        own = self._state.with_suffix(f".{os.getpid()}")
+        write_device_config(self.devices, own)
+        own.replace(self._config)
+        create_state(own, self.devices)
+        with suppress(FileExistsError):
+            os.link(own, self._state)
+        own.unlink()
+        return {
+            "TIERSCOPE_DEVICES": str(self._config),
+            "TIERSCOPE_DEVICE_STATE": str(self._state),
+        }
+
+    def join(self, processes) -> None:
+        """Check that all processes wait for the same devices."""
+        states = processes.comm.allgather(os.environ["TIERSCOPE_DEVICE_STATE"])
+        hosts = processes.comm.allgather(processes.host)
+        if len(set(states)) > 1 or len(set(hosts)) > 1:
+            raise TierError(
+                f"emulated tiers: got processes on {sorted(set(hosts))} with device "
+                f"states {sorted(set(states))}, expected one machine and one state."
+            )
+        self._state = Path(states[0])
+
+    def reset(self) -> None:
+        """Set the devices' statistics to zero, when nobody waits."""
+        reset_statistics(self._state)
+
+    def lateness_percent(self) -> float:
+        """Return how much of the waiting since the last reset was lateness."""
+        return 100 * lateness_share(read_statistics(self._state))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the devices and what they did since the last reset."""
+        return {
+            "devices": [asdict(device) for device in self.devices],
+            "statistics": [asdict(one) for one in read_statistics(self._state)],
+        }
+
+    def remove(self) -> None:
+        """Remove the devices' files."""
+        self._config.unlink(missing_ok=True)
+        self._state.unlink(missing_ok=True)
+
+
+def _node_folders(
+    ranks: range, system: Mapping[str, Any], data_root: Path
+) -> list[str]:
+    """Return the LFS folders of the nodes of some ranks."""
+    nodes = sorted({rank // system["processes_per_node"] for rank in ranks})
+    return [str(LocalStorage(data_root, node, 0).folder) for node in nodes]

@@ -1,0 +1,200 @@
+"""Fugaku in small: emulated devices that keep the balance of a large machine.
+
+With P processes instead of the N of the modelled machine, what all processes share
+must be N / P times slower, or a few processes would never make it busy; what a call
+waits for alone (a latency) stays. A speed-up S then divides every time, so that a
+run takes seconds. Time per epoch, times S, and the shape over the cache rate are
+those of the large machine.
+
+The machine's numbers come from a system file. Fugaku's are this project's fit of a
+queueing model to the statements of the paper (Fukai et al.): a reconstruction that is
+consistent with them, not data.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tierscope.tiers.device import Device
+
+
+@dataclass(frozen=True)
+class GfsModel:
+    """The global file system of the modelled machine, at its full size.
+
+    Parameters
+    ----------
+    n_osts : int
+        OSTs over which the files are spread; the paper has 60 and 1.
+    open_s, close_s : float
+        Service time of the metadata server per open and per close.
+    metadata_latency_s : float
+        Time on top of each open and close.
+    ost_bandwidth_bytes_per_s : float
+        Rate of one OST.
+    read_latency_s : float
+        Time on top of each read request.
+    link_bytes_per_s : float
+        Rate of the links to the GFS together.
+    request_bytes : int
+        Largest read request.
+    """
+
+    n_osts: int
+    open_s: float
+    close_s: float
+    metadata_latency_s: float
+    ost_bandwidth_bytes_per_s: float
+    read_latency_s: float
+    link_bytes_per_s: float
+    request_bytes: int
+
+
+@dataclass(frozen=True)
+class LfsModel:
+    """The local file system of the modelled machine: one server per node group.
+
+    Parameters
+    ----------
+    processes_per_server : int
+        Processes that share one server; on Fugaku 16 nodes of 4 share an SSD.
+    request_bytes : int
+        Largest read request.
+    request_s : float
+        Service time per request, transfer included.
+    latency_s : float
+        Time on top of each open and of each request. Closes are free.
+    """
+
+    processes_per_server: int
+    request_bytes: int
+    request_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class ModelledMachine:
+    """The machine that the emulated devices stand for.
+
+    Parameters
+    ----------
+    n_processes : int
+        Processes of the modelled job.
+    gfs : GfsModel
+        Its global file system.
+    lfs : LfsModel
+        Its local file system.
+    """
+
+    n_processes: int
+    gfs: GfsModel
+    lfs: LfsModel
+
+
+def modelled_machine(devices: Mapping[str, Any], n_osts: int) -> ModelledMachine:
+    """Return the machine that a system's `devices` describe, with this OST count."""
+    return ModelledMachine(
+        n_processes=devices["n_processes"],
+        gfs=GfsModel(**{**devices["gfs"], "n_osts": n_osts}),
+        lfs=LfsModel(**devices["lfs"]),
+    )
+
+
+def scale_gfs(
+    machine: ModelledMachine,
+    n_processes: int,
+    speed_up: float,
+    prefixes: Sequence[str],
+) -> Device:
+    """Return the global file system in small.
+
+    The pool of OSTs is scaled, not each OST: 60 OSTs for 8 of 3072 processes become
+    one server of 60 x 8 / 3072 of an OST's rate. Sixty servers with each a 384th of
+    the rate would carry the same load, but make a single read 60 times too slow.
+
+    Parameters
+    ----------
+    machine : ModelledMachine
+        The machine at its full size.
+    n_processes : int
+        Processes of the small run.
+    speed_up : float
+        Factor by which all times are shorter than the machine's.
+    prefixes : sequence of str
+        Directories of the tier.
+    """
+    _check_positive(n_processes=n_processes, speed_up=speed_up)
+    gfs, share = machine.gfs, n_processes / machine.n_processes
+    n_object_servers = max(1, round(gfs.n_osts * share))
+    pool_bytes_per_s = gfs.n_osts * gfs.ost_bandwidth_bytes_per_s * share * speed_up
+    return Device(
+        prefixes=tuple(prefixes),
+        open_s=gfs.open_s / share / speed_up,
+        close_s=gfs.close_s / share / speed_up,
+        metadata_latency_s=gfs.metadata_latency_s / speed_up,
+        n_object_servers=n_object_servers,
+        request_bytes=gfs.request_bytes,
+        bandwidth_bytes_per_s=pool_bytes_per_s / n_object_servers,
+        read_latency_s=gfs.read_latency_s / speed_up,
+        link_bytes_per_s=gfs.link_bytes_per_s * share * speed_up,
+    )
+
+
+def lfs_groups(machine: ModelledMachine, n_processes: int) -> list[range]:
+    """Return the ranks that share each LFS server; the last group may be smaller.
+
+    Parameters
+    ----------
+    machine : ModelledMachine
+        The machine at its full size.
+    n_processes : int
+        Processes of the small run.
+    """
+    _check_positive(n_processes=n_processes)
+    size = machine.lfs.processes_per_server
+    starts = range(0, n_processes, size)
+    return [range(start, min(start + size, n_processes)) for start in starts]
+
+
+def scale_lfs(
+    machine: ModelledMachine,
+    n_processes: int,
+    speed_up: float,
+    prefixes_of: Callable[[range], Sequence[str]],
+) -> list[Device]:
+    """Return the local file systems in small, one device per group of ranks.
+
+    A group smaller than the machine's gets a server slower by as much, so that each
+    rank keeps its share of it.
+
+    Parameters
+    ----------
+    machine : ModelledMachine
+        The machine at its full size.
+    n_processes : int
+        Processes of the small run.
+    speed_up : float
+        Factor by which all times are shorter than the machine's.
+    prefixes_of : callable
+        Maps the ranks of a group, a range, to the group's LFS directories, for
+        example one per virtual node.
+    """
+    _check_positive(speed_up=speed_up)
+    lfs = machine.lfs
+    return [
+        Device(
+            prefixes=tuple(prefixes_of(ranks)),
+            metadata_latency_s=lfs.latency_s / speed_up,
+            request_bytes=lfs.request_bytes,
+            request_s=lfs.request_s * lfs.processes_per_server / len(ranks) / speed_up,
+            read_latency_s=lfs.latency_s / speed_up,
+        )
+        for ranks in lfs_groups(machine, n_processes)
+    ]
+
+
+def _check_positive(**values: float) -> None:
+    """Refuse a value that is not above zero."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} is {value!r}, expected a number above 0.")

@@ -1,0 +1,243 @@
+"""Attribute a log's records to epochs, tiers and dataset files."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tierscope.tables import check_table
+from tierscope.trace.log import Job, LogError, Names, read_posix
+
+_SUMMED = ["opens", "reads", "bytes_read", "read_time_s", "meta_time_s"]
+_KEYS = ["epoch", "rank", "tier", "file_id"]
+_ALIAS = re.compile(rb"\.ep([0-9]+)(?=/|$)")
+_NO_EPOCH = -1
+_NO_TIER = -1
+
+
+def read_file_records(
+    log: str | Path, tiers: Mapping[str, str | Path], epoch: int | None = None
+) -> pd.DataFrame:
+    """Read one row per (rank, epoch, tier, file) from a Darshan log.
+
+    A path belongs to a tier if it lies below the tier's root or below the root's
+    alias ``<root>.ep<N>``; of nested roots the longest wins. The epoch is the N of
+    the alias, which may also stand at any component below the root. Records of
+    other paths are ignored. The file's id is the last number in its name without
+    suffix (``s_00012.tfrecord`` is 12).
+
+    Parameters
+    ----------
+    log : path
+        A Darshan log of one run.
+    tiers : mapping of str to path
+        Root folder by tier.
+    epoch : int, optional
+        The epoch of a log that holds one epoch and has no aliases.
+
+    Returns
+    -------
+    DataFrame
+        The table `file_records`, sorted by epoch, rank, tier and file_id.
+
+    Raises
+    ------
+    LogError
+        If the log is incomplete or damaged, or its dataset records cannot be
+        attributed without doubt.
+    """
+    job, columns, names = read_posix(log)
+    places = _place_names(log, tiers, names, epoch)
+    found = np.searchsorted(names.ids, columns["id"])
+    found = np.minimum(found, max(len(names.ids) - 1, 0))
+    nameless = names.ids[found] != columns["id"] if len(names.ids) else columns["id"]
+    if np.any(nameless):
+        n_nameless = np.count_nonzero(nameless)
+        raise LogError(log, f"has {n_nameless} records without a name.")
+    below_tier = places["tier"][found] != _NO_TIER
+    if not below_tier.any():
+        raise LogError(log, _nothing_found(tiers, names))
+    if not below_tier.all():
+        columns = {name: column[below_tier] for name, column in columns.items()}
+        found = found[below_tier]
+    _check_counters(log, job, columns, names, found)
+    keys = {key: places[key][found] for key in ("epoch", "tier", "file_id")}
+    keys["rank"] = columns.pop("rank")
+    del names, places, found
+    table = _sum_by_key(keys, columns)
+    tier_names = np.array(list(tiers), object)
+    table["tier"] = pd.Series(tier_names[table["tier"]], dtype="str")
+    return check_table(table, "file_records")
+
+
+def _place_names(
+    log: str | Path, tiers: Mapping[str, str | Path], names: Names, epoch: int | None
+) -> dict[str, np.ndarray]:
+    """Return tier (a position in `tiers`), epoch and file_id of each name.
+
+    Folders and base names repeat, so each distinct one is looked at once.
+    """
+    patterns = _tier_patterns(tiers)
+    placed = [_place_folder(log, name, patterns) for name in names.folders.to_pylist()]
+    placed.append((_NO_TIER, _NO_EPOCH))  # what folder -1, none, stands for
+    tier, alias = np.array(placed, np.int64)[names.folder_of].T
+    base, base_epoch = _split_aliases(names.bases)
+    file_id = _file_ids(base)[names.base_of]
+    base_epoch = base_epoch[names.base_of]
+    inside = tier != _NO_TIER
+
+    def refuse(wrong: np.ndarray, reason: str) -> None:
+        if wrong.any():
+            path = names.path(int(np.argmax(wrong)))
+            raise LogError(log, f"{reason}: {path!r}.")
+
+    refuse(
+        inside & (alias >= 0) & (base_epoch >= 0) & (alias != base_epoch),
+        "a path names two epochs",
+    )
+    alias = np.maximum(alias, base_epoch)
+    if epoch is None:
+        refuse(inside & (alias < 0), "a path has no epoch (.ep<N>) and none was given")
+    else:
+        refuse(
+            inside & (alias >= 0) & (alias != epoch),
+            f"a path contradicts the given epoch {epoch}",
+        )
+        alias = np.full_like(alias, epoch)
+    refuse(inside & (file_id < 0), "a file's name has no usable number")
+    _check_file_ids(log, list(tiers), tier, names.base_of, base, file_id)
+    return {"tier": tier, "epoch": alias, "file_id": file_id}
+
+
+def _tier_patterns(tiers: Mapping[str, str | Path]) -> list[tuple[int, re.Pattern]]:
+    """Return (position in `tiers`, pattern of its folders), longest root first."""
+    roots = [os.fsencode(os.path.abspath(root)).rstrip(b"/") for root in tiers.values()]
+    if len(set(roots)) != len(roots):
+        raise ValueError(f"tiers: got {dict(tiers)}, expected different roots.")
+    pattern = rb"(?s:%s((?:\.ep[0-9]+)?(?:/.*)?))"
+    patterns = [
+        (tier, re.compile(pattern % re.escape(root))) for tier, root in enumerate(roots)
+    ]
+    return sorted(patterns, key=lambda item: -len(roots[item[0]]))
+
+
+def _place_folder(
+    log: str | Path, folder: bytes, patterns: list[tuple[int, re.Pattern]]
+) -> tuple[int, int]:
+    """Return tier and epoch of a folder, `_NO_TIER` if it is below none."""
+    for tier, pattern in patterns:
+        if match := pattern.fullmatch(folder):
+            epochs = {int(number) for number in _ALIAS.findall(match[1])}
+            if len(epochs) > 1:
+                raise LogError(log, f"a path names two epochs: {folder!r}.")
+            return tier, epochs.pop() if epochs else _NO_EPOCH
+    return _NO_TIER, _NO_EPOCH
+
+
+def _split_aliases(bases: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """Return base names without an alias suffix, and the epochs it named."""
+    if not pc.any(pc.match_substring_regex(bases, r"\.ep[0-9]+$")).as_py():
+        return bases, np.full(len(bases), _NO_EPOCH)
+    epochs = _extract_integers(bases, r"\.ep(?P<number>[0-9]+)$")
+    return pc.replace_substring_regex(bases, r"\.ep[0-9]+$", ""), epochs
+
+
+def _file_ids(bases: pa.Array) -> np.ndarray:
+    """Return the last number in each base name without suffix, -1 for none."""
+    stems = pc.replace_substring_regex(bases, r"(?s)^(.+)\.[^.]*$", r"\1")
+    return _extract_integers(stems, r"(?P<number>[0-9]+)[^0-9]*$")
+
+
+def _extract_integers(texts: pa.Array, pattern: str) -> np.ndarray:
+    """Return each text's `number`, -1 where there is none or beyond int64."""
+    digits = pc.struct_field(pc.extract_regex(texts, pattern), "number")
+    digits = pc.replace_substring_regex(digits, r"^0+([0-9])", r"\1")
+    fits = pc.less(pc.binary_length(digits), len(str(np.iinfo(np.int64).max)))
+    digits = pc.if_else(fits, digits, pa.scalar(None, digits.type))
+    return digits.cast("string").cast("int64").fill_null(-1).to_numpy()
+
+
+def _check_file_ids(
+    log: str | Path,
+    tiers: list[str],
+    tier: np.ndarray,
+    base_of: np.ndarray,
+    bases: pa.Array,
+    file_id: np.ndarray,
+) -> None:
+    """Raise a LogError if two base names of one tier have the same file id."""
+    for position, name in enumerate(tiers):
+        inside = tier == position
+        first = pd.DataFrame({"base": base_of[inside], "file_id": file_id[inside]})
+        first = first.drop_duplicates("base")
+        first["base"] = pc.take(bases, pa.array(first["base"])).to_pylist()
+        first = first.drop_duplicates("base")
+        if (twice := first["file_id"].duplicated(keep=False)).any():
+            same = first[twice].sort_values(["file_id", "base"]).head(2)
+            raise LogError(
+                log,
+                f"tier {name} has two files with id {same['file_id'].iloc[0]}: "
+                f"{same['base'].tolist()}.",
+            )
+
+
+def _nothing_found(tiers: Mapping[str, str | Path], names: Names) -> str:
+    """Return the reason why no record can be used, with an example."""
+    roots = {tier: os.path.abspath(root) for tier, root in tiers.items()}
+    example = f", it has {names.path(0)!r}" if len(names.ids) else ""
+    return f"has no record below {roots}{example}."
+
+
+def _check_counters(
+    log: str | Path,
+    job: Job,
+    columns: dict[str, np.ndarray],
+    names: Names,
+    found: np.ndarray,
+) -> None:
+    """Raise a LogError on shared records, foreign ranks and impossible counters."""
+
+    def refuse(wrong: np.ndarray, reason: str) -> None:
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            path = names.path(int(found[first]))
+            raise LogError(
+                log,
+                f"{np.count_nonzero(wrong)} records {reason}, for example "
+                f"rank {columns['rank'][first]} of {path!r}.",
+            )
+
+    rank = columns["rank"]
+    refuse(rank == -1, "are shared by all ranks (the per-process times are lost)")
+    refuse(rank < 0, "have a negative rank")
+    refuse(
+        rank >= job.n_processes, f"have a rank not below {job.n_processes} processes"
+    )
+    for name in _SUMMED:
+        refuse(~(columns[name] >= 0), f"have impossible {name}")
+        refuse(~np.isfinite(columns[name]), f"have infinite {name}")
+
+
+def _sum_by_key(
+    keys: dict[str, np.ndarray], values: dict[str, np.ndarray]
+) -> pd.DataFrame:
+    """Return the sums of records with equal keys, sorted by them.
+
+    Each column is replaced as soon as it is done: a large run's fill the memory.
+    """
+    order = np.lexsort([keys[key] for key in reversed(_KEYS)])
+    is_first = np.zeros(len(order), bool)
+    is_first[0] = True
+    for key in _KEYS:
+        keys[key] = keys[key][order]
+        is_first[1:] |= keys[key][1:] != keys[key][:-1]
+    first = np.flatnonzero(is_first)
+    table = {key: keys.pop(key)[first] for key in _KEYS}
+    for name in _SUMMED:
+        table[name] = np.add.reduceat(values.pop(name)[order], first)
+    return pd.DataFrame(table, copy=False)

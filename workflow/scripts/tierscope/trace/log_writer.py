@@ -1,0 +1,221 @@
+"""Write Darshan logs with the libdarshan-util that PyPI's darshan wheel holds."""
+
+import ctypes
+import importlib.util
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from tierscope.trace.log import JOB, LogError, read_posix
+from tierscope.trace.posix_records import POSIX_MODULE, POSIX_RECORD, POSIX_VERSION
+
+# Executable and mounts share what one 4096-byte record leaves beside the job's.
+_JOB_RECORD_BYTES = 4096
+_TEXT_BYTES = _JOB_RECORD_BYTES - JOB.itemsize - 1
+_LONGEST_EXE_BYTES = 2048
+_METADATA_BYTES = 1024
+_ZLIB = 0
+_RECORDS_PER_CALL = 1 << 16
+
+_MOUNT = np.dtype([("type", f"S{_TEXT_BYTES}"), ("path", f"S{_TEXT_BYTES}")])
+# A name in libdarshan-util's hash table; to write, it follows only the last links.
+_NAME_REFERENCE = np.dtype(
+    {
+        "names": ["name_record", "next"],
+        "formats": ["<u8", "<u8"],
+        "offsets": [0, 24],
+        "itemsize": 64,
+    }
+)
+
+
+@cache
+def _libdarshan_util() -> ctypes.CDLL:
+    """Load the wheel's library and declare the functions used."""
+    package = Path(importlib.util.find_spec("darshan").origin).parent
+    found = sorted((package.parent / "darshan.libs").glob("libdarshan-util*.so*"))
+    if not found:
+        raise FileNotFoundError(
+            f"{package.parent}/darshan.libs: got no libdarshan-util, expected the one "
+            "of PyPI's darshan wheel."
+        )
+    library = ctypes.CDLL(str(found[0]))
+    pointer, integer, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+    library.darshan_log_create.restype = pointer
+    library.darshan_log_create.argtypes = [text, integer, integer]
+    library.darshan_log_put_job.argtypes = [pointer, pointer]
+    library.darshan_log_put_exe.argtypes = [pointer, text]
+    library.darshan_log_put_mounts.argtypes = [pointer, pointer, integer]
+    library.darshan_log_put_namehash.argtypes = [pointer, pointer]
+    library.darshan_log_put_mod.argtypes = [pointer, integer, pointer, integer, integer]
+    library.darshan_log_close.argtypes = [pointer]
+    library.darshan_log_close.restype = None
+    return library
+
+
+def write_log(
+    path: str | Path,
+    records: np.ndarray,
+    names: Mapping[int, str | bytes],
+    *,
+    n_processes: int,
+    exe: str,
+    mounts: Mapping[str, str],
+    start_time_s: int,
+    end_time_s: int,
+    metadata: Mapping[str, str] | None = None,
+    partial: bool = False,
+) -> None:
+    """Write a log that Darshan's own tools read.
+
+    The log is written under a temporary name, read back and then renamed. A log
+    with no records has no POSIX module, as Darshan's own, and so cannot be read as
+    `file_records`.
+
+    Parameters
+    ----------
+    path : path
+        The log; one that exists is replaced.
+    records : ndarray of POSIX_RECORD, shape (n_records,)
+    names : mapping of int to str or bytes
+        Path of each record id.
+    n_processes : int
+    exe : str
+        Command line, cut after 2048 bytes.
+    mounts : mapping of str to str
+        Type of the file system by mount point; those that do not fit are left out.
+    start_time_s, end_time_s : int
+        Seconds since 1970.
+    metadata : mapping of str to str, optional
+        For example ``{"lib_ver": "3.5.0"}``.
+    partial : bool
+        Mark the POSIX module as incomplete.
+
+    Raises
+    ------
+    ValueError
+        If arguments do not fit together or into the format.
+    OSError
+        If the log cannot be written.
+    """
+    path = Path(path)
+    if records.dtype != POSIX_RECORD:
+        raise ValueError(f"records: got {records.dtype}, expected POSIX_RECORD.")
+    ids = np.fromiter(names, np.uint64, len(names))
+    if nameless := set(np.setdiff1d(records["id"], ids).tolist()):
+        raise ValueError(f"names: got none for record ids {sorted(nameless)[:3]}.")
+    job = _job(n_processes, start_time_s, end_time_s, metadata or {})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    try:
+        _write(temporary, job, exe, mounts, names, records, partial)
+        if len(records) and not partial:
+            _check_written(temporary, path, len(records), len(names))
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _job(
+    n_processes: int, start_time_s: int, end_time_s: int, metadata: Mapping[str, str]
+) -> np.ndarray:
+    """Return the job's record."""
+    lines = "".join(f"{key}={value}\n" for key, value in metadata.items()).encode()
+    if len(lines) >= _METADATA_BYTES:
+        raise ValueError(
+            f"metadata: got {len(lines)} bytes, expected fewer than {_METADATA_BYTES}."
+        )
+    job = np.zeros(1, JOB)
+    job["uid"] = os.getuid()
+    job["job_id"] = os.getpid()
+    job["n_processes"] = n_processes
+    job["start_s"], job["end_s"] = start_time_s, end_time_s
+    job["metadata"] = lines
+    return job
+
+
+def _write(
+    path: Path,
+    job: np.ndarray,
+    exe: str,
+    mounts: Mapping[str, str],
+    names: Mapping[int, str | bytes],
+    records: np.ndarray,
+    partial: bool,
+) -> None:
+    """Write the regions in the order that the library demands."""
+    library = _libdarshan_util()
+    flag = 1 << POSIX_MODULE if partial else 0
+    log = library.darshan_log_create(os.fsencode(path), _ZLIB, flag)
+    if not log:
+        raise OSError(f"{path}: libdarshan-util cannot create the log.")
+
+    def put(what: str, *arguments: object) -> None:
+        if getattr(library, f"darshan_log_put_{what}")(log, *arguments) != 0:
+            raise OSError(f"{path}: libdarshan-util cannot write its {what}.")
+
+    try:
+        exe = exe.replace("\n", " ").encode()[:_LONGEST_EXE_BYTES]
+        mount_table = _mount_table(mounts, _TEXT_BYTES - len(exe))
+        references, _name_blob = _name_references(names)
+        put("job", job.ctypes.data)
+        put("exe", exe)
+        put("mounts", mount_table.ctypes.data, len(mount_table))
+        put("namehash", references.ctypes.data if len(names) else None)
+        for first in range(0, len(records), _RECORDS_PER_CALL):
+            part = np.ascontiguousarray(records[first : first + _RECORDS_PER_CALL])
+            put("mod", POSIX_MODULE, part.ctypes.data, part.nbytes, POSIX_VERSION)
+    finally:
+        library.darshan_log_close(log)
+
+
+def _mount_table(mounts: Mapping[str, str], left_bytes: int) -> np.ndarray:
+    """Return the mounts that fit; spaces are written as in /proc/mounts."""
+    rows = []
+    for path, kind in mounts.items():
+        row = tuple(
+            os.fsencode(text).replace(b" ", b"\\040").replace(b"\n", b"\\012")
+            for text in (kind, path)
+        )
+        left_bytes -= sum(map(len, row)) + 2
+        if left_bytes <= 0:
+            break
+        rows.append(row)
+    return np.array(rows, _MOUNT)
+
+
+def _name_references(
+    names: Mapping[int, str | bytes],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the linked list of names and the memory that it points into."""
+    records = [
+        int(id_).to_bytes(8, "little") + os.fsencode(name) + b"\0"
+        for id_, name in names.items()
+    ]
+    blob = np.frombuffer(b"".join(records), np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, records), np.uint64, len(records)))
+    references = np.zeros(len(records), _NAME_REFERENCE)
+    references["name_record"][:1] = blob.ctypes.data
+    references["name_record"][1:] = blob.ctypes.data + ends[:-1]
+    links = np.arange(1, len(records), dtype=np.uint64) * _NAME_REFERENCE.itemsize
+    references["next"][:-1] = references.ctypes.data + links
+    return references, blob
+
+
+def _check_written(temporary: Path, path: Path, n_records: int, n_names: int) -> None:
+    """Raise an OSError unless the log can be read back; a full disk shows here."""
+    try:
+        _, columns, written_names = read_posix(temporary)
+    except LogError as error:
+        raise OSError(f"{path}: the log was not written completely: {error}") from error
+    got = len(columns["id"]), len(written_names.ids)
+    if got != (n_records, n_names):
+        raise OSError(
+            f"{path}: got {got} records and names back, "
+            f"expected {(n_records, n_names)}."
+        )

@@ -1,0 +1,158 @@
+"""Set up the Darshan runtime of a site: find it, size it, switch it on."""
+
+import math
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tierscope.trace.posix_records import POSIX_RECORD
+
+AUTO, BUILTIN = "auto", "builtin"
+
+_LIBRARY = "libdarshan.so"
+_SLACK = 1.25  # even excluded files count against a full memory, and set the flag
+_SPARE_RECORDS = 64
+_SMALLEST_MIB = 8
+_MIB = 1 << 20
+_NAME_OVERHEAD_BYTES = 64  # id and hash table beside the path
+_UNUSED_MODULES = ["STDIO", "HEATMAP", "MPI-IO"]
+
+
+def darshan_settings(
+    prefixes: Sequence[str | Path],
+    n_records_per_process: int,
+    longest_path_bytes: int = 256,
+) -> str:
+    """Return the text of a Darshan configuration that loses no record.
+
+    Parameters
+    ----------
+    prefixes : sequence of path
+        What traced paths begin with, such as ``/gfs/data.ep``; nothing else is.
+    n_records_per_process : int
+        Most records a process makes: files per process and epoch, times epochs.
+    longest_path_bytes : int
+        Upper bound of the length of a traced path.
+    """
+    if not prefixes or n_records_per_process < 1:
+        raise ValueError(
+            f"got prefixes {list(prefixes)} and {n_records_per_process} records per "
+            "process, expected at least one of each."
+        )
+    if unusable := [
+        str(prefix) for prefix in prefixes if re.search(r"\s", str(prefix))
+    ]:
+        raise ValueError(
+            f"prefixes: got {unusable}, but Darshan's configuration has no white space."
+        )
+    n_records = math.ceil(n_records_per_process * _SLACK) + _SPARE_RECORDS
+    name_bytes = longest_path_bytes + _NAME_OVERHEAD_BYTES
+    lines = [
+        f"MAX_RECORDS {n_records} POSIX",
+        f"MODMEM {_mebibytes(n_records * POSIX_RECORD.itemsize)}",
+        f"NAMEMEM {_mebibytes(n_records * name_bytes)}",
+        "NAME_EXCLUDE .* *",
+        *(f"NAME_INCLUDE ^{_escape(str(prefix))} *" for prefix in prefixes),
+        f"MOD_DISABLE {','.join(_UNUSED_MODULES)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _mebibytes(n_bytes: int) -> int:
+    """Return a size with slack in whole MiB."""
+    return max(_SMALLEST_MIB, math.ceil(n_bytes * _SLACK / _MIB))
+
+
+def _escape(text: str) -> str:
+    """Return a POSIX extended regular expression for the text itself."""
+    return re.sub(r"([][.^$*+?(){}|\\])", r"\\\1", text)
+
+
+def darshan_environment(
+    library: str | Path,
+    settings: str | Path,
+    log: str | Path,
+    *,
+    with_mpi: bool = True,
+    preload_after: str = "",
+) -> dict[str, str]:
+    """Return the environment that switches Darshan on for a rank's interpreter.
+
+    Parameters
+    ----------
+    library : path
+        The site's ``libdarshan.so``.
+    settings : path
+        File with the text of `darshan_settings`.
+    log : path
+        Where Darshan writes the log; it must not exist yet.
+    with_mpi : bool
+        False for a process that does not call MPI_Init.
+    preload_after : str
+        Libraries inside what Darshan measures, such as the device emulator.
+
+    Raises
+    ------
+    FileExistsError
+        If the log exists.
+    """
+    log = Path(log).absolute()
+    if log.exists():
+        raise FileExistsError(f"{log}: got a log, expected none: Darshan keeps it.")
+    preload = ":".join(filter(None, [str(library), preload_after]))
+    environment = {
+        "LD_PRELOAD": preload,
+        "DARSHAN_CONFIG_PATH": str(Path(settings).absolute()),
+        "DARSHAN_LOGFILE": str(log),
+        "DARSHAN_DISABLE_SHARED_REDUCTION": "1",
+    }
+    return environment if with_mpi else environment | {"DARSHAN_ENABLE_NONMPI": "1"}
+
+
+def find_darshan_runtime(
+    setting: str, environ: Mapping[str, str] = os.environ
+) -> Path | None:
+    """Return the site's libdarshan.so, or None to use the built-in tracer.
+
+    Parameters
+    ----------
+    setting : str
+        ``auto`` (the site's if there is one), ``builtin``, or a path.
+    environ : mapping of str to str
+        ``LD_LIBRARY_PATH`` is searched first, then the system's library cache.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the setting is a path and there is no file.
+    """
+    if setting == BUILTIN:
+        return None
+    if setting != AUTO:
+        library = Path(setting).expanduser().absolute()
+        if not library.is_file():
+            raise FileNotFoundError(
+                f"darshan.runtime: got {setting}, expected {AUTO}, {BUILTIN} or the "
+                f"path of a {_LIBRARY}."
+            )
+        return library
+    for folder in environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder and (library := Path(folder, _LIBRARY)).is_file():
+            return library.absolute()
+    return _find_in_cache(environ)
+
+
+def _find_in_cache(environ: Mapping[str, str]) -> Path | None:
+    """Return the library that the system's loader would find, if any."""
+    folders = os.pathsep.join([environ.get("PATH", os.defpath), "/sbin", "/usr/sbin"])
+    if not (ldconfig := shutil.which("ldconfig", path=folders)):
+        return None
+    listing = subprocess.run(
+        [ldconfig, "-p"], capture_output=True, text=True, check=False
+    ).stdout
+    pattern = rf"^\s*{re.escape(_LIBRARY)}(?:\.\d+)*\s.*=> (?P<path>.+)$"
+    match = re.search(pattern, listing, re.MULTILINE)
+    return Path(match["path"]) if match else None

@@ -1,0 +1,266 @@
+"""Turn the spools of the preload tracer into one Darshan log.
+
+The layout is that of ``workflow/native/trace.c``: a header, then entries of a
+record and its path. A process has one spool in a run; a rank has several if it
+starts children that read.
+"""
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tierscope.trace.log import LogError
+from tierscope.trace.log_writer import write_log
+from tierscope.trace.posix_records import (
+    ACCESS_COUNTS,
+    ACCESS_SIZES,
+    COUNTERS,
+    END_TIMES,
+    POSIX_RECORD,
+    START_TIMES,
+    TIMERS,
+)
+
+_MAGIC = b"tierscope-trace"
+_VERSION = 1
+_HEADER_BYTES = 4096
+_HEADER = np.dtype(
+    [
+        ("magic", "S16"),
+        ("version", "<u4"),
+        ("record_bytes", "<u4"),
+        ("rank", "<i4"),
+        ("process_id", "<i4"),
+        ("origin_ns", "<i8"),
+        ("used_bytes", "<u8"),
+        ("incomplete", "<u4"),
+    ]
+)
+_ENTRY = struct.Struct("<II")  # bytes of the entry, bytes of its path
+
+_UNMONITORED = -1
+_MAX_TIMES = {
+    "POSIX_MAX_READ_TIME_SIZE": "POSIX_F_MAX_READ_TIME",
+    "POSIX_MAX_WRITE_TIME_SIZE": "POSIX_F_MAX_WRITE_TIME",
+}
+_LARGEST = {
+    "POSIX_MODE",
+    "POSIX_MAX_BYTE_READ",
+    "POSIX_MAX_BYTE_WRITTEN",
+    *_MAX_TIMES.values(),
+    *END_TIMES,
+}
+
+
+def write_log_from_spools(
+    spool_dir: str | Path,
+    path: str | Path,
+    *,
+    n_processes: int,
+    exe: str,
+    mounts: Mapping[str, str],
+    start_time_s: int,
+    end_time_s: int,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write one log of all the spools in a folder; they stay where they are.
+
+    Records of one rank's processes for one path are merged as if one process had
+    made the calls, except that times that overlap between processes add up. Time
+    stamps count from the rank's first process. A rank without a spool made no call
+    below the traced prefixes.
+
+    Parameters
+    ----------
+    spool_dir : path
+        What was given to ``tierscope_trace_begin``.
+    path : path
+        The log.
+    n_processes : int
+        Number of ranks.
+    exe, mounts, start_time_s, end_time_s, metadata
+        As for `write_log`.
+
+    Raises
+    ------
+    LogError
+        If a spool is damaged, incomplete or of another version, a rank is out of
+        range, two paths have one record id, or nothing was traced.
+    OSError
+        If the log cannot be written.
+    """
+    spool_dir = Path(spool_dir)
+    if lost := sorted(spool_dir.glob("*.incomplete")):
+        raise LogError(lost[0], "calls were lost: the tracer could not make a spool.")
+    names: dict[int, bytes] = {}
+    parts = []
+    origins = []
+    for spool in sorted(spool_dir.glob("*.spool")):
+        records, paths, origin_ns = read_spool(spool)
+        if len(records) and not (0 <= records["rank"][0] < n_processes):
+            raise LogError(
+                spool,
+                f"has rank {records['rank'][0]}, expected 0 to {n_processes - 1}.",
+            )
+        for record_id, name in zip(records["id"].tolist(), paths, strict=True):
+            if names.setdefault(record_id, name) != name:
+                raise LogError(
+                    spool, f"has one record id for {names[record_id]!r} and {name!r}."
+                )
+        parts.append(records)
+        origins.append(np.full(len(records), origin_ns))
+    if not any(map(len, parts)):
+        raise LogError(spool_dir, "has no record: nothing was traced.")
+    records = merge_records(np.concatenate(parts), np.concatenate(origins))
+    write_log(
+        path,
+        records,
+        names,
+        n_processes=n_processes,
+        exe=exe,
+        mounts=mounts,
+        start_time_s=start_time_s,
+        end_time_s=end_time_s,
+        metadata=metadata,
+    )
+
+
+def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
+    """Read one process's spool.
+
+    Parameters
+    ----------
+    path : path
+        A spool, of a process that has ended or was killed.
+
+    Returns
+    -------
+    records : ndarray of POSIX_RECORD, shape (n_records,)
+    paths : list of bytes
+        Path of each record.
+    origin_ns : int
+        Nanoseconds since 1970 at time stamp 0.
+
+    Raises
+    ------
+    LogError
+        If the spool is damaged, incomplete or of another version.
+    """
+    data = Path(path).read_bytes()
+    if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC + b"\0"):
+        raise LogError(path, "is not a spool, or its process ended while making it.")
+    header = np.frombuffer(data, _HEADER, 1)[0]
+    if header["version"] != _VERSION or header["record_bytes"] != POSIX_RECORD.itemsize:
+        raise LogError(
+            path,
+            f"has version {header['version']} with records of "
+            f"{header['record_bytes']} bytes, expected version {_VERSION} with "
+            f"{POSIX_RECORD.itemsize}; compile the tracer again.",
+        )
+    if header["incomplete"]:
+        raise LogError(path, "is incomplete: the tracer could not enlarge it.")
+    starts, paths = _entries(path, data, int(header["used_bytes"]))
+    fields = np.frombuffer(data, np.uint8)
+    rows = starts[:, np.newaxis] + np.arange(POSIX_RECORD.itemsize)
+    records = fields[rows].view(POSIX_RECORD).ravel()
+    if np.any(records["rank"] != header["rank"]):
+        raise LogError(path, f"has records of other ranks than {header['rank']}.")
+    return records, paths, int(header["origin_ns"])
+
+
+def _entries(
+    path: str | Path, data: bytes, used_bytes: int
+) -> tuple[np.ndarray, list[bytes]]:
+    """Return where the records start, and their paths."""
+    smallest = _ENTRY.size + POSIX_RECORD.itemsize
+    starts, paths = [], []
+    position = _HEADER_BYTES
+    while position < min(used_bytes, len(data)):
+        n_bytes, path_bytes = _ENTRY.unpack_from(data, position)
+        name_start = position + smallest
+        if path_bytes:
+            starts.append(position + _ENTRY.size)
+            paths.append(data[name_start : name_start + path_bytes])
+        if n_bytes < (smallest + path_bytes if path_bytes else _ENTRY.size):
+            raise LogError(path, f"is damaged at byte {position}.")
+        position += n_bytes
+    if position != used_bytes or used_bytes > len(data):
+        raise LogError(
+            path,
+            f"is damaged: got {len(data)} bytes, of which it says "
+            f"{used_bytes} are used.",
+        )
+    return np.array(starts, np.int64), paths
+
+
+def merge_records(records: np.ndarray, origins_ns: np.ndarray) -> np.ndarray:
+    """Return one record per rank and path, sorted by rank and id.
+
+    Parameters
+    ----------
+    records : ndarray of POSIX_RECORD, shape (n,)
+    origins_ns : ndarray of int, shape (n,)
+        When each record's time stamps start.
+    """
+    order = np.lexsort([origins_ns, records["id"], records["rank"]])
+    records, origins_ns = records[order], origins_ns[order]
+    _shift_time_stamps(records, origins_ns)
+    changes = np.ones(len(records), bool)
+    changes[1:] = (records["rank"][1:] != records["rank"][:-1]) | (
+        records["id"][1:] != records["id"][:-1]
+    )
+    if changes.all():
+        return records
+    first = np.flatnonzero(changes)
+    last = np.append(first[1:], len(records)) - 1
+    merged = records[first]
+    for field in COUNTERS + TIMERS:
+        merged[field] = _merge_field(field, records[field], first)
+    group = np.cumsum(changes) - 1
+    for size, time in _MAX_TIMES.items():
+        slowest = np.lexsort([records[time], group])[last]
+        merged[size] = records[size][slowest]
+    for target in np.flatnonzero(last > first):
+        _merge_access_sizes(
+            merged[target : target + 1], records[first[target] : last[target] + 1]
+        )
+    return merged
+
+
+def _shift_time_stamps(records: np.ndarray, origins_ns: np.ndarray) -> None:
+    """Let time stamps count from the rank's earliest origin; 0 means none."""
+    ranks, rank_of = np.unique(records["rank"], return_inverse=True)
+    earliest = np.full(len(ranks), np.iinfo(np.int64).max)
+    np.minimum.at(earliest, rank_of, origins_ns)
+    shift_s = (origins_ns - earliest[rank_of]) * 1e-9
+    for field in START_TIMES + END_TIMES:
+        records[field] += np.where(records[field] == 0, 0, shift_s)
+
+
+def _merge_field(field: str, values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Merge one counter or timer of consecutive records."""
+    if field in START_TIMES:
+        earliest = np.minimum.reduceat(np.where(values == 0, np.inf, values), first)
+        return np.where(np.isinf(earliest), 0, earliest)
+    if field in _LARGEST:
+        return np.maximum.reduceat(values, first)
+    sums = np.add.reduceat(values, first)
+    unmonitored = np.minimum.reduceat(values, first) == _UNMONITORED
+    return np.where(unmonitored, _UNMONITORED, sums)
+
+
+def _merge_access_sizes(merged: np.ndarray, records: np.ndarray) -> None:
+    """Keep the four most frequent access sizes of all the records."""
+    counts: dict[int, int] = {}
+    for size, count in zip(ACCESS_SIZES, ACCESS_COUNTS, strict=True):
+        for one, number in zip(
+            records[size].tolist(), records[count].tolist(), strict=True
+        ):
+            if number > 0:
+                counts[one] = counts.get(one, 0) + number
+    ranking = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
+    ranking += [(0, 0)] * (4 - len(ranking))
+    for size, count, values in zip(ACCESS_SIZES, ACCESS_COUNTS, ranking, strict=True):
+        merged[size], merged[count] = values

@@ -1,0 +1,197 @@
+"""The tracer of a benchmark: the site's Darshan or our own, with one interface.
+
+`preload` and `environment` say how a rank's interpreter must be started; `join` is
+called once under MPI; `begin`, `end` and `write_log` enclose a run.
+"""
+
+import ctypes
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tierscope.config import ConfigError, Dataset, Point
+from tierscope.tiers import Tier
+from tierscope.trace.runtime import (
+    darshan_environment,
+    darshan_settings,
+    find_darshan_runtime,
+)
+from tierscope.trace.spool import write_log_from_spools
+
+_PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data directory
+
+
+class BuiltinTracer:
+    """Our preload library; counts like Darshan and ends in a Darshan log per run.
+
+    Parameters
+    ----------
+    library : Path
+        `libtierscope_trace.so`.
+    prefixes : sequence of str
+        Beginnings of the paths to trace.
+    """
+
+    repeatable = True  # a run's epochs can be measured again, into a new log
+
+    def __init__(self, library: Path, prefixes: Sequence[str]):
+        self._library, self._prefixes = library, prefixes
+
+    def preload(self) -> list[Path]:
+        """Return the libraries that the rank's interpreter must preload."""
+        return [self._library]
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the rank's interpreter must start with."""
+        return {}
+
+    def join(self, processes) -> None:
+        """Bind this process's copy of the library."""
+        self._rank, self._size = processes.rank, processes.size
+        library = ctypes.CDLL(None)
+        self._begin = library.tierscope_trace_begin
+        self._begin.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p]
+        self._end = library.tierscope_trace_end
+
+    def begin(self, folder: Path) -> None:
+        """Start counting for a run."""
+        self._spool = folder.absolute() / "spool"
+        self._spool.mkdir(parents=True, exist_ok=True)
+        self._started_s = int(time.time())
+        prefixes = "\n".join(self._prefixes)
+        code = self._begin(os.fsencode(self._spool), self._rank, os.fsencode(prefixes))
+        if code:
+            raise OSError(-code, os.strerror(-code), str(self._spool))
+
+    def end(self) -> None:
+        """Stop counting."""
+        self._end()
+
+    def write_log(self, path: Path) -> None:
+        """Write the run's log from what all ranks counted (rank 0, after `end`)."""
+        write_log_from_spools(
+            self._spool,
+            path,
+            n_processes=self._size,
+            exe=" ".join(sys.orig_argv),
+            mounts=mount_table(),
+            start_time_s=self._started_s,
+            end_time_s=int(time.time()),
+            metadata={"tracer": "tierscope builtin"},
+        )
+        shutil.rmtree(self._spool)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what `run.json` says about the tracer."""
+        return {"runtime": "builtin", "library": str(self._library)}
+
+
+class SiteDarshan:
+    """The Darshan runtime of the site; it writes the log when MPI is finalised."""
+
+    repeatable = False  # the log holds all that the job did
+
+    def __init__(self, library: Path, environment: Mapping[str, str]):
+        self._library, self._environment = library, environment
+
+    def preload(self) -> list[Path]:
+        """Return the libraries that the rank's interpreter must preload."""
+        return [self._library]
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the rank's interpreter must start with."""
+        return dict(self._environment)
+
+    def join(self, processes) -> None:
+        """Do nothing: Darshan is already at work."""
+
+    def begin(self, folder: Path) -> None:
+        """Do nothing: the aliases select what Darshan counts."""
+
+    def end(self) -> None:
+        """Do nothing: Darshan ends with MPI."""
+
+    def write_log(self, path: Path) -> None:
+        """Do nothing: Darshan writes the log itself."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what `run.json` says about the tracer."""
+        return {"runtime": "darshan", "library": str(self._library)}
+
+
+def mount_table() -> dict[str, str]:
+    """Return the file system type of every mount point of this machine."""
+    lines = Path("/proc/mounts").read_text().splitlines()
+    return {point: kind for _, point, kind, *_ in map(str.split, lines)}
+
+
+def choose_tracer(
+    description: Mapping[str, Any],
+    native: Path,
+    staging: Path,
+    points: Sequence[Point],
+) -> BuiltinTracer | SiteDarshan:
+    """Return the tracer that `darshan.runtime` names or finds.
+
+    Parameters
+    ----------
+    description : mapping
+        What the scenario's measurements depend on.
+    native : Path
+        Folder of our own libraries.
+    staging : Path
+        Folder of the new runs; Darshan's settings and log are written there.
+    points : sequence of Point
+        The points of the launch; with Darshan just one, since a log is a whole job.
+
+    Raises
+    ------
+    ConfigError
+        If Darshan is to trace a launch of several points.
+    """
+    roots = [Tier(**description["system"][tier]).data_root() for tier in ("gfs", "lfs")]
+    prefixes = [f"{root}.ep" for root in roots]
+    runtime = find_darshan_runtime(description["darshan"]["runtime"], os.environ)
+    if runtime is None:
+        library = native.absolute() / "libtierscope_trace.so"
+        return BuiltinTracer(library, prefixes)
+    if len(points) > 1:
+        raise ConfigError(
+            f"system {description['system']['name']}: points_per_launch: got all, "
+            f"expected 1: Darshan ({runtime}) writes one log per MPI job."
+        )
+    return SiteDarshan(
+        runtime, _settle_darshan(runtime, description, prefixes, staging, points)
+    )
+
+
+def _settle_darshan(
+    runtime: Path,
+    description: Mapping[str, Any],
+    prefixes: Sequence[str],
+    staging: Path,
+    points: Sequence[Point],
+) -> dict[str, str]:
+    """Write Darshan's settings for a run and return its environment."""
+    dataset = Dataset(**description["dataset"])
+    system = description["system"]
+    n_processes = system["n_nodes"] * system["processes_per_node"]
+    epochs = description["training"]["epochs"]
+    folder = (staging / points[0].path).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "log.darshan").unlink(missing_ok=True)  # of a run that failed
+    settings = folder.parent / f"{folder.name}.darshan.conf"
+    temporary = settings.with_suffix(f".{os.getpid()}")
+    temporary.write_text(
+        darshan_settings(
+            prefixes,
+            n_records_per_process=-(-dataset.n_files // n_processes) * epochs,
+            longest_path_bytes=max(map(len, prefixes)) + _PATH_BYTES,
+        )
+    )
+    temporary.replace(settings)
+    return darshan_environment(runtime, settings, folder / "log.darshan")
