@@ -18,8 +18,8 @@ from common import (
     temporary_folder,
 )
 
-OURS, FLOOR = "tierscope generate_dataset", "copy floor"
-DLIO, DLIO_BARE = "DLIO", "DLIO without its index of each file"
+OURS, FLOOR = "tierscope", "copy floor"
+DLIO, DLIO_BARE = "DLIO", "DLIO without index"
 
 
 def measure(small: bool = False) -> Results:

@@ -96,7 +96,6 @@ def read_with_pydarshan(path: str) -> dict:
     report = darshan.DarshanReport(path, read_all=False)
     report.mod_read_all_records("POSIX", dtype="numpy")
     frames = report.records["POSIX"].to_df()
-    report.update_name_records()
     names = frames["counters"]["id"].map(report.name_records)
     seconds = time.perf_counter() - start
     return {

@@ -16,7 +16,7 @@ from common import (
     temporary_folder,
 )
 
-OURS, PYDARSHAN = "tierscope read_file_records", "PyDarshan, dtype numpy"
+OURS, PYDARSHAN = "tierscope", "PyDarshan (numpy)"
 MEMORY = "peak memory"
 PAPER_PROCESSES, PAPER_FILES = 3072, 192
 TRIAL_PROCESSES, TRIAL_FILES = 16, 192

@@ -34,7 +34,7 @@ from tierscope.config import Dataset, Experiment, Point, Scenario, System, read_
 from tierscope.dataset import FRAMING_BYTES, masked_crc32c
 from tierscope.tiers import Tier
 
-TENSORFLOW, POSIX = "tierscope, loader tensorflow", "tierscope, loader posix"
+TENSORFLOW, POSIX = "tierscope (tensorflow)", "tierscope (posix)"
 DLIO, TFRECORD, OS_READ = "DLIO step block", "bare TFRecordDataset", "bare os.read"
 DROPPED_EPOCHS = 1
 
@@ -55,7 +55,7 @@ def measure(small: bool = False) -> Results:
     results.notes += [
         "DLIO's step block includes making the epoch's iterator, ours and the bare "
         "loops' times do not.",
-        "files differ from DLIO's own in name only; each is one tf.train.Example.",
+        "the files are ours in name and size, each holds a tf.train.Example as DLIO's.",
     ]
     return results
 

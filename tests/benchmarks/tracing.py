@@ -44,7 +44,7 @@ def measure(small: bool = False) -> Results:
                 _add(results, what, _run(what, command, folder))
     for name in CASES.values():
         for clock in ("CPU", "wall"):
-            over, under = f"{TRACED}, {clock} time", f"{PLAIN}, {clock} time"
+            over, under = f"{TRACED}, {clock}", f"{PLAIN}, {clock}"
             results.compare(name, over, under, at_most=1.1)
     return results
 
@@ -85,8 +85,8 @@ def _add(results: Results, what: str, output: str) -> None:
     for line in output.splitlines():
         kind, wall_us, cpu_us = line.split()
         case = CASES[kind]
-        results.add(case, f"{what}, CPU time", [float(cpu_us)], "us a file")
-        results.add(case, f"{what}, wall time", [float(wall_us)], "us a file")
+        results.add(case, f"{what}, CPU", [float(cpu_us)], "us a file")
+        results.add(case, f"{what}, wall", [float(wall_us)], "us a file")
 
 
 if __name__ == "__main__":

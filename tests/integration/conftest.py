@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environment.yml")
@@ -31,6 +32,11 @@ class Project:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
+
+    def change(self, path: str, values: dict) -> None:
+        """Replace top-level keys of a YAML file of the project."""
+        content = yaml.safe_load((self.folder / path).read_text())
+        (self.folder / path).write_text(yaml.safe_dump(content | values))
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line that runs the tiny experiment."""
@@ -77,7 +83,21 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def fresh(tmp_path):
-    """Return a project in which nothing has been run."""
+    """Return a project in which nothing has been run, with one slow, light scenario."""
     folder = tmp_path / "project"
     folder.mkdir()
-    return Project(folder)
+    project = Project(folder)
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [60],
+                "loaders": ["posix"],
+                "cache_rates_percent": [0, 50, 100],
+            },
+            "training": {"epochs": 2, "compute_time_s": 0.2},
+            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
+        },
+    )
+    return project

@@ -58,3 +58,8 @@ rule collect_io_time:
         "Collecting the I/O time of all runs."
     script:
         "../scripts/collect_io_time.py"
+
+
+rule audits:
+    input:
+        run_files("audit.json"),

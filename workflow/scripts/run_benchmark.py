@@ -82,7 +82,7 @@ def main() -> None:
     try:
         tracer = choose_tracer(description, arguments.native, arguments.staging, points)
         emulation = Emulation.of(description, arguments.native, arguments.staging)
-    except (ConfigError, TierError) as error:
+    except (ConfigError, TierError, FileNotFoundError) as error:
         sys.exit(f"tierscope: {error}")
     if not os.environ.get(PRELOADED):
         preload, environment = tracer.preload(), tracer.environment()
