@@ -22,6 +22,12 @@ from tierscope.tiers.emulated import Emulation
 from tierscope.trace.tracer import choose_tracer
 
 PRELOADED = "TIERSCOPE_PRELOADED"
+TENSORFLOW_ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # of no use here, but a message from each rank
+    "TF_USE_LEGACY_KERAS": "1",  # does not load Keras, a third of the start-up
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
 
 
 def parse_point(text: str) -> Point:
@@ -51,12 +57,7 @@ def preloadable(path: Path) -> str:
 
 def start_again(preload: list[Path], environment: dict[str, str]) -> None:
     """Replace this process by itself with libraries preloaded."""
-    os.environ |= environment | {
-        PRELOADED: "1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "TF_ENABLE_ONEDNN_OPTS": "0",
-        "CUDA_VISIBLE_DEVICES": "-1",
-    }
+    os.environ |= environment | TENSORFLOW_ENVIRONMENT | {PRELOADED: "1"}
     os.environ["LD_PRELOAD"] = ":".join(map(preloadable, preload))
     os.execv(sys.executable, [sys.executable, *sys.argv])
 

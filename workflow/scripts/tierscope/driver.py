@@ -20,14 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tierscope.config import Dataset, Point, description_hash
 from tierscope.dataset import generate_files
 from tierscope.loaders import Loader
 from tierscope.policies import Pinning
 from tierscope.shuffle import epoch_files, process_share
-from tierscope.tables import write_table
 from tierscope.tiers import Tier, TierError, epoch_alias, make_epoch_aliases
 from tierscope.tiers.local_storage import LocalStorage
 
@@ -279,9 +277,12 @@ class Benchmark:
             self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
         gathered = processes.gather(rows)
         if processes.rank == 0:
-            frame = pd.DataFrame([row for rank_rows in gathered for row in rank_rows])
-            frame["lfs_fill_time_s"] = fill_time_s
-            self._write_run(point, folder, frame, started, lateness_percent)
+            rows = [
+                row | {"lfs_fill_time_s": fill_time_s}
+                for rank_rows in gathered
+                for row in rank_rows
+            ]
+            self._write_run(point, folder, rows, started, lateness_percent)
         processes.barrier()
 
     def measure(
@@ -396,12 +397,16 @@ class Benchmark:
         self,
         point: Point,
         folder: Path,
-        epochs: pd.DataFrame,
+        rows: list[dict[str, Any]],
         started: datetime,
         lateness_percent: list[float],
     ) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
-        epochs = epochs.sort_values(["epoch", "rank"])
+        import pandas as pd  # here, as the other ranks need not load it
+
+        from tierscope.tables import write_table
+
+        epochs = pd.DataFrame(rows).sort_values(["epoch", "rank"])
         write_table(epochs, folder / "epochs.parquet", "run_epochs")
         self.tracer.write_log(folder / "log.darshan")
         run = {

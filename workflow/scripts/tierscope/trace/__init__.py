@@ -1,25 +1,28 @@
-"""Trace set-up, Darshan logs and what they say per epoch, tier and file."""
+"""Trace set-up, Darshan logs and what they say per epoch, tier and file.
 
-from tierscope.trace.file_records import read_file_records
-from tierscope.trace.log import Job, LogError, read_job
-from tierscope.trace.log_writer import write_log
-from tierscope.trace.posix_records import POSIX_RECORD
-from tierscope.trace.runtime import (
-    darshan_environment,
-    darshan_settings,
-    find_darshan_runtime,
-)
-from tierscope.trace.spool import write_log_from_spools
+Names are loaded when they are first used: the ranks of a benchmark need the set-up
+only, not the libraries that read logs.
+"""
 
-__all__ = [
-    "POSIX_RECORD",
-    "Job",
-    "LogError",
-    "darshan_environment",
-    "darshan_settings",
-    "find_darshan_runtime",
-    "read_file_records",
-    "read_job",
-    "write_log",
-    "write_log_from_spools",
-]
+from importlib import import_module
+
+_HOMES = {
+    "POSIX_RECORD": "posix_records",
+    "Job": "log",
+    "LogError": "log",
+    "darshan_environment": "runtime",
+    "darshan_settings": "runtime",
+    "find_darshan_runtime": "runtime",
+    "read_file_records": "file_records",
+    "read_job": "log",
+    "write_log": "log_writer",
+    "write_log_from_spools": "spool",
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name from the module that defines it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

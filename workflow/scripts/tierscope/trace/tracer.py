@@ -20,7 +20,6 @@ from tierscope.trace.runtime import (
     darshan_settings,
     find_darshan_runtime,
 )
-from tierscope.trace.spool import write_log_from_spools
 
 _PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data directory
 
@@ -73,6 +72,8 @@ class BuiltinTracer:
 
     def write_log(self, path: Path) -> None:
         """Write the run's log from what all ranks counted (rank 0, after `end`)."""
+        from tierscope.trace.spool import write_log_from_spools  # rank 0 only
+
         write_log_from_spools(
             self._spool,
             path,
