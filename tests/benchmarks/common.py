@@ -307,6 +307,9 @@ def run(
         "TF_ENABLE_ONEDNN_OPTS": "0",
         "CUDA_VISIBLE_DEVICES": "-1",
     }
+    if sys.dont_write_bytecode:  # or every process compiles TensorFlow's Python
+        settings["PYTHONDONTWRITEBYTECODE"] = ""
+        settings["PYTHONPYCACHEPREFIX"] = str(OUTPUT / "pycache")
     try:
         done = subprocess.run(
             words,

@@ -83,6 +83,11 @@ def n_object_servers(wildcards):
     return emulated_gfs(asdict(SYSTEM), int(wildcards.n_osts)).n_object_servers
 
 
+def figure(name):
+    """Return a figure's files: SVG, PNG and PDF."""
+    return {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in ("svg", "png", "pdf")}
+
+
 def lock_experiment():
     """Hold a lock that ends with this process, even if it is killed."""
     global LOCK

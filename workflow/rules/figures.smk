@@ -1,17 +1,11 @@
 """Rules that draw the paper's four figures; fig1 ... fig4 draw one."""
 
 PROVENANCE = (
-    f"{SYSTEM.source} on system {SYSTEM.name} ({SYSTEM.description}), "
-    f"{SYSTEM.n_processes} processes on {SYSTEM.n_nodes} nodes, "
-    f"experiment {EXPERIMENT.name}"
+    f"{SYSTEM.source}, system {SYSTEM.name} ({SYSTEM.description}), "
+    f"{SYSTEM.n_processes} processes on {SYSTEM.n_nodes} nodes"
 )
 DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.items()}
 SCENARIOS = [asdict(scenario) for scenario in EXPERIMENT.sweep]
-
-
-def figure(name):
-    """Return a figure's files: SVG, PNG and PDF."""
-    return {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in ("svg", "png", "pdf")}
 
 
 rule plot_execution_and_io_time:
