@@ -30,6 +30,7 @@ rule all:
 
 onstart:
     lock_experiment()
+    refuse_other_settings()
 
 
 onsuccess:

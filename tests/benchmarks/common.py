@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -135,9 +135,16 @@ class Results:
         progress(self.name, f"SKIPPED {what}: {reason}")
 
     def interleave(
-        self, case: str, n_rounds: int, runs: Mapping[str, Callable[[], list[float]]]
+        self,
+        case: str,
+        n_rounds: int,
+        runs: Mapping[str, Callable[[], list[float]]],
+        peers: Sequence[str],
     ) -> None:
-        """Run everything once a round, every second round in reverse order."""
+        """Run everything once a round, every second round in reverse order.
+
+        A peer that fails is skipped from then on; failures of our own are errors.
+        """
         left = dict(runs)
         for number in range(n_rounds):
             for what in list(left)[:: 1 if number % 2 == 0 else -1]:
@@ -145,6 +152,8 @@ class Results:
                 try:
                     self.add(case, what, left[what]())
                 except CannotMeasure as error:
+                    if what not in peers:
+                        raise
                     self.skip(f"{case}, {what}", error)
                     del left[what]
 

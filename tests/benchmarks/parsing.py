@@ -40,16 +40,18 @@ def measure(small: bool = False) -> Results:
 
 def _read(results: Results, log: Path) -> None:
     """Read the log several times with ours around one time with PyDarshan."""
-    first = _sample(results, "tierscope", log)
+    first = _sample("tierscope", log)
     case = f"{first['n_records']} records"
     runs = [(OURS, "tierscope")] * 2 + [(PYDARSHAN, "pydarshan")]
     runs += [(OURS, "tierscope")] * 2
     for what, kind in runs:
         progress("parsing", f"{case}, {what}")
         try:
-            sample = _sample(results, kind, log)
+            sample = _sample(kind, log)
         except CannotMeasure as error:
-            results.skip(what, error)
+            if what == OURS:
+                raise
+            results.skip(f"{case}, {what}", error)
             continue
         for key in ("n_records", "n_names", "bytes_read"):
             if sample[key] != first[key]:
@@ -62,7 +64,7 @@ def _read(results: Results, log: Path) -> None:
     results.limit(case, f"{MEMORY}, {OURS}", at_most=700)
 
 
-def _sample(results: Results, kind: str, log: Path) -> dict:
+def _sample(kind: str, log: Path) -> dict:
     """Read the log once in a fresh process."""
     return run_python("parse_log.py", kind, log)
 

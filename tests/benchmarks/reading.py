@@ -7,6 +7,7 @@ it warms up (ours does so before, DLIO does not).
 import json
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from tierscope.tiers import Tier
 
 TENSORFLOW, POSIX = "tierscope (tensorflow)", "tierscope (posix)"
 DLIO, TFRECORD, OS_READ = "DLIO step block", "bare TFRecordDataset", "bare os.read"
+BUILD = "  building the bare pipeline"
 DROPPED_EPOCHS = 1
 
 
@@ -67,26 +69,33 @@ def _measure_files(results: Results, files: Files, folder: Path) -> None:
     write_examples(files_folder, dataset)
     os.sync()  # or writing back disturbs the first rounds
     n_rounds, epochs = (1, 2) if results.small else (3, 6)
-    bare = [files_folder, files.batch_size, epochs]
+    case = files.title
+
+    def bare(kind: str) -> list[float]:
+        numbers = files.batch_size, epochs
+        times_s = run_python_ranks("bare_loops.py", kind, files_folder, *numbers)
+        if kind == "tfrecord":
+            results.add(case, BUILD, times_s["build"][DROPPED_EPOCHS:])
+        return times_s["epoch"]
+
     runs = {
         TENSORFLOW: lambda: run_driver(folder, dataset, "tensorflow", epochs),
         POSIX: lambda: run_driver(folder, dataset, "posix", epochs),
         DLIO: lambda: dlio.read_epochs(folder / "dlio", files_folder, files, epochs),
-        TFRECORD: lambda: run_python_ranks("bare_loops.py", "tfrecord", *bare),
-        OS_READ: lambda: run_python_ranks("bare_loops.py", "os", *bare),
+        TFRECORD: lambda: bare("tfrecord"),
+        OS_READ: lambda: bare("os"),
     }
     if not dlio.FOLDER.is_dir():
         del runs[DLIO]
     warm = {what: _without_first(run) for what, run in runs.items()}
-    results.interleave(files.title, n_rounds, warm)
+    results.interleave(case, n_rounds, warm, peers=[DLIO])
     judged = files.name == "small"
-    case = files.title
     results.compare(case, TENSORFLOW, DLIO, at_most=0.5 if judged else None)
     results.compare(case, TENSORFLOW, TFRECORD, at_most=1.25 if judged else None)
     results.compare(case, POSIX, OS_READ)
 
 
-def _without_first(run):
+def _without_first(run: Callable[[], list[float]]) -> Callable[[], list[float]]:
     """Return a run that leaves out the epochs of warming up."""
     return lambda: run()[DROPPED_EPOCHS:]
 
@@ -164,6 +173,7 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
             *("--staging", staging),
             *("--runs", staging / "none"),
             *("--native", NATIVE),
+            *("--max-lateness-percent", 100),  # nothing is emulated
             "0/0",
         )
         table = pd.read_parquet(staging / point.path / "epochs.parquet")

@@ -2,11 +2,15 @@
 
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import darshan
 import pytest
 from tierscope.tables import read_table
 
+ROOT = Path(__file__).parents[2]
 SCENARIOS = ["tiny-60ost-pinning-tensorflow", "tiny-1ost-pinning-tensorflow"]
 
 
@@ -93,6 +97,30 @@ def test_local_file_systems_are_empty_afterwards(finished):
     assert not (finished.folder / "scratch" / "lfs").exists()
 
 
+def test_truths_hold_for_the_results(finished):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tests/results"],
+        cwd=ROOT,
+        env={**os.environ, "TIERSCOPE_RESULTS": str(finished.path().parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "5 passed" in done.stdout
+
+
+def test_other_settings_for_finished_runs_are_refused(finished):
+    before = snapshot(finished)
+    path = finished.folder / "config" / "tiny.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("epochs: 2", "epochs: 3"))
+    output = finished.snakemake(expect=1)
+    path.write_text(text)
+    assert "was measured with another training" in output
+    assert snapshot(finished) == before
+
+
 def test_second_run_does_nothing(finished):
     before = snapshot(finished)
     assert "Nothing to be done" in finished.snakemake()
@@ -131,6 +159,5 @@ def test_edited_analysis_code_reruns_analysis_only(finished):
     os.utime(finished.folder / "workflow" / "scripts" / "tierscope" / "plot.py")
     plan = finished.snakemake("--dry-run")
     assert "plot_breakdown" in plan
-    assert "launch_scenario" not in plan
     assert "run_benchmark" not in plan
     finished.snakemake("--touch")

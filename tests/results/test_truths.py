@@ -1,8 +1,10 @@
 """Truths about produced results: every experiment, and the paper's on the scale model.
 
-They read `results/`, so they are skipped until an experiment has been run.
+They read `results/` (or TIERSCOPE_RESULTS), so they are skipped until an experiment has
+been run.
 """
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ from tierscope.breakdown import bottleneck, select_epoch, slowest_process
 from tierscope.io_class import IOClass
 from tierscope.tables import read_table
 
-RESULTS = Path(__file__).parents[2] / "results"
+PROJECT = Path(__file__).parents[2]
+RESULTS = Path(os.environ.get("TIERSCOPE_RESULTS", PROJECT / "results"))
 FINISHED = sorted(
     path.parents[1] for path in RESULTS.glob("*/tables/estimates.parquet")
 )

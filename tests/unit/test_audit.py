@@ -6,14 +6,14 @@ from tierscope.policies import Pinning
 from tierscope.shuffle import epoch_files
 
 N_FILES, N_PROCESSES, SIZE = 8, 2, 100
-LIMITS = {"io_time_tolerance_percent": 2}
+LIMITS = {"io_time_tolerance_percent": 2, "max_lateness_percent": 10}
 
 
 @pytest.fixture
 def run():
     return {
         "source": "emulated",
-        "system": {"name": "scale-model", "emulation": {"max_lateness_percent": 10}},
+        "system": {"name": "scale-model"},
         "scenario": {
             "dataset": "tiny",
             "n_osts": 1,

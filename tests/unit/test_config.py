@@ -90,6 +90,15 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("sweep.n_osts", [0], ["sweep.n_osts", "0", "1 to 60"]),
         ("training.epochs", "3", ["training.epochs", "'3'", "integer"]),
         ("training.epochs", True, ["training.epochs", "True", "integer"]),
+        ("training.epochs", 3.0, ["training.epochs", "3.0", "integer"]),
+        ("datasets.small.n_files", 768.0, ["n_files", "768.0", "integer"]),
+        ("sweep.cache_rates_percent", [50.0], ["rates_percent.0", "50.0", "integer"]),
+        ("sweep.n_osts", [60.0], ["sweep.n_osts.0", "60.0", "integer"]),
+        ("training.compute_time_s", float("nan"), ["compute_time_s", "nan", "number"]),
+        ("training.compute_time_s", float("inf"), ["compute_time_s", "inf", "number"]),
+        ("figures.improvements", [{"gfs_meta": 0}], ["gfs_meta", "0", "at least 1"]),
+        ("experiment", "bench", ["experiment", "bench", "matching"]),
+        ("darshan.runtime", "/x/libdarshan.so", ["darshan.runtime", "/x/", "builtin"]),
         ("training.epohcs", 3, ["training", "epohcs", "epochs"]),
         ("training.compute_time_s", "2 ms", ["compute_time_s", "2 ms", "number"]),
         ("training.compute_time_s", -1, ["compute_time_s", "-1", "at least 0"]),
@@ -161,6 +170,8 @@ def test_every_system_file_is_accepted(path):
         ({"gfs": {"kind": "emulated", "root": "x"}}, ["missing key emulation"]),
         ({"lfs": {"kind": "lustre", "root": "x"}}, ["lfs.kind", "lustre"]),
         ({"gfs": {"kind": "lustre", "root": "x"}}, ["gfs", "missing key n_osts"]),
+        ({"lfs": {"kind": "directory", "root": "scratch/gfs"}}, ["lfs.root", "apart"]),
+        ({"n_nodes": 2.0}, ["n_nodes", "2.0", "integer"]),
         ({"n_nodes": 0}, ["n_nodes", "0", "at least 1"]),
         ({"gfs": {"kind": "directory", "root": "a\tb"}}, ["gfs.root", "matching"]),
         ({"ndoes": 2}, ["ndoes", "n_nodes"]),
@@ -173,6 +184,24 @@ def test_wrong_system_file_is_refused_with_its_name(tmp_path, change, words):
         read_system("bad", tmp_path)
     for word in ["bad.yaml", *words]:
         assert word in str(error.value)
+
+
+def test_impossible_emulation_is_refused(config, tmp_path):
+    for name in ("fugaku", "scale-model"):
+        system = read_yaml(RESOURCES / "systems" / f"{name}.yaml")
+        if name == "scale-model":
+            system["emulation"]["speedup"] = 1e12
+        (tmp_path / "systems").mkdir(exist_ok=True)
+        (tmp_path / "systems" / f"{name}.yaml").write_text(yaml.safe_dump(system))
+    (tmp_path / "datasets.yaml").write_text((RESOURCES / "datasets.yaml").read_text())
+    with pytest.raises(ConfigError, match="system scale-model: emulation: "):
+        read_experiment(config, tmp_path)
+
+
+def test_auto_runtime_is_builtin_where_launches_run_several_points(config):
+    experiment = read_experiment(config, RESOURCES)
+    (scenario, *_) = experiment.sweep
+    assert experiment.description(scenario)["darshan"] == {"runtime": "builtin"}
 
 
 def test_dataset_title_names_the_file_size():

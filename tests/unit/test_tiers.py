@@ -20,6 +20,9 @@ def test_root_with_an_unset_variable_is_refused(monkeypatch):
     tier = Tier("lfs", "directory", "$PJM_LOCALTMP/x")
     with pytest.raises(TierError, match=r"root of the lfs.*PJM_LOCALTMP is not set"):
         tier.data_root()
+    monkeypatch.setenv("PJM_LOCALTMP", "")
+    with pytest.raises(TierError, match="PJM_LOCALTMP is not set"):
+        tier.data_root()
     monkeypatch.setenv("PJM_LOCALTMP", "/local")
     assert str(tier.data_root()) == "/local/x/data"
 
@@ -118,8 +121,13 @@ def test_striping_that_did_not_take_effect_is_refused(lfs_calls, monkeypatch):
 def test_sample_of_files_tells_their_osts(lfs_calls, tmp_path):
     files = [tmp_path / "f0", tmp_path / "f1"]
     assert sample_osts(files, 2) == {0: 0, 1: 7}
-    with pytest.raises(TierError, match="lies on 2 OSTs, expected at most 1"):
+    with pytest.raises(TierError, match="lies on 2 OSTs, expected 1"):
         sample_osts(files, 1)
+
+
+def test_files_that_all_lie_on_one_of_many_osts_are_refused(lfs_calls, tmp_path):
+    with pytest.raises(TierError, match="lies on 1 OSTs, expected 60"):
+        sample_osts([tmp_path / "f0", tmp_path / "f2"], 60)
 
 
 def test_missing_lfs_command_is_named(monkeypatch):

@@ -306,6 +306,9 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
   REAL(close)(fd);
   if (map == MAP_FAILED)
     return NULL;
+#ifdef MADV_POPULATE_WRITE
+  madvise(map, bytes, MADV_POPULATE_WRITE); /* else every page's first write faults */
+#endif
   segments[spool.n_segments++] = (struct iovec){map, bytes};
   spool.file_bytes += bytes;
   return map;

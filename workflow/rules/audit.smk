@@ -8,7 +8,17 @@ rule audit_run:
         run=f"{RUN}/run.json",
         manifest=manifest,
         library=library(
-            "audit", "breakdown", "tables", "trace/log", "policies/pinning", "shuffle"
+            "audit_run",
+            "audit",
+            "breakdown",
+            "io_class",
+            "policies/pinning",
+            "shuffle",
+            "tables",
+            "trace/file_records",
+            "trace/log",
+            "trace/posix_records",
+            "trace/pydarshan_route",
         ),
     output:
         file_records=f"{RUN}/file_records.parquet",
@@ -31,7 +41,7 @@ rule collect_epochs:
         epochs=run_files("epochs.parquet"),
         runs=run_files("run.json"),
         audits=run_files("audit.json"),
-        library=library("tables", "audit"),
+        library=library("collect_epochs", "tables", "audit"),
     output:
         f"{RESULTS}/tables/epochs.parquet",
     log:
@@ -47,7 +57,7 @@ rule collect_epochs:
 rule collect_io_time:
     input:
         io_time=run_files("io_time.parquet"),
-        library=library("tables"),
+        library=library("collect_io_time", "tables"),
     output:
         f"{RESULTS}/tables/io_time.parquet",
     log:

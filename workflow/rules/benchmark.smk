@@ -39,22 +39,28 @@ rule run_benchmark:
         mpi="mpiexec",
         tasks=SYSTEM.n_processes,
         gfs=1,
-        # Not a parameter: a longer sweep must not repeat the runs there are.
-        launch_points=launch_points,
+        # Not parameters: a longer sweep or another limit must not repeat finished runs.
+        launch=launch_arguments,
     params:
         staging=staging,
+        staged=lambda wildcards: (
+            f"{staging(wildcards)}/cache-{wildcards.cache_rate}"
+            f"/rep-{wildcards.repetition}"
+        ),
         run=lambda wildcards: RUN.format(**wildcards),
         runs=lambda wildcards: f"{RESULTS}/runs/{wildcards.scenario}",
-        point=lambda wildcards: (
-            f"cache-{wildcards.cache_rate}/rep-{wildcards.repetition}"
-        ),
     message:
         "Run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
     shell:
-        "( test -f {params.staging:q}/{params.point}/run.json || {{"
-        " make --silent -C workflow/native &&"
+        # One launch at a time: one whose snakemake was killed ends first, and its runs
+        # are taken over. Where files cannot be locked, the scheduler sees to that.
+        # With its snakemake dead, a job leaves its run to the next one.
+        "exec 9> results/.launch; flock 9 || true;"
+        " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
+        " || {{ make --silent -C workflow/native &&"
         " {resources.mpi} -n {resources.tasks} python workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
-        " --native results/native {resources.launch_points}; }} ) 2>&1 | tee {log:q};"
-        " cd {params.staging:q}/{params.point} &&"
-        ' mv log.darshan epochs.parquet run.json "$OLDPWD"/{params.run:q}'
+        " --native results/native {resources.launch}; }} }} 2>&1 | tee {log:q};"
+        " kill -0 $PPID;"
+        " for name in log.darshan epochs.parquet run.json;"
+        " do mv {params.staged:q}/$name {params.run:q}; done"

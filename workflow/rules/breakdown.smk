@@ -4,7 +4,7 @@
 rule break_down_io_time:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
-        library=library("breakdown", "io_class", "tables"),
+        library=library("break_down_io_time", "breakdown", "io_class", "tables"),
     output:
         breakdown=f"{RESULTS}/tables/breakdown.parquet",
     log:

@@ -34,11 +34,10 @@ wildcard_constraints:
     n_osts=r"\d+",
 
 
-def library(*modules):
-    """Return library modules as rule inputs, so that editing one reruns the rule."""
-    return [
-        workflow.source_path(f"../scripts/tierscope/{module}.py") for module in modules
-    ]
+def library(script, *modules):
+    """Return a rule's script and the modules it uses: editing one reruns the rule."""
+    names = [script, *(f"tierscope/{module}" for module in modules)]
+    return [workflow.source_path(f"../scripts/{name}.py") for name in names]
 
 
 def run_files(name):
@@ -61,13 +60,15 @@ def staging(wildcards):
     return f"{RESULTS}/staging/{wildcards.scenario}-{description_hash(content)}"
 
 
-def launch_points(wildcards):
-    """Return the points of a launch as the benchmark's command line takes them."""
+def launch_arguments(wildcards):
+    """Return the end of the benchmark's command line: the limit and the points."""
     if SYSTEM.points_per_launch == "all":
         points = EXPERIMENT.sweep[EXPERIMENT.scenario(wildcards.scenario)]
     else:
         points = [Point(int(wildcards.cache_rate), int(wildcards.repetition))]
-    return " ".join(f"{p.cache_rate_percent}/{p.repetition}" for p in points)
+    limit = SETTINGS["audit"]["max_lateness_percent"]
+    names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
+    return " ".join([f"--max-lateness-percent {limit}", *names])
 
 
 def manifest(wildcards):
@@ -86,6 +87,24 @@ def n_object_servers(wildcards):
 def figure(name):
     """Return a figure's files: SVG, PNG and PDF."""
     return {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in ("svg", "png", "pdf")}
+
+
+def refuse_other_settings():
+    """Stop if a finished run was measured with other settings than asked for now."""
+    for scenario, points in EXPERIMENT.sweep.items():
+        wanted = json.loads(json.dumps(EXPERIMENT.description(scenario)))
+        for point in points:
+            path = Path(RESULTS, "runs", scenario.name, point.path, "run.json")
+            if not path.is_file():
+                continue
+            run = json.loads(path.read_text())
+            if run["hash"] != description_hash(wanted):
+                changes = [key for key in wanted if run.get(key) != wanted[key]]
+                raise WorkflowError(
+                    f"{path}: was measured with another {' and '.join(changes)}; "
+                    "give the experiment a new name, or delete its runs to measure "
+                    "again."
+                )
 
 
 def lock_experiment():

@@ -10,7 +10,9 @@ IMPROVEMENT_GRID = {
 rule estimate_improvements:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
-        library=library("breakdown", "whatif", "io_class", "tables"),
+        library=library(
+            "estimate_improvements", "breakdown", "whatif", "io_class", "tables"
+        ),
     output:
         estimates=f"{RESULTS}/tables/estimates.parquet",
     log:

@@ -12,7 +12,14 @@ rule plot_execution_and_io_time:
     input:
         epochs=f"{RESULTS}/tables/epochs.parquet",
         io_time=f"{RESULTS}/tables/io_time.parquet",
-        library=library("plot", "breakdown", "whatif", "io_class", "tables"),
+        library=library(
+            "plot_execution_and_io_time",
+            "plot",
+            "breakdown",
+            "whatif",
+            "io_class",
+            "tables",
+        ),
     output:
         **figure("fig1_execution_and_io_time"),
     log:
@@ -32,7 +39,9 @@ rule plot_execution_and_io_time:
 rule plot_breakdown:
     input:
         breakdown=f"{RESULTS}/tables/breakdown.parquet",
-        library=library("plot", "breakdown", "whatif", "io_class", "tables"),
+        library=library(
+            "plot_breakdown", "plot", "breakdown", "whatif", "io_class", "tables"
+        ),
     output:
         **figure("fig2_breakdown"),
     log:
@@ -53,7 +62,9 @@ rule plot_breakdown:
 rule plot_improvement:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
-        library=library("plot", "breakdown", "whatif", "io_class", "tables"),
+        library=library(
+            "plot_improvement", "plot", "breakdown", "whatif", "io_class", "tables"
+        ),
     output:
         **figure("fig3_improvement"),
     log:
@@ -75,7 +86,14 @@ rule plot_improvement:
 rule plot_sufficient_combinations:
     input:
         estimates=f"{RESULTS}/tables/estimates.parquet",
-        library=library("plot", "breakdown", "whatif", "io_class", "tables"),
+        library=library(
+            "plot_sufficient_combinations",
+            "plot",
+            "breakdown",
+            "whatif",
+            "io_class",
+            "tables",
+        ),
     output:
         **figure("fig4_sufficient_combinations"),
     log:

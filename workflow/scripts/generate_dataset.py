@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from tierscope.config import Dataset
-from tierscope.dataset import ProgressLine, generate_dataset
+from tierscope.dataset import ProgressLine, generate_dataset, make_directory
 from tierscope.tables import write_table
 from tierscope.tiers import Tier
 from tierscope.tiers.lustre import sample_osts, stripe_directory
@@ -53,7 +53,7 @@ if __name__ == "__main__":
     tier = Tier(**snakemake.params.tier)
     n_osts = snakemake.params.n_osts
     folder = tier.data_root() / dataset.directory(n_osts)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     if tier.kind == "lustre" and not any(folder.iterdir()):
         stripe_directory(folder, tier, n_osts)
     generate_dataset(

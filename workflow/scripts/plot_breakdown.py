@@ -9,8 +9,7 @@ from tierscope.tables import read_table
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     breakdown = read_table(snakemake.input.breakdown, "breakdown")
-    if snakemake.params.scenarios:
-        breakdown = select_scenarios(breakdown, snakemake.params.scenarios)
+    breakdown = select_scenarios(breakdown, snakemake.params.scenarios)
     figure = plot_breakdown(
         breakdown,
         snakemake.params.epoch,

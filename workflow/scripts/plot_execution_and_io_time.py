@@ -9,8 +9,7 @@ from tierscope.tables import read_table
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     io_time = read_table(snakemake.input.io_time, "io_time")
-    if snakemake.params.scenarios:
-        io_time = select_scenarios(io_time, snakemake.params.scenarios)
+    io_time = select_scenarios(io_time, snakemake.params.scenarios)
     figure = plot_times(
         read_table(snakemake.input.epochs, "epochs"),
         io_time,

@@ -1,6 +1,7 @@
 """Run points of a scenario under MPI.
 
-    mpiexec -n N python run_benchmark.py SCENARIO_JSON --staging DIR --runs DIR 0/0 5/0
+    mpiexec -n N python run_benchmark.py SCENARIO_JSON --staging DIR --runs DIR
+        --native DIR --max-lateness-percent 30 0/0 5/0
 
 A point is written CACHE_RATE/REPETITION. Points whose run is already complete, in the
 staging folder or among the runs, are left out. The process starts itself again with the
@@ -15,7 +16,14 @@ import sys
 from pathlib import Path
 
 from tierscope.config import ConfigError, Point
-from tierscope.driver import Benchmark, Processes, Terminated, fail, is_complete
+from tierscope.driver import (
+    Benchmark,
+    BenchmarkError,
+    Processes,
+    Terminated,
+    fail,
+    is_complete,
+)
 from tierscope.loaders import make_loader
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
@@ -43,6 +51,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--staging", type=Path, required=True, help="new runs go here")
     parser.add_argument("--runs", type=Path, required=True, help="finished runs")
     parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("--max-lateness-percent", type=float, required=True)
     parser.add_argument("points", type=parse_point, nargs="+", metavar="RATE/REP")
     return parser.parse_args()
 
@@ -58,7 +67,8 @@ def preloadable(path: Path) -> str:
 def start_again(preload: list[Path], environment: dict[str, str]) -> None:
     """Replace this process by itself with libraries preloaded."""
     os.environ |= environment | TENSORFLOW_ENVIRONMENT | {PRELOADED: "1"}
-    os.environ["LD_PRELOAD"] = ":".join(map(preloadable, preload))
+    libraries = [*map(preloadable, preload), os.environ.get("LD_PRELOAD")]
+    os.environ["LD_PRELOAD"] = ":".join(filter(None, libraries))
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
@@ -83,7 +93,7 @@ def main() -> None:
     try:
         tracer = choose_tracer(description, arguments.native, arguments.staging, points)
         emulation = Emulation.of(description, arguments.native, arguments.staging)
-    except (ConfigError, TierError, FileNotFoundError) as error:
+    except (ConfigError, TierError, OSError, ValueError) as error:
         sys.exit(f"tierscope: {error}")
     if not os.environ.get(PRELOADED):
         preload, environment = tracer.preload(), tracer.environment()
@@ -94,7 +104,10 @@ def main() -> None:
 
     from mpi4py import MPI
 
-    processes = Processes(MPI.COMM_WORLD, description["system"])
+    try:
+        processes = Processes(MPI.COMM_WORLD, description["system"])
+    except BenchmarkError as error:  # all ranks see the same
+        sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
     benchmark = Benchmark(
         description,
         processes,
@@ -106,6 +119,7 @@ def main() -> None:
         tracer=tracer,
         emulation=emulation,
         say=lambda line: say(processes, line),
+        max_lateness_percent=arguments.max_lateness_percent,
     )
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, terminate)

@@ -55,7 +55,7 @@ def audit(
     run : mapping
         Content of `run.json`.
     limits : mapping
-        `io_time_tolerance_percent`.
+        `io_time_tolerance_percent` and `max_lateness_percent`.
     """
     return [
         *_check_ranks(epochs, run),
@@ -63,7 +63,7 @@ def audit(
         *_check_decisions(file_records, run),
         *_check_consumption(file_records, epochs),
         *_check_times(file_records, epochs, run, limits),
-        *_check_lateness(run),
+        *_check_lateness(run, limits),
     ]
 
 
@@ -213,12 +213,13 @@ def _check_times(
     )
 
 
-def _check_lateness(run: Mapping[str, Any]) -> Iterator[Check]:
+def _check_lateness(
+    run: Mapping[str, Any], limits: Mapping[str, float]
+) -> Iterator[Check]:
     """Check that an emulated run's waiting is the devices', not the machine's."""
     if run["emulation"] is None:
         return
-    late = run["emulation"]["lateness_percent"]
-    limit = run["system"]["emulation"]["max_lateness_percent"]
+    late, limit = run["emulation"]["lateness_percent"], limits["max_lateness_percent"]
     yield Check(
         "share of the emulated waiting that is the machine's lateness",
         late <= limit,

@@ -7,6 +7,7 @@ path, the value and what was expected.
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +17,30 @@ import jsonschema
 import yaml
 
 from tierscope.tiers import Tier
+from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
+UNMEASURED = ("description", "points_per_launch")  # of a system: no run depends on them
+
+
+def _is_integer(_: object, value: object) -> bool:
+    """Return whether a value is written as an integer: 3, not 3.0 or true."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_: object, value: object) -> bool:
+    """Return whether a value is a finite number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {"integer": _is_integer, "number": _is_number}
+    ),
+)
 
 
 class ConfigError(ValueError):
@@ -140,15 +162,29 @@ class Experiment:
 
     def description(self, scenario: Scenario) -> dict[str, Any]:
         """Return all that a scenario's measurements depend on, ready for JSON."""
+        system = asdict(self.system)
+        system = {key: system[key] for key in system if key not in UNMEASURED}
         return {
             "source": self.system.source,
-            "system": asdict(self.system),
+            "system": system,
             "dataset": asdict(self.datasets[scenario.dataset]),
             "scenario": asdict(scenario),
             "training": dict(self.settings["training"]),
             "loader": dict(self.settings["loader"]),
-            "darshan": dict(self.settings["darshan"]),
+            "darshan": {"runtime": self.runtime},
         }
+
+    @property
+    def runtime(self) -> str:
+        """Return the Darshan runtime; ``auto`` is builtin if launches share a log.
+
+        A Darshan log covers a whole MPI job, so a launch of several points needs the
+        builtin tracer, which writes one for each.
+        """
+        runtime = self.settings["darshan"]["runtime"]
+        if runtime == "auto" and self.system.points_per_launch == "all":
+            return "builtin"
+        return runtime
 
 
 def description_hash(description: Mapping[str, Any]) -> str:
@@ -217,7 +253,7 @@ def check(value: Any, schema_name: str, origin: str) -> None:
         One line: origin, key path, value, expectation.
     """
     schema = read_schema(schema_name)
-    validator = jsonschema.Draft202012Validator(schema)
+    validator = _Validator(schema)
     errors = sorted(
         validator.iter_errors(value),
         key=lambda error: list(map(str, error.absolute_path)),
@@ -258,23 +294,34 @@ def read_system(name: str, folder: str | Path) -> System:
         )
     if system.gfs.kind == "lustre" and system.gfs.n_osts is None:
         raise ConfigError(f"{path}: gfs: missing key n_osts, needed by kind lustre")
+    roots = [system.gfs.root.rstrip("/"), system.lfs.root.rstrip("/")]
+    if any(f"{a}/".startswith(f"{b}/") for a, b in (roots, roots[::-1])):
+        raise ConfigError(
+            f"{path}: lfs.root: got {system.lfs.root!r}, expected a directory apart "
+            f"from gfs.root {system.gfs.root!r}"
+        )
     if system.source == "emulated":
         if system.emulation is None:
             raise ConfigError(
                 f"{path}: top level: missing key emulation, needed by kind emulated"
             )
-        if system.emulation["model_of"] != name:
-            model = read_system(system.emulation["model_of"], folder)
-            values["devices"] = dict(model.devices or {}, n_processes=model.n_processes)
-        elif system.devices:
-            values["devices"] = dict(system.devices, n_processes=system.n_processes)
-        if len(values.get("devices") or {}) < 3:
-            raise ConfigError(
-                f"{path}: emulation.model_of: got {system.emulation['model_of']!r}, "
-                "expected a system with devices"
-            )
+        values["devices"] = _devices_of(system.emulation["model_of"], path)
         system = System(name=name, **values)
     return system
+
+
+def _devices_of(model: str, origin: Path) -> dict[str, Any]:
+    """Return the devices of the system that another one emulates."""
+    path = origin.with_name(f"{model}.yaml")
+    values = read_yaml(path) if path.is_file() else {}
+    if "devices" not in values:
+        raise ConfigError(
+            f"{origin}: emulation.model_of: got {model!r}, expected a system with "
+            "devices"
+        )
+    check(values, "system", str(path))
+    n_processes = values["n_nodes"] * values["processes_per_node"]
+    return dict(values["devices"], n_processes=n_processes)
 
 
 def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experiment:
@@ -311,6 +358,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         )
     for n_osts in config["sweep"]["n_osts"]:
         _check_n_osts(n_osts, system)
+    _check_devices(system, config["sweep"]["n_osts"])
     experiment = Experiment(
         name=config["experiment"],
         system=system,
@@ -321,6 +369,12 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
             for key in ("training", "loader", "darshan", "audit", "figures")
         },
     )
+    if experiment.runtime != "builtin" and system.points_per_launch == "all":
+        raise ConfigError(
+            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
+            f"builtin with points_per_launch all of system {system.name}: a Darshan "
+            "log covers a whole MPI job"
+        )
     _check_figures(experiment)
     return experiment
 
@@ -342,6 +396,20 @@ def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset
     return dataset
 
 
+def _check_devices(system: System, n_osts: list[int]) -> None:
+    """Refuse an emulation whose devices cannot be made."""
+    if not system.emulation:
+        return
+    speedup = system.emulation["speedup"]
+    try:
+        for count in n_osts:
+            machine = modelled_machine(system.devices, count)
+            scale_gfs(machine, system.n_processes, speedup, ["/gfs"])
+            scale_lfs(machine, system.n_processes, speedup, lambda _: ["/lfs"])
+    except ValueError as error:
+        raise ConfigError(f"system {system.name}: emulation: {error}") from error
+
+
 def _check_n_osts(n_osts: int, system: System) -> None:
     """Refuse an OST count that the system's GFS cannot have."""
     if system.gfs.kind == "directory":
@@ -352,6 +420,10 @@ def _check_n_osts(n_osts: int, system: System) -> None:
         else:
             available = system.devices["gfs"]["n_osts"]
         wanted, fits = f"1 to {available}", 1 <= n_osts <= available
+    if fits and system.gfs.kind == "lustre" and n_osts not in (1, available):
+        pools = sorted(map(str, system.gfs.pools or {}))
+        wanted += f", with an entry in gfs.pools (there now: {', '.join(pools) or '-'})"
+        fits = str(n_osts) in pools
     if not fits:
         raise ConfigError(
             f"config: sweep.n_osts: got {n_osts}, expected {wanted} on system "

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 import google_crc32c
@@ -20,9 +21,11 @@ import numpy as np
 FRAMING_BYTES = 16
 HEADER = struct.Struct("<16sQQ")
 MAGIC = b"tierscope sample"
+_HEADER_OFFSET = 12
+_CRC = struct.Struct("<I")
 MINIMUM_FILE_BYTES = FRAMING_BYTES + HEADER.size
 TEMPORARY_PREFIX = ".writing-"
-_FILES_PER_TASK = 64
+_FILES_PER_TASK = 512
 _CRC_MASK_DELTA = 0xA282EAD8
 
 
@@ -54,16 +57,19 @@ class SampleWriter:
         payload_bytes = file_size_bytes - FRAMING_BYTES
         self._block = np.random.default_rng(0).bytes(payload_bytes - HEADER.size)
         length = struct.pack("<Q", payload_bytes)
-        self._length = length + struct.pack(
-            "<I", masked_crc32c(google_crc32c.value(length))
-        )
+        length_crc = struct.pack("<I", masked_crc32c(google_crc32c.value(length)))
+        # The file as a whole, of which only header and last checksum ever change:
+        # one write of it is faster than a gathering one of its parts.
+        self._frame = bytearray(length + length_crc + bytes(HEADER.size))
+        self._frame += self._block + bytes(_CRC.size)
 
-    def frame(self, file_id: int) -> list[bytes]:
-        """Return the parts of a file in order, together `file_size_bytes` long."""
+    def frame(self, file_id: int) -> bytearray:
+        """Return a file's content, valid until the next call."""
         header = HEADER.pack(MAGIC, file_id, self.file_size_bytes)
         crc = google_crc32c.extend(google_crc32c.value(header), self._block)
-        footer = struct.pack("<I", masked_crc32c(crc))
-        return [self._length + header, self._block, footer]
+        self._frame[_HEADER_OFFSET : _HEADER_OFFSET + HEADER.size] = header
+        _CRC.pack_into(self._frame, len(self._frame) - _CRC.size, masked_crc32c(crc))
+        return self._frame
 
     def write(self, path: str, file_id: int) -> None:
         """Write a file under a temporary name and rename it.
@@ -94,15 +100,11 @@ class SampleWriter:
             raise
 
 
-def _write_all(descriptor: int, parts: list[bytes]) -> None:
-    """Write all parts; a short write goes on until the system says why."""
-    left = [memoryview(part) for part in parts]
-    while left:
-        written = os.writev(descriptor, left)
-        while left and written >= len(left[0]):
-            written -= len(left.pop(0))
-        if written:
-            left[0] = left[0][written:]
+def _write_all(descriptor: int, content: bytearray) -> None:
+    """Write everything; a short write goes on until the system says why."""
+    written = os.write(descriptor, content)
+    while written < len(content):
+        written += os.write(descriptor, memoryview(content)[written:])
 
 
 def _remove_quietly(path: str) -> None:
@@ -137,6 +139,20 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
     return present
 
 
+def make_directory(folder: Path) -> None:
+    """Make a directory; one that cannot be made is a DatasetError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatasetError(f"{folder}: cannot make it: {error.strerror}.") from error
+
+
+@lru_cache(maxsize=1)
+def _writer(file_size_bytes: int) -> SampleWriter:
+    """Return this process's writer; its random block is made once."""
+    return SampleWriter(file_size_bytes)
+
+
 def generate_files(
     folder: Path,
     file_names: Sequence[str],
@@ -159,7 +175,7 @@ def generate_files(
     DatasetError
         If a file cannot be written; files written before stay.
     """
-    writer = SampleWriter(file_size_bytes)
+    writer = _writer(file_size_bytes)
     for name, file_id in zip(file_names, file_ids, strict=True):
         writer.write(os.path.join(folder, name), int(file_id))
 
@@ -192,8 +208,8 @@ def generate_dataset(
         If the space does not suffice, a file cannot be written, or one with another
         size is in the way. What was written stays, and the next call goes on.
     """
+    make_directory(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         present = present_files(folder, file_size_bytes)
         free_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     except OSError as error:
@@ -206,6 +222,7 @@ def generate_dataset(
         )
     done = len(file_names) - len(missing)
     report(done, len(file_names))
+    _writer(file_size_bytes)  # the workers inherit it
     with ProcessPoolExecutor(n_workers) as pool:
         tasks = {
             pool.submit(
@@ -215,7 +232,7 @@ def generate_dataset(
                 ids,
                 file_size_bytes,
             ): len(ids)
-            for ids in _chunks(missing, _FILES_PER_TASK)
+            for ids in _chunks(missing, n_workers)
         }
         try:
             for task in as_completed(tasks):
@@ -227,8 +244,9 @@ def generate_dataset(
             raise
 
 
-def _chunks(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Yield consecutive parts of at most `size` items."""
+def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:
+    """Yield consecutive parts, some for each worker, none too long for a report."""
+    size = max(1, min(_FILES_PER_TASK, len(items) // (4 * n_workers)))
     for start in range(0, len(items), size):
         yield items[start : start + size]
 

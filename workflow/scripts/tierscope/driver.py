@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.config import Dataset, Point, description_hash
-from tierscope.dataset import generate_files
+from tierscope.config import ConfigError, Dataset, Point, description_hash
+from tierscope.dataset import DatasetError, generate_files
 from tierscope.loaders import Loader
 from tierscope.policies import Pinning
 from tierscope.shuffle import epoch_files, process_share
@@ -31,7 +32,8 @@ from tierscope.tiers.local_storage import LocalStorage
 
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 _POLL_S = 0.0005
-_GRACE_S = 5.0
+_GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes a while
+_ATTEMPTS = 4
 _TAG_FAILED, _TAG_RELEASED = 71, 72
 
 
@@ -45,6 +47,9 @@ class OtherRankFailed(RuntimeError):
 
 class Terminated(BaseException):
     """The job was told to end by a signal."""
+
+
+_EXPLAINED = (BenchmarkError, ConfigError, DatasetError, TierError, Terminated)
 
 
 class Processes:
@@ -116,7 +121,7 @@ class Processes:
             self.comm.isend(None, rank, _TAG_FAILED)
 
     def await_release(self) -> None:
-        """Wait until the other ranks have cleaned up, five seconds at most."""
+        """Wait until the other ranks have cleaned up, two minutes at most."""
         end, released = time.monotonic() + _GRACE_S, 0
         while released < self.size - 1 and time.monotonic() < end:
             if self.comm.iprobe(tag=_TAG_RELEASED):
@@ -188,6 +193,8 @@ class Benchmark:
         tier is emulated.
     say : callable
         Prints a line of progress (rank 0 only).
+    max_lateness_percent : float
+        Emulated tiers: lateness above which the epochs are measured again.
     """
 
     description: Mapping[str, Any]
@@ -196,6 +203,7 @@ class Benchmark:
     tracer: Any
     emulation: Any
     say: Callable[[str], None]
+    max_lateness_percent: float
 
     def __post_init__(self):
         self.dataset = Dataset(**self.description["dataset"])
@@ -234,8 +242,6 @@ class Benchmark:
             )
             self.run_point(point, staging / point.path)
         self.release()
-        if self.emulation and self.processes.rank == 0:
-            self.emulation.remove()
 
     def warm_up(self) -> None:
         """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
@@ -253,13 +259,15 @@ class Benchmark:
             self.storage.release()
         else:
             self.storage.wait_until_released(_GRACE_S)
+        if self.emulation and self.processes.rank == 0:
+            self.emulation.remove()
 
     def run_point(self, point: Point, folder: Path) -> None:
         """Fill the LFS, run all epochs and write the run's folder.
 
         Emulated devices need a machine that wakes the waiting in time. Where it was
-        too late, the epochs are measured again, as often as the system allows; the
-        last attempt stands, and the audit judges it by the same limit.
+        too late, the epochs are measured again, four times in all; the last attempt
+        stands, and the audit judges it by the same limit.
         """
         processes = self.processes
         on_lfs = Pinning(
@@ -316,9 +324,7 @@ class Benchmark:
         """Return whether the epochs are to be measured once more."""
         if self.emulation is None or not self.tracer.repeatable:
             return False
-        limits = self.description["system"]["emulation"]
-        too_late = lateness_percent > limits["max_lateness_percent"]
-        return too_late and n_attempts < limits["attempts"]
+        return lateness_percent > self.max_lateness_percent and n_attempts < _ATTEMPTS
 
     def fill(self, pinned: np.ndarray) -> float:
         """Generate the pinned files on this node's LFS and return the time it took.
@@ -470,6 +476,8 @@ def fail(
     if not isinstance(error, OtherRankFailed):
         processes.announce_failure()
         if not isinstance(error, Terminated) or processes.rank == 0:
+            if not isinstance(error, _EXPLAINED):
+                traceback.print_exception(error)
             notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
             print(
                 f"tierscope: rank {processes.rank} of {processes.size} on "

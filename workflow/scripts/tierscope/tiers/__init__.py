@@ -45,13 +45,14 @@ class Tier:
         Raises
         ------
         TierError
-            If the root names an environment variable that is not set here.
+            If the root names an environment variable that is not set or empty here.
         """
+        variables = re.findall(r"\$\{?(\w+)", self.root)
         root = os.path.expandvars(os.path.expanduser(self.root))
-        if missing := re.findall(r"\$\{?(\w+)", root):
+        if missing := [name for name in variables if not os.environ.get(name)]:
             raise TierError(
                 f"root of the {self.name}: got {self.root!r}, but the environment "
-                f"variable {missing[0]} is not set on this machine."
+                f"variable {missing[0]} is not set here."
             )
         return Path(os.path.abspath(root)) / "data"
 

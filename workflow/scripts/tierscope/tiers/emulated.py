@@ -13,6 +13,8 @@ from typing import Any
 
 from tierscope.tiers import Tier, TierError
 from tierscope.tiers.device import (
+    DEVICES_VARIABLE,
+    STATE_VARIABLE,
     Device,
     create_state,
     lateness_share,
@@ -22,6 +24,8 @@ from tierscope.tiers.device import (
 )
 from tierscope.tiers.local_storage import LocalStorage
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
+
+_SHARED_MEMORY = Path("/dev/shm")
 
 
 def emulated_gfs(system: Mapping[str, Any], n_osts: int) -> Device:
@@ -44,13 +48,16 @@ class Emulation:
     library : Path
         `libtierscope_device.so`.
     folder : Path
-        Where configuration and state of the devices are kept during the launch.
+        Where configuration and state of the devices are kept during the launch if
+        there is no shared memory directory.
     """
 
     def __init__(self, devices: list[Device], library: Path, folder: Path):
         self.devices, self.library = devices, library
-        # All ranks of a machine have the same parent; a later launch has another.
-        launch = f"devices-{os.getppid()}"
+        # In memory, as writing a page back to a disk would stall the devices. All
+        # ranks of a machine have the same parent; a later launch has another.
+        folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
+        launch = f"tierscope-{os.getuid()}-{os.getppid()}"
         self._config = folder.absolute() / f"{launch}.tsv"
         self._state = folder.absolute() / f"{launch}.state"
 
@@ -88,13 +95,13 @@ class Emulation:
             os.link(own, self._state)
         own.unlink()
         return {
-            "TIERSCOPE_DEVICES": str(self._config),
-            "TIERSCOPE_DEVICE_STATE": str(self._state),
+            DEVICES_VARIABLE: str(self._config),
+            STATE_VARIABLE: str(self._state),
         }
 
     def join(self, processes) -> None:
         """Check that all processes wait for the same devices."""
-        states = processes.comm.allgather(os.environ["TIERSCOPE_DEVICE_STATE"])
+        states = processes.comm.allgather(os.environ[STATE_VARIABLE])
         hosts = processes.comm.allgather(processes.host)
         if len(set(states)) > 1 or len(set(hosts)) > 1:
             raise TierError(

@@ -72,7 +72,7 @@ def sample_osts(files: Sequence[Path], n_osts: int) -> dict[int, int]:
     Raises
     ------
     TierError
-        If the sample lies on more OSTs than asked for.
+        If the sample lies on more OSTs than asked for, or on one instead of several.
     """
     positions = random.Random(0).sample(range(len(files)), min(len(files), SAMPLE_SIZE))
     osts = {}
@@ -84,10 +84,11 @@ def sample_osts(files: Sequence[Path], n_osts: int) -> dict[int, int]:
                 "OST index."
             )
         osts[position] = int(index)
-    if len(set(osts.values())) > n_osts:
+    found = len(set(osts.values()))
+    if found > n_osts or found < min(2, n_osts, len(osts)):
         raise TierError(
-            f"{files[0].parent}: a sample of {len(osts)} files lies on "
-            f"{len(set(osts.values()))} OSTs, expected at most {n_osts}."
+            f"{files[0].parent}: a sample of {len(osts)} files lies on {found} OSTs, "
+            f"expected {n_osts}."
         )
     return osts
 

@@ -6,6 +6,7 @@ called once under MPI; `begin`, `end` and `write_log` enclose a run.
 
 import ctypes
 import os
+import platform
 import shutil
 import sys
 import time
@@ -68,7 +69,8 @@ class BuiltinTracer:
 
     def end(self) -> None:
         """Stop counting."""
-        self._end()
+        if code := self._end():
+            raise OSError(-code, f"calls were lost: {os.strerror(-code)}", self._spool)
 
     def write_log(self, path: Path) -> None:
         """Write the run's log from what all ranks counted (rank 0, after `end`)."""
@@ -186,7 +188,7 @@ def _settle_darshan(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log.darshan").unlink(missing_ok=True)  # of a run that failed
     settings = folder.parent / f"{folder.name}.darshan.conf"
-    temporary = settings.with_suffix(f".{os.getpid()}")
+    temporary = settings.with_suffix(f".{platform.node()}.{os.getpid()}")
     temporary.write_text(
         darshan_settings(
             prefixes,
