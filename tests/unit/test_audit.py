@@ -1,9 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.audit import AuditError, as_json, audit, raise_failed, run_keys
+from tierscope.audit import AuditError, as_json, audit, raise_failed
 from tierscope.policies import Pinning
 from tierscope.shuffle import epoch_files
+from tierscope.tables import run_keys
 
 N_FILES, N_PROCESSES, SIZE = 8, 2, 100
 LIMITS = {"io_time_tolerance_percent": 2, "max_lateness_percent": 10}

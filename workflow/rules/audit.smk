@@ -41,7 +41,7 @@ rule collect_epochs:
         epochs=run_files("epochs.parquet"),
         runs=run_files("run.json"),
         audits=run_files("audit.json"),
-        library=library("collect_epochs", "tables", "audit"),
+        library=library("collect_epochs", "io_class", "tables"),
     output:
         f"{RESULTS}/tables/epochs.parquet",
     log:
@@ -57,7 +57,7 @@ rule collect_epochs:
 rule collect_io_time:
     input:
         io_time=run_files("io_time.parquet"),
-        library=library("collect_io_time", "tables"),
+        library=library("collect_io_time", "io_class", "tables"),
     output:
         f"{RESULTS}/tables/io_time.parquet",
     log:

@@ -54,13 +54,13 @@ rule run_benchmark:
     shell:
         # One launch at a time: one whose snakemake was killed ends first, and its runs
         # are taken over. Where files cannot be locked, the scheduler sees to that.
-        # With its snakemake dead, a job leaves its run to the next one.
+        # A job that has lost its parent, snakemake, leaves its run to the next one.
         "exec 9> results/.launch; flock 9 || true;"
         " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
         " || {{ make --silent -C workflow/native &&"
         " {resources.mpi} -n {resources.tasks} python workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         " --native results/native {resources.launch}; }} }} 2>&1 | tee {log:q};"
-        " kill -0 $PPID;"
+        ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'
         " for name in log.darshan epochs.parquet run.json;"
         " do mv {params.staged:q}/$name {params.run:q}; done"

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from tierscope.audit import as_json, audit, raise_failed, run_keys
+from tierscope.audit import as_json, audit, raise_failed
 from tierscope.breakdown import sum_io_time
-from tierscope.tables import read_table, write_table
+from tierscope.tables import read_table, run_keys, write_table
 from tierscope.trace import read_file_records
 
 

@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from tierscope.audit import run_keys
-from tierscope.tables import read_table, write_table
+from tierscope.tables import read_table, run_keys, write_table
 
 
 def with_keys(epochs: pd.DataFrame, run: dict) -> pd.DataFrame:

@@ -29,16 +29,6 @@ class Check:
     expected: str
 
 
-def run_keys(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the key columns of a run's tables from its `run.json`."""
-    return {
-        "source": run["source"],
-        "system": run["system"]["name"],
-        **run["scenario"],
-        **run["point"],
-    }
-
-
 def audit(
     file_records: pd.DataFrame,
     epochs: pd.DataFrame,

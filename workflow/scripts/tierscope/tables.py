@@ -6,7 +6,9 @@ and when it is read, so the code in between trusts its frames.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,6 +90,16 @@ _ALLOWED = {
     "io_class": {str(io_class) for io_class in IOClass},
 }
 _MINIMUM = {"ost": -1}
+
+
+def run_keys(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the key columns of a run's tables from its `run.json`."""
+    return {
+        "source": run["source"],
+        "system": run["system"]["name"],
+        **run["scenario"],
+        **run["point"],
+    }
 
 
 class TableError(ValueError):
