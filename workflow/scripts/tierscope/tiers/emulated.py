@@ -57,7 +57,7 @@ class Emulation:
         # In memory, as writing a page back to a disk would stall the devices. All
         # ranks of a machine have the same parent; a later launch has another.
         folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
-        launch = f"tierscope-{os.getuid()}-{os.getppid()}"
+        launch = f"tierscope-{os.getuid()}-{_parent()}"
         self._config = folder.absolute() / f"{launch}.tsv"
         self._state = folder.absolute() / f"{launch}.state"
 
@@ -129,6 +129,13 @@ class Emulation:
         """Remove the devices' files."""
         self._config.unlink(missing_ok=True)
         self._state.unlink(missing_ok=True)
+
+
+def _parent() -> str:
+    """Return process id and start time of the parent: no other process ever has both."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    start_time = stat.rpartition(")")[2].split()[19]
+    return f"{os.getppid()}-{start_time}"
 
 
 def _node_folders(

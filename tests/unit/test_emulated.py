@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+from tierscope.config import read_experiment, read_yaml
+from tierscope.tiers.emulated import Emulation
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def description():
+    config = read_yaml(ROOT / "config" / "config.yaml")
+    experiment = read_experiment(config, ROOT / "resources")
+    return experiment.description(next(iter(experiment.sweep)))
+
+
+def test_both_tiers_of_the_scale_model_are_devices(description, tmp_path):
+    gfs, lfs = Emulation.of(description, tmp_path, tmp_path).devices
+    assert gfs.prefixes == (str(Path("scratch/gfs/data").absolute()),)
+    assert [Path(prefix).name for prefix in lfs.prefixes] == [
+        "node-00000",
+        "node-00001",
+    ]
+    assert gfs.open_s > 0
+    assert lfs.request_s > 0
+
+
+def test_plain_directories_are_not_emulated(description, tmp_path):
+    for tier in ("gfs", "lfs"):
+        description["system"][tier]["kind"] = "directory"
+    assert Emulation.of(description, tmp_path, tmp_path) is None
+
+
+def test_state_is_made_once_for_all_processes_of_a_launch(description, tmp_path):
+    first, second = (Emulation.of(description, tmp_path, tmp_path) for _ in range(2))
+    environment = first.environment()
+    state = Path(environment["TIERSCOPE_DEVICE_STATE"])
+    inode = state.stat().st_ino
+    assert second.environment() == environment
+    assert state.stat().st_ino == inode
+    assert first.lateness_percent() == 0
+    assert len(first.describe()["statistics"]) == 2
+    first.remove()
+    assert not state.exists()
