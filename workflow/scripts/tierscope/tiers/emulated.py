@@ -132,7 +132,7 @@ class Emulation:
 
 
 def _parent() -> str:
-    """Return process id and start time of the parent: no other process ever has both."""
+    """Return process id and start time of the parent, which no other process has."""
     stat = Path(f"/proc/{os.getppid()}/stat").read_text()
     start_time = stat.rpartition(")")[2].split()[19]
     return f"{os.getppid()}-{start_time}"
