@@ -298,7 +298,7 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
   }
   *error = posix_fallocate(fd, (off_t)spool.file_bytes, (off_t)bytes);
   if (*error == 0) {
-    map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+    map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                (off_t)spool.file_bytes);
     if (map == MAP_FAILED)
       *error = errno;

@@ -30,6 +30,13 @@ from tierscope.tiers.emulated import Emulation
 from tierscope.trace.tracer import choose_tracer
 
 PRELOADED = "TIERSCOPE_PRELOADED"
+# Keep memory once it is there: else glibc gives large batches back to the kernel and
+# faults them in again, tens of thousands of times an epoch, now and then.
+MEMORY_ENVIRONMENT = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
 TENSORFLOW_ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
     "TF_ENABLE_ONEDNN_OPTS": "0",  # of no use here, but a message from each rank
@@ -66,7 +73,8 @@ def preloadable(path: Path) -> str:
 
 def start_again(preload: list[Path], environment: dict[str, str]) -> None:
     """Replace this process by itself with libraries preloaded."""
-    os.environ |= environment | TENSORFLOW_ENVIRONMENT | {PRELOADED: "1"}
+    os.environ |= MEMORY_ENVIRONMENT | TENSORFLOW_ENVIRONMENT | environment
+    os.environ[PRELOADED] = "1"
     libraries = [*map(preloadable, preload), os.environ.get("LD_PRELOAD")]
     os.environ["LD_PRELOAD"] = ":".join(filter(None, libraries))
     os.execv(sys.executable, [sys.executable, *sys.argv])
