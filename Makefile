@@ -35,6 +35,7 @@ paper: setup
 
 setup: $(READY) $(PROFILES)
 
+# The imports are a test, and compile once what else every rank would compile.
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
@@ -43,7 +44,6 @@ $(READY): requirements.lock
 	$(BIN)/pip install --quiet uv==$(UV_VERSION) && \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $< || \
 	  $(BIN)/pip install --quiet --require-hashes -r $<
-	# A test, and what is imported here is compiled once instead of by every rank.
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }

@@ -5,12 +5,10 @@ what the devices count is compared exactly.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tierscope.tiers.device import (
@@ -26,7 +24,6 @@ from tierscope.tiers.device import (
     write_device_config,
 )
 
-SOURCE = Path(__file__).parents[2] / "workflow" / "native" / "device.c"
 GOOD_LINE = (
     "prefix=/d\topen_s=0\tclose_s=0\tmetadata_latency_s=0\tn_object_servers=1\t"
     "request_bytes=1\trequest_s=0\tread_latency_s=0"
@@ -38,18 +35,6 @@ def read_whole(path):
     while os.read(fd, 1 << 20): pass
     os.close(fd)
 """
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    """Compile the device library without a warning and return its path."""
-    if not (compiler := shutil.which("cc")):
-        pytest.skip("needs a C compiler")
-    library = tmp_path_factory.mktemp("native") / "libtierscope_device.so"
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
-    command = [compiler, *flags, "-o", library, SOURCE, "-ldl"]
-    subprocess.run(command, check=True, timeout=60)
-    return library
 
 
 class Machine:
@@ -95,7 +80,7 @@ def finish(process):
 
 
 @pytest.fixture
-def machine(tmp_path, library):
+def machine(tmp_path, device_library):
     """Return a function that emulates devices; their ``/gfs`` is ``tmp_path/gfs``."""
 
     def make(*devices):
@@ -103,7 +88,7 @@ def machine(tmp_path, library):
             replace(d, prefixes=tuple(f"{tmp_path}{p}" for p in d.prefixes))
             for d in devices
         ]
-        return Machine(tmp_path, library, devices)
+        return Machine(tmp_path, device_library, devices)
 
     return make
 

@@ -43,10 +43,7 @@ rule run_benchmark:
         launch=launch_arguments,
     params:
         staging=staging,
-        staged=lambda wildcards: (
-            f"{staging(wildcards)}/cache-{wildcards.cache_rate}"
-            f"/rep-{wildcards.repetition}"
-        ),
+        staged=staged,
         run=lambda wildcards: RUN.format(**wildcards),
         runs=lambda wildcards: f"{RESULTS}/runs/{wildcards.scenario}",
     message:

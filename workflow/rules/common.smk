@@ -60,6 +60,12 @@ def staging(wildcards):
     return f"{RESULTS}/staging/{wildcards.scenario}-{description_hash(content)}"
 
 
+def staged(wildcards):
+    """Return the folder where a launch leaves one run."""
+    point = Point(int(wildcards.cache_rate), int(wildcards.repetition))
+    return f"{staging(wildcards)}/{point.path}"
+
+
 def launch_arguments(wildcards):
     """Return the end of the benchmark's command line: the limit and the points."""
     if SYSTEM.points_per_launch == "all":
