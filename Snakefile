@@ -30,7 +30,6 @@ rule all:
 
 onstart:
     lock_experiment()
-    refuse_other_settings()
 
 
 onsuccess:

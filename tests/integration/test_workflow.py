@@ -117,7 +117,7 @@ def test_other_settings_for_finished_runs_are_refused(finished):
     path.write_text(text.replace("epochs: 2", "epochs: 3"))
     output = finished.snakemake(expect=1)
     path.write_text(text)
-    assert "was measured with another training" in output
+    assert "was measured with training.epochs 2 (now 3)" in output
     assert snapshot(finished) == before
 
 

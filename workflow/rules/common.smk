@@ -10,7 +10,13 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
 
-from tierscope.config import ConfigError, Point, description_hash, read_experiment
+from tierscope.config import (
+    ConfigError,
+    Point,
+    description_hash,
+    differences,
+    read_experiment,
+)
 
 from tierscope.tiers.emulated import emulated_gfs
 
@@ -105,9 +111,8 @@ def refuse_other_settings():
                 continue
             run = json.loads(path.read_text())
             if run["hash"] != description_hash(wanted):
-                changes = [key for key in wanted if run.get(key) != wanted[key]]
                 raise WorkflowError(
-                    f"{path}: was measured with another {' and '.join(changes)}; "
+                    f"{path}: was measured with {'; '.join(differences(run, wanted))}; "
                     "give the experiment a new name, or delete its runs to measure "
                     "again."
                 )
@@ -125,3 +130,6 @@ def lock_experiment():
             f"{RESULTS}/.lock: another snakemake is working on this experiment; wait "
             "until it has ended."
         )
+
+
+refuse_other_settings()

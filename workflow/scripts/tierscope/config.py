@@ -193,6 +193,17 @@ def description_hash(description: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Return what differs among the keys of `new`: ``training.seed 1 (now 2)``."""
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return [] if old == new else [f"{path} {old!r} (now {new!r})"]
+    return [
+        line
+        for key in new
+        for line in differences(old.get(key), new[key], f"{path}.{key}".lstrip("."))
+    ]
+
+
 def read_yaml(path: str | Path) -> Any:
     """Read a YAML file; a missing or malformed one is a ConfigError."""
     try:

@@ -224,6 +224,10 @@ class Benchmark:
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
         """Run points in turn; each ends as a complete folder below `staging`."""
+        self.say(
+            f"one launch of {self.processes.size} processes measures {len(points)} "
+            f"points; starting the loader {self.scenario['loader']}"
+        )
         self.loader = self.make_loader()
         self.warm_up()
         if self.processes.rank == 0:
