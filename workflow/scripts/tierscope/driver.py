@@ -33,7 +33,7 @@ from tierscope.tiers.local_storage import LocalStorage
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 _POLL_S = 0.0005
 _GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes a while
-_ATTEMPTS = 4
+_ATTEMPTS = 6
 _TAG_FAILED, _TAG_RELEASED = 71, 72
 
 
@@ -270,7 +270,7 @@ class Benchmark:
         """Fill the LFS, run all epochs and write the run's folder.
 
         Emulated devices need a machine that wakes the waiting in time. Where it was
-        too late, the epochs are measured again, four times in all; the last attempt
+        too late, the epochs are measured again, six times in all; the last attempt
         stands, and the audit judges it by the same limit.
         """
         processes = self.processes
