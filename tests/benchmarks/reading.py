@@ -173,6 +173,7 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
             *("--staging", staging),
             *("--runs", staging / "none"),
             *("--native", NATIVE),
+            *("--launch", "bench"),
             *("--max-lateness-percent", 100),  # nothing is emulated
             "0/0",
         )

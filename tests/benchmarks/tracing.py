@@ -6,6 +6,7 @@ processes. Each file is opened under a new name in every epoch of a real run, so
 """
 
 import os
+import platform
 import shutil
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def _run(what: str, command: list[object], folder: Path) -> str:
         return run(command)
     spool = folder / "spool"
     spool.mkdir()
-    library = NATIVE / "libtierscope_trace.so"
+    library = NATIVE / platform.machine() / "libtierscope_trace.so"
     environment = {
         "LD_PRELOAD": os.path.relpath(library, ROOT),  # it takes no path with a space
         "TIERSCOPE_TRACE_SPOOL": str(spool),

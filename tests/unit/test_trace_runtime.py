@@ -55,32 +55,19 @@ def test_settings_that_cannot_work_are_refused(prefixes, n_records):
 
 def test_environment_keeps_records_of_each_process(tmp_path):
     log = tmp_path / "run.darshan"
-    environment = darshan_environment("/opt/libdarshan.so", "/run/darshan.conf", log)
+    environment = darshan_environment("/run/darshan.conf", log)
     assert environment == {
-        "LD_PRELOAD": "/opt/libdarshan.so",
         "DARSHAN_CONFIG_PATH": "/run/darshan.conf",
         "DARSHAN_LOGFILE": str(log),
         "DARSHAN_DISABLE_SHARED_REDUCTION": "1",
     }
 
 
-def test_emulator_is_loaded_after_darshan_so_that_its_time_is_measured(tmp_path):
-    environment = darshan_environment(
-        "/opt/libdarshan.so",
-        "/run/darshan.conf",
-        tmp_path / "run.darshan",
-        with_mpi=False,
-        preload_after="/opt/libdevice.so",
-    )
-    assert environment["LD_PRELOAD"] == "/opt/libdarshan.so:/opt/libdevice.so"
-    assert environment["DARSHAN_ENABLE_NONMPI"] == "1"
-
-
 def test_existing_log_is_refused(tmp_path):
     log = tmp_path / "run.darshan"
     log.touch()
     with pytest.raises(FileExistsError, match=r"run\.darshan"):
-        darshan_environment("/opt/libdarshan.so", "/run/darshan.conf", log)
+        darshan_environment("/run/darshan.conf", log)
 
 
 def test_builtin_needs_no_runtime():

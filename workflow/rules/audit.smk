@@ -26,6 +26,7 @@ rule audit_run:
         audit=f"{RUN}/audit.json",
     log:
         f"{LOGS}/audit_run/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -46,6 +47,7 @@ rule collect_epochs:
         f"{RESULTS}/tables/epochs.parquet",
     log:
         f"{LOGS}/collect_epochs.log",
+    localrule: True
     conda:
         "../../environment.yml"
     message:
@@ -62,6 +64,7 @@ rule collect_io_time:
         f"{RESULTS}/tables/io_time.parquet",
     log:
         f"{LOGS}/collect_io_time.log",
+    localrule: True
     conda:
         "../../environment.yml"
     message:

@@ -32,15 +32,23 @@ rule run_benchmark:
         epochs=protected(f"{RUN}/epochs.parquet"),
         run=protected(f"{RUN}/run.json"),
     log:
-        f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+        f"{BENCHMARK_LOG}.log",
+    retries: SYSTEM.job.retries
     conda:
         "../../environment.yml"
+    threads: SETTINGS["loader"]["read_threads"]
     resources:
-        mpi="mpiexec",
+        **site_resources("run_benchmark"),
+        mpi=launcher,
         tasks=SYSTEM.n_processes,
+        nodes=SYSTEM.n_nodes,
+        runtime=benchmark_minutes,
+        mem_mb=benchmark_memory,
         gfs=1,
-        # Not parameters: a longer sweep or another limit must not repeat finished runs.
+        # Not parameters: a longer sweep or another limit must not repeat finished runs,
+        # nor must another set-up of the job.
         launch=launch_arguments,
+        setup=setup_commands,
     params:
         staging=staging,
         staged=staged,
@@ -52,12 +60,17 @@ rule run_benchmark:
         # One launch at a time: one whose snakemake was killed ends first, and its runs
         # are taken over. Where files cannot be locked, the scheduler sees to that.
         # A job that has lost its parent, snakemake, leaves its run to the next one.
-        "exec 9> results/.launch; flock 9 || true;"
+        # Where the launcher keeps the ranks' output apart (job.launcher), what they say
+        # of a failure goes into the log as well.
+        'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
+        " exec 9> results/.launch; flock 9 2> /dev/null || true;"
         " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
-        " || {{ make --silent -C workflow/native &&"
+        " || {{ {resources.setup} && make --silent -C workflow/native &&"
         " {resources.mpi} -n {resources.tasks} python workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
-        " --native results/native {resources.launch}; }} }} 2>&1 | tee {log:q};"
+        ' --native results/native --launch "$$-$(date +%s)" {resources.launch} ||'
+        ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }} }}'
+        ' 2>&1 | tee "$log";'
         ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'
         " for name in log.darshan epochs.parquet run.json;"
         " do mv {params.staged:q}/$name {params.run:q}; done"

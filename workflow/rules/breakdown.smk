@@ -9,6 +9,7 @@ rule break_down_io_time:
         breakdown=f"{RESULTS}/tables/breakdown.parquet",
     log:
         f"{LOGS}/break_down_io_time.log",
+    localrule: True
     conda:
         "../../environment.yml"
     message:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -18,6 +19,7 @@ from tierscope.config import (
     read_experiment,
 )
 
+from tierscope import job
 from tierscope.tiers.emulated import emulated_gfs
 
 try:
@@ -28,6 +30,9 @@ except ConfigError as error:
 RESULTS = f"results/{EXPERIMENT.name}"
 RUN = f"{RESULTS}/runs/{{scenario}}/cache-{{cache_rate}}/rep-{{repetition}}"
 LOGS = f"{RESULTS}/logs"
+BENCHMARK_LOG = (
+    f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
+)
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
 
@@ -81,6 +86,54 @@ def launch_arguments(wildcards):
     limit = SETTINGS["audit"]["max_lateness_percent"]
     names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
     return " ".join([f"--max-lateness-percent {limit}", *names])
+
+
+def benchmark_job(wildcards):
+    """Return the job of a run: what it needs of time, memory and local storage."""
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    if SYSTEM.points_per_launch == "all":
+        return EXPERIMENT.job(scenario, EXPERIMENT.sweep[scenario])
+    return EXPERIMENT.job(scenario, [Point(int(wildcards.cache_rate), 0)])
+
+
+def benchmark_minutes(wildcards, attempt):
+    """Return a benchmark job's time limit; each retry gets the first's once more."""
+    return benchmark_job(wildcards).minutes * attempt
+
+
+def benchmark_memory(wildcards):
+    """Return the memory that a benchmark job needs on a node, in MiB."""
+    return benchmark_job(wildcards).memory_mib
+
+
+def launcher(wildcards):
+    """Return the command that starts a benchmark's processes."""
+    return job.launcher(SYSTEM, log=BENCHMARK_LOG.format(**wildcards))
+
+
+def setup_commands(wildcards):
+    """Return the site's shell lines before the launcher; they may use unset names."""
+    lines = " && ".join(f"{{ {line}\n}}" for line in SYSTEM.job.setup)
+    return f"{{ set +u; {lines}; }}" if lines else "true"
+
+
+def site_resources(rule):
+    """Return the site's further resources of a rule."""
+
+    def value(wildcards, name):
+        return benchmark_job(wildcards).resources()[name]
+
+    if rule != "run_benchmark":
+        return job.site_resources(SYSTEM, rule)
+    return {
+        name: partial(value, name=name) for name in SYSTEM.job.resources.get(rule, {})
+    }
+
+
+def generation_minutes(wildcards):
+    """Return the time limit of a dataset's generation."""
+    dataset = EXPERIMENT.datasets[wildcards.dataset]
+    return job.generation_minutes(dataset, SYSTEM.job.estimates)
 
 
 def manifest(wildcards):

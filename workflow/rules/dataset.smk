@@ -1,5 +1,7 @@
 """Rules that generate the datasets on the global file system."""
 
+GENERATION_THREADS = 8  # no more than --cores on one machine
+
 
 rule generate_dataset:
     output:
@@ -8,7 +10,10 @@ rule generate_dataset:
         f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
     conda:
         "../../environment.yml"
-    threads: workflow.cores
+    threads: GENERATION_THREADS
+    resources:
+        **site_resources("generate_dataset"),
+        runtime=generation_minutes,
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         tier=asdict(SYSTEM.gfs),

@@ -17,6 +17,7 @@ rule estimate_improvements:
         estimates=f"{RESULTS}/tables/estimates.parquet",
     log:
         f"{LOGS}/estimate_improvements.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:

@@ -24,6 +24,7 @@ rule plot_execution_and_io_time:
         **figure("fig1_execution_and_io_time"),
     log:
         f"{LOGS}/plot_execution_and_io_time.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -46,6 +47,7 @@ rule plot_breakdown:
         **figure("fig2_breakdown"),
     log:
         f"{LOGS}/plot_breakdown.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -69,6 +71,7 @@ rule plot_improvement:
         **figure("fig3_improvement"),
     log:
         f"{LOGS}/plot_improvement.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -98,6 +101,7 @@ rule plot_sufficient_combinations:
         **figure("fig4_sufficient_combinations"),
     log:
         f"{LOGS}/plot_sufficient_combinations.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:

@@ -1,16 +1,17 @@
 """Run points of a scenario under MPI.
 
     mpiexec -n N python run_benchmark.py SCENARIO_JSON --staging DIR --runs DIR
-        --native DIR --max-lateness-percent 30 0/0 5/0
+        --native DIR --launch NAME --max-lateness-percent 30 0/0 5/0
 
 A point is written CACHE_RATE/REPETITION. Points whose run is already complete, in the
-staging folder or among the runs, are left out. The process starts itself again with the
+staging folder or among the runs, are left out. NAME tells this launch from all others. The process starts itself again with the
 tracer and the emulated devices preloaded, so only the ranks' interpreter carries them.
 """
 
 import argparse
 import json
 import os
+import platform
 import signal
 import sys
 from pathlib import Path
@@ -58,6 +59,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--staging", type=Path, required=True, help="new runs go here")
     parser.add_argument("--runs", type=Path, required=True, help="finished runs")
     parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("--launch", required=True, help="name of this launch")
     parser.add_argument("--max-lateness-percent", type=float, required=True)
     parser.add_argument("points", type=parse_point, nargs="+", metavar="RATE/REP")
     return parser.parse_args()
@@ -98,9 +100,12 @@ def main() -> None:
     ]
     if not points:
         return
+    native = arguments.native / platform.machine()
     try:
-        tracer = choose_tracer(description, arguments.native, arguments.staging, points)
-        emulation = Emulation.of(description, arguments.native, arguments.staging)
+        tracer = choose_tracer(description, native, arguments.staging, points)
+        emulation = Emulation.of(
+            description, native, arguments.staging, arguments.launch
+        )
     except (ConfigError, TierError, OSError, ValueError) as error:
         sys.exit(f"tierscope: {error}")
     if not os.environ.get(PRELOADED):
@@ -138,6 +143,12 @@ def main() -> None:
         benchmark.run(points, arguments.staging)
     except BaseException as error:  # the whole job has to end, whatever it was
         fail(processes, benchmark.release, error)
+    MPI.Finalize()
+    if processes.rank == 0:
+        try:
+            benchmark.finish()
+        except (ValueError, OSError) as error:  # LogError, too large to import before
+            sys.exit(f"tierscope: {error}")
 
 
 def say(processes: Processes, line: str) -> None:

@@ -8,20 +8,23 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import yaml
 
+from tierscope.job import BenchmarkJob, Estimates, JobError, JobSettings, site_resources
+from tierscope.job import launcher as launcher_of
 from tierscope.tiers import Tier
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
-UNMEASURED = ("description", "points_per_launch")  # of a system: no run depends on them
+# Of a system: no run depends on them.
+UNMEASURED = ("description", "points_per_launch", "job")
 
 
 def _is_integer(_: object, value: object) -> bool:
@@ -101,6 +104,7 @@ class System:
     lfs: Tier
     emulation: Mapping | None = None
     devices: Mapping | None = None
+    job: JobSettings = field(default_factory=JobSettings)
 
     @property
     def n_processes(self) -> int:
@@ -160,6 +164,16 @@ class Experiment:
         """Return the scenario of this name."""
         return next(scenario for scenario in self.sweep if scenario.name == name)
 
+    def job(self, scenario: Scenario, points: Iterable[Point]) -> BenchmarkJob:
+        """Return the job that runs points of a scenario."""
+        return BenchmarkJob(
+            self.datasets[scenario.dataset],
+            self.system,
+            self.settings["training"],
+            self.settings["loader"],
+            [point.cache_rate_percent for point in points],
+        )
+
     def description(self, scenario: Scenario) -> dict[str, Any]:
         """Return all that a scenario's measurements depend on, ready for JSON."""
         system = asdict(self.system)
@@ -176,12 +190,14 @@ class Experiment:
 
     @property
     def runtime(self) -> str:
-        """Return the Darshan runtime; ``auto`` is builtin if launches share a log.
+        """Return the Darshan runtime: the configuration's, else the system's.
 
         A Darshan log covers a whole MPI job, so a launch of several points needs the
-        builtin tracer, which writes one for each.
+        builtin tracer, which writes one for each, and gets it where both say ``auto``.
         """
         runtime = self.settings["darshan"]["runtime"]
+        if runtime == "auto":
+            runtime = self.system.job.darshan
         if runtime == "auto" and self.system.points_per_launch == "all":
             return "builtin"
         return runtime
@@ -298,6 +314,9 @@ def read_system(name: str, folder: str | Path) -> System:
     check(values, "system", str(path))
     for tier in ("gfs", "lfs"):
         values[tier] = Tier(name=tier, **values[tier])
+    job = values.get("job", {})
+    estimates = Estimates(**job.get("estimates", {}))
+    values["job"] = JobSettings(**{**job, "estimates": estimates})
     system = System(name=name, **values)
     if system.lfs.kind == "lustre":
         raise ConfigError(
@@ -305,6 +324,11 @@ def read_system(name: str, folder: str | Path) -> System:
         )
     if system.gfs.kind == "lustre" and system.gfs.n_osts is None:
         raise ConfigError(f"{path}: gfs: missing key n_osts, needed by kind lustre")
+    for count, osts in (system.gfs.pools or {}).items():
+        if isinstance(osts, list) and str(len(osts)) != str(count):
+            raise ConfigError(
+                f"{path}: gfs.pools.{count}: got {osts}, expected {count} OST indices"
+            )
     roots = [system.gfs.root.rstrip("/"), system.lfs.root.rstrip("/")]
     if any(f"{a}/".startswith(f"{b}/") for a, b in (roots, roots[::-1])):
         raise ConfigError(
@@ -387,6 +411,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
             "log covers a whole MPI job"
         )
     _check_figures(experiment)
+    _check_jobs(experiment)
     return experiment
 
 
@@ -483,6 +508,26 @@ def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[st
     for name, wanted in exclude.items():
         if all(keys[key] == value for key, value in wanted.items()):
             yield name
+
+
+def _check_jobs(experiment: Experiment) -> None:
+    """Refuse jobs that cannot be described or ask for too much."""
+    system = experiment.system
+    try:
+        launcher_of(system, log="log")
+        for rule in system.job.resources:
+            site_resources(system, rule, lfs_mib=1)
+    except JobError as error:
+        raise ConfigError(f"system {system.name}: job: {error}") from error
+    for scenario, points in experiment.sweep.items():
+        try:
+            experiment.job(scenario, points).check()
+        except JobError as error:
+            rate = max(point.cache_rate_percent for point in points)
+            raise ConfigError(
+                f"config: sweep.cache_rates_percent: got {rate}, but {scenario.name} "
+                f"then {error}"
+            ) from error
 
 
 def _check_figures(experiment: Experiment) -> None:

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -74,19 +75,23 @@ class Processes:
                 f"got {comm.size} MPI processes, expected {wanted} "
                 f"({system['n_nodes']} nodes x {system['processes_per_node']})."
             )
-        self.host = platform.node()
+        # Several nodes of a cluster may be one machine, under one name.
+        self.host = os.environ.get("SLURMD_NODENAME") or platform.node()
+        hosts = comm.allgather(self.host)
         if system["virtual_nodes"]:
             nodes = [rank // system["processes_per_node"] for rank in range(wanted)]
         else:
-            hosts = comm.allgather(self.host)
             order = {host: i for i, host in enumerate(dict.fromkeys(hosts))}
             nodes = [order[host] for host in hosts]
-            counts = sorted({nodes.count(node) for node in set(nodes)})
-            if counts != [system["processes_per_node"]]:
+            counts = {host: hosts.count(host) for host in order}
+            if set(counts.values()) != {system["processes_per_node"]}:
+                found = ", ".join(f"{counts[host]} on {host}" for host in counts)
                 raise BenchmarkError(
-                    f"got {counts} processes on a node, expected "
-                    f"{system['processes_per_node']} on each of {system['n_nodes']}."
+                    f"got processes {found}; expected "
+                    f"{system['processes_per_node']} on each of {system['n_nodes']} "
+                    "nodes (job.launcher of the system file places them)."
                 )
+        self.hosts = [hosts[nodes.index(node)] for node in range(system["n_nodes"])]
         self.node = nodes[self.rank]
         on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
         self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
@@ -187,7 +192,8 @@ class Benchmark:
     make_loader : callable
         Makes the loader; called once, when the first point is run.
     tracer : object
-        Has `begin(folder)`, `end()`, `write_log(path)`, `describe()`, `repeatable`.
+        Has `begin(folder)`, `end()`, `write_log(path)`, `describe()`, `repeatable`
+        and `writes_log_at_end`: when MPI ends, so that the run is complete only then.
     emulation : object or None
         Has `reset()`, `lateness_percent()`, `describe()`, `remove()`; None where no
         tier is emulated.
@@ -216,6 +222,7 @@ class Benchmark:
             self.lfs_root, self.processes.node, self.training["epochs"]
         )
         self.loader = None
+        self._complete = lambda: None
 
     @property
     def folder_name(self) -> str:
@@ -246,6 +253,16 @@ class Benchmark:
             )
             self.run_point(point, staging / point.path)
         self.release()
+
+    def finish(self) -> None:
+        """Complete a run whose log was written when MPI ended (rank 0).
+
+        Raises
+        ------
+        LogError
+            If the log is not there, not whole or not this run's.
+        """
+        self._complete()
 
     def warm_up(self) -> None:
         """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
@@ -288,13 +305,18 @@ class Benchmark:
                 break
             self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
         gathered = processes.gather(rows)
+        lfs_roots = processes.gather(str(self.lfs_root))
         if processes.rank == 0:
             rows = [
                 row | {"lfs_fill_time_s": fill_time_s}
                 for rank_rows in gathered
                 for row in rank_rows
             ]
-            self._write_run(point, folder, rows, started, lateness_percent)
+            tier_roots = {
+                "gfs": [str(self.gfs_root)],
+                "lfs": list(dict.fromkeys(lfs_roots)),
+            }
+            self._write_run(point, folder, rows, started, lateness_percent, tier_roots)
         processes.barrier()
 
     def measure(
@@ -410,6 +432,7 @@ class Benchmark:
         rows: list[dict[str, Any]],
         started: datetime,
         lateness_percent: list[float],
+        tier_roots: dict[str, list[str]],
     ) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
         import pandas as pd  # here, as the other ranks need not load it
@@ -427,10 +450,11 @@ class Benchmark:
             },
             **self.description,
             "n_processes": self.processes.size,
-            "host": self.processes.host,
+            "hosts": self.processes.hosts,
+            "scheduler_job": scheduler_job(),
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "tier_roots": {"gfs": str(self.gfs_root), "lfs": str(self.lfs_root)},
+            "tier_roots": tier_roots,
             "tracer": self.tracer.describe(),
             "emulation": None,
             "versions": software_versions(),
@@ -441,9 +465,30 @@ class Benchmark:
                 "lateness_percent_of_attempts": lateness_percent,
                 **self.emulation.describe(),
             }
-        temporary = folder / ".run.json"
-        temporary.write_text(json.dumps(run, indent=1) + "\n")
-        temporary.rename(folder / "run.json")
+        if self.tracer.writes_log_at_end:
+            self._complete = partial(self._check_and_mark, folder, run)
+        else:
+            _mark_complete(folder, run)
+
+    def _check_and_mark(self, folder: Path, run: dict[str, Any]) -> None:
+        """Check a log that the tracer wrote by itself, then mark the run complete."""
+        self.tracer.check_log(folder / "log.darshan", run)
+        _mark_complete(folder, run)
+
+
+def _mark_complete(folder: Path, run: dict[str, Any]) -> None:
+    """Write `run.json`, which marks a complete folder."""
+    temporary = folder / ".run.json"
+    temporary.write_text(json.dumps(run, indent=1) + "\n")
+    temporary.rename(folder / "run.json")
+
+
+def scheduler_job() -> str | None:
+    """Return the batch job this process runs in, such as ``Slurm 1234``."""
+    for scheduler, variable in (("Slurm", "SLURM_JOB_ID"), ("PJM", "PJM_JOBID")):
+        if job := os.environ.get(variable):
+            return f"{scheduler} {job}"
+    return None
 
 
 def software_versions() -> dict[str, str]:

@@ -26,10 +26,14 @@ class Pinning:
     cache_rate_percent: int
     seed: int
 
+    @property
+    def n_on_lfs(self) -> int:
+        """Return how many files are on every node's LFS."""
+        return round(self.n_files * self.cache_rate_percent / 100)
+
     def on_lfs(self) -> np.ndarray:
         """Return whether each file is on the LFS: bool, shape (n_files,)."""
-        n_pinned = round(self.n_files * self.cache_rate_percent / 100)
         order = np.random.default_rng(self.seed).permutation(self.n_files)
         mask = np.zeros(self.n_files, bool)
-        mask[order[:n_pinned]] = True
+        mask[order[: self.n_on_lfs]] = True
         return mask

@@ -5,6 +5,7 @@ The devices are the modelled machine scaled down to the processes there are
 """
 
 import os
+import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -50,20 +51,21 @@ class Emulation:
     folder : Path
         Where configuration and state of the devices are kept during the launch if
         there is no shared memory directory.
+    launch : str
+        Name of the launch, the same for all its processes and for no other launch.
     """
 
-    def __init__(self, devices: list[Device], library: Path, folder: Path):
+    def __init__(self, devices: list[Device], library: Path, folder: Path, launch: str):
         self.devices, self.library = devices, library
-        # In memory, as writing a page back to a disk would stall the devices. All
-        # ranks of a machine have the same parent; a later launch has another.
+        # In memory, as writing a page back to a disk would stall the devices.
         folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
-        launch = f"tierscope-{os.getuid()}-{_parent()}"
-        self._config = folder.absolute() / f"{launch}.tsv"
-        self._state = folder.absolute() / f"{launch}.state"
+        name = f"tierscope-{os.getuid()}-{launch}"
+        self._config = folder.absolute() / f"{name}.tsv"
+        self._state = folder.absolute() / f"{name}.state"
 
     @classmethod
     def of(
-        cls, description: Mapping[str, Any], native: Path, folder: Path
+        cls, description: Mapping[str, Any], native: Path, folder: Path, launch: str
     ) -> "Emulation | None":
         """Return the emulation of a scenario, None where no tier is emulated."""
         system, devices = description["system"], []
@@ -79,7 +81,7 @@ class Emulation:
                 lambda ranks: _node_folders(ranks, system, root),
             )
         library = native / "libtierscope_device.so"
-        return cls(devices, library, folder) if devices else None
+        return cls(devices, library, folder, launch) if devices else None
 
     def environment(self) -> dict[str, str]:
         """Make the devices' files, once a machine, and return the library's variables.
@@ -101,14 +103,14 @@ class Emulation:
 
     def join(self, processes) -> None:
         """Check that all processes wait for the same devices."""
-        states = processes.comm.allgather(os.environ[STATE_VARIABLE])
-        hosts = processes.comm.allgather(processes.host)
-        if len(set(states)) > 1 or len(set(hosts)) > 1:
+        machines = processes.comm.allgather(platform.node())
+        folders = processes.comm.allgather([one.prefixes for one in self.devices])
+        if len(set(machines)) > 1 or any(one != folders[0] for one in folders):
             raise TierError(
-                f"emulated tiers: got processes on {sorted(set(hosts))} with device "
-                f"states {sorted(set(states))}, expected one machine and one state."
+                f"emulated tiers: got processes on {sorted(set(machines))} that see "
+                f"the folders {folders[0]} and {folders[-1]}, expected one machine and "
+                "the same folders."
             )
-        self._state = Path(states[0])
 
     def reset(self) -> None:
         """Set the devices' statistics to zero, when nobody waits."""
@@ -129,13 +131,6 @@ class Emulation:
         """Remove the devices' files."""
         self._config.unlink(missing_ok=True)
         self._state.unlink(missing_ok=True)
-
-
-def _parent() -> str:
-    """Return process id and start time of the parent, which no other process has."""
-    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
-    start_time = stat.rpartition(")")[2].split()[19]
-    return f"{os.getppid()}-{start_time}"
 
 
 def _node_folders(

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from tierscope.tables import check_table
 from tierscope.trace.log import Job, LogError, Names, read_posix
 
+Roots = str | Path | Sequence[str | Path]
+
 _SUMMED = ["opens", "reads", "bytes_read", "read_time_s", "meta_time_s"]
 _KEYS = ["epoch", "rank", "tier", "file_id"]
 _ALIAS = re.compile(rb"\.ep([0-9]+)(?=/|$)")
@@ -21,11 +23,11 @@ _NO_TIER = -1
 
 
 def read_file_records(
-    log: str | Path, tiers: Mapping[str, str | Path], epoch: int | None = None
+    log: str | Path, tiers: Mapping[str, Roots], epoch: int | None = None
 ) -> pd.DataFrame:
     """Read one row per (rank, epoch, tier, file) from a Darshan log.
 
-    A path belongs to a tier if it lies below the tier's root or below the root's
+    A path belongs to a tier if it lies below a root of the tier or below the root's
     alias ``<root>.ep<N>``; of nested roots the longest wins. The epoch is the N of
     the alias, which may also stand at any component below the root. Records of
     other paths are ignored. The file's id is the last number in its name without
@@ -35,8 +37,8 @@ def read_file_records(
     ----------
     log : path
         A Darshan log of one run.
-    tiers : mapping of str to path
-        Root folder by tier.
+    tiers : mapping of str to path or sequence of path
+        Root folder by tier, or several: nodes may have different ones.
     epoch : int, optional
         The epoch of a log that holds one epoch and has no aliases.
 
@@ -76,7 +78,7 @@ def read_file_records(
 
 
 def _place_names(
-    log: str | Path, tiers: Mapping[str, str | Path], names: Names, epoch: int | None
+    log: str | Path, tiers: Mapping[str, Roots], names: Names, epoch: int | None
 ) -> dict[str, np.ndarray]:
     """Return tier (a position in `tiers`), epoch and file_id of each name.
 
@@ -114,16 +116,25 @@ def _place_names(
     return {"tier": tier, "epoch": alias, "file_id": file_id}
 
 
-def _tier_patterns(tiers: Mapping[str, str | Path]) -> list[tuple[int, re.Pattern]]:
+def _root_folders(roots: Roots) -> list[str]:
+    """Return the absolute root folders of a tier."""
+    if isinstance(roots, str | Path):
+        roots = [roots]
+    return [os.path.abspath(root) for root in roots]
+
+
+def _tier_patterns(tiers: Mapping[str, Roots]) -> list[tuple[int, re.Pattern]]:
     """Return (position in `tiers`, pattern of its folders), longest root first."""
-    roots = [os.fsencode(os.path.abspath(root)).rstrip(b"/") for root in tiers.values()]
-    if len(set(roots)) != len(roots):
-        raise ValueError(f"tiers: got {dict(tiers)}, expected different roots.")
-    pattern = rb"(?s:%s((?:\.ep[0-9]+)?(?:/.*)?))"
-    patterns = [
-        (tier, re.compile(pattern % re.escape(root))) for tier, root in enumerate(roots)
+    roots = [
+        (os.fsencode(root).rstrip(b"/"), tier)
+        for tier, folders in enumerate(tiers.values())
+        for root in _root_folders(folders)
     ]
-    return sorted(patterns, key=lambda item: -len(roots[item[0]]))
+    if len({root for root, _ in roots}) != len(roots):
+        raise ValueError(f"tiers: got {dict(tiers)}, expected different roots.")
+    roots.sort(key=lambda item: -len(item[0]))
+    pattern = rb"(?s:%s((?:\.ep[0-9]+)?(?:/.*)?))"
+    return [(tier, re.compile(pattern % re.escape(root))) for root, tier in roots]
 
 
 def _place_folder(
@@ -186,9 +197,9 @@ def _check_file_ids(
             )
 
 
-def _nothing_found(tiers: Mapping[str, str | Path], names: Names) -> str:
+def _nothing_found(tiers: Mapping[str, Roots], names: Names) -> str:
     """Return the reason why no record can be used, with an example."""
-    roots = {tier: os.path.abspath(root) for tier, root in tiers.items()}
+    roots = {tier: ", ".join(_root_folders(tiers[tier])) for tier in tiers}
     example = f", it has {names.path(0)!r}" if len(names.ids) else ""
     return f"has no record below {roots}{example}."
 

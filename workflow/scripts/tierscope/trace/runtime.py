@@ -71,28 +71,15 @@ def _escape(text: str) -> str:
     return re.sub(r"([][.^$*+?(){}|\\])", r"\\\1", text)
 
 
-def darshan_environment(
-    library: str | Path,
-    settings: str | Path,
-    log: str | Path,
-    *,
-    with_mpi: bool = True,
-    preload_after: str = "",
-) -> dict[str, str]:
-    """Return the environment that switches Darshan on for a rank's interpreter.
+def darshan_environment(settings: str | Path, log: str | Path) -> dict[str, str]:
+    """Return the environment for a rank's interpreter that preloads Darshan.
 
     Parameters
     ----------
-    library : path
-        The site's ``libdarshan.so``.
     settings : path
         File with the text of `darshan_settings`.
     log : path
         Where Darshan writes the log; it must not exist yet.
-    with_mpi : bool
-        False for a process that does not call MPI_Init.
-    preload_after : str
-        Libraries inside what Darshan measures, such as the device emulator.
 
     Raises
     ------
@@ -102,14 +89,11 @@ def darshan_environment(
     log = Path(log).absolute()
     if log.exists():
         raise FileExistsError(f"{log}: got a log, expected none: Darshan keeps it.")
-    preload = ":".join(filter(None, [str(library), preload_after]))
-    environment = {
-        "LD_PRELOAD": preload,
+    return {
         "DARSHAN_CONFIG_PATH": str(Path(settings).absolute()),
         "DARSHAN_LOGFILE": str(log),
         "DARSHAN_DISABLE_SHARED_REDUCTION": "1",
     }
-    return environment if with_mpi else environment | {"DARSHAN_ENABLE_NONMPI": "1"}
 
 
 def find_darshan_runtime(

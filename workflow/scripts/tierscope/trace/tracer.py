@@ -10,7 +10,9 @@ import platform
 import shutil
 import sys
 import time
+import zlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ class BuiltinTracer:
     """
 
     repeatable = True  # a run's epochs can be measured again, into a new log
+    writes_log_at_end = False
 
     def __init__(self, library: Path, prefixes: Sequence[str]):
         self._library, self._prefixes = library, prefixes
@@ -97,6 +100,7 @@ class SiteDarshan:
     """The Darshan runtime of the site; it writes the log when MPI is finalised."""
 
     repeatable = False  # the log holds all that the job did
+    writes_log_at_end = True
 
     def __init__(self, library: Path, environment: Mapping[str, str]):
         self._library, self._environment = library, environment
@@ -120,6 +124,36 @@ class SiteDarshan:
 
     def write_log(self, path: Path) -> None:
         """Do nothing: Darshan writes the log itself."""
+
+    def check_log(self, path: Path, run: Mapping[str, Any]) -> None:
+        """Refuse a log that is not there, not whole or not this run's.
+
+        Raises
+        ------
+        LogError
+            With the path and the reason.
+        """
+        from tierscope.trace.log import LogError, read_posix  # rank 0 only
+
+        if not path.is_file():
+            raise LogError(
+                path,
+                f"was not written when MPI ended; {self._library} must be built for "
+                "this MPI, and its memory suffice (DARSHAN_MODMEM).",
+            )
+        job, columns, _ = read_posix(path)
+        started_s = datetime.fromisoformat(run["started"]).timestamp()
+        if job.n_processes != run["n_processes"]:
+            raise LogError(
+                path,
+                f"is of {job.n_processes} processes, expected {run['n_processes']}.",
+            )
+        if job.end_time_s < started_s or len(columns["rank"]) == 0:
+            raise LogError(
+                path,
+                f"ends at {job.end_time_s} s with {len(columns['rank'])} records, "
+                f"expected a log of the run that started at {started_s:.0f} s.",
+            )
 
     def describe(self) -> dict[str, Any]:
         """Return what `run.json` says about the tracer."""
@@ -167,13 +201,10 @@ def choose_tracer(
             f"system {description['system']['name']}: points_per_launch: got all, "
             f"expected 1: Darshan ({runtime}) writes one log per MPI job."
         )
-    return SiteDarshan(
-        runtime, _settle_darshan(runtime, description, prefixes, staging, points)
-    )
+    return SiteDarshan(runtime, _settle_darshan(description, prefixes, staging, points))
 
 
 def _settle_darshan(
-    runtime: Path,
     description: Mapping[str, Any],
     prefixes: Sequence[str],
     staging: Path,
@@ -187,14 +218,15 @@ def _settle_darshan(
     folder = (staging / points[0].path).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log.darshan").unlink(missing_ok=True)  # of a run that failed
-    settings = folder.parent / f"{folder.name}.darshan.conf"
-    temporary = settings.with_suffix(f".{platform.node()}.{os.getpid()}")
-    temporary.write_text(
-        darshan_settings(
-            prefixes,
-            n_records_per_process=-(-dataset.n_files // n_processes) * epochs,
-            longest_path_bytes=max(map(len, prefixes)) + _PATH_BYTES,
-        )
+    text = darshan_settings(
+        prefixes,
+        n_records_per_process=-(-dataset.n_files // n_processes) * epochs,
+        longest_path_bytes=max(map(len, prefixes)) + _PATH_BYTES,
     )
-    temporary.replace(settings)
-    return darshan_environment(runtime, settings, folder / "log.darshan")
+    # Named by content: all processes of a node, often of all nodes, share a file.
+    settings = staging.absolute() / f"darshan-{zlib.crc32(text.encode()):08x}.conf"
+    if not settings.exists():
+        temporary = settings.with_suffix(f".{platform.node()}.{os.getpid()}")
+        temporary.write_text(text)
+        temporary.replace(settings)
+    return darshan_environment(settings, folder / "log.darshan")
