@@ -13,6 +13,7 @@ import generation
 import parsing
 import reading
 import tracing
+import whatif
 from common import CannotMeasure
 
 BENCHMARKS = {
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "tracing": tracing.measure,
     "parsing": parsing.measure,
     "reading": reading.measure,
+    "whatif": whatif.measure,
 }
 
 

@@ -9,6 +9,7 @@ from tierscope.breakdown import (
     select_scenario,
     select_scenarios,
     slowest_process,
+    spread_over_repetitions,
     sum_io_time,
 )
 from tierscope.io_class import IOClass
@@ -204,6 +205,38 @@ def test_epoch_times_take_the_largest_execution_time_and_the_slowest_process():
         "execution time": 7.0,
         "I/O time": 5.0,
     }
+
+
+def times_of(times_s, quantity="I/O time"):
+    """Return what `epoch_times` does for repetitions of one point."""
+    rows = [
+        RUN | {"repetition": repetition, "time_s": time_s}
+        for repetition, time_s in enumerate(times_s)
+    ]
+    return pd.DataFrame(rows).assign(epoch=0, quantity=quantity)
+
+
+def test_spread_is_the_standard_deviation_over_the_mean():
+    """9, 10, 11 s: mean 10 s, standard deviation 1 s."""
+    times = pd.concat([times_of([9.0, 10, 11]), times_of([9.0, 20], "execution time")])
+    spread = spread_over_repetitions(times, max_spread_percent=10)
+    assert check_table(spread, "spread").equals(spread)
+    assert spread["quantity"].tolist() == ["I/O time", "execution time"]
+    assert spread["n_repetitions"].tolist() == [3, 2]
+    assert spread.loc[0, ["mean_s", "sd_s", "cv"]].tolist() == [10, 1, 0.1]
+    assert spread["flagged"].tolist() == [False, True]
+
+
+def test_spread_of_one_repetition_is_unknown_and_not_flagged():
+    spread = spread_over_repetitions(times_of([9.0]), max_spread_percent=0)
+    assert check_table(spread, "spread").equals(spread)
+    assert spread[["sd_s", "cv"]].isna().all(axis=None)
+    assert spread["flagged"].tolist() == [False]
+
+
+def test_repetitions_without_any_io_do_not_differ():
+    spread = spread_over_repetitions(times_of([0.0, 0.0]), max_spread_percent=0)
+    assert spread["cv"].tolist() == [0]
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import copy
+import math
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,10 @@ def test_paper_config_is_what_the_paper_ran(config):
     paper = read_yaml(ROOT / "config" / "paper.yaml")
     for key, value in paper.items():
         config[key] = config[key] | value if isinstance(value, dict) else value
-    config["figures"]["goal"] = {
-        **read_yaml(ROOT / "config" / "config.yaml")["figures"]["goal"],
-        "io_time_s": 4,
+    default = read_yaml(ROOT / "config" / "config.yaml")["whatif"]
+    config["whatif"] = {
+        "goal": default["goal"] | paper["whatif"]["goal"],
+        "search": default["search"],
     }
     experiment = read_experiment(config, RESOURCES)
     assert experiment.system.n_nodes == 768
@@ -66,6 +68,7 @@ def test_paper_config_is_what_the_paper_ran(config):
     assert experiment.settings["training"]["compute_time_s"] == 0
     assert experiment.settings["loader"]["prefetch_batches"] > 0
     assert experiment.system.source == "measured"
+    assert experiment.settings["whatif"]["goal"]["seconds"] == 4
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,17 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("figures.epoch", 3, ["figures.epoch", "3", "0 to 2"]),
         ("figures.scenario.n_osts", 7, ["figures.scenario", "small-7ost", "small-60"]),
         ("figures.improvements", [{"gfs_write": 5}], ["gfs_write", "gfs_read"]),
-        ("figures.goal.io_time_s", 0, ["figures.goal.io_time_s", "0", "above 0"]),
+        ("figures.pairs", [["gfs_meta"]], ["figures.pairs.0", "of 2 items"]),
+        ("figures.pairs", [["gfs_meta", "gfs_meta"]], ["pairs.0", "without dupl"]),
+        ("figures.pairs", [["gfs_meta", "read"]], ["pairs.0.1", "read", "one of"]),
+        ("figures.max_spread_percent", -1, ["max_spread_percent", "-1", "at least 0"]),
+        ("whatif.goal.seconds", 0, ["whatif.goal.seconds", "0", "above 0"]),
+        ("whatif.goal.seconds", math.nan, ["whatif.goal.seconds", "nan", "above 0"]),
+        ("whatif.goal.of", "meta_time", ["goal.of", "io_time, execution_time"]),
+        ("whatif.goal.percent_of_best", 0, ["percent_of_best", "0", "from 1 to 100"]),
+        ("whatif.search.step_percent", 1, ["step_percent", "1 to 100 steps", "200"]),
+        ("whatif.search.step_percent", 300, ["step_percent", "300", "1 to 100"]),
+        ("whatif.search.cost_per_percent.lfs_read", -1, ["cost", "lfs_read", "-1"]),
         ("sweep.exclude", {"a": {"n_osts": 5}}, ["sweep.exclude.a", "5", "match"]),
         ("sweep.exclude", {"a": {"osts": 5}}, ["sweep.exclude.a", "osts", "n_osts"]),
     ],
@@ -207,3 +220,11 @@ def test_auto_runtime_is_builtin_where_launches_run_several_points(config):
 def test_dataset_title_names_the_file_size():
     assert Dataset("small", 8, 131072, 1).title == "128 KiB files"
     assert Dataset("large", 8, 12582912, 1).title == "12 MiB files"
+
+
+def test_execution_time_of_several_read_threads_is_no_goal(config):
+    config["whatif"]["goal"]["of"] = "execution_time"
+    read_experiment(config, RESOURCES)
+    config["loader"]["read_threads"] = 2
+    with pytest.raises(ConfigError, match=r"whatif\.goal\.of.*thread-seconds"):
+        read_experiment(config, RESOURCES)

@@ -1,21 +1,35 @@
+import functools
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from tierscope.breakdown import break_down, select_epoch
+from tierscope.breakdown import (
+    break_down,
+    epoch_times,
+    select_epoch,
+    spread_over_repetitions,
+)
 from tierscope.io_class import IOClass
 from tierscope.plot import (
     epoch_words,
     plot_breakdown,
-    plot_improvement,
-    plot_sufficient,
     plot_times,
     save_figure,
     scenario_titles,
 )
+from tierscope.plot_whatif import (
+    plot_cheapest,
+    plot_improvement,
+    plot_sufficient,
+)
+from tierscope.search import cheapest_combination, search_combinations
 from tierscope.tables import check_table
 from tierscope.whatif import (
+    Goal,
     break_down_improved,
     estimate,
     improvement_grid,
@@ -32,6 +46,7 @@ SCENARIO = {
     "policy": "pinning",
     "loader": "posix",
 }
+GOAL = Goal("io_time", 4.5)
 SECONDS = {0: (1, 8, 0, 0), 50: (1, 3, 2, 0), 60: (1, 1, 5, 1), 100: (0, 0, 9, 1)}
 
 
@@ -79,50 +94,78 @@ def three_scenarios():
     return pd.concat(parts, ignore_index=True)
 
 
-@pytest.fixture
-def combinations():
-    io_time = io_time_of()
-    grid = improvement_grid(["gfs_meta", "lfs_read"], 200, 100)
-    return sufficient_combinations(estimate(io_time, grid, epochs=[1]), goal_s=4.5)
+def spread_of(io_time, max_spread_percent=10):
+    times = epoch_times(epochs_of(io_time), io_time)
+    return spread_over_repetitions(times, max_spread_percent)
+
+
+ARGUMENTS = {"provenance": PROVENANCE, "dataset_titles": TITLES}
 
 
 def draw_times(io_time):
-    return plot_times(
-        epochs_of(io_time), io_time, provenance=PROVENANCE, dataset_titles=TITLES
-    )
+    return plot_times(epochs_of(io_time), io_time, spread_of(io_time), **ARGUMENTS)
 
 
 def draw_breakdown(io_time, epoch=1):
-    return plot_breakdown(
-        break_down(io_time), epoch, provenance=PROVENANCE, dataset_titles=TITLES
-    )
+    return plot_breakdown(break_down(io_time), spread_of(io_time), epoch, **ARGUMENTS)
 
 
 def draw_improvement(io_time):
     improvements = [{}, {"gfs_meta": 50}, {"lfs_read": 100}]
     improved = break_down_improved(select_epoch(io_time, 1), improvements)
-    return plot_improvement(improved, 1, provenance=PROVENANCE, dataset_titles=TITLES)
+    return plot_improvement(improved, spread_of(io_time), 1, **ARGUMENTS)
 
 
-def draw_sufficient(combinations, goal_s=4.5, **arguments):
+def search(io_time, goal):
+    """Return the row of table goals and the cheapest combination in steps of 100 %."""
+    goals, combinations = search_combinations(
+        select_epoch(io_time, 1),
+        goal,
+        max_improvement_percent=200,
+        step_percent=100,
+        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
+        dataset_bytes=100 << 30,
+    )
+    return goals.iloc[0], cheapest_combination(combinations, goals.iloc[0])
+
+
+def draw_sufficient(io_time, goal=GOAL, classes=("gfs_meta", "lfs_read")):
+    grid = improvement_grid(classes, 200, 100)
+    estimates = estimate(io_time, grid, epochs=[1])
     return plot_sufficient(
-        combinations,
-        goal_s,
-        provenance=PROVENANCE,
-        dataset_titles=TITLES,
-        **arguments,
+        sufficient_combinations(estimates, goal.seconds, goal.difference_s),
+        search(io_time, goal)[0],
+        spread_of(io_time),
+        classes=classes,
+        **ARGUMENTS,
     )
 
 
-@pytest.fixture(params=["times", "breakdown", "improvement", "sufficient"])
-def figure(request, combinations):
-    if request.param == "times":
-        return draw_times(io_time_of())
-    if request.param == "breakdown":
-        return draw_breakdown(io_time_of())
-    if request.param == "improvement":
-        return draw_improvement(io_time_of())
-    return draw_sufficient(combinations)
+def draw_cheapest(io_time, goal=GOAL):
+    row, cheapest = search(io_time, goal)
+    improvements = [{}, {"lfs_read": 100, "gfs_meta": 100}]
+    improved = break_down_improved(select_epoch(io_time, 1), improvements)
+    return plot_cheapest(improved, row, cheapest, spread_of(io_time), **ARGUMENTS)
+
+
+DRAW = {
+    "times": draw_times,
+    "breakdown": draw_breakdown,
+    "improvement": draw_improvement,
+    "sufficient": draw_sufficient,
+    "cheapest": draw_cheapest,
+}
+
+
+@functools.cache
+def drawn(name, repetitions):
+    """Return a figure for tests that only look at it."""
+    return DRAW[name](io_time_of(repetitions=repetitions))
+
+
+@pytest.fixture(params=itertools.product(DRAW, [1, 3]), ids=str)
+def figure(request):
+    return drawn(*request.param)
 
 
 def points_of(line):
@@ -133,9 +176,59 @@ def lines_with(ax, marker):
     return [line for line in ax.lines if line.get_marker() == marker]
 
 
+def notes_of(figure):
+    return figure.get_supxlabel().replace("\n", " ")
+
+
 def test_every_figure_says_where_its_numbers_come_from(figure):
-    assert figure.get_supxlabel() == f"Source: {PROVENANCE}"
-    assert "(emulated)" in figure.get_suptitle()
+    assert notes_of(figure).startswith(f"Source: {PROVENANCE}; ")
+    assert "emulated)" in figure.get_suptitle().replace("\n", " ")
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_one_repetition_is_said_to_hide_the_spread(name):
+    figure = drawn(name, 1)
+    assert "one repetition, spread unknown" in notes_of(figure)
+    assert "Spread above" not in notes_of(figure)
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_a_spread_above_the_limit_is_flagged_with_scenario_rate_and_amount(name):
+    """I/O time at 50 % is 6, 7 and 8 s: mean 7, standard deviation 1 s, 14 %."""
+    figure = drawn(name, 3)
+    assert "3 repetitions" in notes_of(figure)
+    words = "second epoch, I/O time at a cache rate of 50 %: 14 %"
+    assert f"Spread above 10 %: 128 KiB files, 60 OSTs, {words}" in notes_of(
+        figure
+    ).replace("first", "second")
+
+
+def test_flagged_points_have_rings_and_the_legend_says_what_they_are():
+    """Standard deviation 1 s: 10 % of 10 s at 0 %, 14 % of 7, 11 % of 9, 9 % of 11."""
+    figure = draw_breakdown(io_time_of(repetitions=3))
+    (ax,) = figure.axes
+    (ring,) = (
+        line for line in lines_with(ax, "o") if line.get_markerfacecolor() == "none"
+    )
+    assert points_of(ring) == [(50, 7), (60, 9)]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "spread above 10 %\n(sd / mean)" in labels
+    assert "least to largest\nof the repetitions" in labels
+
+
+@pytest.mark.parametrize("name", ["improvement", "sufficient", "cheapest"])
+def test_estimates_say_that_they_follow_the_papers_rule(name):
+    notes = notes_of(drawn(name, 1))
+    assert "Estimated by the paper's rule" in notes
+    assert "optimistic near the best point" in notes
+
+
+def test_estimated_bars_have_error_bars_from_least_to_largest():
+    """GFS-META +50 %: at 50 % 5, 6 and 7 s."""
+    ax = draw_improvement(io_time_of(repetitions=3)).axes[0]
+    bars = [c for c in ax.collections if isinstance(c, LineCollection)]
+    assert [50, 5] in bars[0].get_segments()[1].tolist()
+    assert [50, 7] in bars[0].get_segments()[1].tolist()
 
 
 def test_every_axis_has_a_unit(figure):
@@ -157,7 +250,7 @@ def test_nothing_is_drawn_outside_the_figure(figure):
 
 def test_measured_numbers_carry_no_other_source_in_the_title():
     figure = draw_breakdown(io_time_of(source="measured"))
-    assert "(" not in figure.get_suptitle()
+    assert "emulated" not in figure.get_suptitle()
 
 
 def test_each_scenario_has_a_panel_in_the_order_of_the_table(three_scenarios):
@@ -226,47 +319,90 @@ def test_each_improvement_has_a_panel_with_the_cut_of_the_best_time():
     """GFS-META +50 %: 5 s at 50 %; LFS-READ +100 %: 5 s at 50 %."""
     titles = [ax.get_title() for ax in draw_improvement(io_time_of()).axes]
     assert titles == [
-        "GFS-META +50 %\nbest at 50 %: 6.00 s → 5.00 s (\N{MINUS SIGN}16.7 %)",
-        "LFS-READ +100 %\nbest at 50 %: 6.00 s → 5.00 s (\N{MINUS SIGN}16.7 %)",
+        "GFS-META +50 %\nbest at 50 %:\n6.00 s → 5.00 s (\N{MINUS SIGN}16.7 %)",
+        "LFS-READ +100 %\nbest at 50 %:\n6.00 s → 5.00 s (\N{MINUS SIGN}16.7 %)",
     ]
 
 
 def test_a_best_point_that_moves_is_named_with_both_cache_rates():
     """LFS-READ +300 %: 6 to 4.5 s at 50 %, 8 to 4.25 s at 60 %, 10 to 3.25 s."""
     improved = break_down_improved(io_time_of(), [{}, {"lfs_read": 300}])
-    (ax,) = plot_improvement(improved, 1, provenance=PROVENANCE).axes
-    assert "best at 50 % → 100 %: 6.00 s → 3.25 s" in ax.get_title()
-    best = [points_of(line)[0] for line in lines_with(ax, "D")]
-    assert best == [(50, 6), (100, 3.25)]
+    spread = spread_of(io_time_of())
+    (ax,) = plot_improvement(improved, spread, 1, provenance=PROVENANCE).axes
+    assert "best at 50 % → 100 %:\n6.00 s → 3.25 s" in ax.get_title()
+    best = {points_of(line)[0] for line in lines_with(ax, "D")}
+    assert best == {(50, 6), (100, 3.25)}
     assert points_of(lines_with(ax, "o")[0])[0] == (0, 9)
 
 
-def test_sufficient_combinations_are_dots_coloured_by_the_least_cache_rate(
-    combinations,
-):
+def test_sufficient_combinations_are_dots_coloured_by_the_least_cache_rate():
     """With META +100 % and READ +100 % 50 % takes 1 + 1.5 + 1 = 3.5 s."""
-    ax, bar = draw_sufficient(combinations).axes
+    ax, bar = draw_sufficient(io_time_of()).axes
     insufficient, dots = ax.collections
     assert [0, 0] in insufficient.get_offsets().tolist()
     assert [100, 100] in dots.get_offsets().tolist()
     labels = [label.get_text() for label in bar.get_yticklabels()]
-    least = combinations["min_cache_rate_percent"].dropna().unique()
-    assert labels == [str(rate) for rate in sorted(least)]
+    assert labels == ["0", "50", "100"]
     assert bar.get_ylabel() == "least cache rate that meets the goal (%)"
 
 
-def test_an_impossible_goal_is_said_to_be_so(combinations):
-    none = combinations.assign(sufficient=False, min_cache_rate_percent=pd.NA)
-    (ax,) = draw_sufficient(none, goal_s=0.5).axes
-    assert [text.get_text() for text in ax.texts] == [
-        "No combination on this grid meets the goal of 0.5 s."
+def test_combinations_that_only_the_mean_meets_are_white_inside():
+    """META and READ +100 %: 3.5, 4.5 and 5.5 s at 50 %, where the goal is 4.5 s."""
+    ax, _ = draw_sufficient(io_time_of(repetitions=3)).axes
+    assert [100, 100] in ax.collections[-1].get_offsets().tolist()
+    assert ax.collections[-1].get_label() == "met by the mean, not by every repetition"
+
+
+def test_any_two_classes_can_be_the_axes():
+    figure = draw_sufficient(io_time_of(), classes=("lfs_meta", "gfs_read"))
+    ax = figure.axes[0]
+    assert ax.get_xlabel() == "LFS-META improvement (% more throughput)"
+    assert ax.get_ylabel() == "GFS-READ improvement (% more throughput)"
+
+
+def test_an_impossible_goal_is_said_to_be_so():
+    impossible = Goal("io_time", 0.6)
+    (ax,) = draw_sufficient(io_time_of(), impossible).axes
+    (text,) = (text.get_text() for text in ax.texts)
+    assert text.startswith("No combination on this grid meets\nthe goal of 0.600 s")
+    figure = draw_cheapest(io_time_of(), impossible)
+    assert figure.get_suptitle().startswith("No improvements of the grid meet the goal")
+    assert "even that does not meet the goal" in figure.axes[1].get_title()
+
+
+def test_the_goal_and_its_share_of_the_best_time_are_in_the_title():
+    title = draw_sufficient(io_time_of()).get_suptitle().replace("\n", " ")
+    assert "the goal of 4.50 s of I/O time (75 % of the best" in title
+
+
+def test_a_goal_of_execution_time_says_how_it_is_compared():
+    goal = Goal("execution_time", 6.5, difference_s=2.0)
+    figure = draw_cheapest(io_time_of(), goal)
+    assert "6.50 s of execution time" in figure.get_suptitle().replace("\n", " ")
+    assert "mean difference, 2.00 s, so the goal leaves 4.50 s" in notes_of(figure)
+    lines = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    assert [line.get_ydata()[0] for line in lines] == [4.5]
+
+
+def test_the_cheapest_combination_is_drawn_before_and_after():
+    """GFS-META +100 % meets 4.5 s at 50 %: 1 + 3 / 2 + 2 s."""
+    row, cheapest = search(io_time_of(), GOAL)
+    improved = break_down_improved(
+        select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
+    )
+    figure = plot_cheapest(
+        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+    )
+    before, after = figure.axes
+    assert before.get_title() == "before\nbest at 50 %: 6.00 s"
+    assert after.get_title().splitlines() == [
+        "after GFS-META +100 % (cost 100)",
+        "best at 50 %:",
+        "6.00 s → 4.50 s (\N{MINUS SIGN}25.0 %)",
+        "needs 50 % on the LFS: 50 GiB a node",
     ]
-
-
-def test_the_goal_and_its_origin_are_in_the_title(combinations):
-    figure = draw_sufficient(combinations, goal_words="half of the best")
-    title = figure.get_suptitle().replace("\n", " ")
-    assert "goal of 4.5 s of I/O time, half of the best, second epoch" in title
+    assert points_of(lines_with(after, "v")[0]) == [(50, 4.5)]
+    assert before.get_ylim() == after.get_ylim()
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

@@ -1,4 +1,4 @@
-"""Rules that break the I/O time of the slowest process down by class."""
+"""Rules that break the slowest process down by class and compare repetitions."""
 
 
 rule break_down_io_time:
@@ -16,3 +16,23 @@ rule break_down_io_time:
         "Breaking down the I/O time of the slowest process."
     script:
         "../scripts/break_down_io_time.py"
+
+
+rule compare_repetitions:
+    input:
+        io_time=f"{RESULTS}/tables/io_time.parquet",
+        epochs=f"{RESULTS}/tables/epochs.parquet",
+        library=library("compare_repetitions", "breakdown", "io_class", "tables"),
+    output:
+        spread=f"{RESULTS}/tables/spread.parquet",
+    log:
+        f"{LOGS}/compare_repetitions.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        max_spread_percent=SETTINGS["figures"]["max_spread_percent"],
+    message:
+        "Comparing the repetitions of each point."
+    script:
+        "../scripts/compare_repetitions.py"

@@ -20,6 +20,7 @@ from tierscope.config import (
 )
 
 from tierscope import job
+from tierscope.io_class import IOClass
 from tierscope.tiers.emulated import emulated_gfs
 
 try:
@@ -150,8 +151,39 @@ def n_object_servers(wildcards):
 
 
 def figure(name):
-    """Return a figure's files: SVG, PNG and PDF."""
-    return {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in ("svg", "png", "pdf")}
+    """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF."""
+    kinds = ("svg", "png", "pdf")
+    files = {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in kinds}
+    files["svg"] = report(
+        files["svg"],
+        caption=f"../report/{caption_name(name)}.rst",
+        category="Figures",
+        labels=lambda wildcards: {
+            "figure": FIGURES[name.format(**wildcards)],
+            "source of the numbers": SYSTEM.source,
+        },
+    )
+    return files
+
+
+def page(name, title):
+    """Return a page for readers, marked for Snakemake's report."""
+    return report(
+        f"{RESULTS}/{name}.html",
+        caption=f"../report/{name}.rst",
+        category="Pages",
+        labels={"page": title, "source of the numbers": SYSTEM.source},
+    )
+
+
+def caption_name(name):
+    """Return the name of a figure's caption: all of Fig. 4 share one, fig4."""
+    return name.split("_")[0]
+
+
+def caption(name):
+    """Return what both reports say of a page or a figure."""
+    return workflow.source_path(f"../report/{caption_name(name)}.rst")
 
 
 def refuse_other_settings():

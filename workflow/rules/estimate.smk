@@ -1,9 +1,8 @@
 """Rules that estimate I/O time under hypothetical storage improvements."""
 
+SEARCH = SETTINGS["whatif"]["search"]
 IMPROVEMENT_GRID = {
-    key: value
-    for key, value in SETTINGS["figures"]["goal"].items()
-    if key != "io_time_s"
+    key: SEARCH[key] for key in ("max_improvement_percent", "step_percent")
 }
 
 
@@ -23,6 +22,7 @@ rule estimate_improvements:
     params:
         epoch=SETTINGS["figures"]["epoch"],
         improvements=SETTINGS["figures"]["improvements"],
+        pairs=SETTINGS["figures"]["pairs"],
         grid=IMPROVEMENT_GRID,
     message:
         "Estimating the I/O time of improved storage."
@@ -30,9 +30,50 @@ rule estimate_improvements:
         "../scripts/estimate_improvements.py"
 
 
+rule search_combinations:
+    input:
+        io_time=f"{RESULTS}/tables/io_time.parquet",
+        epochs=f"{RESULTS}/tables/epochs.parquet",
+        library=library(
+            "search_combinations",
+            "breakdown",
+            "search",
+            "whatif",
+            "io_class",
+            "tables",
+        ),
+    output:
+        goals=f"{RESULTS}/tables/goals.parquet",
+        combinations=f"{RESULTS}/tables/combinations.parquet",
+    log:
+        f"{LOGS}/search_combinations.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        goal=SETTINGS["whatif"]["goal"],
+        search=SEARCH,
+        dataset_bytes={
+            name: dataset.n_files * dataset.file_size_bytes
+            for name, dataset in EXPERIMENT.datasets.items()
+        },
+    message:
+        "Searching the combinations of improvements that meet the goal."
+    script:
+        "../scripts/search_combinations.py"
+
+
 rule tables:
     input:
         expand(
             f"{RESULTS}/tables/{{table}}.parquet",
-            table=["epochs", "io_time", "breakdown", "estimates"],
+            table=[
+                "epochs",
+                "io_time",
+                "breakdown",
+                "spread",
+                "estimates",
+                "goals",
+                "combinations",
+            ],
         ),

@@ -1,4 +1,4 @@
-"""Rules that draw the paper's four figures; fig1 ... fig4 draw one."""
+"""Rules that draw the figures: the paper's four and a fifth; fig1 ... fig5 draw one."""
 
 PROVENANCE = (
     f"{SYSTEM.source}, system {SYSTEM.name} ({SYSTEM.description}), "
@@ -6,12 +6,32 @@ PROVENANCE = (
 )
 DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.items()}
 SCENARIOS = [asdict(scenario) for scenario in EXPERIMENT.sweep]
+PAIRS = {"_".join(pair): pair for pair in SETTINGS["figures"]["pairs"]}
+
+# What the reports call each figure; how to read it stands in workflow/report.
+FIGURES = {
+    "fig1_execution_and_io_time": "Figure 1: execution time and I/O time",
+    "fig2_breakdown": "Figure 2: breakdown of the slowest process",
+    "fig3_improvement": "Figure 3: if one class were faster",
+    **{
+        f"fig4_{name}": "Figure 4: improvements of "
+        f"{' and '.join(IOClass(io_class).label for io_class in pair)}"
+        for name, pair in PAIRS.items()
+    },
+    "fig5_cheapest": "Figure 5: the cheapest improvement that meets the goal",
+    "scorecard": "Scorecard: which claims of the paper hold",
+}
+
+
+wildcard_constraints:
+    pair="|".join(PAIRS),
 
 
 rule plot_execution_and_io_time:
     input:
         epochs=f"{RESULTS}/tables/epochs.parquet",
         io_time=f"{RESULTS}/tables/io_time.parquet",
+        spread=f"{RESULTS}/tables/spread.parquet",
         library=library(
             "plot_execution_and_io_time",
             "plot",
@@ -40,6 +60,7 @@ rule plot_execution_and_io_time:
 rule plot_breakdown:
     input:
         breakdown=f"{RESULTS}/tables/breakdown.parquet",
+        spread=f"{RESULTS}/tables/spread.parquet",
         library=library(
             "plot_breakdown", "plot", "breakdown", "whatif", "io_class", "tables"
         ),
@@ -64,8 +85,15 @@ rule plot_breakdown:
 rule plot_improvement:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
+        spread=f"{RESULTS}/tables/spread.parquet",
         library=library(
-            "plot_improvement", "plot", "breakdown", "whatif", "io_class", "tables"
+            "plot_improvement",
+            "plot_whatif",
+            "plot",
+            "breakdown",
+            "whatif",
+            "io_class",
+            "tables",
         ),
     output:
         **figure("fig3_improvement"),
@@ -89,8 +117,11 @@ rule plot_improvement:
 rule plot_sufficient_combinations:
     input:
         estimates=f"{RESULTS}/tables/estimates.parquet",
+        goals=f"{RESULTS}/tables/goals.parquet",
+        spread=f"{RESULTS}/tables/spread.parquet",
         library=library(
             "plot_sufficient_combinations",
+            "plot_whatif",
             "plot",
             "breakdown",
             "whatif",
@@ -98,23 +129,58 @@ rule plot_sufficient_combinations:
             "tables",
         ),
     output:
-        **figure("fig4_sufficient_combinations"),
+        **figure("fig4_{pair}"),
     log:
-        f"{LOGS}/plot_sufficient_combinations.log",
+        f"{LOGS}/plot_sufficient_combinations/{{pair}}.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
         epoch=SETTINGS["figures"]["epoch"],
         scenario=SETTINGS["figures"]["scenario"],
+        classes=lambda wildcards: PAIRS[wildcards.pair],
         grid=IMPROVEMENT_GRID,
-        goal_s=SETTINGS["figures"]["goal"]["io_time_s"],
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:
-        "Drawing figure 4, the improvements that meet the goal."
+        "Drawing figure 4, the improvements that meet the goal: {wildcards.pair}."
     script:
         "../scripts/plot_sufficient_combinations.py"
+
+
+rule plot_cheapest_combination:
+    input:
+        io_time=f"{RESULTS}/tables/io_time.parquet",
+        goals=f"{RESULTS}/tables/goals.parquet",
+        combinations=f"{RESULTS}/tables/combinations.parquet",
+        spread=f"{RESULTS}/tables/spread.parquet",
+        library=library(
+            "plot_cheapest_combination",
+            "plot_whatif",
+            "plot",
+            "breakdown",
+            "search",
+            "whatif",
+            "io_class",
+            "tables",
+        ),
+    output:
+        **figure("fig5_cheapest"),
+    log:
+        f"{LOGS}/plot_cheapest_combination.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        epoch=SETTINGS["figures"]["epoch"],
+        scenario=SETTINGS["figures"]["scenario"],
+        max_improvement_percent=SEARCH["max_improvement_percent"],
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Drawing figure 5, the cheapest improvements that meet the goal."
+    script:
+        "../scripts/plot_cheapest_combination.py"
 
 
 rule fig1:
@@ -134,4 +200,9 @@ rule fig3:
 
 rule fig4:
     input:
-        rules.plot_sufficient_combinations.output,
+        expand(rules.plot_sufficient_combinations.output, pair=PAIRS),
+
+
+rule fig5:
+    input:
+        rules.plot_cheapest_combination.output,

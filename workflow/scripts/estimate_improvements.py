@@ -1,7 +1,8 @@
 """Estimate the I/O time of an epoch after improving some I/O classes."""
 
+import itertools
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tierscope.tables import read_table, write_table
 from tierscope.whatif import best_point, estimate, improvement_grid
@@ -9,16 +10,18 @@ from tierscope.whatif import best_point, estimate, improvement_grid
 
 def wanted_improvements(
     improvements: Iterable[Mapping[str, int]],
-    grid: Mapping[str, int | list[str]],
+    pairs: Iterable[Sequence[str]],
+    grid: Mapping[str, int],
 ) -> list[Mapping[str, int]]:
-    """Return no improvement (what was measured), the single ones and the grid."""
-    return [{}, *improvements, *improvement_grid(**grid)]
+    """Return no improvement (what was measured), the single ones, each pair's grid."""
+    grids = [improvement_grid(pair, **grid) for pair in pairs]
+    return [{}, *improvements, *itertools.chain.from_iterable(grids)]
 
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     improvements = wanted_improvements(
-        snakemake.params.improvements, snakemake.params.grid
+        snakemake.params.improvements, snakemake.params.pairs, snakemake.params.grid
     )
     estimates = estimate(
         read_table(snakemake.input.io_time, "io_time"),

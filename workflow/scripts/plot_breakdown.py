@@ -12,6 +12,7 @@ if __name__ == "__main__":
     breakdown = select_scenarios(breakdown, snakemake.params.scenarios)
     figure = plot_breakdown(
         breakdown,
+        read_table(snakemake.input.spread, "spread"),
         snakemake.params.epoch,
         provenance=snakemake.params.provenance,
         dataset_titles=snakemake.params.dataset_titles,

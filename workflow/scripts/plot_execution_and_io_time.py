@@ -13,6 +13,7 @@ if __name__ == "__main__":
     figure = plot_times(
         read_table(snakemake.input.epochs, "epochs"),
         io_time,
+        read_table(snakemake.input.spread, "spread"),
         provenance=snakemake.params.provenance,
         dataset_titles=snakemake.params.dataset_titles,
     )

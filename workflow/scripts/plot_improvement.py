@@ -3,7 +3,8 @@
 import sys
 
 from tierscope.breakdown import select_epoch, select_scenario
-from tierscope.plot import plot_improvement, save_figure
+from tierscope.plot import save_figure
+from tierscope.plot_whatif import plot_improvement
 from tierscope.tables import read_table
 from tierscope.whatif import break_down_improved
 
@@ -14,6 +15,7 @@ if __name__ == "__main__":
     io_time = select_epoch(io_time, snakemake.params.epoch)
     figure = plot_improvement(
         break_down_improved(io_time, [{}, *snakemake.params.improvements]),
+        read_table(snakemake.input.spread, "spread"),
         snakemake.params.epoch,
         provenance=snakemake.params.provenance,
         dataset_titles=snakemake.params.dataset_titles,

@@ -233,6 +233,38 @@ def epoch_times(epochs: pd.DataFrame, io_time: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)[columns]
 
 
+def spread_over_repetitions(
+    times: pd.DataFrame, max_spread_percent: int
+) -> pd.DataFrame:
+    """Return how much the repetitions of each point and epoch differ.
+
+    Parameters
+    ----------
+    times : DataFrame, shape (n_rows, 11)
+        What `epoch_times` returns.
+    max_spread_percent : int
+        Points whose standard deviation is above this percentage of their mean are
+        flagged.
+
+    Returns
+    -------
+    DataFrame, shape (n_points * n_epochs * n_quantities, 15)
+        Table ``spread``: ``mean_s`` over the repetitions and ``sd_s``, their standard
+        deviation (n - 1 in the denominator), in seconds, ``cv`` = sd / mean, and
+        ``flagged``. With one repetition the spread is unknown: missing and not
+        flagged.
+    """
+    by = [*SCENARIO, "cache_rate_percent", "epoch", "quantity"]
+    times = times.sort_values([*by, "repetition"], kind="stable")
+    groups = times.groupby(by, sort=True)["time_s"]
+    spread = groups.agg(n_repetitions="count", mean_s="mean", sd_s="std").reset_index()
+    # Of equal times, whose mean may be 0, the spread is 0.
+    cv = (spread["sd_s"] / spread["mean_s"]).where(spread["sd_s"] != 0, 0.0)
+    spread = spread.assign(cv=cv, max_spread_percent=max_spread_percent)
+    spread["flagged"] = 100 * cv > max_spread_percent
+    return spread[list(TABLES["spread"])]
+
+
 def select_scenarios(
     table: pd.DataFrame, scenarios: Iterable[Mapping[str, str | int]]
 ) -> pd.DataFrame:

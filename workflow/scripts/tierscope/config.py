@@ -25,6 +25,8 @@ SCHEMAS = Path(__file__).parents[2] / "schemas"
 UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
 # Of a system: no run depends on them.
 UNMEASURED = ("description", "points_per_launch", "job")
+# The four-dimensional grid of the what-if search takes memory and minutes beyond it.
+MAX_GRID_STEPS = 100
 
 
 def _is_integer(_: object, value: object) -> bool:
@@ -229,7 +231,7 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def read_schema(name: str) -> dict[str, Any]:
-    """Return the schema ``config``, ``datasets`` or ``system``."""
+    """Return the schema ``config``, ``datasets``, ``system`` or ``claims``."""
     return read_yaml(SCHEMAS / f"{name}.schema.yaml")
 
 
@@ -251,7 +253,9 @@ def expectation(schema: Mapping[str, Any]) -> str:
         text += f" of at least {schema['minimum']}"
     elif "exclusiveMinimum" in schema:
         text += f" above {schema['exclusiveMinimum']}"
-    if "minItems" in schema:
+    if "minItems" in schema and schema["minItems"] == schema.get("maxItems"):
+        text += f" of {schema['minItems']} items"
+    elif "minItems" in schema:
         text += f" of at least {schema['minItems']} items"
     if schema.get("uniqueItems"):
         text += " without duplicates"
@@ -270,7 +274,7 @@ def check(value: Any, schema_name: str, origin: str) -> None:
     value : mapping
         What was read.
     schema_name : str
-        ``config``, ``datasets`` or ``system``.
+        ``config``, ``datasets``, ``system`` or ``claims``.
     origin : str
         File or thing named in the message.
 
@@ -401,7 +405,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         sweep=_sweep(config["sweep"]),
         settings={
             key: config[key]
-            for key in ("training", "loader", "darshan", "audit", "figures")
+            for key in ("training", "loader", "darshan", "audit", "whatif", "figures")
         },
     )
     if experiment.runtime != "builtin" and system.points_per_launch == "all":
@@ -411,6 +415,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
             "log covers a whole MPI job"
         )
     _check_figures(experiment)
+    _check_whatif(experiment)
     _check_jobs(experiment)
     return experiment
 
@@ -544,4 +549,21 @@ def _check_figures(experiment: Experiment) -> None:
         raise ConfigError(
             f"config: figures.scenario: got {Scenario(**figures['scenario']).name}, "
             f"expected one of {names}"
+        )
+
+
+def _check_whatif(experiment: Experiment) -> None:
+    """Refuse a search that holds nothing or too much, and a goal without meaning."""
+    goal, search = (experiment.settings["whatif"][key] for key in ("goal", "search"))
+    largest, step = search["max_improvement_percent"], search["step_percent"]
+    if not 1 <= largest // step <= MAX_GRID_STEPS:
+        raise ConfigError(
+            f"config: whatif.search.step_percent: got {step}, expected 1 to "
+            f"{MAX_GRID_STEPS} steps up to max_improvement_percent {largest}"
+        )
+    threads = experiment.settings["loader"]["read_threads"]
+    if goal["of"] == "execution_time" and threads > 1:
+        raise ConfigError(
+            "config: whatif.goal.of: got execution_time, expected io_time with "
+            f"loader.read_threads {threads}: I/O time is then thread-seconds"
         )

@@ -5,12 +5,14 @@ applied to every process before the slowest one is picked, because an improvemen
 can make another process the slowest (Fukai et al., Sec. 4.4).
 
 Estimates are made for each repetition. What summarises them (`best_point`,
-`sufficient_combinations`, `default_goal_s`) takes the mean over the repetitions of
-the I/O time first.
+`sufficient_combinations`, `make_goal`) takes the mean over the repetitions of the I/O
+time first. `tierscope.search` looks for combinations that meet a goal.
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -22,12 +24,53 @@ from tierscope.breakdown import (
     break_down,
     process_times,
     select_epoch,
+    slowest_process,
     total_s,
 )
 from tierscope.tables import TABLES
 
 IMPROVEMENTS = [f"{io_class}_improvement_percent" for io_class in CLASSES]
 _CELLS_AT_ONCE = 4_000_000
+# Of the I/O time; more than rounding, less than any measured difference.
+_SURELY_SLOWER = 1e-9
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A time of an epoch to reach.
+
+    Parameters
+    ----------
+    of : {"io_time", "execution_time"}
+        What is to reach it; the execution time is estimated as the I/O time of the
+        slowest process plus `difference_s`.
+    seconds : float
+        The largest time that meets the goal, above 0.
+    difference_s : float
+        Execution time minus I/O time, in seconds; 0 for a goal of I/O time.
+    """
+
+    of: str
+    seconds: float
+    difference_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no goal."""
+        if self.of not in ("io_time", "execution_time"):
+            raise ValueError(
+                f"goal: got {self.of!r}, expected io_time or execution_time."
+            )
+        if not (math.isfinite(self.seconds) and self.seconds > 0):
+            raise ValueError(f"goal: got {self.seconds} s, expected more than 0 s.")
+
+    @property
+    def io_time_s(self) -> float:
+        """Return the I/O time that the goal leaves, in seconds (to be drawn)."""
+        return self.seconds - self.difference_s
+
+    def is_met(self, io_time_s: float | np.ndarray) -> bool | np.ndarray:
+        """Return whether an I/O time in seconds meets the goal."""
+        return io_time_s + self.difference_s <= self.seconds
 
 
 def improve(
@@ -98,37 +141,55 @@ def _percents(improvements: Iterable[Mapping[str, int]]) -> np.ndarray:
 def upper_envelope(times_s: np.ndarray) -> np.ndarray:
     """Return the processes that some improvement could make the slowest.
 
-    A process is left out if another one is at least as slow in all four classes;
-    of processes with equal times the first stays. Every improvement multiplies a
-    class of all processes by the same factor, so what is left out never wins
-    (it can at most tie by rounding, and then its rank is not reported).
+    A process is left out if another one is at least as slow in all four classes and
+    either has a lower rank or is slower by more than rounding: every improvement
+    multiplies a class of all processes by the same factor, so what is left out is
+    never reported as the slowest. This holds to the last bit for improvements up to a
+    million percent, ties included.
 
     Parameters
     ----------
     times_s : ndarray, shape (n_processes, 4)
-        I/O time in seconds, by class.
+        I/O time in seconds, by class; ordered by rank.
 
     Returns
     -------
     ndarray of int
         Rows of the processes that stay, ascending.
     """
-    order = np.argsort(-total_s(times_s), kind="stable")
-    kept = np.empty_like(times_s)
-    rows = []
-    for row in order:
-        slower = kept[: len(rows)] >= times_s[row]
-        if not slower.all(axis=1).any():
-            kept[len(rows)] = times_s[row]
-            rows.append(row)
-    return np.sort(np.array(rows, dtype=np.int64))
+    io_time_s = total_s(times_s)
+    left = np.argsort(-io_time_s, kind="stable")
+    kept = []
+    while len(left):
+        row, left = left[0], left[1:]
+        kept.append(row)
+        never_slower = (times_s[left] <= times_s[row]).all(axis=1)
+        surely_faster = io_time_s[left] < (1 - _SURELY_SLOWER) * io_time_s[row]
+        left = left[~(never_slower & ((left > row) | surely_faster))]
+    return np.sort(np.array(kept, dtype=np.int64))
 
 
-def _slowest_after(
+def slowest_after(
     times_s: np.ndarray, percents: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the slowest process's row and I/O time for each improvement.
 
+    Parameters
+    ----------
+    times_s : ndarray, shape (n_processes, 4)
+        I/O time of the processes of a run and epoch in seconds, by class.
+    percents : ndarray of int, shape (n_improvements, 4)
+        Improvements in percent, by class.
+
+    Returns
+    -------
+    rows : ndarray of int, shape (n_improvements,)
+        The slowest process; of equally slow ones the first.
+    io_time_s : ndarray, shape (n_improvements,)
+        Its I/O time after the improvement, in seconds.
+
+    Notes
+    -----
     Classes are added one after the other instead of by a matrix product: the
     libraries behind that round differently on different machines.
     """
@@ -184,7 +245,7 @@ def estimate(
     starts = np.unique(run_epoch, return_index=True)[1]
     slowest, io_time_s = [], []
     for start, end in itertools.pairwise([*starts, len(processes)]):
-        rows, estimated_s = _slowest_after(times_s[start:end], percents)
+        rows, estimated_s = slowest_after(times_s[start:end], percents)
         slowest.append(start + rows)
         io_time_s.append(estimated_s)
     rows = processes.iloc[np.concatenate(slowest)].reset_index(drop=True)
@@ -223,7 +284,7 @@ def break_down_improved(
 
 
 def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean over the repetitions of the I/O time of each point.
+    """Return mean and spread over the repetitions of the I/O time of each point.
 
     Parameters
     ----------
@@ -234,11 +295,22 @@ def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Scenario, epoch, improvements (if any), ``cache_rate_percent`` and
-        ``io_time_s`` in seconds, sorted.
+        Scenario, epoch, improvements (if any), ``cache_rate_percent``, ``io_time_s``
+        (the mean, in seconds), ``cv``, the standard deviation (n - 1 in the
+        denominator) over the mean, missing if there is one repetition, and
+        ``max_io_time_s``, the largest; sorted.
     """
     by = [*_point_keys(times), "cache_rate_percent"]
-    return times.groupby(by, sort=True)["io_time_s"].mean().reset_index()
+    times = times.sort_values([*by, "repetition"], kind="stable")
+    groups = times.groupby(by)
+    points = groups["io_time_s"].agg(max_io_time_s="max", sd_s="std").reset_index()
+    # Added in the order of the repetitions, so it rises with each: the search of
+    # `tierscope.search` relies on it. Pandas compensates for rounding instead.
+    point = groups.ngroup().to_numpy()
+    points["io_time_s"] = np.bincount(point, times["io_time_s"]) / np.bincount(point)
+    cv = points["sd_s"] / points["io_time_s"]
+    points["cv"] = cv.where(points["sd_s"] != 0, 0.0)
+    return points[[*by, "io_time_s", "cv", "max_io_time_s"]]
 
 
 def best_point(times: pd.DataFrame) -> pd.DataFrame:
@@ -252,8 +324,7 @@ def best_point(times: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each scenario, epoch and improvement, with ``cache_rate_percent``
-        and ``io_time_s``, its mean over the repetitions in seconds.
+        The row of `mean_over_repetitions` for each scenario, epoch and improvement.
     """
     points = mean_over_repetitions(times)
     ordered = points.sort_values(["io_time_s", "cache_rate_percent"], kind="stable")
@@ -261,52 +332,100 @@ def best_point(times: pd.DataFrame) -> pd.DataFrame:
     return ordered.drop_duplicates(by).sort_values(by, ignore_index=True)
 
 
-def default_goal_s(estimates: pd.DataFrame) -> float:
-    """Return half of the best measured I/O time of a scenario's epoch, in seconds.
+def mean_difference_s(epochs: pd.DataFrame, io_time: pd.DataFrame) -> float:
+    """Return execution time minus I/O time of the slowest process, in seconds.
 
-    The best measured time is the least over the cache rates, of the mean over the
-    repetitions. Raises a ValueError unless the table has it for one epoch of one
-    scenario.
+    It is nearly constant over the cache rates (Fukai et al., Sec. 5.2), so its mean
+    over all runs turns an I/O time into an execution time.
+
+    Parameters
+    ----------
+    epochs : DataFrame
+        Table ``epochs`` with at least the runs of ``io_time``.
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time``; a ValueError says so if a run has no execution time.
     """
-    measured = estimates[(estimates[IMPROVEMENTS] == 0).all(axis=1)]
-    best = best_point(measured)
+    execution_s = epochs.groupby(RUN_EPOCH)["execution_time_s"].max()
+    io_time_s = slowest_process(io_time).set_index(RUN_EPOCH)["io_time_s"]
+    difference_s = (execution_s.reindex(io_time_s.index) - io_time_s).to_numpy()
+    if n_missing := int(np.isnan(difference_s).sum()):
+        raise ValueError(
+            f"goal: got no execution time of {n_missing} of {len(io_time_s)} runs and "
+            "epochs, expected one of each; simulated runs have none."
+        )
+    return math.fsum(difference_s) / len(difference_s)
+
+
+def make_goal(
+    io_time: pd.DataFrame,
+    epochs: pd.DataFrame | None = None,
+    *,
+    of: str = "io_time",
+    seconds: float | None = None,
+    percent_of_best: float = 50,
+) -> Goal:
+    """Return the goal of one epoch of one scenario.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of one epoch of one scenario, else a ValueError.
+    epochs : DataFrame, optional
+        Table ``epochs``; needed for a goal of execution time only.
+    of, seconds, percent_of_best
+        As in the configuration: the goal in seconds, or if those are None, in percent
+        of the best measured time over the cache rates.
+    """
+    best = best_point(slowest_process(io_time))
     if len(best) != 1:
         raise ValueError(
-            f"goal: got measured times (improvement 0) of {len(best)} pairs of "
-            "scenario and epoch, expected one."
+            f"goal: got I/O time of {len(best)} pairs of scenario and epoch, "
+            "expected one."
         )
-    return float(best["io_time_s"].iloc[0]) / 2
+    difference_s = 0.0
+    if of == "execution_time":
+        if epochs is None:
+            raise ValueError("goal: got no execution times, expected table epochs.")
+        difference_s = mean_difference_s(epochs, io_time)
+    if seconds is None:
+        best_s = float(best["io_time_s"].iloc[0]) + difference_s
+        seconds = best_s * percent_of_best / 100
+    return Goal(of, float(seconds), difference_s)
 
 
-def sufficient_combinations(estimates: pd.DataFrame, goal_s: float) -> pd.DataFrame:
+def sufficient_combinations(
+    estimates: pd.DataFrame, goal_s: float, difference_s: float = 0.0
+) -> pd.DataFrame:
     """Return the least cache rate with which each combination meets a goal.
 
     Parameters
     ----------
     estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 15)
         Table ``estimates``.
-    goal_s : float
-        Largest I/O time of an epoch that meets the goal, in seconds; compared with
-        the mean over the repetitions.
+    goal_s, difference_s : float
+        The goal in seconds and what to add to an I/O time before it is compared, as in
+        `Goal`; the mean over the repetitions is compared.
 
     Returns
     -------
     DataFrame
         A row for each scenario, epoch and combination of improvements, sorted:
         ``sufficient`` says whether any cache rate meets the goal,
-        ``min_cache_rate_percent`` (Int64) is the least that does, missing if none.
+        ``min_cache_rate_percent`` (Int64) is the least that does, missing if none,
+        and ``in_every_repetition`` whether each repetition meets the goal there.
     """
+    goal = Goal("io_time", goal_s, difference_s)
     points = mean_over_repetitions(estimates)
     by = _point_keys(estimates)
-    met = (
-        points["cache_rate_percent"]
-        .astype("Int64")
-        .where(points["io_time_s"] <= goal_s)
-    )
-    least = met.groupby([points[key] for key in by], sort=True).min()
-    combinations = least.rename("min_cache_rate_percent").reset_index()
-    sufficient = combinations["min_cache_rate_percent"].notna().astype(bool)
-    return combinations.assign(sufficient=sufficient)
+    points["sufficient"] = goal.is_met(points["io_time_s"])
+    points["in_every_repetition"] = goal.is_met(points["max_io_time_s"])
+    # Sufficient ones first: points are sorted by cache rate already.
+    points = points.sort_values("sufficient", ascending=False, kind="stable")
+    least = points.drop_duplicates(by).sort_values(by, ignore_index=True)
+    rates = least["cache_rate_percent"].astype("Int64").where(least["sufficient"])
+    least["min_cache_rate_percent"] = rates
+    columns = ["min_cache_rate_percent", "sufficient", "in_every_repetition"]
+    return least[[*by, *columns]]
 
 
 def select_improvements(

@@ -1,0 +1,53 @@
+"""Time and memory to search a grid over all four I/O classes, beside the naive way.
+
+The naive way evaluates each combination for every process and cache rate, in NumPy. It
+would take more than an hour for the large grid, so the two are compared on a coarser
+one, where they must agree on every combination. I/O times are synthetic.
+"""
+
+from common import CannotMeasure, Results, progress, run_as_script, run_python
+
+OURS, NAIVE = "search", "every combination"
+MEMORY = "peak memory"
+N_PROCESSES, N_ROUNDS = 3072, 3
+STEPS, COMMON_STEPS = 40, 15
+
+
+def measure(small: bool = False) -> Results:
+    """Search the large grid alone, then a coarse one in both ways."""
+    results = Results("whatif", "time to search all improvements (SYNTHETIC)", small)
+    steps, common_steps, n_processes = STEPS, COMMON_STEPS, N_PROCESSES
+    if small:
+        steps, common_steps, n_processes = 10, 4, 384
+    case = f"{steps + 1}^4 x 21 rates x {n_processes} ranks"
+    for number in range(N_ROUNDS):
+        progress("whatif", f"{case}, round {number + 1} of {N_ROUNDS}")
+        sample = run_python("search_grid.py", "search", steps, n_processes)
+        results.add(case, OURS, [sample["seconds"]])
+        results.add(case, f"{MEMORY}, {OURS}", [sample["peak_memory_mb"]], "MB")
+    envelope = sample["envelope"]
+    results.notes += [
+        f"{sample['n_sufficient']} of {sample['n_combinations']} combinations meet the "
+        f"goal, {sample['n_minimal']} are minimal.",
+        f"on the upper envelope of a cache rate are {min(envelope)} to "
+        f"{max(envelope)} of {n_processes} processes.",
+    ]
+    results.limit(case, OURS, at_most=60)
+    results.limit(case, f"{MEMORY}, {OURS}", at_most=2000)
+    case = f"{common_steps + 1}^4 x 21 rates x {n_processes} ranks"
+    progress("whatif", f"{case}, both ways")
+    sample = run_python("search_grid.py", "both", common_steps, n_processes)
+    if not sample["equal"]:
+        raise CannotMeasure(f"the two ways differ: {sample}")
+    results.add(case, OURS, [sample["seconds"]])
+    results.add(case, NAIVE, [sample["naive_seconds"]])
+    results.notes.append(
+        f"{case}: the least cache rates of all {sample['n_combinations']} combinations "
+        "are equal."
+    )
+    results.compare(case, NAIVE, OURS, at_least=50)
+    return results
+
+
+if __name__ == "__main__":
+    run_as_script(measure)

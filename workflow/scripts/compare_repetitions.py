@@ -1,0 +1,18 @@
+"""Compare the repetitions of each point: mean, standard deviation, variation."""
+
+import sys
+
+from tierscope.breakdown import epoch_times, spread_over_repetitions
+from tierscope.tables import read_table, write_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    times = epoch_times(
+        read_table(snakemake.input.epochs, "epochs"),
+        read_table(snakemake.input.io_time, "io_time"),
+    )
+    spread = spread_over_repetitions(times, snakemake.params.max_spread_percent)
+    write_table(spread, snakemake.output.spread, "spread")
+    flagged = spread[spread["flagged"]]
+    print(f"{len(flagged)} of {len(spread)} rows above the limit")
+    print(flagged.to_string(index=False))

@@ -1,0 +1,51 @@
+"""Draw Fig. 5: breakdown before and after the cheapest improvements to meet a goal."""
+
+import sys
+from collections.abc import Mapping
+
+import pandas as pd
+from tierscope.breakdown import CLASSES, select_epoch, select_scenario
+from tierscope.plot import save_figure
+from tierscope.plot_whatif import plot_cheapest
+from tierscope.search import cheapest_combination
+from tierscope.tables import read_table
+from tierscope.whatif import IMPROVEMENTS, break_down_improved
+
+
+def shown_improvements(
+    cheapest: pd.Series | None, max_improvement_percent: int
+) -> list[Mapping[str, int]]:
+    """Return none and the cheapest; the largest if no combination meets the goal."""
+    if cheapest is None:
+        return [{}, dict.fromkeys(CLASSES, max_improvement_percent)]
+    percents = dict(zip(CLASSES, map(int, cheapest[IMPROVEMENTS]), strict=True))
+    return [{}, percents] if any(percents.values()) else [{}]
+
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    epoch, scenario = snakemake.params.epoch, snakemake.params.scenario
+    io_time, goals = (
+        select_epoch(
+            select_scenario(read_table(snakemake.input[name], name), scenario), epoch
+        )
+        for name in ("io_time", "goals")
+    )
+    goal = goals.iloc[0]
+    cheapest = cheapest_combination(
+        read_table(snakemake.input.combinations, "combinations"), goal
+    )
+    improvements = shown_improvements(
+        cheapest, snakemake.params.max_improvement_percent
+    )
+    figure = plot_cheapest(
+        break_down_improved(io_time, improvements),
+        goal,
+        cheapest,
+        read_table(snakemake.input.spread, "spread"),
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, snakemake.output)
+    print(goal.to_string())
+    print("no combination meets the goal" if cheapest is None else cheapest.to_string())

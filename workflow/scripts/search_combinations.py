@@ -1,0 +1,50 @@
+"""Search the improvements that meet the goal of each scenario and epoch."""
+
+import sys
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+from tierscope.breakdown import SCENARIO
+from tierscope.search import search_combinations
+from tierscope.tables import read_table, write_table
+from tierscope.whatif import make_goal
+
+
+def search_all(
+    io_time: pd.DataFrame,
+    epochs: pd.DataFrame,
+    goal: Mapping,
+    search: Mapping,
+    dataset_bytes: Mapping[str, int],
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Yield tables `goals` and `combinations` of each scenario and epoch.
+
+    `goal` and `search` are those of the configuration, section `whatif`.
+    """
+    for keys, part in io_time.groupby([*SCENARIO, "epoch"], sort=True):
+        dataset = dict(zip(SCENARIO, keys, strict=False))["dataset"]
+        yield search_combinations(
+            part,
+            make_goal(part, epochs, **goal),
+            **search,
+            dataset_bytes=dataset_bytes[dataset],
+        )
+
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    goals, combinations = [], []
+    for goal, found in search_all(
+        read_table(snakemake.input.io_time, "io_time"),
+        read_table(snakemake.input.epochs, "epochs"),
+        snakemake.params.goal,
+        snakemake.params.search,
+        snakemake.params.dataset_bytes,
+    ):
+        print(goal.to_string(index=False, header=not goals))
+        goals.append(goal)
+        combinations.append(found)
+    write_table(pd.concat(goals), snakemake.output.goals, "goals")
+    # Empty parts have no types to agree on.
+    combinations = [part for part in combinations if len(part)] or combinations[:1]
+    write_table(pd.concat(combinations), snakemake.output.combinations, "combinations")

@@ -1,0 +1,434 @@
+"""Draw what is estimated: the paper's Fig. 3 and 4, and the cheapest combination."""
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import offset_copy
+
+from tierscope.breakdown import SCENARIO, select_epoch
+from tierscope.io_class import IOClass
+from tierscope.plot import (
+    BAND,
+    SLOWEST_LABEL,
+    class_handles,
+    epoch_words,
+    in_seconds,
+    io_time_spread,
+    mark_flagged,
+    new_figure,
+    scenario_titles,
+    set_cache_rate_axis,
+    source_notes,
+    spread_handles,
+    stack_classes,
+    styled,
+    sums_of_classes,
+    titled,
+    write_around,
+)
+from tierscope.whatif import IMPROVEMENTS, best_point
+
+RULE = (
+    "Estimated by the paper's rule (Sec. 4.4): a class that is N % faster takes "
+    "100/(100 + N) of its time, in every process. Waiting stays where it was, so this "
+    "is optimistic near the best point."
+)
+
+_BEFORE = {"color": "#777777", "marker": "o", "markersize": 4, "linewidth": 1.5}
+_GOAL = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
+_BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
+_BEST_BEFORE = {"color": "#777777"} | _BEST
+_BEST_AFTER = {"color": "#222222"} | _BEST
+_LEAST = {
+    "color": _GOAL["color"],
+    "marker": "v",
+    "markersize": 9,
+    "markeredgecolor": "white",
+    "ls": "",
+}
+
+
+@styled
+def plot_improvement(
+    improved: pd.DataFrame,
+    spread: pd.DataFrame,
+    epoch: int,
+    *,
+    provenance: str,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw the breakdown of the slowest process after improvements (Fig. 3).
+
+    Parameters
+    ----------
+    improved : DataFrame
+        One scenario's breakdown after each improvement and without any, as made by
+        `tierscope.whatif.break_down_improved`; a panel for each improvement in the
+        order of the rows.
+    spread : DataFrame
+        Table ``spread``, of that scenario and possibly others.
+    epoch : int
+        The epoch to draw, counted from 0.
+    provenance, dataset_titles
+        As for `tierscope.plot.plot_times`.
+
+    Returns
+    -------
+    Figure
+        Stacked bars: breakdown of the process that is slowest after the
+        improvement; grey line: I/O time without it; diamonds: the best points. All
+        panels have the same y range. With repetitions all are means; error bars and
+        the band go from the least to the largest, and rings mark a measured spread
+        above the limit.
+    """
+    improved = select_epoch(improved, epoch)
+    scenarios = scenario_titles(improved, dataset_titles)
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    changed = improved[IMPROVEMENTS].drop_duplicates()
+    changed = changed[(changed > 0).any(axis=1)]
+    title = f"Estimated I/O time of the {epoch_words(epoch)} after an improvement"
+    title = titled(f"{title}: {scenarios['title'].iloc[0]}", improved)
+    notes = [*source_notes(provenance, spread, scenarios), RULE]
+    figure, axes = new_figure(len(changed), title, notes, row_height=3.8, share_y=True)
+    for ax, percents in zip(axes, changed.to_dict("records"), strict=True):
+        best_after = _draw_bars(ax, _with(improved, percents), _BEST_AFTER)
+        best_before = _draw_line(ax, _with(improved))
+        mark_flagged(ax, spread)
+        cut = _cut_words(best_before, best_after)
+        ax.set_title(f"{improvement_words(percents)}\n{cut}")
+    _set_axes(axes, improved)
+    figure.legend(
+        handles=[*_mark_handles(), *class_handles(), *spread_handles(spread)],
+        loc="outside right center",
+    )
+    return figure
+
+
+def _draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Series:
+    """Draw a breakdown as bars with its best point; return that."""
+    sums = sums_of_classes(breakdown)
+    stack_classes(ax, breakdown)
+    _draw_error_bars(ax, sums)
+    best = best_point(sums).iloc[0]
+    ax.plot(best["cache_rate_percent"], best["io_time_s"], **best_marks, zorder=4)
+    return best
+
+
+def _draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
+    """Draw a breakdown's sum as the line before, with its best point; return that."""
+    sums = sums_of_classes(breakdown)
+    sns.lineplot(
+        sums,
+        x="cache_rate_percent",
+        y="io_time_s",
+        errorbar=("pi", 100),
+        err_kws=BAND,
+        markeredgewidth=0,
+        ax=ax,
+        **_BEFORE,
+    )
+    best = best_point(sums).iloc[0]
+    ax.plot(best["cache_rate_percent"], best["io_time_s"], **_BEST_BEFORE, zorder=3)
+    return best
+
+
+def _draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
+    """Draw from the least to the largest of the repetitions, if there are several."""
+    if sums["repetition"].nunique() == 1:
+        return
+    sns.lineplot(
+        sums,
+        x="cache_rate_percent",
+        y="io_time_s",
+        errorbar=("pi", 100),
+        err_style="bars",
+        err_kws={"capsize": 2.5, "elinewidth": 1.1},
+        color="#222222",
+        linestyle="",
+        ax=ax,
+    )
+
+
+def _set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
+    """Set the axes of panels with the same y range."""
+    highest_s = max(ax.dataLim.y1 for ax in axes)
+    for ax in axes:
+        set_cache_rate_axis(ax, improved["cache_rate_percent"])
+        ax.set_ylabel(SLOWEST_LABEL if ax.get_subplotspec().is_first_col() else "")
+    axes[0].set_ylim(top=1.08 * highest_s or 1)
+
+
+def _mark_handles() -> list[Line2D]:
+    """Return the legend entries of the line before and the best points."""
+    return [
+        Line2D([], [], **_BEFORE, label="before the\nimprovement"),
+        Line2D([], [], **_BEST_BEFORE, label="best before"),
+        Line2D([], [], **_BEST_AFTER, label="best after"),
+    ]
+
+
+def _with(
+    table: pd.DataFrame, percents: Mapping[str, int] | None = None
+) -> pd.DataFrame:
+    """Return the rows of one improvement, by default of none at all."""
+    wanted = pd.Series(percents or dict.fromkeys(IMPROVEMENTS, 0))
+    return table[(table[IMPROVEMENTS] == wanted).all(axis=1)]
+
+
+def improvement_words(percents: Mapping[str, int]) -> str:
+    """Return an improvement in words, such as ``GFS-META +50 %``.
+
+    `percents` has the columns of `tierscope.whatif.IMPROVEMENTS`.
+    """
+    words = [
+        f"{io_class.label} +{percents[column]} %"
+        for io_class, column in zip(IOClass, IMPROVEMENTS, strict=True)
+        if percents[column]
+    ]
+    return ", ".join(words) or "no improvement"
+
+
+def _best_words(best: pd.Series) -> str:
+    """Return the best point in words, such as ``best at 65 %: 8.00 s``."""
+    return f"best at {best['cache_rate_percent']} %: {in_seconds(best['io_time_s'])}"
+
+
+def _cut_words(before: pd.Series, after: pd.Series) -> str:
+    """Return how the best point moves, in two lines: ``best at 65 % → 60 %: ...``."""
+    rates = [point["cache_rate_percent"] for point in (before, after)]
+    cut = after["io_time_s"] / before["io_time_s"] - 1 if before["io_time_s"] else 0
+    moved = f"{rates[0]} % → {rates[1]} %" if rates[0] != rates[1] else f"{rates[0]} %"
+    return (
+        f"best at {moved}:\n{in_seconds(before['io_time_s'])} → "
+        f"{in_seconds(after['io_time_s'])} ({100 * cut:+.1f} %)".replace(
+            "-", "\N{MINUS SIGN}"
+        )
+    )
+
+
+def goal_words(goal: pd.Series) -> str:
+    """Return a goal in words, such as ``the goal of 4.00 s of I/O time``.
+
+    Parameters
+    ----------
+    goal : Series
+        A row of table ``goals``.
+    """
+    best_s = goal["best_io_time_s"] + goal["difference_s"]
+    percent = 100 * goal["goal_s"] / best_s if best_s else math.inf
+    of = {"io_time": "I/O time", "execution_time": "execution time"}[goal["goal_of"]]
+    return (
+        f"the goal of {in_seconds(goal['goal_s'])} of {of} "
+        f"({percent:.0f} % of the best without improvement)"
+    )
+
+
+def _goal_notes(goal: pd.Series) -> list[str]:
+    """Return how a goal of execution time is compared with an I/O time."""
+    if goal["goal_of"] == "io_time":
+        return []
+    return [
+        "Execution time is estimated as I/O time plus their measured mean difference, "
+        f"{in_seconds(goal['difference_s'])}, so the goal leaves "
+        f"{in_seconds(goal['goal_s'] - goal['difference_s'])} of I/O time."
+    ]
+
+
+@styled
+def plot_sufficient(
+    combinations: pd.DataFrame,
+    goal: pd.Series,
+    spread: pd.DataFrame,
+    *,
+    provenance: str,
+    classes: Sequence[str] = (IOClass.GFS_META, IOClass.LFS_READ),
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw which improvements of two I/O classes meet a goal (Fig. 4).
+
+    Parameters
+    ----------
+    combinations : DataFrame
+        What `tierscope.whatif.sufficient_combinations` returns for one scenario
+        and epoch, where only the two classes are improved.
+    goal : Series
+        The row of table ``goals`` of that scenario and epoch.
+    spread : DataFrame
+        Table ``spread``, of that scenario and possibly others.
+    provenance, dataset_titles
+        As for `tierscope.plot.plot_times`.
+    classes : pair of str
+        The I/O classes on the x and the y axis.
+
+    Returns
+    -------
+    Figure
+        A dot for each sufficient combination, coloured by the least cache rate
+        that meets the goal, white inside if not every repetition meets it there, and
+        a small grey mark for each insufficient one. If none meets the goal, a text
+        says so.
+    """
+    x, y = (f"{io_class}_improvement_percent" for io_class in classes)
+    scenarios = scenario_titles(combinations, dataset_titles)
+    epoch = int(combinations["epoch"].iloc[0])
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    figure = Figure(figsize=(8, 6.3), layout="constrained")
+    title = f"Improvements that meet {goal_words(goal)}, {epoch_words(epoch)}"
+    notes = [*source_notes(provenance, spread, scenarios), *_goal_notes(goal), RULE]
+    write_around(figure, titled(title, combinations), notes)
+    ax = figure.subplots()
+    sufficient = combinations[combinations["sufficient"]]
+    insufficient = combinations[~combinations["sufficient"]]
+    ax.scatter(
+        x,
+        y,
+        data=insufficient,
+        s=5,
+        color="#999999",
+        label="no cache rate meets the goal",
+    )
+    if sufficient.empty:
+        ax.text(
+            0.5,
+            0.5,
+            f"No combination on this grid meets\n{goal_words(goal)}.",
+            transform=ax.transAxes,
+            ha="center",
+            va="center",
+            fontsize=11,
+            bbox={"facecolor": "white", "edgecolor": "#888888", "pad": 8},
+        )
+    else:
+        _colour_by_cache_rate(ax, sufficient, x, y)
+        unsure = sufficient[~sufficient["in_every_repetition"]]
+        if len(unsure):
+            label = "met by the mean, not by every repetition"
+            ax.scatter(x, y, data=unsure, s=9, color="white", label=label)
+    ax.set_title(scenarios["title"].iloc[0], loc="left")
+    legend = ax.legend(loc="lower right", bbox_to_anchor=(1, 0.99), handletextpad=0)
+    legend.legend_handles[-1].set_edgecolor("#777777")
+    ax.set_xlabel(f"{IOClass(classes[0]).label} improvement (% more throughput)")
+    ax.set_ylabel(f"{IOClass(classes[1]).label} improvement (% more throughput)")
+    ax.set_xticks(_some(combinations[x]))
+    ax.set_yticks(_some(combinations[y]))
+    ax.grid(False)
+    return figure
+
+
+def _some(percents: pd.Series) -> list[int]:
+    """Return at most eleven evenly spaced of the values of a grid, for ticks."""
+    values = sorted(percents.unique().tolist())
+    return values[:: math.ceil(len(values) / 11)]
+
+
+def _colour_by_cache_rate(ax: Axes, sufficient: pd.DataFrame, x: str, y: str) -> None:
+    """Draw a dot for each combination, coloured by its least cache rate."""
+    least = sufficient["min_cache_rate_percent"].astype("int64")
+    rates = sorted(least.unique())
+    colours = ListedColormap(sns.color_palette("viridis", len(rates)))
+    norm = BoundaryNorm(np.arange(len(rates) + 1) - 0.5, len(rates))
+    position = least.map({rate: number for number, rate in enumerate(rates)})
+    ax.scatter(
+        sufficient[x],
+        sufficient[y],
+        s=42,
+        c=position,
+        cmap=colours,
+        norm=norm,
+        edgecolor="#444444",
+        linewidth=0.4,
+    )
+    bar = ax.figure.colorbar(
+        ScalarMappable(norm, colours),
+        ax=ax,
+        ticks=range(len(rates)),
+        label="least cache rate that meets the goal (%)",
+    )
+    bar.ax.set_yticklabels([str(rate) for rate in rates])
+    bar.ax.tick_params(length=0, which="both")
+
+
+@styled
+def plot_cheapest(
+    improved: pd.DataFrame,
+    goal: pd.Series,
+    cheapest: pd.Series | None,
+    spread: pd.DataFrame,
+    *,
+    provenance: str,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw the cheapest combination that meets a goal, before and after (Fig. 5).
+
+    Parameters
+    ----------
+    improved : DataFrame
+        One scenario's and epoch's breakdown without any improvement and after the
+        cheapest combination, as made by `tierscope.whatif.break_down_improved`; if no
+        combination meets the goal, after the largest improvements of the grid.
+    goal : Series
+        The row of table ``goals`` of that scenario and epoch.
+    cheapest : Series or None
+        The cheapest row of table ``combinations``; None if none meets the goal.
+    spread, provenance, dataset_titles
+        As for `plot_improvement`.
+
+    Returns
+    -------
+    Figure
+        Left: the measured breakdown; right: the breakdown after the improvements, with
+        the line from the left in grey; both with the goal, the best points and, with
+        repetitions, the spread from least to largest. If no combination meets the goal,
+        the right panel says so and shows how far the grid gets.
+    """
+    scenarios = scenario_titles(improved, dataset_titles)
+    epoch = int(improved["epoch"].iloc[0])
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    found = cheapest is not None
+    what = "Cheapest improvements that" if found else "No improvements of the grid"
+    subject = f"{scenarios['title'].iloc[0]}, {epoch_words(epoch)}"
+    title = f"{what} meet {goal_words(goal)}: {subject}"
+    notes = [*source_notes(provenance, spread, scenarios), *_goal_notes(goal), RULE]
+    figure, axes = new_figure(
+        2, titled(title, improved), notes, row_height=4.8, share_y=True
+    )
+    percents = improved[IMPROVEMENTS].max().to_dict()
+    best_before = _draw_bars(axes[0], _with(improved), _BEST_BEFORE)
+    best_after = _draw_bars(axes[1], _with(improved, percents), _BEST_AFTER)
+    _draw_line(axes[1], _with(improved))
+    for ax in axes:
+        mark_flagged(ax, spread)
+        ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
+    axes[0].set_title(f"before\n{_best_words(best_before)}")
+    handles = [*_mark_handles(), Line2D([], [], **_GOAL, label="goal (I/O time)")]
+    if found:
+        above = offset_copy(axes[1].transData, figure, y=12, units="points")
+        at = cheapest["min_cache_rate_percent"], cheapest["io_time_s"]
+        axes[1].plot(*at, **_LEAST, transform=above)
+        handles.append(Line2D([], [], **_LEAST, label="least cache rate\nto meet it"))
+        words = f"{improvement_words(percents)} (cost {cheapest['cost']:.6g})"
+        need = (
+            f"needs {cheapest['min_cache_rate_percent']} % on the LFS: "
+            f"{cheapest['lfs_gib_per_node']:.3g} GiB a node"
+        )
+    else:
+        words = improvement_words(percents)
+        need = "even that does not meet the goal"
+    lines = textwrap.wrap(f"after {words}", 46, break_on_hyphens=False)
+    cut = _cut_words(best_before, best_after)
+    axes[1].set_title("\n".join([*lines, cut, need]))
+    _set_axes(axes, improved)
+    figure.legend(
+        handles=[*handles, *class_handles(), *spread_handles(spread)],
+        loc="outside right center",
+    )
+    return figure
