@@ -1,0 +1,46 @@
+"""Rules that check the paper's claims against the tables."""
+
+MODEL = SYSTEM.emulation["model_of"] if SYSTEM.source == "emulated" else SYSTEM.name
+
+
+rule score_claims:
+    input:
+        paper=workflow.source_path("../../resources/paper/claims.yaml"),
+        io_time=f"{RESULTS}/tables/io_time.parquet",
+        breakdown=f"{RESULTS}/tables/breakdown.parquet",
+        epochs=f"{RESULTS}/tables/epochs.parquet",
+        library=library(
+            "score_claims",
+            "breakdown",
+            "claims",
+            "io_class",
+            "plot",
+            "scorecard",
+            "tables",
+            "whatif",
+        ),
+    output:
+        **figure("scorecard"),
+        claims=f"{RESULTS}/tables/claims.parquet",
+        markdown=f"{RESULTS}/scorecard.md",
+        html=page("scorecard", "Scorecard"),
+    log:
+        f"{LOGS}/score_claims.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        epoch=SETTINGS["figures"]["epoch"],
+        policy=SETTINGS["figures"]["scenario"]["policy"],
+        loader=SETTINGS["figures"]["scenario"]["loader"],
+        model=MODEL,
+        provenance=PROVENANCE,
+    message:
+        "Checking the paper's claims."
+    script:
+        "../scripts/score_claims.py"
+
+
+rule scorecard:
+    input:
+        rules.score_claims.output,

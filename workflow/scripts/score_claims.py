@@ -1,0 +1,32 @@
+"""Check the paper's claims against the tables and write the scorecard."""
+
+import sys
+from pathlib import Path
+
+from tierscope.claims import read_claims, score_claims
+from tierscope.plot import save_figure
+from tierscope.scorecard import html, markdown, plot_scorecard
+from tierscope.tables import read_table, write_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    paper = read_claims(snakemake.input.paper)
+    claims = score_claims(
+        paper,
+        read_table(snakemake.input.io_time, "io_time"),
+        read_table(snakemake.input.breakdown, "breakdown"),
+        read_table(snakemake.input.epochs, "epochs"),
+        epoch=snakemake.params.epoch,
+        policy=snakemake.params.policy,
+        loader=snakemake.params.loader,
+        model=snakemake.params.model,
+    )
+    write_table(claims, snakemake.output.claims, "claims")
+    provenance = snakemake.params.provenance
+    for write, path in ((markdown, "markdown"), (html, "html")):
+        text = write(claims, paper["paper"], provenance)
+        Path(snakemake.output[path]).write_text(text, encoding="utf-8")
+    figures = [snakemake.output[kind] for kind in ("svg", "png", "pdf")]
+    save_figure(plot_scorecard(claims, provenance), figures)
+    columns = ["claim", "status", "measured", "accepted", "reason"]
+    print(claims[columns].to_string(index=False))

@@ -1,0 +1,333 @@
+"""Show the table of claims as Markdown, as a page of HTML and as a figure.
+
+Whatever was not measured says so in the title, and claims that the devices were fitted
+to are marked. A status is a word and a shape, not only a colour.
+"""
+
+import textwrap
+from collections.abc import Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib import style
+from matplotlib.figure import Figure
+
+from tierscope.claims import FAILS, HOLDS, UNMEASURABLE
+
+
+class _Look(NamedTuple):
+    """How a status is shown: sign in text, marker, colour and kind of its marker."""
+
+    sign: str
+    marker: str
+    colour: str
+    filled: bool
+
+
+# Dark colours of Paul Tol's colour-blind-safe palette, none of an I/O class.
+LOOKS = {
+    HOLDS: _Look("\N{CHECK MARK}", "o", "#117733", True),
+    FAILS: _Look("\N{MULTIPLICATION X}", "X", "#882255", True),
+    UNMEASURABLE: _Look("\N{EN DASH}", "D", "#666666", False),
+}
+_FITTED = {"no": "", "target": "fitted", "by hand": "set by hand"}
+_COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
+_STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5}
+
+# For `html_table`, also where it is part of a larger page.
+STYLE = """\
+.scorecard { border-collapse: collapse; width: 100%; }
+.scorecard th, .scorecard td { padding: 0.45em 0.6em; text-align: left;
+  vertical-align: top; border-bottom: 1px solid #ddd; }
+.scorecard thead th { border-bottom: 2px solid #444; }
+.scorecard small { display: block; color: #555; }
+.scorecard td:first-child { min-width: 6.5em; }
+.scorecard .status { white-space: nowrap; font-weight: bold; }
+.scorecard .unmeasurable .status { white-space: normal; }
+.scorecard .holds .status { color: #117733; }
+.scorecard .fails .status { color: #882255; }
+.scorecard .unmeasurable .status { color: #666; }
+.scorecard .holds td:first-child { border-left: 6px solid #117733; }
+.scorecard .fails td:first-child { border-left: 6px double #882255; }
+.scorecard .unmeasurable td:first-child { border-left: 6px dotted #666; }
+@media screen and (max-width: 46em) {
+  .scorecard thead { display: none; }
+  .scorecard tr { display: block; margin-bottom: 1em; border: 1px solid #ccc; }
+  .scorecard td { display: block; border-bottom: none; padding: 0.2em 0.6em; }
+  .scorecard td[data-label]::before { content: attr(data-label) ": "; color: #555; }
+}
+@media print { .scorecard tr { break-inside: avoid; } }
+"""
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.45 system-ui, sans-serif; color: #222; margin: 1.5em auto;
+  max-width: 78em; padding: 0 1em; }}
+h1 {{ font-size: 1.5em; line-height: 1.25; }}
+@media print {{ body {{ font-size: 9pt; }} }}
+{style}</style>
+</head>
+<body>
+<h1>{title}</h1>
+{notes}
+{table}
+</body>
+</html>
+"""
+_CLASSES = {HOLDS: "holds", FAILS: "fails", UNMEASURABLE: "unmeasurable"}
+
+
+def title(claims: pd.DataFrame) -> str:
+    """Return the scorecard's title: how many hold, of what data unless measured.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    """
+    n_holding = (claims["status"] == HOLDS).sum()
+    text = f"{n_holding} of {len(claims)} claims of the paper hold"
+    if not (sources := sorted(set(claims["source"]) - {"measured"})):
+        return text
+    n_fitted = (claims["fitted"] != "no").sum()
+    fitted = f", fitted to {n_fitted} of them" if n_fitted else ""
+    return f"{text} ({', '.join(sources)} data{fitted})"
+
+
+def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
+    """Return what to know about the scorecard, a paragraph each.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    paper : str
+        The paper, as it is cited.
+    provenance : str
+        Where the numbers come from.
+    """
+    counts = claims["status"].value_counts()
+    counted = ", ".join(
+        f"{counts.get(status, 0)} {words}"
+        for status, words in (
+            (HOLDS, "hold"),
+            (FAILS, "do not hold"),
+            (UNMEASURABLE, "are not measurable here"),
+        )
+    )
+    paragraphs = [
+        f"Paper: {paper}.",
+        f"Data: {provenance}. Of {len(claims)} claims {counted}.",
+    ]
+    if (claims["n_repetitions"] == 1).any():
+        paragraphs.append(
+            "Points were run once, so a verdict that hangs on some percent may be "
+            "another one next time; more repetitions make it firm."
+        )
+    if set(claims["source"]) != {"measured"}:
+        paragraphs.append(
+            "These numbers were not measured on real storage devices, so they say "
+            "whether the model of the machine agrees with the paper."
+        )
+    targets, by_hand = (
+        ", ".join(claims.loc[claims["fitted"] == kind, "claim"])
+        for kind in ("target", "by hand")
+    )
+    if targets or by_hand:
+        paragraphs.append(
+            "The model's devices were themselves fitted to the paper: "
+            f"{_FITTED['target']} are the claims that the fit searched for "
+            f"({targets or 'none'}), {_FITTED['by hand']} those for which a parameter "
+            f"was chosen ({by_hand or 'none'}). For them this is a check of "
+            "consistency, not a validation."
+        )
+    return paragraphs
+
+
+def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the texts of each claim."""
+    for claim in claims.to_dict("records"):
+        sign = LOOKS[claim["status"]].sign
+        unmeasured = claim["status"] == UNMEASURABLE
+        yield {
+            "name": claim["claim"],
+            "section": f"Sec. {claim['section']}",
+            "status": f"{sign} {claim['status']}",
+            "mark": _FITTED[claim["fitted"]],
+            "statement": claim["statement"],
+            "paper": claim["expected"],
+            "here": "" if unmeasured else claim["measured"],
+            "details": claim["reason"] if unmeasured else claim["details"],
+            "scenarios": claim["scenarios"],
+            "accepted": claim["accepted"],
+            "tolerance": claim["tolerance"],
+            "class": _CLASSES[claim["status"]],
+        }
+
+
+def markdown(claims: pd.DataFrame, paper: str, provenance: str) -> str:
+    """Return the scorecard in Markdown; arguments as for `notes`."""
+    lines = [_COLUMNS, tuple("---" for _ in _COLUMNS)]
+    for row in _rows(claims):
+        status = f"**{row['status']}**" + (row["mark"] and f" ({row['mark']})")
+        here = f"{row['here']} ({row['details']})" if row["here"] else row["details"]
+        lines.append(
+            (
+                f"{row['name']}, {row['section']}",
+                status,
+                _cell(row["statement"]),
+                _cell(row["paper"]),
+                _cell(here),
+                _cell(row["accepted"]),
+            )
+        )
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    reasons = "\n".join(
+        f"- {row['name']}: {_cell(row['tolerance'])}" for row in _rows(claims)
+    )
+    paragraphs = "\n\n".join(_cell(note) for note in notes(claims, paper, provenance))
+    return (
+        f"# {title(claims)}\n\n{paragraphs}\n\n{table}\n\n"
+        f"## Why these bounds\n\n{reasons}\n"
+    )
+
+
+def _cell(text: str) -> str:
+    """Return a text without what would end a table cell or start a tag."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
+
+
+def html_table(claims: pd.DataFrame) -> str:
+    """Return the scorecard as an HTML table, to be styled by `STYLE`.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    """
+    header = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    lines = [
+        '<table class="scorecard">',
+        f"<thead><tr>{header}</tr></thead>",
+        "<tbody>",
+    ]
+    for row in _rows(claims):
+        row = {key: _escaped(text) for key, text in row.items()}
+        cells = [
+            f"<td><strong>{row['name']}</strong><small>{row['section']}</small></td>",
+            f'<td><span class="status">{row["status"]}</span>'
+            f"{_small(row['mark'])}</td>",
+            f"<td>{row['statement']}{_small(row['scenarios'])}</td>",
+            f'<td data-label="paper">{row["paper"]}</td>',
+            f'<td data-label="here">{row["here"]}{_small(row["details"])}</td>',
+            f'<td data-label="holds for">{row["accepted"]}'
+            f"{_small(row['tolerance'])}</td>",
+        ]
+        lines.append(f'<tr class="{row["class"]}">{"".join(cells)}</tr>')
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _escaped(text: str) -> str:
+    """Return a text for HTML, with percent signs that stay beside their numbers."""
+    return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _small(text: str) -> str:
+    """Return a text in small print, nothing if it is empty."""
+    return f"<small>{text}</small>" if text else ""
+
+
+def html(claims: pd.DataFrame, paper: str, provenance: str) -> str:
+    """Return the scorecard as a page that needs no other file; arguments as `notes`."""
+    paragraphs = [f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance)]
+    return _PAGE.format(
+        title=escape(title(claims)),
+        style=STYLE,
+        notes="\n".join(paragraphs),
+        table=html_table(claims),
+    )
+
+
+def plot_scorecard(claims: pd.DataFrame, provenance: str) -> Figure:
+    """Draw a row for each claim: status, what the paper says, what was found.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    provenance : str
+        Where the numbers come from, written below the rows.
+
+    Returns
+    -------
+    Figure
+        A filled circle where a claim holds, a cross where it does not, a hollow
+        diamond where it is not measurable, with the word beside it.
+    """
+    with style.context(["default", _STYLE]):
+        return _draw(claims, provenance)
+
+
+def _draw(claims: pd.DataFrame, provenance: str) -> Figure:
+    """Draw the scorecard in the present style."""
+    figure = Figure(figsize=(13.6, 1.5 + 0.3 * len(claims)), layout="constrained")
+    figure.suptitle(title(claims), x=0.01, ha="left", fontsize=12.5, fontweight="bold")
+    source = f"Source: {provenance}"
+    if (claims["fitted"] != "no").any():
+        source += (
+            f". {_FITTED['target']}, {_FITTED['by hand']}: the devices were made to "
+            "agree with the paper here: a check of consistency, not a validation"
+        )
+    figure.supxlabel(
+        textwrap.fill(source, 176), x=0.01, ha="left", fontsize=8.5, color="#555555"
+    )
+    ax = figure.subplots()
+    ax.set(xlim=(0, 1), ylim=(len(claims) - 0.4, -1.6))
+    ax.axis("off")
+    columns = {
+        "status": 0.025,
+        "fitted": 0.13,
+        "claim": 0.2,
+        "title": 0.235,
+        "paper": 0.5,
+        "here": 0.65,
+        "holds for": 0.82,
+    }
+    for name in ("status", "claim", "paper", "here", "holds for"):
+        ax.text(columns[name], -0.9, name, va="center", fontweight="bold")
+    ax.axhline(-0.5, color="#444444", linewidth=0.8)
+    for y, claim in enumerate(claims.to_dict("records")):
+        if y % 2:
+            ax.axhspan(y - 0.5, y + 0.5, color="#f3f3f3", linewidth=0)
+        look = LOOKS[claim["status"]]
+        ax.scatter(
+            0.011,
+            y,
+            s=70,
+            marker=look.marker,
+            edgecolor=look.colour,
+            facecolor=look.colour if look.filled else "white",
+        )
+        texts = {
+            "status": claim["status"],
+            "fitted": _FITTED[claim["fitted"]],
+            "claim": claim["claim"],
+            "title": claim["title"],
+            "paper": claim["expected"],
+            "here": claim["measured"],
+            "holds for": claim["accepted"],
+        }
+        if claim["status"] == UNMEASURABLE:
+            reason = claim["reason"].split(" (")[0]
+            texts["here"] = textwrap.shorten(reason, 60, placeholder=" ...")
+            texts["holds for"] = ""
+        for name, text in texts.items():
+            colour = {"status": look.colour, "fitted": "#555555"}.get(name, "#222222")
+            ax.text(columns[name], y, text, va="center", color=colour)
+    return figure
