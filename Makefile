@@ -5,17 +5,19 @@ VENV := .venv
 UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Of Debian, for the tests of the explorer; without them those tests skip.
+TEST_PACKAGES := chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup run test bench lint paper lock docs clean
+.PHONY: setup run test bench lint paper lock docs clean test-packages
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 run: setup
 	snakemake --profile local
 
 # Set up and run all tests.
-test: setup
+test: setup test-packages
 	pytest -q
 
 # Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench.
@@ -52,6 +54,15 @@ $(READY): requirements.lock
 # Snakemake looks for --profile NAME beside the Snakefile, not in profiles/.
 $(PROFILES): %:
 	ln -s profiles/$* $*
+
+# Tests that need these packages run where they are or can be had, and else skip.
+test-packages: setup
+	@dpkg -s $(TEST_PACKAGES) > /dev/null 2>&1 || ! command -v apt-get > /dev/null || \
+	  test "$$(id -u)" != 0 || \
+	  { timeout 120 apt-get update -qq && DEBIAN_FRONTEND=noninteractive timeout 600 \
+	    apt-get install -qq -y --no-install-recommends $(TEST_PACKAGES); } \
+	    > $(VENV)/packages.log 2>&1 < /dev/null || \
+	  echo "no $(TEST_PACKAGES), some tests skip: see $(VENV)/packages.log"
 
 # Solve the pins of pyproject.toml anew.
 lock: setup

@@ -1,0 +1,212 @@
+"""A real Chromium without a window, and the pages it opens."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tierscope.breakdown import CLASSES
+from tierscope.explorer import Start, build_explorer
+from tierscope.tables import check_table
+
+TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
+SCENARIO = {"policy": "pinning", "loader": "tensorflow"}
+START = Start(
+    scenario={"dataset": "small", "n_osts": 60},
+    epoch=1,
+    goal_percent=60,
+    pair=("gfs_meta", "lfs_read"),
+    max_improvement_percent=200,
+    step_percent=10,
+    cost_per_percent={"gfs_read": 1, "gfs_meta": 2, "lfs_read": 3, "lfs_meta": 4},
+)
+RUN_ASYNC = """
+const [changes, done] = arguments;
+(async () => {
+  const start = performance.now();
+  for (const [name, value] of Object.entries(changes)) view.signal(name, value);
+  await view.runAsync();
+  done(performance.now() - start);
+})();
+"""
+
+
+class Explorer:
+    """A page that a browser has opened."""
+
+    def __init__(self, browser):
+        self.browser = browser
+
+    def set(self, **changes):
+        """Set signals as the inputs do; return the milliseconds until it is drawn."""
+        return self.browser.execute_async_script(RUN_ASYNC, changes)
+
+    def signal(self, name):
+        """Return the value of a signal."""
+        return self.browser.execute_script("return view.signal(arguments[0])", name)
+
+    def table(self, name, columns):
+        """Return some columns of a table of the page."""
+        script = """
+            const [name, columns] = arguments;
+            return view.data(name).map(row => columns.map(column => row[column]));
+        """
+        rows = self.browser.execute_script(script, name, list(columns))
+        return pd.DataFrame(rows, columns=list(columns))
+
+    def text(self, name):
+        """Return a text of the page."""
+        return self.browser.execute_script(
+            "return document.getElementById(arguments[0]).textContent", name
+        )
+
+    def input(self, name):
+        """Return the slider or list of a signal."""
+        selector = f"#{name} input, #{name} select"
+        return self.browser.find_element("css selector", selector)
+
+    def complaints(self):
+        """Return what the browser's console says, apart from hints."""
+        entries = self.browser.get_log("browser")
+        return [entry for entry in entries if entry["level"] in ("WARNING", "SEVERE")]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Return Chromium, cut off from every network."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if not all(programs):
+        pytest.skip("needs Debian's chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",  # refuses to run as root otherwise
+        "--disable-dev-shm-usage",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--window-size=1280,900",
+    ):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(programs[1])
+    browser = webdriver.Chrome(options=options, service=service)
+    browser.set_script_timeout(60)
+    yield browser
+    browser.quit()
+
+
+def io_time_table(scenarios, rates, times_of, n_epochs, n_repetitions=1, **keys):
+    """Return an I/O time table; `times_of` gives shape (n_processes, 4) for a run."""
+    parts = []
+    for dataset, n_osts in scenarios:
+        for rate in rates:
+            for epoch, repetition in np.ndindex(n_epochs, n_repetitions):
+                times_s = times_of(dataset, n_osts, rate)
+                part = pd.DataFrame({"time_s": times_s.ravel()}).assign(
+                    rank=np.arange(len(times_s)).repeat(len(CLASSES)),
+                    io_class=np.tile(CLASSES, len(times_s)),
+                    dataset=dataset,
+                    n_osts=n_osts,
+                    cache_rate_percent=rate,
+                    epoch=epoch,
+                    repetition=repetition,
+                )
+                parts.append(part)
+    io_time = pd.concat(parts, ignore_index=True)
+    return check_table(
+        io_time.assign(**SCENARIO, **keys, operations=1, bytes=0), "io_time"
+    )
+
+
+@pytest.fixture(scope="session")
+def io_time():
+    """Return two repetitions of 40 processes, whose times depend on the cache rate."""
+    rng = np.random.default_rng(1)
+
+    def times_of(dataset, n_osts, rate):
+        mean_s = np.array([3 / n_osts, 1.0, 0, 0]) * (1 - rate / 100)
+        mean_s = mean_s + np.array([0, 0, 0.8, 0.1]) * rate / 100
+        return mean_s * rng.lognormal(0, 0.3, (40, 4))
+
+    scenarios = [("small", 60), ("small", 1)]
+    rates = [0, 20, 40, 60, 65, 80, 100]
+    keys = {"source": "emulated", "system": "scale-model"}
+    io_time = io_time_table(scenarios, rates, times_of, 2, 2, **keys)
+    # As if one repetition of a point had been left out.
+    left_out = (io_time["cache_rate_percent"] == 80) & (io_time["repetition"] == 1)
+    return io_time[~left_out].reset_index(drop=True)
+
+
+@pytest.fixture(scope="session")
+def paper_size_io_time():
+    """Return 3072 processes, 21 cache rates, 3 epochs and 4 scenarios, simulated.
+
+    Each process's files on the LFS are hypergeometric; the metadata server or the LFS
+    keeps the processes waiting, whichever has more to do.
+    """
+    rng = np.random.default_rng(1)
+    n_processes = 3072
+
+    def times_of(dataset, n_osts, rate):
+        n_files = 192 if dataset == "small" else 2
+        n_lfs = n_processes * n_files * rate // 100
+        hits = rng.multivariate_hypergeometric([n_files] * n_processes, n_lfs)
+        counts = np.stack([n_files - hits, n_files - hits, hits, hits], axis=1)
+        busy_s = np.array([0.4 if n_osts == 60 else 45, 19.5, 11.6, 0.1])
+        busy_s = busy_s * [1 - rate / 100, 1 - rate / 100, rate / 100, rate / 100]
+        waits = busy_s**4 / (busy_s**4).sum()
+        per_file_s = (0.1 + waits) * busy_s / np.maximum(counts.mean(axis=0), 1e-9)
+        spread = rng.lognormal(0, 0.3 / np.sqrt(n_files), counts.shape)
+        return counts * per_file_s * spread
+
+    scenarios = [("small", 60), ("small", 1), ("large", 60), ("large", 1)]
+    keys = {"source": "simulated", "system": "fugaku"}
+    return io_time_table(scenarios, range(0, 101, 5), times_of, 3, **keys)
+
+
+def write_page(io_time, path):
+    """Write the explorer of a table."""
+    html = build_explorer(
+        io_time,
+        START,
+        page=(TEMPLATES / "explorer.html").read_text(),
+        computation=(TEMPLATES / "explorer.vega.yaml").read_text(),
+        title="What-if explorer: test",
+        provenance="made up",
+        dataset_titles={"small": "128 KiB files", "large": "12 MiB files"},
+    )
+    path.write_text(html)
+    return path
+
+
+@pytest.fixture(scope="session")
+def page(io_time, tmp_path_factory):
+    return write_page(io_time, tmp_path_factory.mktemp("explorer") / "explorer.html")
+
+
+@pytest.fixture(scope="session")
+def paper_size_page(paper_size_io_time, tmp_path_factory):
+    path = tmp_path_factory.mktemp("paper-size") / "explorer.html"
+    return write_page(paper_size_io_time, path)
+
+
+def open_page(browser, path):
+    """Open a page afresh and wait until it is drawn."""
+    browser.get(path.as_uri())
+    ready = (
+        "const d = arguments[0]; const t = () => window.view ? d() : setTimeout(t, 20)"
+    )
+    browser.execute_async_script(f"{ready}; t();")
+    return Explorer(browser)
+
+
+@pytest.fixture
+def explorer(browser, page):
+    return open_page(browser, page)
+
+
+@pytest.fixture
+def paper_size_explorer(browser, paper_size_page):
+    return open_page(browser, paper_size_page)

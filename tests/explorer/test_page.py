@@ -1,0 +1,223 @@
+"""What the page shows after its sliders were moved is what Python computes."""
+
+import statistics
+
+import numpy as np
+import pytest
+from tierscope.breakdown import CLASSES, select_epoch, select_scenario
+from tierscope.io_class import IOClass
+from tierscope.whatif import (
+    IMPROVEMENTS,
+    best_point,
+    break_down_improved,
+    estimate,
+    improvement_grid,
+    mean_over_repetitions,
+    sufficient_combinations,
+)
+
+SCENARIOS = [{"dataset": "small", "n_osts": 60}, {"dataset": "small", "n_osts": 1}]
+SETTINGS = [
+    {},
+    {"gfs_meta": 50},
+    {"lfs_read": 50},
+    {"gfs_read": 7, "gfs_meta": 140, "lfs_read": 120, "lfs_meta": 200},
+]
+EXACT = {"rtol": 1e-9, "atol": 0}
+
+
+def sliders(improvement):
+    """Return the signals of an improvement."""
+    names = zip(CLASSES, IMPROVEMENTS, strict=True)
+    return {name: improvement.get(io_class, 0) for io_class, name in names}
+
+
+def shown(io_time, scenario=0, epoch=1):
+    return select_epoch(select_scenario(io_time, SCENARIOS[scenario]), epoch)
+
+
+def io_times(io_time, improvement):
+    """Return the mean I/O time by cache rate after an improvement."""
+    epochs = io_time["epoch"].unique()
+    points = mean_over_repetitions(estimate(io_time, [improvement], epochs))
+    return points.set_index("cache_rate_percent")["io_time_s"]
+
+
+def best_of(io_time, improvement):
+    estimates = estimate(io_time, [improvement], io_time["epoch"].unique())
+    best = best_point(estimates).iloc[0]
+    return best["cache_rate_percent"], best["io_time_s"]
+
+
+@pytest.mark.parametrize("improvement", SETTINGS)
+@pytest.mark.parametrize(("scenario", "epoch"), [(0, 1), (1, 0)])
+def test_the_lines_are_the_estimates(explorer, io_time, improvement, scenario, epoch):
+    explorer.set(scenario=scenario, epoch=epoch, **sliders(improvement))
+    table = shown(io_time, scenario, epoch)
+    columns = ["cache_rate_percent", "today_s", "improved_s"]
+    points = explorer.table("points", columns).set_index("cache_rate_percent")
+    today, improved = io_times(table, {}), io_times(table, improvement)
+    assert points.index.tolist() == improved.index.tolist()
+    np.testing.assert_allclose(points["today_s"], today, **EXACT)
+    np.testing.assert_allclose(points["improved_s"], improved, **EXACT)
+
+
+@pytest.mark.parametrize("improvement", SETTINGS)
+def test_the_bars_are_the_breakdown_of_the_then_slowest_process(
+    explorer, io_time, improvement
+):
+    explorer.set(**sliders(improvement))
+    bars = explorer.table("breakdown", ["cache_rate_percent", "io_class", "time_s"])
+    expected = break_down_improved(shown(io_time), [improvement])
+    by = ["cache_rate_percent", "io_class"]
+    expected = expected.groupby(by)["time_s"].mean()
+    labels = {io_class.label: str(io_class) for io_class in IOClass}
+    bars = bars.replace({"io_class": labels}).set_index(by)["time_s"]
+    np.testing.assert_allclose(bars[expected.index], expected, **EXACT)
+
+
+@pytest.mark.parametrize("improvement", SETTINGS)
+def test_the_best_points_are_marked_with_their_numbers(explorer, io_time, improvement):
+    explorer.set(**sliders(improvement))
+    best = explorer.signal("best")
+    rate, io_time_s = best_of(shown(io_time), improvement)
+    marks = explorer.table("best_marks", ["cache_rate_percent", "time_s", "label"])
+    mark = marks.iloc[-1]
+    assert mark["cache_rate_percent"] == rate == best["improved"]["cache_rate_percent"]
+    assert mark["time_s"] == pytest.approx(io_time_s, rel=1e-9)
+    assert mark["label"] == f"{rate} %: {io_time_s:#.3g} s"
+    assert len(marks) == (2 if improvement else 1)
+    texts = explorer.browser.find_elements("css selector", "#views svg text")
+    assert mark["label"] in {text.text for text in texts}
+
+
+def test_the_texts_answer_what_limits_and_what_an_improvement_brings(explorer, io_time):
+    explorer.set(cache_rate_percent=40, lfs_read_improvement_percent=50)
+    breakdown = break_down_improved(shown(io_time), [{}])
+    at_40 = breakdown[breakdown["cache_rate_percent"] == 40]
+    classes_s = at_40.groupby("io_class")["time_s"].mean()
+    limit, share = classes_s.idxmax(), classes_s.max() / classes_s.sum()
+    assert explorer.text("looked_at_text") == "Cache rate 40 %"
+    assert explorer.text("looked_at_today_limit") == (
+        f"{IOClass(limit).label} limits ({100 * share:.0f} %)"
+    )
+    rate, before_s = best_of(shown(io_time), {})
+    assert explorer.text("best_today") == f"{before_s:#.3g} s at {rate} %"
+    rate, after_s = best_of(shown(io_time), {"lfs_read": 50})
+    assert explorer.text("best_improved") == f"{after_s:#.3g} s at {rate} %"
+    cut = f"{100 * (after_s / before_s - 1):+.1f}".replace("-", "\N{MINUS SIGN}")
+    assert explorer.text("best_cut") == f"({cut} %)"
+
+
+@pytest.mark.parametrize(
+    ("pair", "others"),
+    [
+        (("gfs_meta", "lfs_read"), {}),
+        (("lfs_read", "gfs_meta"), {"gfs_read": 30, "lfs_meta": 100}),
+        (("gfs_read", "lfs_meta"), {"gfs_meta": 120, "lfs_read": 60}),
+    ],
+)
+def test_the_map_holds_the_sufficient_combinations(explorer, io_time, pair, others):
+    x, y = pair
+    # Sliders of the classes on the axes do not matter.
+    explorer.set(x_class=x, y_class=y, goal_percent=60, **sliders({x: 70} | others))
+    columns = ["x_percent", "y_percent", "min_cache_rate_percent", "sufficient"]
+    cells = explorer.table("cells", columns).sort_values(["x_percent", "y_percent"])
+    table = shown(io_time)
+    grid = [others | cell for cell in improvement_grid(pair, 200, 10)]
+    goal_s = 0.6 * best_of(table, {})[1]
+    expected = sufficient_combinations(estimate(table, grid, [1]), goal_s)
+    names = [f"{io_class}_improvement_percent" for io_class in pair]
+    expected = expected.sort_values(names)
+    assert cells["sufficient"].tolist() == expected["sufficient"].tolist()
+    least = expected["min_cache_rate_percent"].fillna(101).astype(int)
+    assert cells["min_cache_rate_percent"].tolist() == least.tolist()
+    assert cells["sufficient"].sum() > 0 or others == {}
+
+
+def test_the_cheapest_combination_of_the_map_is_named(explorer):
+    cells = explorer.table(
+        "cells", ["x_percent", "y_percent", "min_cache_rate_percent", "sufficient"]
+    )
+    cells = cells[cells["sufficient"]]
+    cells["cost"] = 2 * cells["x_percent"] + 3 * cells["y_percent"]
+    cheapest = cells.sort_values(["cost", "min_cache_rate_percent"]).iloc[0]
+    assert (
+        f"The cheapest: GFS-META +{cheapest['x_percent']} %, LFS-READ "
+        f"+{cheapest['y_percent']} %, at a cache rate of "
+        f"{cheapest['min_cache_rate_percent']} %."
+    ) in explorer.text("combinations_text")
+
+
+def test_the_goal_is_a_percentage_of_the_best_time(explorer, io_time):
+    explorer.set(goal_percent=100)
+    rate, best_s = best_of(shown(io_time), {})
+    assert explorer.signal("goal_s") == pytest.approx(best_s, rel=1e-9)
+    assert explorer.text("goal_of") == f"Goal: {best_s:#.3g} s"
+    assert explorer.text("goal_today") == f"met, least cache rate {rate} %"
+    explorer.set(goal_percent=50)
+    assert explorer.text("goal_today") == "not met, best 100.0 % above"
+
+
+def test_two_equal_classes_are_refused_in_words(explorer):
+    explorer.set(y_class="gfs_meta")
+    assert explorer.text("combinations_text").startswith("Choose two different classes")
+    assert not explorer.table("cells", ["sufficient"])["sufficient"].any()
+
+
+def test_sliders_and_lists_answer_to_the_keyboard(explorer):
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    explorer.input("lfs_read_improvement_percent").send_keys(keys.ARROW_RIGHT * 3)
+    explorer.input("goal_percent").send_keys(keys.END)
+    explorer.input("scenario").send_keys(keys.ARROW_DOWN)
+    assert explorer.signal("lfs_read_improvement_percent") == 3
+    assert explorer.signal("goal_percent") == 150
+    assert explorer.signal("scenario") == 1
+
+
+def test_a_click_on_the_map_sets_the_sliders_of_its_classes(explorer):
+    (cell, *_) = explorer.browser.find_elements(
+        "css selector",
+        '#views svg .cells_layer_0_marks path[aria-label*="+120 %, LFS-READ +80 %"]',
+    )
+    cell.click()
+    explorer.set()
+    assert explorer.signal("gfs_meta_improvement_percent") == 120
+    assert explorer.signal("lfs_read_improvement_percent") == 80
+    assert explorer.input("lfs_read_improvement_percent").get_attribute("value") == "80"
+
+
+def test_the_page_asks_for_nothing_and_complains_of_nothing(explorer):
+    script = "return performance.getEntriesByType('resource').map(e => e.name)"
+    assert explorer.browser.execute_script(script) == []
+    assert explorer.complaints() == []
+
+
+@pytest.mark.parametrize(("width", "n_columns"), [(1280, 2), (390, 1)])
+def test_the_page_fits_its_window(browser, explorer, width, n_columns):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.refresh()
+    explorer.set()
+    assert explorer.signal("n_columns") == n_columns
+    content, room = browser.execute_script(
+        "const v = document.getElementById('views');"
+        "return [v.scrollWidth, v.clientWidth]"
+    )
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert content <= room
+
+
+def test_at_paper_size_the_page_stays_small_quick_and_exact(
+    paper_size_explorer, paper_size_page, paper_size_io_time
+):
+    assert paper_size_page.stat().st_size < 5_000_000
+    for name in IMPROVEMENTS:
+        redraws_ms = [
+            paper_size_explorer.set(**{name: percent}) for percent in range(3, 63, 4)
+        ]
+        assert statistics.median(redraws_ms) < 200, name
+    improvement = dict.fromkeys(CLASSES, 59)
+    points = paper_size_explorer.table("points", ["cache_rate_percent", "improved_s"])
+    expected = io_times(shown(paper_size_io_time), improvement)
+    np.testing.assert_allclose(points["improved_s"], expected, **EXACT)

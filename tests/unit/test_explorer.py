@@ -1,0 +1,248 @@
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from build_explorer import start_goal_percent, write_text
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from tierscope.breakdown import CLASSES, total_s
+from tierscope.explorer import (
+    Start,
+    build_explorer,
+    embedded_points,
+    slider_envelope,
+)
+from tierscope.io_class import IOClass
+from tierscope.plot import scenario_titles
+from tierscope.tables import check_table
+from tierscope.whatif import IMPROVEMENTS, improve, upper_envelope
+
+TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
+PAGE = (TEMPLATES / "explorer.html").read_text()
+COMPUTATION = (TEMPLATES / "explorer.vega.yaml").read_text()
+SCENARIO = {
+    "source": "emulated",
+    "system": "scale-model",
+    "dataset": "small",
+    "n_osts": 60,
+    "policy": "pinning",
+    "loader": "posix",
+}
+START = Start(
+    scenario={"dataset": "small"},
+    epoch=1,
+    goal_percent=60,
+    pair=("gfs_meta", "lfs_read"),
+    max_improvement_percent=200,
+    step_percent=10,
+    cost_per_percent=dict.fromkeys(CLASSES, 1),
+)
+
+
+def io_time_of(times_s, cache_rate_percent=50, repetition=0, epoch=1, **keys):
+    """Return an I/O time table of one run from rows of four times a process."""
+    rows = [
+        {"rank": rank, "io_class": str(io_class), "time_s": float(time_s)}
+        for rank, process_s in enumerate(times_s)
+        for io_class, time_s in zip(IOClass, process_s, strict=True)
+    ]
+    run = {
+        "cache_rate_percent": cache_rate_percent,
+        "repetition": repetition,
+        "epoch": epoch,
+    }
+    frame = pd.DataFrame(rows).assign(**(SCENARIO | keys | run), operations=1, bytes=0)
+    return check_table(frame, "io_time")
+
+
+@pytest.fixture(scope="module")
+def io_time():
+    """Return two cache rates of two processes; the best is 5 s at 50 %."""
+    return pd.concat(
+        [
+            io_time_of([(1, 8, 0, 0), (1, 7, 0, 0)], cache_rate_percent=0),
+            io_time_of([(1, 3, 1, 0), (1, 1, 3, 0)]),
+        ],
+        ignore_index=True,
+    )
+
+
+def build(io_time, start=START, **arguments):
+    texts = {"title": "What-if explorer: test", "provenance": "scale-model, 2 ranks"}
+    return build_explorer(
+        io_time, start, page=PAGE, computation=COMPUTATION, **(texts | arguments)
+    )
+
+
+@pytest.fixture(scope="module")
+def html(io_time):
+    return build(io_time)
+
+
+def specification(html):
+    """Return the Vega specification of a page."""
+    text = html[html.rindex('vegaEmbed("#views", ') + len('vegaEmbed("#views", ') :]
+    return json.JSONDecoder().raw_decode(text)[0]
+
+
+def points_of(io_time, max_improvement_percent=200):
+    scenarios = scenario_titles(io_time)
+    return embedded_points(io_time, scenarios, max_improvement_percent)
+
+
+def test_a_process_that_no_slider_makes_the_slowest_is_left_out():
+    """Rank 1 is slower in LFS-READ only: 8/f + 1 against 1/f + 5 with f up to 3."""
+    times_s = np.array([(0, 8, 1, 0), (0, 1, 5, 0), (0, 7, 1, 0)], dtype=float)
+    assert slider_envelope(times_s, 50).tolist() == [0]
+    assert slider_envelope(times_s, 200).tolist() == [0, 1]
+    assert upper_envelope(times_s).tolist() == [0, 1]
+
+
+@given(
+    arrays(float, (8, 4), elements=st.floats(0, 10, width=32)),
+    arrays(int, 4, elements=st.integers(0, 200)),
+)
+def test_the_slowest_time_is_that_of_all_processes(times_s, percents):
+    kept = slider_envelope(times_s, 200)
+    improved_s = total_s(improve(times_s, percents))
+    assert improved_s[kept].max() == pytest.approx(improved_s.max(), rel=1e-12)
+
+
+def test_processes_of_equal_times_are_embedded_once():
+    assert slider_envelope(np.ones((3, 4)), 200).tolist() == [0]
+
+
+def test_points_hold_the_seconds_of_each_class_repetition_and_process():
+    io_time = pd.concat(
+        [
+            io_time_of([(1, 3, 1, 0), (1, 1, 3, 0)]),
+            io_time_of([(1, 4, 1, 0), (1, 3, 1, 0)], repetition=1),
+            io_time_of([(0, 0, 9, 1)], cache_rate_percent=100),
+        ]
+    )
+    half, whole = points_of(io_time)
+    assert half["gfs_meta"] == [[3, 1], [4, 0]]
+    assert half["lfs_read"] == [[1, 3], [1, 0]]
+    assert (half["repetitions"], whole["repetitions"]) == (2, 1)
+    assert whole["lfs_read"] == [[9, 0], [0, 0]]
+    assert (whole["scenario"], whole["epoch"]) == (0, 1)
+    assert whole["cache_rate_percent"] == 100
+
+
+def test_embedded_times_are_short_and_within_5e_11_of_the_table():
+    time_s = 0.123456789012345
+    (point,) = points_of(io_time_of([(time_s, 2 / 3, 0, 0)]))
+    assert point["gfs_read"] == [[0.12345678901]]
+    assert point["gfs_meta"][0][0] == pytest.approx(2 / 3, rel=5e-11)
+
+
+def test_the_same_table_gives_the_same_page(io_time, html):
+    assert build(io_time.sample(frac=1, random_state=1)) == html
+
+
+def test_the_page_needs_nothing_from_elsewhere(html):
+    without_scripts = re.sub(r"(?s)<script>.*?</script>", "", html)
+    assert not re.findall(r"src=|url\(|@import|https?:", without_scripts)
+    assert "<script src" not in html
+    assert '"actions":{"export":true,"source":false' in html
+    assert len(html) < 1_500_000
+
+
+def test_the_page_says_where_its_numbers_come_from(io_time, html):
+    assert "<h1>What-if explorer: test (emulated)</h1>" in html
+    assert "scale-model, 2 ranks. Emulated: real processes" in html
+    assert "optimistic near the best point" in html
+    measured = build(io_time.assign(source="measured"))
+    assert "<h1>What-if explorer: test</h1>" in measured
+
+
+def test_texts_are_escaped(io_time):
+    html = build(io_time, title="a<b", dataset_titles={"small": "</script><b>128 KiB"})
+    assert "<h1>a&lt;b (emulated)</h1>" in html
+    assert "</script><b>" not in html
+
+
+def test_repetitions_are_explained_where_there_are_some(io_time, html):
+    assert "means over" not in html
+    repeated = pd.concat([io_time, io_time.assign(repetition=1)])
+    assert "Times are means over 2 repetitions" in build(repeated)
+
+
+def test_every_class_has_its_label_and_colour(html):
+    spec = specification(html)
+    for name, io_class in zip(IMPROVEMENTS, IOClass, strict=True):
+        (signal,) = (s for s in spec["signals"] if s["name"] == name)
+        assert signal["bind"]["name"] == io_class.label
+        assert f"#{name} {{ border-left: 8px solid {io_class.colour}" in html
+    colours = [io_class.colour for io_class in IOClass]
+    assert any(scale.get("range") == colours for scale in spec["scales"])
+
+
+def test_every_input_and_text_has_its_place_in_the_page(html):
+    signals = {signal["name"]: signal for signal in specification(html)["signals"]}
+    ids = set(re.findall(r'<div id="(\w+)">', html)) - {"views"}
+    bound = {name for name, signal in signals.items() if "bind" in signal}
+    assert ids == bound
+    assert all(signals[name]["bind"]["element"] == f"#{name}" for name in bound)
+    assert set(re.findall(r'<output id="(\w+)">', html)) <= set(signals)
+
+
+def test_the_views_draw_tables_of_the_computation(html):
+    spec = specification(html)
+    names = [table["name"] for table in spec["data"]]
+    assert len(names) == len(set(names))
+    assert all({"values", "source"} & set(table) for table in spec["data"])
+    assert not re.search(r"\$\w", json.dumps(spec).replace("$schema", ""))
+
+
+def test_the_computation_is_readable_as_it_stands():
+    assert set(yaml.safe_load(COMPUTATION)) == {"signals", "data"}
+
+
+@pytest.mark.parametrize(
+    ("most", "step", "expected"),
+    [(200, 10, (10, 21)), (200, 3, (12, 17)), (5, 5, (5, 2))],
+)
+def test_a_map_of_too_many_steps_gets_wider_ones(most, step, expected):
+    start = Start({}, 1, 50, ("gfs_meta", "lfs_read"), most, step, {})
+    assert (start.grid_step_percent, start.n_grid) == expected
+
+
+def test_an_empty_table_is_refused(io_time):
+    with pytest.raises(ValueError, match="got an empty table io_time"):
+        build(io_time.iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [("dataset", "large", "not in the table"), ("epoch", 0, r"expected one of \[0\]")],
+)
+def test_a_table_without_what_is_shown_first_is_refused(
+    io_time, column, value, message
+):
+    with pytest.raises(ValueError, match=message):
+        build(io_time.assign(**{column: value}))
+
+
+@pytest.mark.parametrize(
+    ("goal", "expected"),
+    [
+        ({"percent_of_best": 50}, 50),
+        ({"seconds": 3.0}, 60),
+        ({"seconds": 0.001}, 1),
+        ({"seconds": 99.0}, 150),
+    ],
+)
+def test_the_goal_starts_in_percent_of_the_best_io_time(io_time, goal, expected):
+    assert start_goal_percent(io_time, None, goal) == expected
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path):
+    write_text("±", tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_bytes() == "±".encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

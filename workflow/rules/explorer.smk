@@ -1,0 +1,43 @@
+"""Rules that build the explorer, a page in which a reader tries improvements."""
+
+
+rule build_explorer:
+    input:
+        io_time=f"{RESULTS}/tables/io_time.parquet",
+        epochs=f"{RESULTS}/tables/epochs.parquet",
+        page=workflow.source_path("../templates/explorer.html"),
+        computation=workflow.source_path("../templates/explorer.vega.yaml"),
+        library=library(
+            "build_explorer",
+            "explorer",
+            "plot",
+            "breakdown",
+            "whatif",
+            "io_class",
+            "tables",
+        ),
+    output:
+        explorer=page("explorer", "Explorer"),
+    log:
+        f"{LOGS}/build_explorer.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        experiment=EXPERIMENT.name,
+        epoch=SETTINGS["figures"]["epoch"],
+        scenario=SETTINGS["figures"]["scenario"],
+        pair=SETTINGS["figures"]["pairs"][0],
+        goal=SETTINGS["whatif"]["goal"],
+        search=SETTINGS["whatif"]["search"],
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Building the explorer."
+    script:
+        "../scripts/build_explorer.py"
+
+
+rule explorer:
+    input:
+        rules.build_explorer.output,
