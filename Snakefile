@@ -8,6 +8,9 @@ min_version("9.27.1")
 configfile: "config/config.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/dataset.smk"
 include: "workflow/rules/benchmark.smk"
@@ -15,6 +18,9 @@ include: "workflow/rules/audit.smk"
 include: "workflow/rules/breakdown.smk"
 include: "workflow/rules/estimate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/explorer.smk"
+include: "workflow/rules/scorecard.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
@@ -24,6 +30,10 @@ rule all:
         rules.fig2.input,
         rules.fig3.input,
         rules.fig4.input,
+        rules.fig5.input,
+        rules.scorecard.input,
+        rules.explorer.input,
+        rules.report.input,
         rules.tables.input,
         [run_files(name) for name in ("run.json", "log.darshan", "audit.json")],
 
@@ -33,7 +43,12 @@ onstart:
 
 
 onsuccess:
-    print(f"Figures: {RESULTS}/figures  Tables: {RESULTS}/tables", file=sys.stderr)
+    places = {"Report": "report.html", "Figures": "figures", "Tables": "tables"}
+    print(
+        *(f"{name}: {RESULTS}/{path}" for name, path in places.items()),
+        sep="  ",
+        file=sys.stderr,
+    )
 
 
 onerror:

@@ -1,0 +1,440 @@
+"""The report's words and tables from small frames, and its page."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import docutils.utils
+import jinja2
+import pandas as pd
+import pytest
+from tierscope.breakdown import break_down, epoch_times, spread_over_repetitions
+from tierscope.io_class import IOClass
+from tierscope.report import (
+    UNKNOWN,
+    Picture,
+    Run,
+    caption_html,
+    devices_table,
+    render,
+    report_context,
+    runs_table,
+    setting_words,
+)
+from tierscope.search import search_combinations
+from tierscope.tables import SCENARIO_KEYS, TABLES, TEXT, check_table
+from tierscope.whatif import make_goal
+
+WORKFLOW = Path(__file__).parents[2] / "workflow"
+TEMPLATE = (WORKFLOW / "templates" / "report.html.j2").read_text()
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><g id="a"/></svg>'
+# Of the only process; sums 4, 2, 3 s.
+SECONDS = {0: (0, 4, 0, 0), 50: (0, 1, 1, 0), 100: (0, 0, 3, 0)}
+DEVICES = {
+    "gfs": {"open_s": 2.9e-05, "ost_bandwidth_bytes_per_s": 1610612736},
+    "lfs": {"request_bytes": 131072, "request_s": 0.0009, "latency_s": 0.0035},
+    "n_processes": 3072,
+}
+
+
+def scenario_of(**changes):
+    scenario = {
+        "source": "measured",
+        "system": "cluster",
+        "dataset": "small",
+        "n_osts": 60,
+        "policy": "pinning",
+        "loader": "posix",
+    }
+    return scenario | changes
+
+
+def io_time_of(n_repetitions=1, n_epochs=2, **changes):
+    """Return SECONDS, of which a repetition takes 50 % more than the one before."""
+    rows = [
+        scenario_of(**changes)
+        | {
+            "cache_rate_percent": rate,
+            "repetition": repetition,
+            "epoch": epoch,
+            "rank": 0,
+            "io_class": str(io_class),
+            "time_s": time_s * 1.5**repetition,
+            "operations": 1,
+            "bytes": 0,
+        }
+        for rate, times_s in SECONDS.items()
+        for repetition in range(n_repetitions)
+        for epoch in range(n_epochs)
+        for io_class, time_s in zip(IOClass, times_s, strict=True)
+    ]
+    return check_table(pd.DataFrame(rows), "io_time")
+
+
+def run_of(scenario, rate, repetition, **changes):
+    """Return what `run.json` holds of a run."""
+    emulated = scenario["source"] == "emulated"
+    tier = {"kind": "directory", "root": "scratch/x", "n_osts": None, "pools": None}
+    lateness = {"lateness_percent": 1.25, "lateness_percent_of_attempts": [40.0, 1.25]}
+    run = {
+        "point": {"cache_rate_percent": rate, "repetition": repetition},
+        "source": scenario["source"],
+        "system": {
+            "name": scenario["system"],
+            "n_nodes": 1,
+            "virtual_nodes": False,
+            "gfs": tier,
+            "lfs": tier,
+            "emulation": {"model_of": "fugaku", "speedup": 8} if emulated else None,
+            "devices": DEVICES if emulated else None,
+        },
+        "dataset": {"name": "small", "n_files": 768, "file_size_bytes": 131072},
+        "scenario": {
+            key: scenario[key] for key in ("dataset", "n_osts", "policy", "loader")
+        },
+        "training": {"epochs": 2, "shuffle": "global", "seed": 7, "compute_time_s": 0},
+        "loader": {"read_threads": 1, "buffer_bytes": 262144},
+        "n_processes": 1,
+        "scheduler_job": None,
+        "started": f"2026-11-21T10:{rate // 10:02}:00+00:00",
+        "finished": f"2026-11-21T10:{rate // 10:02}:30+00:00",
+        "tracer": {"runtime": "builtin", "library": "/x/y.so"},
+        "emulation": lateness if emulated else None,
+        "versions": {"python": "3.11.7"},
+    }
+    return run | changes
+
+
+def audit_of(passed=True):
+    late = {"name": "lateness", "passed": passed, "got": "40 %", "expected": "15 %"}
+    reads = {"name": "reads", "passed": True, "got": "768", "expected": "768"}
+    return {"passed": passed, "checks": [reads, late]}
+
+
+def runs_of(io_time):
+    """Return all runs of a table, passed."""
+    keys = io_time[[*SCENARIO_KEYS, "cache_rate_percent", "repetition"]]
+    return [
+        Run(run_of(key, key["cache_rate_percent"], key["repetition"]), audit_of())
+        for key in keys.drop_duplicates().to_dict("records")
+    ]
+
+
+def claims_of(source):
+    """Return a table of one claim that holds."""
+    row = {name: "" if kind == TEXT else 1 for name, kind in TABLES["claims"].items()}
+    row |= {"source": source, "claim": "C1", "status": "holds", "fitted": "no"}
+    return check_table(pd.DataFrame([row]), "claims")
+
+
+def context_of(io_time, runs=None, epoch=0, **changes):
+    """Return the context of a report; execution time is 1 s more than I/O time."""
+    execution = io_time.groupby(list(io_time.columns[:10]), as_index=False)["time_s"]
+    epochs = execution.sum().rename(columns={"time_s": "execution_time_s"})
+    epochs["execution_time_s"] += 1
+    found = []
+    for _, rows in io_time.groupby([*SCENARIO_KEYS, "epoch"]):
+        found.append(
+            search_combinations(
+                rows,
+                make_goal(rows, percent_of_best=75),
+                max_improvement_percent=100,
+                step_percent=50,
+                cost_per_percent=dict.fromkeys(IOClass, 1),
+                dataset_bytes=96 << 20,
+            )
+        )
+    goals, combinations = (pd.concat(parts) for parts in zip(*found, strict=True))
+    arguments = {
+        "experiment": "first",
+        "description": "A cluster",
+        "provenance": "measured, system cluster",
+        "epoch": epoch,
+        "dataset_titles": {"small": "128 KiB files"},
+        "paper": "A paper",
+        "runs": runs_of(io_time) if runs is None else runs,
+        "pictures": [Picture("fig1", "Figure 1", SVG, "**Look.**\n\n- There.")],
+        "captions": {"scorecard": "Claims.", "explorer": "Sliders."},
+        "breakdown": break_down(io_time),
+        "spread": spread_over_repetitions(epoch_times(epochs, io_time), 10),
+        "goals": goals,
+        "combinations": combinations,
+        "claims": claims_of(io_time["source"].iloc[0]),
+    }
+    return report_context(**arguments | changes)
+
+
+def page_of(io_time, **arguments):
+    return render(TEMPLATE, context_of(io_time, **arguments))
+
+
+class Page(HTMLParser):
+    """Text, ids and addresses of a page; every tag has to be closed in its order."""
+
+    VOID = ("meta", "link", "img", "br", "i")
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.ids, self.links, self.words = [], [], [], []
+        self.feed(page)
+        self.close()
+        self.text = re.sub(r"\s+", " ", "".join(self.words))
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.links += [attributes[key] for key in ("href", "src") if key in attributes]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+
+def test_the_summary_says_what_limits_where_and_what_is_cheapest_to_buy():
+    """75 % of 2 s is 1.5 s: at 50 % META or READ +100 %, one step less of both fails.
+
+    META +50 % and READ +50 % give 1.33 s at the same cost of 100; of equal costs and
+    cache rates the smallest improvement of the first class wins.
+    """
+    (row,) = context_of(io_time_of())["summary"].to_dict("records")
+    row["Limited by"] = row["Limited by"].replace("\N{NO-BREAK SPACE}", " ")
+    assert row == {
+        "Scenario": "128 KiB files, 60 OSTs",
+        "Limited by": "GFS-META at 0 to 50 %\nLFS-READ at 100 %",
+        "Best cache rate (%)": "50",
+        "I/O time there (s)": "2.000",
+        "I/O time without LFS (s)": "4.000",
+        "Goal (s)": "1.500",
+        "Cheapest improvement that meets it": "LFS-READ +100 %",
+        "Least cache rate then (%)": "50",
+        "LFS per node then (GiB)": "0.0469",
+    }
+
+
+def test_a_goal_that_nothing_meets_leaves_no_cheapest_improvement():
+    none = pd.DataFrame(columns=list(TABLES["combinations"]))
+    context = context_of(io_time_of(), combinations=none)
+    (row,) = context["summary"].to_dict("records")
+    assert context["goal"] == "I/O time"
+    assert row["Goal (s)"] == "1.500"
+    assert row["Cheapest improvement that meets it"] == "none of those searched"
+    assert row["Least cache rate then (%)"] == UNKNOWN
+
+
+def test_a_scenario_that_was_not_run_without_lfs_or_searched_has_gaps():
+    io_time = io_time_of()
+    io_time = io_time[io_time["cache_rate_percent"] > 0]
+    nothing = pd.DataFrame(columns=TABLES["goals"])
+    (row,) = context_of(io_time, goals=nothing)["summary"].to_dict("records")
+    assert row["I/O time without LFS (s)"] == UNKNOWN
+    assert row["Goal (s)"] == UNKNOWN
+
+
+def test_each_run_has_its_audit_and_the_io_time_of_every_epoch():
+    io_time = io_time_of()
+    table = runs_table(runs_of(io_time), break_down(io_time), {"small": "Files"})
+    assert table.iloc[1].to_dict() == {
+        "Scenario": "Files, 60 OSTs",
+        "Cache rate (%)": "50",
+        "Repetition": "0",
+        "Audit": "✓ passed",
+        "I/O time, first epoch (s)": "2.000",
+        "I/O time, second epoch (s)": "2.000",
+        "Started (UTC)": "2026-11-21 10:05:00",
+    }
+
+
+def test_a_failed_audit_shows_its_numbers():
+    io_time = io_time_of()
+    runs = runs_of(io_time)
+    runs[0] = Run(runs[0].run, audit_of(passed=False))
+    table = runs_table(runs, break_down(io_time))
+    assert table["Audit"][0] == "✕ failed: lateness: got 40 %, expected 15 %"
+    assert context_of(io_time, runs)["audit"] == (
+        "Of 3 runs: 2 passed, 1 failed (6 checks)."
+    )
+
+
+def test_a_run_without_an_audit_or_of_another_experiment_is_not_called_passed():
+    mine, other = io_time_of(), io_time_of(system="other")
+    runs = runs_of(mine)
+    runs[2] = Run(runs[2].run, None)
+    breakdown = break_down(pd.concat([mine, other]))
+    table = runs_table(runs, breakdown)
+    assert table["Audit"].tolist() == ["✓ passed"] * 2 + [f"{UNKNOWN} not audited"] * 4
+    assert table["Scenario"][3] == "small dataset, 60 OSTs, other"
+    assert table["Started (UTC)"][3] == UNKNOWN
+    context = context_of(mine, runs, breakdown=breakdown)
+    assert context["audit"] == "Of 6 runs: 2 passed, 4 without an audit (4 checks)."
+    assert len(context["summary"]) == 2
+    Page(render(TEMPLATE, context))
+
+
+def test_a_run_that_the_tables_lack_has_no_io_time():
+    io_time = io_time_of()
+    runs = runs_of(io_time)
+    table = runs_table(runs, break_down(io_time[io_time["cache_rate_percent"] < 100]))
+    assert table["I/O time, first epoch (s)"].tolist() == ["4.000", "2.000", UNKNOWN]
+
+
+def test_lateness_and_jobs_are_shown_where_there_are_any():
+    io_time = io_time_of(source="emulated")
+    runs = runs_of(io_time)
+    runs[0].run["scheduler_job"] = "Slurm 12"
+    table = runs_table(runs, break_down(io_time))
+    assert table["Lateness (%)"][0] == "1.2 (attempt 2)"
+    assert table["Scheduler job"].tolist() == ["Slurm 12", "", ""]
+
+
+def test_every_epoch_has_a_column_and_one_is_enough():
+    context = context_of(io_time_of(n_epochs=1))
+    columns = [name for name in context["runs"] if "epoch" in name]
+    assert columns == ["I/O time, first epoch (s)"]
+    assert context["epoch"] == "first epoch"
+
+
+def test_one_repetition_says_that_the_spread_is_unknown():
+    context = context_of(io_time_of())
+    assert context["spread"].empty
+    assert "once" in context["spread_words"]
+
+
+def test_repetitions_above_the_limit_are_marked():
+    """2 and 3 s: mean 2.5, standard deviation 0.707, so 28.3 %; 3 and 4 s 20.2 %."""
+    context = context_of(io_time_of(n_repetitions=2))
+    row = context["spread"].iloc[1].to_dict()
+    assert row == {
+        "Scenario": "128 KiB files, 60 OSTs",
+        "Cache rate (%)": "50",
+        "Repetitions": "2",
+        "I/O time, first epoch (%)": "⚠ 28.3",
+        "I/O time, second epoch (%)": "⚠ 28.3",
+        "execution time, first epoch (%)": "⚠ 20.2",
+        "execution time, second epoch (%)": "⚠ 20.2",
+    }
+    assert "limit of 10 %, marked ⚠: 12 of 12" in context["spread_words"]
+
+
+def test_what_was_run_comes_from_the_runs_with_units():
+    found = context_of(io_time_of())["facts"]
+    assert found["Experiment"]["system"] == "cluster (A cluster)"
+    assert found["Sweep"] == {
+        "datasets": "768 \N{MULTIPLICATION SIGN} 128 KiB files (96 MiB)",
+        "OSTs": "60",
+        "cache rates": "0, 50, 100 %",
+        "repetitions": "1",
+        "cache policy": "pinning",
+        "loader": "posix",
+    }
+    assert found["Training"]["seed"] == "7"
+    assert found["Data loader"]["buffer size"] == "256 KiB"
+
+
+def test_versions_that_differ_between_runs_are_all_named():
+    io_time = io_time_of()
+    runs = runs_of(io_time)
+    runs[1].run["versions"]["python"] = "3.11.8"
+    found = context_of(io_time, runs)["facts"]
+    assert found["Versions"]["python"] == "3.11.7, 3.11.8"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("open_s", 2.9e-05, ("open time", "29 µs")),
+        ("latency_s", 0.0035, ("latency", "3.5 ms")),
+        ("request_bytes", 131072, ("request size", "128 KiB")),
+        ("ost_bandwidth_bytes_per_s", 3 << 29, ("OST bandwidth", "1.5 GiB/s")),
+        ("n_osts", 60, ("number of OSTs", "60")),
+        ("shuffle", "global", ("shuffle", "global")),
+    ],
+)
+def test_settings_are_named_with_their_units(key, value, words):
+    assert setting_words(key, value) == words
+
+
+def test_devices_are_listed_once_and_only_if_emulated():
+    emulated, measured = io_time_of(source="emulated"), io_time_of()
+    assert len(devices_table(runs_of(emulated))) == 5
+    assert devices_table(runs_of(measured)).empty
+
+
+@pytest.mark.parametrize("source", ["measured", "emulated", "simulated"])
+def test_numbers_that_were_not_measured_say_so_everywhere(source):
+    io_time = io_time_of(source=source)
+    runs = [] if source == "simulated" else None
+    page = page_of(io_time, runs=runs)
+    text = Page(page).text
+    marks = page.count(f'<span class="source">{source}</span>')
+    if source == "measured":
+        assert marks == 0
+        assert "These numbers are" not in text
+    else:
+        assert marks >= 6
+        assert f"These numbers are {source}." in text
+        assert f"<title>Storage experiment first ({source})</title>" in page
+        assert re.search(rf"<h3>Figure 1 <span class=\"source\">{source}", page)
+
+
+def test_the_page_needs_no_other_file_and_its_links_lead_somewhere():
+    page = Page(page_of(io_time_of(n_repetitions=2, source="emulated")))
+    assert len(page.ids) == len(set(page.ids))
+    anchors = {link[1:] for link in page.links if link.startswith("#")}
+    assert anchors <= set(page.ids)
+    others = {link.split(",")[0] for link in page.links if not link.startswith("#")}
+    assert others == {"data:", "data:image/svg+xml;base64", "explorer.html"}
+
+
+def test_names_and_descriptions_are_escaped():
+    page = page_of(
+        io_time_of(system="<b>"),
+        experiment="<b>",
+        description="Tom & Jerry's <script>",
+        provenance='"quoted" & <i>',
+    )
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "Tom &amp; Jerry&#39;s &lt;script&gt;" in page
+    assert "Storage experiment <b>" in Page(page).text
+
+
+def test_the_same_tables_give_the_same_page():
+    io_time = io_time_of(source="emulated")
+    assert page_of(io_time) == page_of(io_time)
+
+
+def test_every_io_class_has_its_colour_on_the_page():
+    page = page_of(io_time_of())
+    for io_class in IOClass:
+        assert re.search(f"{io_class.colour}.*{io_class.label}", page)
+
+
+def test_a_name_that_the_context_lacks_is_an_error():
+    with pytest.raises(jinja2.UndefinedError, match="'absent' is undefined"):
+        render("{{ absent }}", {})
+
+
+def test_a_mistake_in_a_caption_is_an_error():
+    with pytest.raises(docutils.utils.SystemMessage, match="Inline strong"):
+        caption_html("**never closed")
+
+
+def test_captions_cannot_bring_html_or_other_files():
+    with pytest.raises(docutils.utils.SystemMessage, match='"raw" directive disabled'):
+        caption_html(".. raw:: html\n\n   <script></script>")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((WORKFLOW / "report").glob("*.rst")), ids=lambda path: path.stem
+)
+def test_captions_are_correct(path):
+    body = caption_html(path.read_text())
+    assert body.startswith("<p>")
+    assert "system-message" not in body

@@ -1,0 +1,54 @@
+"""Rules that gather an experiment into one page; figures.smk names its figures."""
+
+REPORT_TABLES = ["breakdown", "spread", "goals", "combinations", "claims"]
+REPORT_FIGURES = {name: title for name, title in FIGURES.items() if name != "scorecard"}
+
+
+rule build_report:
+    input:
+        **{table: f"{RESULTS}/tables/{table}.parquet" for table in REPORT_TABLES},
+        runs=run_files("run.json"),
+        audits=run_files("audit.json"),
+        figures=expand(f"{RESULTS}/figures/{{name}}.svg", name=REPORT_FIGURES),
+        captions=[caption(name) for name in REPORT_FIGURES],
+        explorer=f"{RESULTS}/explorer.html",
+        explorer_caption=caption("explorer"),
+        scorecard_caption=caption("scorecard"),
+        paper=workflow.source_path("../../resources/paper/claims.yaml"),
+        template=workflow.source_path("../templates/report.html.j2"),
+        library=library(
+            "build_report",
+            "breakdown",
+            "claims",
+            "io_class",
+            "plot",
+            "plot_whatif",
+            "report",
+            "scorecard",
+            "search",
+            "tables",
+            "whatif",
+        ),
+    output:
+        report=page("report", "Report"),
+    log:
+        f"{LOGS}/build_report.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        experiment=EXPERIMENT.name,
+        description=SYSTEM.description,
+        provenance=PROVENANCE,
+        epoch=SETTINGS["figures"]["epoch"],
+        dataset_titles=DATASET_TITLES,
+        figures=REPORT_FIGURES,
+    message:
+        "Building the report."
+    script:
+        "../scripts/build_report.py"
+
+
+rule report:
+    input:
+        rules.build_report.output,

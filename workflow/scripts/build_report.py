@@ -1,0 +1,42 @@
+"""Build the report of an experiment: one page of HTML."""
+
+import json
+import sys
+from pathlib import Path
+
+from tierscope.claims import read_claims
+from tierscope.report import Picture, Run, render, report_context
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    given, params = snakemake.input, snakemake.params
+    runs = [
+        Run(json.loads(Path(run).read_text()), json.loads(Path(audit).read_text()))
+        for run, audit in zip(given.runs, given.audits, strict=True)
+    ]
+    pictures = [
+        Picture(name, title, Path(svg).read_bytes(), Path(caption).read_text())
+        for (name, title), svg, caption in zip(
+            params.figures.items(), given.figures, given.captions, strict=True
+        )
+    ]
+    tables = ("breakdown", "spread", "goals", "combinations", "claims")
+    context = report_context(
+        experiment=params.experiment,
+        description=params.description,
+        provenance=params.provenance,
+        epoch=params.epoch,
+        dataset_titles=params.dataset_titles,
+        paper=read_claims(given.paper)["paper"],
+        runs=runs,
+        pictures=pictures,
+        captions={
+            name: Path(given[f"{name}_caption"]).read_text()
+            for name in ("explorer", "scorecard")
+        },
+        **{table: read_table(given[table], table) for table in tables},
+    )
+    page = render(Path(given.template).read_text(), context)
+    Path(snakemake.output.report).write_text(page, encoding="utf-8")
+    print(f"{len(runs)} runs, {len(pictures)} figures, {len(page) >> 10} KiB")

@@ -1,0 +1,639 @@
+"""Gather an experiment into one page of HTML that needs no other file.
+
+What the page says is worked out here, as words and tables of words; the template says
+where it stands. A figure becomes an image of its own inside the page, so the ids and
+styles of its SVG cannot reach another's.
+"""
+
+import base64
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import pandas as pd
+from docutils.core import publish_parts
+from matplotlib.ticker import EngFormatter
+
+from tierscope import scorecard
+from tierscope.breakdown import CLASSES, SCENARIO, select_epoch
+from tierscope.io_class import IOClass
+from tierscope.plot import epoch_words, scenario_titles, sums_of_classes
+from tierscope.plot_whatif import improvement_words
+from tierscope.search import cheapest_combination
+from tierscope.tables import RUN_KEYS, run_keys
+from tierscope.whatif import IMPROVEMENTS, best_point, mean_over_repetitions
+
+PASSED, FAILED, UNKNOWN, FLAG = (
+    "\N{CHECK MARK}",
+    "\N{MULTIPLICATION X}",
+    "\N{EN DASH}",
+    "\N{WARNING SIGN}",
+)
+_RUN = list(RUN_KEYS)
+_MEANINGS = {
+    IOClass.GFS_READ: "reading files on the global file system",
+    IOClass.GFS_META: "opening, closing and looking them up",
+    IOClass.LFS_READ: "reading files on the local file system",
+    IOClass.LFS_META: "opening, closing and looking them up",
+}
+_GOALS = {"io_time": "I/O time", "execution_time": "execution time"}
+_NAMES = {"ost": "OST", "osts": "OSTs", "mpi": "MPI"}
+_RST = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "halt_level": 2,
+    "report_level": 5,
+    "_disable_config": True,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's `run.json` and its `audit.json`, None if it was not audited."""
+
+    run: Mapping[str, Any]
+    audit: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the report.
+
+    Parameters
+    ----------
+    name : str
+        What links call it.
+    title : str
+        Its heading.
+    svg : bytes
+        Content of an SVG file.
+    caption : str
+        How to read it, in reStructuredText.
+    """
+
+    name: str
+    title: str
+    svg: bytes
+    caption: str
+
+    @property
+    def uri(self) -> str:
+        """Return the picture as an address that holds it."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
+
+    @property
+    def caption_html(self) -> str:
+        """Return the caption as HTML."""
+        return caption_html(self.caption)
+
+
+def render(template: str, context: Mapping[str, Any]) -> str:
+    """Return the page; the template says what is HTML already, the rest is escaped."""
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(template).render(context)
+
+
+def caption_html(caption: str) -> str:
+    """Return reStructuredText as HTML; a mistake in it raises docutils' error."""
+    parts = publish_parts(caption, writer="html5", settings_overrides=_RST)
+    return parts["body"]
+
+
+def report_context(
+    *,
+    experiment: str,
+    description: str,
+    provenance: str,
+    epoch: int,
+    dataset_titles: Mapping[str, str],
+    paper: str,
+    runs: Sequence[Run],
+    pictures: Sequence[Picture],
+    captions: Mapping[str, str],
+    breakdown: pd.DataFrame,
+    spread: pd.DataFrame,
+    goals: pd.DataFrame,
+    combinations: pd.DataFrame,
+    claims: pd.DataFrame,
+) -> dict[str, Any]:
+    """Return everything that the template shows.
+
+    Parameters
+    ----------
+    experiment, description : str
+        Name of the experiment, and what its system is.
+    provenance : str
+        Where the numbers come from, as on the figures.
+    epoch : int
+        The epoch of the figures, counted from 0.
+    dataset_titles : mapping of str to str
+        What to call each dataset.
+    paper : str
+        The paper of the claims, as it is cited.
+    runs : sequence of Run
+        The runs of the experiment, in the order of the table.
+    pictures : sequence of Picture
+        The figures, in order.
+    captions : mapping of str to str
+        What to say about ``scorecard`` and ``explorer``, in reStructuredText.
+    breakdown, spread, goals, combinations, claims : DataFrame
+        These tables. Runs that only `breakdown` has are listed as not audited.
+    """
+    keys = _all_run_keys(runs, breakdown)
+    titles = scenario_titles(keys, dataset_titles)
+    table = runs_table(runs, breakdown, dataset_titles)
+    return {
+        "title": f"Storage experiment {experiment}",
+        "description": description,
+        "provenance": provenance,
+        "source": source_words(keys["source"]),
+        "warning": source_warning(keys["source"], runs),
+        "epoch": epoch_words(epoch),
+        "headline": headline(runs, len(table)),
+        "classes": [
+            {"label": c.label, "colour": c.colour, "meaning": _MEANINGS[c]}
+            for c in IOClass
+        ],
+        "summary": summary_table(breakdown, goals, combinations, titles, epoch),
+        "goal": goal_words(goals, epoch),
+        "pictures": pictures,
+        "explorer_caption": caption_html(captions["explorer"]),
+        "scorecard_caption": caption_html(captions["scorecard"]),
+        "scorecard_title": scorecard.title(claims),
+        "scorecard_notes": scorecard.notes(claims, paper, provenance),
+        "scorecard_table": scorecard.html_table(claims),
+        "scorecard_style": scorecard.STYLE,
+        "facts": facts(experiment, description, runs, keys, dataset_titles),
+        "devices": devices_table(runs),
+        "audit": audit_words(runs, len(table)),
+        "runs": table,
+        "spread": spread_table(spread, titles),
+        "spread_words": spread_words(spread),
+    }
+
+
+def _all_run_keys(runs: Sequence[Run], breakdown: pd.DataFrame) -> pd.DataFrame:
+    """Return the keys of all runs: first those given, then others of the table."""
+    given = [run_keys(run.run) for run in runs]
+    keys = pd.concat([pd.DataFrame(given, columns=_RUN), breakdown[_RUN]])
+    return keys.drop_duplicates(ignore_index=True).astype(dict(RUN_KEYS))
+
+
+def _seconds(time_s: float) -> str:
+    """Return a time for a column in seconds, to the millisecond."""
+    return UNKNOWN if math.isnan(time_s) else f"{time_s:.3f}"
+
+
+def source_words(sources: Iterable[str]) -> str:
+    """Return the sources that are not measurement, such as ``emulated``, or nothing."""
+    return " and ".join(sorted(set(sources) - {"measured"}))
+
+
+def source_warning(sources: Iterable[str], runs: Sequence[Run]) -> str:
+    """Return what to know before believing a number; nothing if all were measured."""
+    texts = []
+    if "emulated" in (sources := set(sources)):
+        models = _distinct(map(_model_words, runs))
+        of = f" (a model of {models})" if models else ""
+        texts.append(
+            "Real processes made real system calls, but how long those took was set by "
+            f"emulated devices{of}. The numbers say what such a storage system would "
+            "do, not what the storage of this machine does."
+        )
+    if "simulated" in sources:
+        texts.append(
+            "Simulated numbers come from a model of the whole system; no process read "
+            "a file for them."
+        )
+    return " ".join(texts)
+
+
+def _model_words(run: Run) -> str:
+    """Return which machine a run's emulated devices model; nothing for real ones."""
+    if not (emulation := run.run["system"].get("emulation")):
+        return ""
+    return f"{emulation['model_of']}, made {emulation['speedup']:g} times faster"
+
+
+def headline(runs: Sequence[Run], n_runs: int) -> str:
+    """Return size and dates of the experiment in a line."""
+    words = [_count(n_runs, "run")]
+    if runs:
+        started = min(run.run["started"] for run in runs)
+        finished = max(run.run["finished"] for run in runs)
+        words.append(f"{_time_words(started)} to {_time_words(finished)} UTC")
+    return ", ".join(words)
+
+
+def _time_words(time: str) -> str:
+    """Return a time of a run.json, which is in UTC, as ``2026-11-21 10:09:16``."""
+    return time.removesuffix("+00:00").replace("T", " ")
+
+
+def _count(number: int, noun: str) -> str:
+    """Return ``1 run`` or ``2 runs``."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def summary_table(
+    breakdown: pd.DataFrame,
+    goals: pd.DataFrame,
+    combinations: pd.DataFrame,
+    titles: pd.DataFrame,
+    epoch: int,
+) -> pd.DataFrame:
+    """Return the answers of an epoch, a row each scenario.
+
+    Parameters
+    ----------
+    breakdown, goals, combinations : DataFrame
+        These tables; without a goal of a scenario its last columns are empty.
+    titles : DataFrame
+        What `tierscope.plot.scenario_titles` returns.
+    epoch : int
+        The epoch, counted from 0.
+    """
+    breakdown = select_epoch(breakdown, epoch)
+    times = sums_of_classes(breakdown)
+    best = best_point(times)
+    points = mean_over_repetitions(times).set_index([*SCENARIO, "cache_rate_percent"])
+    rows = []
+    for scenario in titles.to_dict("records"):
+        of_scenario = best[(best[SCENARIO] == _keys(scenario)).all(axis=1)]
+        if of_scenario.empty:
+            continue
+        point = of_scenario.iloc[0]
+        without = points["io_time_s"].get((*_keys(scenario), 0), math.nan)
+        rows.append(
+            {
+                "Scenario": scenario["title"],
+                "Limited by": bottlenecks(breakdown, _keys(scenario)),
+                "Best cache rate (%)": str(point["cache_rate_percent"]),
+                "I/O time there (s)": _seconds(point["io_time_s"]),
+                "I/O time without LFS (s)": _seconds(without),
+            }
+            | _purchase(goals, combinations, _keys(scenario), epoch)
+        )
+    return pd.DataFrame(rows)
+
+
+def _keys(scenario: Mapping[str, Any]) -> pd.Series:
+    """Return the keys of a scenario."""
+    return pd.Series({key: scenario[key] for key in SCENARIO})
+
+
+def bottlenecks(breakdown: pd.DataFrame, scenario: pd.Series) -> str:
+    """Return which class limits where, such as ``GFS-META at 0 to 60 %``, in lines.
+
+    `breakdown` is of one epoch; over repetitions the mean time of a class counts.
+    """
+    rows = breakdown[(breakdown[SCENARIO] == scenario).all(axis=1)]
+    times_s = rows.groupby(["cache_rate_percent", "io_class"])["time_s"].mean()
+    limits = times_s.unstack("io_class")[CLASSES].idxmax(axis=1)
+    words = []
+    for io_class, group in itertools.groupby(limits.items(), key=lambda item: item[1]):
+        rates = [rate for rate, _ in group]
+        span = f"{rates[0]} to {rates[-1]}" if len(rates) > 1 else f"{rates[0]}"
+        words.append(f"{IOClass(io_class).label} at {span}\N{NO-BREAK SPACE}%")
+    return "\n".join(words)
+
+
+def _purchase(
+    goals: pd.DataFrame, combinations: pd.DataFrame, scenario: pd.Series, epoch: int
+) -> dict[str, str]:
+    """Return the goal of a scenario and what is cheapest to meet it."""
+    names = ["Goal (s)", "Cheapest improvement that meets it"]
+    names += ["Least cache rate then (%)", "LFS per node then (GiB)"]
+    row = dict.fromkeys(names, UNKNOWN)
+    goals = goals[(goals[SCENARIO] == scenario).all(axis=1) & (goals["epoch"] == epoch)]
+    if goals.empty:
+        return row
+    goal = goals.iloc[0]
+    row[names[0]] = _seconds(goal["goal_s"])
+    cheapest = cheapest_combination(combinations, goal)
+    if cheapest is None:
+        row[names[1]] = "none of those searched"
+        return row
+    percents = cheapest[IMPROVEMENTS].to_dict()
+    values = [
+        improvement_words(percents).replace(", ", "\n")
+        if any(percents.values())
+        else "none needed",
+        str(cheapest["min_cache_rate_percent"]),
+        f"{cheapest['lfs_gib_per_node']:.3g}",
+    ]
+    return row | dict(zip(names[1:], values, strict=True))
+
+
+def goal_words(goals: pd.DataFrame, epoch: int) -> str:
+    """Return what the goal of an epoch is a goal of, nothing if there is none."""
+    kinds = goals.loc[goals["epoch"] == epoch, "goal_of"].unique()
+    return " and ".join(sorted(_GOALS[kind] for kind in kinds))
+
+
+def runs_table(
+    runs: Sequence[Run],
+    breakdown: pd.DataFrame,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Return a row each run: its audit, lateness, I/O time of every epoch, start.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        The runs, in the order of the rows.
+    breakdown : DataFrame
+        Table ``breakdown``; runs that only this has come last, as not audited.
+    dataset_titles : mapping of str to str, optional
+        What to call each dataset.
+
+    Returns
+    -------
+    DataFrame of str
+        What no run has is left out: lateness, scheduler jobs.
+    """
+    keys = _all_run_keys(runs, breakdown)
+    titles = scenario_titles(keys, dataset_titles)
+    given = {tuple(run_keys(run.run)[key] for key in _RUN): run for run in runs}
+    sums_s = breakdown.groupby([*_RUN, "epoch"])["time_s"].sum().unstack("epoch")
+    rows = []
+    for key in keys.merge(titles, on=SCENARIO, how="left").to_dict("records"):
+        index = tuple(key[name] for name in _RUN)
+        run = given.get(index)
+        row = {
+            "Scenario": key["title"],
+            "Cache rate (%)": str(key["cache_rate_percent"]),
+            "Repetition": str(key["repetition"]),
+            "Audit": _audit_cell(run.audit if run else None),
+            "Lateness (%)": _lateness_cell(run.run) if run else "",
+        }
+        for epoch in sums_s.columns:
+            time_s = sums_s[epoch].get(index, math.nan)
+            row[f"I/O time, {epoch_words(epoch)} (s)"] = _seconds(time_s)
+        row["Started (UTC)"] = _time_words(run.run["started"]) if run else UNKNOWN
+        job = run.run.get("scheduler_job") if run else None
+        rows.append(row | {"Scheduler job": job or ""})
+    table = pd.DataFrame(rows)
+    unused = [
+        name for name in ("Lateness (%)", "Scheduler job") if not any(table[name])
+    ]
+    return table.drop(columns=unused)
+
+
+def _audit_cell(audit: Mapping[str, Any] | None) -> str:
+    """Return an audit's result, with the numbers of the checks that failed."""
+    if audit is None:
+        return f"{UNKNOWN} not audited"
+    if audit["passed"]:
+        return f"{PASSED} passed"
+    failed = [check for check in audit["checks"] if not check["passed"]]
+    words = [f"{c['name']}: got {c['got']}, expected {c['expected']}" for c in failed]
+    return f"{FAILED} failed: {'; '.join(words)}"
+
+
+def _lateness_percent(run: Mapping[str, Any]) -> float | None:
+    """Return how late a run's emulated devices were, None for real ones."""
+    emulation = run.get("emulation")
+    return emulation["lateness_percent"] if emulation else None
+
+
+def _lateness_cell(run: Mapping[str, Any]) -> str:
+    """Return a run's lateness, and the attempts if the first one was too late."""
+    if (lateness := _lateness_percent(run)) is None:
+        return ""
+    n_attempts = len(run["emulation"]["lateness_percent_of_attempts"])
+    return f"{lateness:.1f}" + (f" (attempt {n_attempts})" if n_attempts > 1 else "")
+
+
+def audit_words(runs: Sequence[Run], n_runs: int) -> str:
+    """Return how many runs passed their audit, and the largest lateness."""
+    audits = [run.audit for run in runs if run.audit is not None]
+    n_passed = sum(audit["passed"] for audit in audits)
+    n_checks = sum(len(audit["checks"]) for audit in audits)
+    counts = {"passed": n_passed, "failed": len(audits) - n_passed}
+    counts["without an audit"] = n_runs - len(audits)
+    if n_passed == n_runs:
+        text = f"All {n_runs} runs passed" if n_runs > 1 else "The run passed"
+    else:
+        text = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+        text = f"Of {_count(n_runs, 'run')}: {text}"
+    if n_checks:
+        text += f" ({_count(n_checks, 'check')})"
+    late = [lateness for run in runs if (lateness := _lateness_percent(run.run))]
+    if late:
+        text += (
+            f"; of the emulated waiting at most {max(late):.1f} % was the machine's "
+            "lateness instead of the devices'"
+        )
+    return text + "."
+
+
+def spread_words(spread: pd.DataFrame) -> str:
+    """Return how many points spread above the limit, or that nothing is known."""
+    known = spread[spread["cv"].notna()]
+    if known.empty:
+        return (
+            "Every point was run once, so nothing is known of the spread from run to "
+            "run: small differences between points may be chance. The setting "
+            "sweep.repetitions, 3 or more, would tell."
+        )
+    limit = known["max_spread_percent"].iloc[0]
+    median, largest = 100 * known["cv"].median(), 100 * known["cv"].max()
+    return (
+        "The spread is the coefficient of variation, the standard deviation of the "
+        "repetitions in percent of their mean. Half of the spreads are below "
+        f"{median:.1f} %, the largest is {largest:.1f} %. Above the limit of "
+        f"{limit} %, marked {FLAG}: {known['flagged'].sum()} of {len(known)}."
+    )
+
+
+def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
+    """Return the spread of the repetitions in percent, a row each point.
+
+    Parameters
+    ----------
+    spread : DataFrame
+        Table ``spread``.
+    titles : DataFrame
+        What `tierscope.plot.scenario_titles` returns.
+
+    Returns
+    -------
+    DataFrame of str
+        Sorted like `titles`; a column each quantity and epoch; what is above the limit
+        is marked. Empty if no point was repeated.
+    """
+    known = spread[spread["cv"].notna()]
+    if known.empty:
+        return pd.DataFrame()
+    titles = titles.assign(place=range(len(titles)))
+    rows = {}
+    for point in known.merge(titles, on=SCENARIO).to_dict("records"):
+        key = (point["place"], point["cache_rate_percent"], point["n_repetitions"])
+        row = {
+            "Scenario": point["title"],
+            "Cache rate (%)": str(point["cache_rate_percent"]),
+            "Repetitions": str(point["n_repetitions"]),
+        }
+        column = f"{point['quantity']}, {epoch_words(point['epoch'])} (%)"
+        sign = f"{FLAG} " if point["flagged"] else ""
+        rows.setdefault(key, row)[column] = f"{sign}{100 * point['cv']:.1f}"
+    return pd.DataFrame([rows[key] for key in sorted(rows)]).fillna(UNKNOWN)
+
+
+def _distinct(words: Iterable[Any]) -> str:
+    """Return the different words in their order, without empty ones."""
+    return ", ".join(dict.fromkeys(str(word) for word in words if word))
+
+
+def facts(
+    experiment: str,
+    description: str,
+    runs: Sequence[Run],
+    keys: pd.DataFrame,
+    dataset_titles: Mapping[str, str],
+) -> dict[str, dict[str, str]]:
+    """Return what was run, as groups of names and words.
+
+    Parameters
+    ----------
+    experiment, description : str
+        Name of the experiment, and what its system is.
+    runs : sequence of Run
+        Where a setting differs between runs, all its values are given.
+    keys : DataFrame
+        The keys of all runs.
+    dataset_titles : mapping of str to str
+        What to call each dataset.
+    """
+    contents = [run.run for run in runs]
+    rates = sorted(keys["cache_rate_percent"].unique())
+    groups = {
+        "Experiment": {
+            "name": experiment,
+            "system": f"{_distinct(keys['system'])} ({description})",
+            "source of the numbers": _distinct(keys["source"]),
+            "processes": _distinct(map(_process_words, contents)),
+        },
+        "Sweep": {
+            "datasets": _distinct(_dataset_words(c, dataset_titles) for c in contents),
+            "OSTs": _distinct(number for number in keys["n_osts"]),
+            "cache rates": ", ".join(map(str, rates)) + " %",
+            "repetitions": str(keys["repetition"].nunique()),
+            "cache policy": _distinct(keys["policy"]),
+            "loader": _distinct(keys["loader"]),
+        },
+        "Training": _settings(run["training"] for run in contents),
+        "Data loader": _settings(run["loader"] for run in contents),
+        "Global file system": _settings(_tier(run, "gfs") for run in contents),
+        "Local file system": _settings(_tier(run, "lfs") for run in contents),
+        "Tracer": _settings({"runtime": run["tracer"]["runtime"]} for run in contents),
+        "Versions": _settings(run["versions"] for run in contents),
+    }
+    return {
+        group: kept
+        for group, words in groups.items()
+        if (kept := {name: text for name, text in words.items() if text})
+    }
+
+
+def _process_words(run: Mapping[str, Any]) -> str:
+    """Return the processes of a run and where they were."""
+    system = run["system"]
+    nodes = "virtual nodes (all on one machine)" if system["virtual_nodes"] else "nodes"
+    return f"{run['n_processes']} MPI processes on {system['n_nodes']} {nodes}"
+
+
+def _dataset_words(run: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """Return number, size and name of the files of a run."""
+    dataset = run["dataset"]
+    size = _size_words(dataset["n_files"] * dataset["file_size_bytes"])
+    title = titles.get(dataset["name"], f"files of dataset {dataset['name']}")
+    return f"{dataset['n_files']} \N{MULTIPLICATION SIGN} {title} ({size})"
+
+
+def _tier(run: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what tells where and what a tier of a run was."""
+    return {key: run["system"][name][key] for key in ("kind", "root", "n_osts")}
+
+
+def devices_table(runs: Sequence[Run]) -> pd.DataFrame:
+    """Return the properties of the modelled devices behind emulated tiers.
+
+    They are those of the whole machine, before scaling it to the processes of the runs.
+    Empty if nothing was emulated.
+    """
+    rows = {}
+    for run in runs:
+        devices = run.run["system"].get("devices") or {}
+        for tier in ("gfs", "lfs"):
+            for name, text in _settings([devices.get(tier, {})]).items():
+                rows[tier.upper(), name, text] = None
+    return pd.DataFrame(list(rows), columns=["Tier", "Property", "Modelled as"])
+
+
+def _settings(mappings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return settings by name, in words with units; all values where runs differ."""
+    words: dict[str, dict[str, None]] = {}
+    for mapping in mappings:
+        for key, value in mapping.items():
+            if value is not None:
+                name, text = setting_words(key, value)
+                words.setdefault(name, {})[text] = None
+    return {name: ", ".join(texts) for name, texts in words.items()}
+
+
+def setting_words(key: str, value: Any) -> tuple[str, str]:
+    """Return a setting's name without its unit, and its value with it.
+
+    ``open_s``, 0.000029 is ``open time``, ``29 µs``; ``request_bytes``, 131072 is
+    ``request size``, ``128 KiB``.
+    """
+    for suffix, noun, in_words in _UNITS:
+        if key.endswith(suffix):
+            name = key.removesuffix(suffix)
+            if not name.endswith((noun, "latency")):
+                name = f"{name}_{noun}"
+            return _name_words(name), in_words(value)
+    return _name_words(key), str(value)
+
+
+def _name_words(key: str) -> str:
+    """Return a key as words: ``n_osts`` is ``number of OSTs``."""
+    key = f"number_of_{key[2:]}" if key.startswith("n_") else key
+    return " ".join(_NAMES.get(word, word) for word in key.split("_"))
+
+
+def _time_with_unit(time_s: float) -> str:
+    """Return a time such as ``29 µs``."""
+    return EngFormatter(unit="s")(time_s)
+
+
+def _size_words(n_bytes: float) -> str:
+    """Return a size such as ``128 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024 or unit == "GiB":
+            break
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} {unit}"
+
+
+def _bandwidth_words(bytes_per_s: float) -> str:
+    """Return a bandwidth such as ``1.5 GiB/s``."""
+    return f"{_size_words(bytes_per_s)}/s"
+
+
+_UNITS = (
+    ("_bytes_per_s", "bandwidth", _bandwidth_words),
+    ("_bytes", "size", _size_words),
+    ("_s", "time", _time_with_unit),
+)
