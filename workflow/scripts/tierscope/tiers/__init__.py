@@ -29,8 +29,8 @@ class Tier:
         Directory tierscope may fill, with variables still in it.
     n_osts : int, optional
         Number of OSTs there are (kind `lustre`).
-    pools : mapping of OST count to pool name, optional
-        Lustre pools for OST counts other than 1 and all.
+    pools : mapping of OST count to pool name or sequence of OST indices, optional
+        Where the files lie for OST counts other than 1 and all (kind `lustre`).
     """
 
     name: str
