@@ -5,17 +5,19 @@ VENV := .venv
 UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PJM := workflow/plugins/snakemake-executor-plugin-pjm
 PROFILES := $(notdir $(wildcard profiles/*))
+SLURM := slurmctld slurmd slurm-client munge
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup run test bench lint paper lock docs clean
+.PHONY: setup run test bench lint paper lock docs clean slurm-packages
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 run: setup
 	snakemake --profile local
 
 # Set up and run all tests.
-test: setup
+test: setup slurm-packages
 	pytest -q
 
 # Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench.
@@ -29,14 +31,15 @@ lint: setup
 	codespell
 	snakemake --lint
 
-# Show every job of the paper's sweep without running any.
+# Show every job of the paper's sweep and one submission; run and submit nothing.
 paper: setup
 	snakemake --profile fugaku --configfile config/paper.yaml --dry-run
+	$(BIN)/python workflow/scripts/show_submission.py config/paper.yaml
 
 setup: $(READY) $(PROFILES)
 
 # The imports are a test, and compile once what else every rank would compile.
-$(READY): requirements.lock
+$(READY): requirements.lock $(PJM)/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || \
@@ -44,6 +47,7 @@ $(READY): requirements.lock
 	$(BIN)/pip install --quiet uv==$(UV_VERSION) && \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $< || \
 	  $(BIN)/pip install --quiet --require-hashes -r $<
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable $(PJM)
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }
@@ -52,6 +56,15 @@ $(READY): requirements.lock
 # Snakemake looks for --profile NAME beside the Snakefile, not in profiles/.
 $(PROFILES): %:
 	ln -s profiles/$* $*
+
+# The tests on a real Slurm run where its packages are or can be had, and else skip.
+slurm-packages: setup
+	@dpkg -s $(SLURM) > /dev/null 2>&1 || ! command -v apt-get > /dev/null || \
+	  test "$$(id -u)" != 0 || \
+	  { timeout 120 apt-get update -qq && DEBIAN_FRONTEND=noninteractive timeout 300 \
+	    apt-get install -qq -y --no-install-recommends $(SLURM); } \
+	    > $(VENV)/slurm.log 2>&1 < /dev/null || \
+	  echo "no Slurm, its tests skip: see $(VENV)/slurm.log"
 
 # Solve the pins of pyproject.toml anew.
 lock: setup

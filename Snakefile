@@ -29,7 +29,7 @@ rule all:
 
 
 onstart:
-    lock_experiment()
+    start()
 
 
 onsuccess:

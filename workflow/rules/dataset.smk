@@ -12,8 +12,9 @@ rule generate_dataset:
         "../../environment.yml"
     threads: GENERATION_THREADS
     resources:
-        **site_resources("generate_dataset"),
+        **generation_resources(),
         runtime=generation_minutes,
+        gfs=1,
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         tier=asdict(SYSTEM.gfs),
