@@ -120,7 +120,9 @@ def setup_commands(wildcards):
     lines = ["set +u", *SYSTEM.job.setup]
     if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
         lines.append("make --silent -C workflow/native")
-    return " && ".join(f"{{ {line}\n}}" for line in lines)
+    commands = " && ".join(f"{{ {line}\n}}" for line in lines)
+    failed = "tierscope: a command before the launcher (job.setup) failed"
+    return f'{{ {commands} || {{ echo "{failed}" >&2; false; }}; }}'
 
 
 def benchmark_resources():
