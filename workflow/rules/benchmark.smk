@@ -33,7 +33,8 @@ rule run_benchmark:
         run=protected(f"{RUN}/run.json"),
     log:
         f"{BENCHMARK_LOG}.log",
-    retries: SYSTEM.job.retries
+    # Only where jobs are submitted: else each job would itself try again as often.
+    retries: 0 if workflow.remote_exec else SYSTEM.job.retries
     conda:
         "../../environment.yml"
     threads: SETTINGS["loader"]["read_threads"]

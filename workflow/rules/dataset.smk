@@ -1,7 +1,5 @@
 """Rules that generate the datasets on the global file system."""
 
-GENERATION_THREADS = 8  # no more than --cores on one machine
-
 
 rule generate_dataset:
     output:
@@ -10,7 +8,7 @@ rule generate_dataset:
         f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
     conda:
         "../../environment.yml"
-    threads: GENERATION_THREADS
+    threads: 4
     resources:
         **generation_resources(),
         runtime=generation_minutes,
