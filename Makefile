@@ -5,8 +5,9 @@ VENV := .venv
 UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Of Debian, for the tests of the explorer; without them those tests skip.
-TEST_PACKAGES := chromium chromium-driver
+PJM := workflow/plugins/snakemake-executor-plugin-pjm
+# Of Debian, for the tests on a real Slurm and of the explorer.
+TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -31,14 +32,15 @@ lint: setup
 	codespell
 	snakemake --lint
 
-# Show every job of the paper's sweep without running any.
+# Show every job of the paper's sweep and one submission; run and submit nothing.
 paper: setup
 	snakemake --profile fugaku --configfile config/paper.yaml --dry-run
+	$(BIN)/python workflow/scripts/show_submission.py config/paper.yaml
 
 setup: $(READY) $(PROFILES)
 
 # The imports are a test, and compile once what else every rank would compile.
-$(READY): requirements.lock
+$(READY): requirements.lock $(PJM)/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || \
@@ -46,6 +48,7 @@ $(READY): requirements.lock
 	$(BIN)/pip install --quiet uv==$(UV_VERSION) && \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $< || \
 	  $(BIN)/pip install --quiet --require-hashes -r $<
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable $(PJM)
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }

@@ -39,7 +39,7 @@ rule all:
 
 
 onstart:
-    lock_experiment()
+    start()
 
 
 onsuccess:

@@ -16,8 +16,8 @@ PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environmen
 class Project:
     """A working copy of the project and the commands a user types in it."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, profile: str = "local"):
+        self.folder, self.profile = folder, profile
         for part in PARTS:
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy(ROOT / part, folder / part)
@@ -44,7 +44,7 @@ class Project:
             "snakemake",
             *arguments,
             "--profile",
-            "local",
+            self.profile,
             "--configfile",
             "config/tiny.yaml",
         ]

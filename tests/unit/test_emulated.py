@@ -1,10 +1,13 @@
+import os
 from pathlib import Path
 
 import pytest
 from tierscope.config import read_experiment, read_yaml
+from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
 
 ROOT = Path(__file__).parents[2]
+LAUNCH = f"test-{os.getpid()}"
 
 
 @pytest.fixture
@@ -15,7 +18,7 @@ def description():
 
 
 def test_both_tiers_of_the_scale_model_are_devices(description, tmp_path):
-    gfs, lfs = Emulation.of(description, tmp_path, tmp_path).devices
+    gfs, lfs = Emulation.of(description, tmp_path, tmp_path, LAUNCH).devices
     assert gfs.prefixes == (str(Path("scratch/gfs/data").absolute()),)
     assert [Path(prefix).name for prefix in lfs.prefixes] == [
         "node-00000",
@@ -28,11 +31,13 @@ def test_both_tiers_of_the_scale_model_are_devices(description, tmp_path):
 def test_plain_directories_are_not_emulated(description, tmp_path):
     for tier in ("gfs", "lfs"):
         description["system"][tier]["kind"] = "directory"
-    assert Emulation.of(description, tmp_path, tmp_path) is None
+    assert Emulation.of(description, tmp_path, tmp_path, LAUNCH) is None
 
 
 def test_state_is_made_once_for_all_processes_of_a_launch(description, tmp_path):
-    first, second = (Emulation.of(description, tmp_path, tmp_path) for _ in range(2))
+    first, second = (
+        Emulation.of(description, tmp_path, tmp_path, LAUNCH) for _ in range(2)
+    )
     environment = first.environment()
     state = Path(environment["TIERSCOPE_DEVICE_STATE"])
     inode = state.stat().st_ino
@@ -42,3 +47,18 @@ def test_state_is_made_once_for_all_processes_of_a_launch(description, tmp_path)
     assert len(first.describe()["statistics"]) == 2
     first.remove()
     assert not state.exists()
+
+
+def test_processes_that_see_other_folders_are_refused(description, tmp_path):
+    emulation = Emulation.of(description, tmp_path, tmp_path, LAUNCH)
+
+    class Processes:
+        """Two processes, of which the other one has another root."""
+
+        class comm:
+            @staticmethod
+            def allgather(value):
+                return [value, [("/elsewhere",)] if isinstance(value, list) else value]
+
+    with pytest.raises(TierError, match=r"one machine and the same folders"):
+        emulation.join(Processes)

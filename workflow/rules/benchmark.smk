@@ -33,12 +33,13 @@ rule run_benchmark:
         run=protected(f"{RUN}/run.json"),
     log:
         f"{BENCHMARK_LOG}.log",
-    retries: SYSTEM.job.retries
+    # Only where jobs are submitted: else each job would itself try again as often.
+    retries: 0 if workflow.remote_exec else SYSTEM.job.retries
     conda:
         "../../environment.yml"
     threads: SETTINGS["loader"]["read_threads"]
     resources:
-        **site_resources("run_benchmark"),
+        **benchmark_resources(),
         mpi=launcher,
         tasks=SYSTEM.n_processes,
         nodes=SYSTEM.n_nodes,
@@ -65,7 +66,7 @@ rule run_benchmark:
         'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
         " exec 9> results/.launch; flock 9 2> /dev/null || true;"
         " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
-        " || {{ {resources.setup} && make --silent -C workflow/native &&"
+        " || {{ {resources.setup} &&"
         " {resources.mpi} -n {resources.tasks} python workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         ' --native results/native --launch "$$-$(date +%s)" {resources.launch} ||'

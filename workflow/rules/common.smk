@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -19,8 +20,10 @@ from tierscope.config import (
     read_experiment,
 )
 
-from tierscope import job
+from tierscope import job, left_jobs
 from tierscope.io_class import IOClass
+from tierscope.left_jobs import LeftJobsError
+from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
 
 try:
@@ -34,6 +37,7 @@ LOGS = f"{RESULTS}/logs"
 BENCHMARK_LOG = (
     f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
 )
+BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
 
@@ -113,22 +117,28 @@ def launcher(wildcards):
 
 
 def setup_commands(wildcards):
-    """Return the site's shell lines before the launcher; they may use unset names."""
-    lines = " && ".join(f"{{ {line}\n}}" for line in SYSTEM.job.setup)
-    return f"{{ set +u; {lines}; }}" if lines else "true"
+    """Return the shell lines before the launcher; the site's may use unset names."""
+    lines = ["set +u", *SYSTEM.job.setup]
+    if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
+        lines.append("make --silent -C workflow/native")
+    commands = " && ".join(f"{{ {line}\n}}" for line in lines)
+    failed = "tierscope: a command before the launcher (job.setup) failed"
+    return f'{{ {commands} || {{ echo "{failed}" >&2; false; }}; }}'
 
 
-def site_resources(rule):
-    """Return the site's further resources of a rule."""
+def benchmark_resources():
+    """Return the site's further resources of a benchmark job, one function for each."""
 
     def value(wildcards, name):
         return benchmark_job(wildcards).resources()[name]
 
-    if rule != "run_benchmark":
-        return job.site_resources(SYSTEM, rule)
-    return {
-        name: partial(value, name=name) for name in SYSTEM.job.resources.get(rule, {})
-    }
+    names = SYSTEM.job.resources.get("run_benchmark", {})
+    return {name: partial(value, name=name) for name in names}
+
+
+def generation_resources():
+    """Return the site's further resources of a dataset's generation."""
+    return job.site_resources(SYSTEM, "generate_dataset")
 
 
 def generation_minutes(wildcards):
@@ -203,6 +213,31 @@ def refuse_other_settings():
                 )
 
 
+def start():
+    """Check what cannot be checked in a dry run, before the first job."""
+    lock_experiment()
+    try:
+        SYSTEM.gfs.data_root()
+        if workflow.executor_plugin.name == "slurm":
+            cancel_left_jobs()
+    except (TierError, LeftJobsError) as error:
+        raise WorkflowError(str(error))
+
+
+def cancel_left_jobs():
+    """Cancel the Slurm jobs of a snakemake that was killed: they are run again."""
+    marked = {
+        job_id
+        for job in workflow.dag.jobs
+        for job_id in workflow.persistence.external_jobids(job)
+    }
+    if cancelled := left_jobs.cancel_left_jobs(BATCH_JOBS, marked):
+        print(
+            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}.",
+            file=sys.stderr,
+        )
+
+
 def lock_experiment():
     """Hold a lock that ends with this process, even if it is killed."""
     global LOCK
@@ -217,4 +252,10 @@ def lock_experiment():
         )
 
 
-refuse_other_settings()
+# Jobs on other machines need the variables that the path of the GFS is made of.
+workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
+
+if workflow.remote_exec:
+    left_jobs.note_job(BATCH_JOBS)
+else:
+    refuse_other_settings()

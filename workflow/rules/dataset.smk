@@ -1,7 +1,5 @@
 """Rules that generate the datasets on the global file system."""
 
-GENERATION_THREADS = 8  # no more than --cores on one machine
-
 
 rule generate_dataset:
     output:
@@ -10,10 +8,11 @@ rule generate_dataset:
         f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
     conda:
         "../../environment.yml"
-    threads: GENERATION_THREADS
+    threads: 4
     resources:
-        **site_resources("generate_dataset"),
+        **generation_resources(),
         runtime=generation_minutes,
+        gfs=1,
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         tier=asdict(SYSTEM.gfs),

@@ -6,10 +6,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from tierscope.config import Dataset
-from tierscope.dataset import ProgressLine, generate_dataset, make_directory
+from tierscope.dataset import (
+    DatasetError,
+    ProgressLine,
+    generate_dataset,
+    make_directory,
+)
 from tierscope.tables import write_table
-from tierscope.tiers import Tier
-from tierscope.tiers.lustre import sample_osts, stripe_directory
+from tierscope.tiers import Tier, TierError
+from tierscope.tiers.lustre import StripedFolder
 
 
 def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFrame:
@@ -26,43 +31,53 @@ def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFra
     )
 
 
-def find_osts(
-    tier: Tier,
-    folder: Path,
+def generate(
     dataset: Dataset,
+    tier: Tier,
     n_osts: int,
     n_object_servers: int | None,
-) -> np.ndarray:
-    """Return the OST of each file, -1 where it is not known.
+    n_workers: int,
+) -> pd.DataFrame:
+    """Write what is missing of a dataset and return its table `manifest`.
 
-    On an emulated GFS that is the object server, to which the device emulator
+    On an emulated GFS a file's OST is the object server, to which the device emulator
     deals files in turn.
     """
+    folder = tier.data_root() / dataset.directory(n_osts)
+    names = [dataset.file_name(i) for i in range(dataset.n_files)]
+    make_directory(folder)
+    striped = StripedFolder(folder, tier, n_osts) if tier.kind == "lustre" else None
+    try:
+        generate_dataset(
+            folder,
+            names,
+            dataset.file_size_bytes,
+            n_workers,
+            ProgressLine(folder.name, dataset.file_size_bytes, sys.stderr),
+            striped.prepare(names) if striped else (),
+        )
+    finally:
+        if striped:
+            striped.remove_ost_folders()
     osts = np.full(dataset.n_files, -1)
-    if tier.kind == "emulated":
+    if striped:
+        osts = np.array(striped.find_osts(names))
+    elif tier.kind == "emulated":
         osts = np.arange(dataset.n_files) % n_object_servers
-    elif tier.kind == "lustre":
-        files = [folder / dataset.file_name(i) for i in range(dataset.n_files)]
-        for file_id, ost in sample_osts(files, n_osts).items():
-            osts[file_id] = ost
-    return osts
+    return make_manifest(dataset, n_osts, osts)
 
 
 if __name__ == "__main__":
-    dataset = Dataset(**snakemake.params.dataset)
-    tier = Tier(**snakemake.params.tier)
-    n_osts = snakemake.params.n_osts
-    folder = tier.data_root() / dataset.directory(n_osts)
-    make_directory(folder)
-    if tier.kind == "lustre" and not any(folder.iterdir()):
-        stripe_directory(folder, tier, n_osts)
-    generate_dataset(
-        folder,
-        [dataset.file_name(i) for i in range(dataset.n_files)],
-        dataset.file_size_bytes,
-        snakemake.threads,
-        ProgressLine(folder.name, dataset.file_size_bytes, sys.stderr),
-    )
-    osts = find_osts(tier, folder, dataset, n_osts, snakemake.params.n_object_servers)
-    manifest = make_manifest(dataset, n_osts, osts)
+    try:
+        manifest = generate(
+            Dataset(**snakemake.params.dataset),
+            Tier(**snakemake.params.tier),
+            snakemake.params.n_osts,
+            snakemake.params.n_object_servers,
+            snakemake.threads,
+        )
+    except (DatasetError, TierError) as error:
+        message = f"tierscope: {error}"
+        Path(snakemake.log[0]).write_text(f"{message}\n")
+        sys.exit(message)
     write_table(manifest, snakemake.output.manifest, "manifest")

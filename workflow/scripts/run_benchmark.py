@@ -4,8 +4,9 @@
         --native DIR --launch NAME --max-lateness-percent 30 0/0 5/0
 
 A point is written CACHE_RATE/REPETITION. Points whose run is already complete, in the
-staging folder or among the runs, are left out. NAME tells this launch from all others. The process starts itself again with the
-tracer and the emulated devices preloaded, so only the ranks' interpreter carries them.
+staging folder or among the runs, are left out. NAME tells this launch from all others.
+The process starts itself again with the tracer and the emulated devices preloaded, so
+only the ranks' interpreter carries them.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from tierscope.driver import (
 from tierscope.loaders import make_loader
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
+from tierscope.trace.runtime import OVERRIDES
 from tierscope.trace.tracer import choose_tracer
 
 PRELOADED = "TIERSCOPE_PRELOADED"
@@ -75,6 +77,8 @@ def preloadable(path: Path) -> str:
 
 def start_again(preload: list[Path], environment: dict[str, str]) -> None:
     """Replace this process by itself with libraries preloaded."""
+    for name in OVERRIDES:
+        os.environ.pop(name, None)
     os.environ |= MEMORY_ENVIRONMENT | TENSORFLOW_ENVIRONMENT | environment
     os.environ[PRELOADED] = "1"
     libraries = [*map(preloadable, preload), os.environ.get("LD_PRELOAD")]

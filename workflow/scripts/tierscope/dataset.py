@@ -71,8 +71,17 @@ class SampleWriter:
         self._frame[-_END_BYTES:] = header + _CRC.pack(masked_crc32c(crc))
         return self._frame
 
-    def write(self, path: str, file_id: int) -> None:
+    def write(self, path: str, file_id: int, write_in: str | None = None) -> None:
         """Write a file under a temporary name and rename it.
+
+        Parameters
+        ----------
+        path : str
+            Where the file shall be.
+        file_id : int
+            Id that its header carries.
+        write_in : str, optional
+            Folder on the same file system for the temporary file; else the file's.
 
         Raises
         ------
@@ -80,7 +89,9 @@ class SampleWriter:
             If it cannot be written whole; nothing is left then.
         """
         folder, name = os.path.split(path)
-        temporary = os.path.join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}")
+        temporary = os.path.join(
+            write_in or folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}"
+        )
         try:
             descriptor = os.open(
                 temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
@@ -158,6 +169,7 @@ def generate_files(
     file_names: Sequence[str],
     file_ids: Sequence[int],
     file_size_bytes: int,
+    write_in: Sequence[Path] = (),
 ) -> None:
     """Write files one after the other in this process.
 
@@ -169,6 +181,8 @@ def generate_files(
         Names inside the folder and the ids the headers carry.
     file_size_bytes : int
         Exact size of each file.
+    write_in : sequence of Path
+        Folders for the temporary files, taken in turn by file id; else `folder`.
 
     Raises
     ------
@@ -176,8 +190,10 @@ def generate_files(
         If a file cannot be written; files written before stay.
     """
     writer = _writer(file_size_bytes)
+    folders = [str(path) for path in write_in] or [None]
     for name, file_id in zip(file_names, file_ids, strict=True):
-        writer.write(os.path.join(folder, name), int(file_id))
+        path = os.path.join(folder, name)
+        writer.write(path, int(file_id), folders[file_id % len(folders)])
 
 
 def generate_dataset(
@@ -186,6 +202,7 @@ def generate_dataset(
     file_size_bytes: int,
     n_workers: int,
     report: Callable[[int, int], None] = lambda done, total: None,
+    write_in: Sequence[Path] = (),
 ) -> None:
     """Write the missing files of a dataset on all cores.
 
@@ -201,6 +218,8 @@ def generate_dataset(
         Number of processes.
     report : callable
         Called with the number of files there and the number wanted.
+    write_in : sequence of Path
+        Folders for the temporary files, taken in turn by file id; else `folder`.
 
     Raises
     ------
@@ -231,6 +250,7 @@ def generate_dataset(
                 [file_names[i] for i in ids],
                 ids,
                 file_size_bytes,
+                write_in,
             ): len(ids)
             for ids in _chunks(missing, n_workers)
         }

@@ -29,8 +29,8 @@ class Tier:
         Directory tierscope may fill, with variables still in it.
     n_osts : int, optional
         Number of OSTs there are (kind `lustre`).
-    pools : mapping of OST count to pool name, optional
-        Lustre pools for OST counts other than 1 and all.
+    pools : mapping of OST count to pool name or sequence of OST indices, optional
+        Where the files lie for OST counts other than 1 and all (kind `lustre`).
     """
 
     name: str
@@ -38,6 +38,11 @@ class Tier:
     root: str
     n_osts: int | None = None
     pools: Mapping | None = None
+
+    @property
+    def variables(self) -> list[str]:
+        """Return the environment variables that the root names."""
+        return re.findall(r"\$\{?(\w+)", self.root)
 
     def data_root(self) -> Path:
         """Return the absolute directory that holds the tier's files.
@@ -47,9 +52,8 @@ class Tier:
         TierError
             If the root names an environment variable that is not set or empty here.
         """
-        variables = re.findall(r"\$\{?(\w+)", self.root)
         root = os.path.expandvars(os.path.expanduser(self.root))
-        if missing := [name for name in variables if not os.environ.get(name)]:
+        if missing := [name for name in self.variables if not os.environ.get(name)]:
             raise TierError(
                 f"root of the {self.name}: got {self.root!r}, but the environment "
                 f"variable {missing[0]} is not set here."

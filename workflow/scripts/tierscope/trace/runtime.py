@@ -5,12 +5,23 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import Template
 
+from tierscope.config import ConfigError
 from tierscope.trace.posix_records import POSIX_RECORD
 
 AUTO, BUILTIN = "auto", "builtin"
+# What a site's module may set and Darshan prefers to our settings. With ENABLE_NONMPI
+# any program that a rank starts writes the log in the rank's place.
+OVERRIDES = (
+    *("DARSHAN_DISABLE", "DARSHAN_ENABLE_NONMPI", "DARSHAN_EXCLUDE_DIRS"),
+    *("DARSHAN_MODMEM", "DARSHAN_NAMEMEM"),
+    *("DARSHAN_MOD_DISABLE", "DARSHAN_MOD_ENABLE", "DXT_ENABLE_IO_TRACE"),
+    *("DARSHAN_APP_EXCLUDE", "DARSHAN_APP_INCLUDE"),
+    *("DARSHAN_RANK_EXCLUDE", "DARSHAN_RANK_INCLUDE"),
+)
 
 _LIBRARY = "libdarshan.so"
 _SLACK = 1.25  # even excluded files count against a full memory, and set the flag
@@ -104,29 +115,61 @@ def find_darshan_runtime(
     Parameters
     ----------
     setting : str
-        ``auto`` (the site's if there is one), ``builtin``, or a path.
+        ``auto`` (the site's if there is one), ``builtin``, or a path, which may hold
+        variables.
     environ : mapping of str to str
-        ``LD_LIBRARY_PATH`` is searched first, then the system's library cache.
+        Where a module leaves its traces: `LD_PRELOAD`, `LD_LIBRARY_PATH`, and `PATH`
+        with Darshan's ``darshan-config``. The system's library cache comes last.
 
     Raises
     ------
+    ConfigError
+        If the setting is a path with a variable that is not set or empty here.
     FileNotFoundError
         If the setting is a path and there is no file.
     """
     if setting == BUILTIN:
         return None
-    if setting != AUTO:
-        library = Path(setting).expanduser().absolute()
-        if not library.is_file():
-            raise FileNotFoundError(
-                f"darshan.runtime: got {setting}, expected {AUTO}, {BUILTIN} or the "
-                f"path of a {_LIBRARY}."
-            )
-        return library
-    for folder in environ.get("LD_LIBRARY_PATH", "").split(":"):
-        if folder and (library := Path(folder, _LIBRARY)).is_file():
-            return library.absolute()
-    return _find_in_cache(environ)
+    if setting == AUTO:
+        found = next(filter(Path.is_file, _candidates(environ)), None)
+        return found.absolute() if found else _find_in_cache(environ)
+    library = Path(_fill(setting, environ)).absolute()
+    if not library.is_file():
+        filled = f" ({library})" if "$" in setting else ""
+        raise FileNotFoundError(
+            f"darshan.runtime: got {setting}{filled}, expected {AUTO}, {BUILTIN} or "
+            f"the path of a {_LIBRARY}."
+        )
+    return library
+
+
+def _fill(setting: str, environ: Mapping[str, str]) -> str:
+    """Return a path with its variables filled in."""
+    values = {name: value for name, value in environ.items() if value}
+    try:
+        return os.path.expanduser(Template(setting).substitute(values))
+    except KeyError as error:
+        raise ConfigError(
+            f"darshan.runtime: got {setting!r}, but the environment variable "
+            f"{error.args[0]} is not set here (a line of the system's job.setup may "
+            "export it)."
+        ) from None
+    except ValueError:
+        raise ConfigError(
+            f"darshan.runtime: got {setting!r}, expected no $ but of variables."
+        ) from None
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield where the library may be after ``module load`` or ``spack load``."""
+    for entry in re.split("[: ]", environ.get("LD_PRELOAD", "")):
+        if "/" in entry and Path(entry).name.startswith(_LIBRARY):
+            yield Path(entry)
+    for folder in filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")):
+        yield Path(folder, _LIBRARY)
+    if tool := shutil.which("darshan-config", path=environ.get("PATH", os.defpath)):
+        for folder in ("lib", "lib64"):
+            yield Path(tool).resolve().parents[1] / folder / _LIBRARY
 
 
 def _find_in_cache(environ: Mapping[str, str]) -> Path | None:

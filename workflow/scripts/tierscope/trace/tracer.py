@@ -114,7 +114,21 @@ class SiteDarshan:
         return dict(self._environment)
 
     def join(self, processes) -> None:
-        """Do nothing: Darshan is already at work."""
+        """Make sure that Darshan is at work, not only at the end of the job.
+
+        Raises
+        ------
+        ConfigError
+            On rank 0, if the loader refused the library anywhere: it only warns.
+        """
+        names = {self._library.name, self._library.resolve().name}
+        loaded = any(name in Path("/proc/self/maps").read_text() for name in names)
+        answers = processes.gather(loaded)
+        if answers and not all(answers):
+            raise ConfigError(
+                f"{self._library}: is not loaded in {answers.count(False)} of "
+                f"{len(answers)} processes; what ld.so says above tells why."
+            )
 
     def begin(self, folder: Path) -> None:
         """Do nothing: the aliases select what Darshan counts."""
@@ -138,8 +152,8 @@ class SiteDarshan:
         if not path.is_file():
             raise LogError(
                 path,
-                f"was not written when MPI ended; {self._library} must be built for "
-                "this MPI, and its memory suffice (DARSHAN_MODMEM).",
+                f"was not written when MPI ended: {self._library} must be built for "
+                "the MPI that mpi4py uses; what it says above may tell more.",
             )
         job, columns, _ = read_posix(path)
         started_s = datetime.fromisoformat(run["started"]).timestamp()
@@ -148,11 +162,17 @@ class SiteDarshan:
                 path,
                 f"is of {job.n_processes} processes, expected {run['n_processes']}.",
             )
-        if job.end_time_s < started_s or len(columns["rank"]) == 0:
+        if job.end_time_s < started_s:
             raise LogError(
                 path,
-                f"ends at {job.end_time_s} s with {len(columns['rank'])} records, "
-                f"expected a log of the run that started at {started_s:.0f} s.",
+                f"is of an earlier run: it ends at {job.end_time_s} s, and this run "
+                f"started at {started_s:.0f} s.",
+            )
+        if shared := int((columns["rank"] < 0).sum()):
+            raise LogError(
+                path,
+                f"has {shared} records of all processes together, expected one for "
+                "each process (DARSHAN_DISABLE_SHARED_REDUCTION).",
             )
 
     def describe(self) -> dict[str, Any]:

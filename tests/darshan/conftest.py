@@ -1,0 +1,27 @@
+"""A stand-in for the Darshan runtime of a site: ours, for tests only, not Darshan."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+TRACER = HERE.parents[1] / "workflow" / "native" / "trace.c"
+
+
+@pytest.fixture(scope="session")
+def standin(tmp_path_factory):
+    """Compile `libdarshan.so` for the MPI library of this Python; return its folder."""
+    mpi = Path(sys.prefix, "lib", "libmpi.so.12")
+    if not (compiler := shutil.which("cc")) or not mpi.is_file():
+        pytest.skip("needs a C compiler and the MPICH of PyPI")
+    folder = tmp_path_factory.mktemp("standin")
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
+    places = [f'-DPYTHON="{sys.executable}"', f'-DWRITER="{HERE / "write_log.py"}"']
+    sources = [HERE / "runtime_standin.c", TRACER, mpi]
+    command = [compiler, *flags, *places, "-o", folder / "libdarshan.so", *sources]
+    command += ["-ldl", f"-Wl,-rpath,{mpi.parent}"]
+    subprocess.run(command, check=True, timeout=60)
+    return folder

@@ -1,0 +1,95 @@
+"""The cluster that the other tests of this folder use works and leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from slurm.cluster import DEFAULT_CONFIG, SlurmCluster, marked_processes, wait_until
+
+KILLED_RUN = """
+import os, signal, sys
+from slurm.cluster import SlurmCluster
+with SlurmCluster(n_nodes=1, is_default=False) as cluster:
+    cluster.run("sbatch", "--output=/dev/null", "--wrap", "sleep 600")
+    print(cluster.folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_job_spans_two_nodes(slurm_cluster):
+    names = slurm_cluster.run(
+        *("srun", "--nodes=2", "--ntasks-per-node=1"),
+        *("sh", "-c", "echo $SLURMD_NODENAME"),
+    )
+    assert sorted(names.split()) == ["node1", "node2"]
+
+
+def test_job_of_a_lost_node_runs_again(slurm_cluster):
+    job_id = slurm_cluster.run(
+        *("sbatch", "--parsable", "--nodelist=node4", "--output=/dev/null"),
+        *("--wrap", "sleep 600"),
+    ).strip()
+
+    def job():
+        return next(job for job in slurm_cluster.jobs() if job.id == job_id)
+
+    assert wait_until(lambda: job().state == "RUNNING", 10)
+    slurm_cluster.set_down("node4")
+    assert wait_until(lambda: job().state == "PENDING", 10)
+    assert slurm_cluster.node_states()["node4"] == "down"
+    slurm_cluster.resume("node4")
+    slurm_cluster.start_now(job_id)
+    assert wait_until(lambda: job().state == "RUNNING", 20)
+    assert job().n_restarts == 1
+    slurm_cluster.cancel(job_id)
+    assert wait_until(lambda: slurm_cluster.node_states()["node4"] == "idle", 10)
+
+
+def test_cancelled_job_is_listed(slurm_cluster):
+    job_id = slurm_cluster.run(
+        *("sbatch", "--parsable", "--comment=mine", "--output=/dev/null"),
+        *("--wrap", "sleep 600"),
+    ).strip()
+    slurm_cluster.cancel(job_id)
+
+    def job():
+        return next(job for job in slurm_cluster.jobs() if job.id == job_id)
+
+    assert wait_until(lambda: job().state == "CANCELLED", 10)
+    assert job().comment == "mine"
+
+
+def test_other_cluster_keeps_its_default_configuration(slurm_cluster):
+    owner = DEFAULT_CONFIG.resolve()
+    with pytest.raises(Exception, match="of another cluster"), SlurmCluster(n_nodes=1):
+        pass
+    assert DEFAULT_CONFIG.resolve() == owner == slurm_cluster.folder / "slurm.conf"
+
+
+@pytest.mark.usefixtures("slurm_cluster")  # skips where there can be none
+def test_nothing_is_left_after_a_cluster_with_a_running_job():
+    with SlurmCluster(n_nodes=1, is_default=False) as cluster:
+        cluster.run("sbatch", "--output=/dev/null", "--wrap", "sleep 600")
+        assert wait_until(lambda: cluster.jobs()[0].state == "RUNNING", 10)
+        assert len(marked_processes(cluster.folder)) > 4
+    assert marked_processes(cluster.folder) == []
+    assert not cluster.folder.exists()
+
+
+@pytest.mark.usefixtures("slurm_cluster")
+def test_next_cluster_clears_up_after_a_killed_run():
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_RUN],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    folder = Path(killed.stdout.strip())
+    with SlurmCluster(n_nodes=1, is_default=False):
+        assert marked_processes(folder) == []
+        assert not folder.exists()

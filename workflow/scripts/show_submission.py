@@ -1,0 +1,75 @@
+"""Print what profile fugaku submits for one benchmark: script, pjsub line, command.
+
+    python show_submission.py CONFIG_YAML
+
+Nothing is submitted and no result is touched: Snakemake works in a folder of its own,
+in which the dataset and the scenario are there in name only.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from snakemake.utils import update_config
+from tierscope.config import read_experiment, read_yaml
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[)", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(
+    r"^ +shell:\n +(.*?)\n +\(command exited", re.DOTALL | re.MULTILINE
+)
+
+
+def prepare(folder: Path, config: Path) -> str:
+    """Make the inputs of the experiment's first benchmark and return its output."""
+    merged = read_yaml(ROOT / "config" / "config.yaml")
+    update_config(merged, read_yaml(config))
+    experiment = read_experiment(merged, ROOT / "resources")
+    scenario, points = next(iter(experiment.sweep.items()))
+    runs = f"results/{experiment.name}/runs/{scenario.name}"
+    dataset = f"{scenario.dataset}-{scenario.n_osts}ost.parquet"
+    for path in (
+        folder / f"results/{experiment.name}/datasets/{dataset}",
+        folder / runs / "scenario.json",
+    ):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (folder / "config").mkdir()
+    (folder / "config/config.yaml").symlink_to(ROOT / "config/config.yaml")
+    return f"{runs}/{points[-1].path}/run.json"
+
+
+def submission(config: Path) -> str:
+    """Return script, pjsub line and command of the last point of a first scenario.
+
+    Raises
+    ------
+    RuntimeError
+        With what Snakemake printed, if it printed no submission.
+    """
+    with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
+        target = prepare(Path(folder), config)
+        command = ["snakemake", "--profile", "fugaku", "--directory", folder]
+        command += ["--pjm-print-only", target, "--configfile", str(config.resolve())]
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={"TIERSCOPE_GFS_ROOT": "/2ndfs/GROUP/tierscope", **os.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    script, command = SCRIPT.search(done.stdout), COMMAND.search(done.stdout)
+    if not (script and command):
+        raise RuntimeError(f"got no submission, Snakemake printed:\n{done.stdout}")
+    text = f"{script[0].rstrip()}\n\n# In the job Snakemake runs\n{command[1]}\n"
+    # Where the project lies does not matter here.
+    return text.replace(folder, "/PROJECT").replace(str(ROOT), "/PROJECT")
+
+
+if __name__ == "__main__":
+    print(submission(Path(sys.argv[1])), end="")
