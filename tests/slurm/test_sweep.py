@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from counts import assert_expected_counts
 from integration.conftest import Project
 from slurm.cluster import ENDED, SlurmCluster
 
+IMPATIENT = Path(__file__).parent / "impatient_snakemake.py"
 TINY_SYSTEM = "resources/systems/tiny.yaml"
 SITE = {
     "launcher": "srun --mpi=pmi2",
@@ -53,11 +55,11 @@ class SlurmProject(Project):
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line, with status checks every other second."""
+        _, *words = super().command(*arguments)
         return [
-            *super().command(*arguments),
+            *(sys.executable, str(IMPATIENT), *words),
             *("--config", "system=tiny"),
             *("--slurm-init-seconds-before-status-checks", "1"),
-            *("--seconds-between-status-checks", "2"),
         ]
 
     def jobs(self) -> dict[str, list]:

@@ -1,0 +1,16 @@
+"""Snakemake as it is, but asking Slurm for the state of jobs every two seconds.
+
+Its Slurm plugin asks ever more rarely, up to every three minutes; tests would wait.
+"""
+
+import sys
+
+from snakemake.cli import main
+from snakemake_executor_plugin_slurm import Executor
+
+Executor.next_seconds_between_status_checks = property(
+    lambda executor: 2, lambda executor, seconds: None
+)
+
+if __name__ == "__main__":
+    sys.exit(main())
