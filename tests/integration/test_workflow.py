@@ -8,6 +8,7 @@ from pathlib import Path
 
 import darshan
 import pytest
+from counts import assert_expected_counts
 from tierscope.tables import read_table
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +77,10 @@ def test_io_time_has_every_rank_epoch_and_class_of_every_run(finished):
         assert rows["bytes"].sum() == 32 * 4096
     waited = io_time[io_time["operations"] > 0]
     assert (waited["time_s"] > 0).all()
+
+
+def test_counts_are_those_of_every_scheduler(finished):
+    assert_expected_counts(finished.path())
 
 
 def test_execution_time_is_above_io_time(finished):

@@ -16,6 +16,7 @@ SITE = {
     "lfs": {"kind": "emulated", "root": "$PJM_LOCALTMP/tierscope"},
     "points_per_launch": 1,
     "job": {
+        "scheduler": "pjm",
         "setup": ['export GREETING="in PJM job $PJM_JOBID"', "echo $GREETING"],
         "resources": {
             "run_benchmark": {

@@ -10,19 +10,16 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from counts import assert_expected_counts
-from integration.conftest import Project
+from integration.conftest import ROOT, Project
 from slurm.cluster import ENDED, SlurmCluster
 
 IMPATIENT = Path(__file__).parent / "impatient_snakemake.py"
 TINY_SYSTEM = "resources/systems/tiny.yaml"
-SITE = {
-    "launcher": "srun --mpi=pmi2",
-    "estimates": {"start_s": 240},
-    "resources": {
-        "run_benchmark": {"slurm_extra": "--ntasks-per-node={processes_per_node}"}
-    },
-}
+# As shipped, but quicker to fail.
+CLUSTER = yaml.safe_load((ROOT / "resources/systems/cluster.yaml").read_text())
+SITE = CLUSTER["job"] | {"retries": 0, "estimates": {"start_s": 240}}
 SLOW = {
     "sweep": {
         "datasets": ["tiny"],
@@ -80,6 +77,19 @@ class SlurmProject(Project):
         """Return what the benchmarks have said."""
         folder = self.path("logs", "run_benchmark")
         return "".join(log.read_text() for log in folder.rglob("*.log"))
+
+    def time_limits(self) -> list[str]:
+        """Return the time limits of the benchmark jobs in the order of submission."""
+        rows = self.cluster.run(
+            *("squeue", "--states=all", "--noheader", "--sort=i"),
+            "--Format=TimeLimit:|,Comment:|,WorkDir:|",
+        ).splitlines()
+        cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+        return [
+            f"00:{limit.rjust(5, '0')}"
+            for limit, comment, folder, *_ in cells
+            if "run_benchmark" in comment and folder == str(self.folder)
+        ]
 
     def active_jobs(self) -> list:
         """Return the jobs that wait or run."""
@@ -162,6 +172,9 @@ def test_job_out_of_time_gets_more_of_it(slow):
     output = slow.snakemake("audits")
     assert "SLURM status is: 'TIMEOUT'" in output
     assert len(slow.runs()) == 3
+    limits = slow.time_limits()
+    assert limits[0] == "00:01:00"
+    assert limits[1] == "00:02:00"
     slow.assert_nothing_left()
 
 
@@ -214,3 +227,26 @@ def test_killed_snakemake_goes_on_where_it_was(slow):
     assert finished[0] in slow.runs()
     assert len(slow.runs()) == 3
     slow.assert_nothing_left()
+
+
+def test_every_node_has_its_own_local_file_system(slow):
+    tiers = {
+        "gfs": {"kind": "directory", "root": "scratch/gfs"},
+        "lfs": {"kind": "directory", "root": "scratch/lfs-$SLURMD_NODENAME"},
+    }
+    slow.change(TINY_SYSTEM, tiers)
+    slow.change(
+        "config/tiny.yaml",
+        {
+            "sweep": SLOW["sweep"] | {"n_osts": [0], "cache_rates_percent": [50]},
+            "training": {"epochs": 1},
+            "figures": {"scenario": {"dataset": "tiny", "loader": "posix", "n_osts": 0}}
+            | {"epoch": 0},
+        },
+    )
+    slow.snakemake("audits")
+    (run,) = slow.runs()
+    names = [f"lfs-{host}" for host in run["hosts"]]
+    assert [Path(root).parent.name for root in run["tier_roots"]["lfs"]] == names
+    assert len(set(names)) == 2
+    assert not [*slow.folder.glob("scratch/lfs-*")]

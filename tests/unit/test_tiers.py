@@ -56,6 +56,22 @@ def test_root_with_foreign_files_is_neither_used_nor_emptied(tmp_path):
     assert storage.folder.exists()
 
 
+def test_claim_removes_what_a_killed_job_left_on_this_host_as_another_node(tmp_path):
+    data = tmp_path / "lfs" / "data"
+    LocalStorage(data, 1, 1, "here").claim()
+    LocalStorage(data, 2, 1, "there").claim()
+    (data / "node-00001" / "left over").write_text("x")
+    storage = LocalStorage(data, 0, 1, "here")
+    storage.claim()
+    assert sorted(path.name for path in data.iterdir() if path.is_dir()) == [
+        "node-00000",
+        "node-00002",  # of another node that uses the same root
+    ]
+    LocalStorage(data, 2, 1, "there").release()
+    storage.release()
+    assert not (tmp_path / "lfs").exists()
+
+
 def test_claim_removes_what_a_killed_job_left(tmp_path):
     storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1)
     storage.claim()

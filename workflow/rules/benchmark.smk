@@ -40,16 +40,6 @@ rule run_benchmark:
     threads: SETTINGS["loader"]["read_threads"]
     resources:
         **benchmark_resources(),
-        mpi=launcher,
-        tasks=SYSTEM.n_processes,
-        nodes=SYSTEM.n_nodes,
-        runtime=benchmark_minutes,
-        mem_mb=benchmark_memory,
-        gfs=1,
-        # Not parameters: a longer sweep or another limit must not repeat finished runs,
-        # nor must another set-up of the job.
-        launch=launch_arguments,
-        setup=setup_commands,
     params:
         staging=staging,
         staged=staged,
@@ -59,15 +49,17 @@ rule run_benchmark:
         "Run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
     shell:
         # One launch at a time: one whose snakemake was killed ends first, and its runs
-        # are taken over. Where files cannot be locked, the scheduler sees to that.
+        # are taken over. In a batch job nodes would wait idle; the start sees to that.
         # A job that has lost its parent, snakemake, leaves its run to the next one.
         # Where the launcher keeps the ranks' output apart (job.launcher), what they say
         # of a failure goes into the log as well.
         'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
-        " exec 9> results/.launch; flock 9 2> /dev/null || true;"
+        " exec 9> results/.launch;"
+        ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
         " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
         " || {{ {resources.setup} &&"
-        " {resources.mpi} -n {resources.tasks} python workflow/scripts/run_benchmark.py"
+        " {resources.mpi} -n {resources.tasks} {sys.executable:q}"
+        " workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         ' --native results/native --launch "$$-$(date +%s)" {resources.launch} ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }} }}'

@@ -1,6 +1,5 @@
 """What all rules share: the checked experiment, its paths and its points."""
 
-import fcntl
 import json
 import os
 import sys
@@ -20,9 +19,9 @@ from tierscope.config import (
     read_experiment,
 )
 
-from tierscope import job, left_jobs
+from tierscope import job, slurm
 from tierscope.io_class import IOClass
-from tierscope.left_jobs import LeftJobsError
+from tierscope.lock import LockedError, lock_experiment
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
 
@@ -101,50 +100,58 @@ def benchmark_job(wildcards):
     return EXPERIMENT.job(scenario, [Point(int(wildcards.cache_rate), 0)])
 
 
-def benchmark_minutes(wildcards, attempt):
-    """Return a benchmark job's time limit; each retry gets the first's once more."""
-    return benchmark_job(wildcards).minutes * attempt
+def benchmark_resources():
+    """Return what a benchmark job asks for; a site's own numbers come before ours."""
 
+    def launcher(wildcards):
+        return job.launcher(SYSTEM, log=BENCHMARK_LOG.format(**wildcards))
 
-def benchmark_memory(wildcards):
-    """Return the memory that a benchmark job needs on a node, in MiB."""
-    return benchmark_job(wildcards).memory_mib
+    def minutes(wildcards, attempt):
+        return benchmark_job(wildcards).minutes * attempt
 
+    def memory(wildcards):
+        return benchmark_job(wildcards).memory_mib
 
-def launcher(wildcards):
-    """Return the command that starts a benchmark's processes."""
-    return job.launcher(SYSTEM, log=BENCHMARK_LOG.format(**wildcards))
+    def of_site(wildcards, name):
+        return benchmark_job(wildcards).resources()[name]
+
+    names = SYSTEM.job.resources.get("run_benchmark", {})
+    return {
+        "mpi": launcher,
+        "tasks": SYSTEM.n_processes,
+        "nodes": SYSTEM.n_nodes,
+        "runtime": minutes,
+        "mem_mb": memory,
+        "gfs": 1,
+        # Not parameters: a longer sweep or another limit must not repeat finished runs,
+        # nor must another set-up of the job.
+        "launch": launch_arguments,
+        "setup": setup_commands,
+    } | {name: partial(of_site, name=name) for name in names}
 
 
 def setup_commands(wildcards):
     """Return the shell lines before the launcher; the site's may use unset names."""
-    lines = ["set +u", *SYSTEM.job.setup]
+    commands = " && ".join(f"{{ {line}\n}}" for line in ["set +u", *SYSTEM.job.setup])
+    steps = [(commands, "a line of job.setup failed")]
     if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
-        lines.append("make --silent -C workflow/native")
-    commands = " && ".join(f"{{ {line}\n}}" for line in lines)
-    failed = "tierscope: a command before the launcher (job.setup) failed"
-    return f'{{ {commands} || {{ echo "{failed}" >&2; false; }}; }}'
-
-
-def benchmark_resources():
-    """Return the site's further resources of a benchmark job, one function for each."""
-
-    def value(wildcards, name):
-        return benchmark_job(wildcards).resources()[name]
-
-    names = SYSTEM.job.resources.get("run_benchmark", {})
-    return {name: partial(value, name=name) for name in names}
+        compilation = "make --silent -C workflow/native"
+        steps.append((compilation, "compiling workflow/native failed: make, cc?"))
+    return " && ".join(
+        f'{{ {step} || {{ echo "tierscope: {failure}" >&2; false; }}; }}'
+        for step, failure in steps
+    )
 
 
 def generation_resources():
-    """Return the site's further resources of a dataset's generation."""
-    return job.site_resources(SYSTEM, "generate_dataset")
+    """Return what the generation of a dataset asks for."""
 
+    def minutes(wildcards):
+        dataset = EXPERIMENT.datasets[wildcards.dataset]
+        return job.generation_minutes(dataset, SYSTEM.job.estimates)
 
-def generation_minutes(wildcards):
-    """Return the time limit of a dataset's generation."""
-    dataset = EXPERIMENT.datasets[wildcards.dataset]
-    return job.generation_minutes(dataset, SYSTEM.job.estimates)
+    site = job.site_resources(SYSTEM, "generate_dataset")
+    return {"runtime": minutes, "gfs": 1} | site
 
 
 def manifest(wildcards):
@@ -215,40 +222,31 @@ def refuse_other_settings():
 
 def start():
     """Check what cannot be checked in a dry run, before the first job."""
-    lock_experiment()
+    global LOCK
+    executor = workflow.executor_plugin.name
     try:
+        LOCK = lock_experiment(Path(RESULTS))
+        SYSTEM.check_executor(executor)
         SYSTEM.gfs.data_root()
-        if workflow.executor_plugin.name == "slurm":
-            cancel_left_jobs()
-    except (TierError, LeftJobsError) as error:
+        if executor == "slurm":
+            check_slurm()
+    except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
 
 
-def cancel_left_jobs():
-    """Cancel the Slurm jobs of a snakemake that was killed: they are run again."""
+def check_slurm():
+    """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
+    if workflow.executor_settings.status_command == "squeue":
+        slurm.check_memory_of_ended_jobs()
     marked = {
         job_id
-        for job in workflow.dag.jobs
-        for job_id in workflow.persistence.external_jobids(job)
+        for unfinished in workflow.dag.jobs
+        for job_id in workflow.persistence.external_jobids(unfinished)
     }
-    if cancelled := left_jobs.cancel_left_jobs(BATCH_JOBS, marked):
+    if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked):
         print(
             f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}.",
             file=sys.stderr,
-        )
-
-
-def lock_experiment():
-    """Hold a lock that ends with this process, even if it is killed."""
-    global LOCK
-    Path(RESULTS).mkdir(parents=True, exist_ok=True)
-    LOCK = open(f"{RESULTS}/.lock", "w")
-    try:
-        fcntl.flock(LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise WorkflowError(
-            f"{RESULTS}/.lock: another snakemake is working on this experiment; wait "
-            "until it has ended."
         )
 
 
@@ -256,6 +254,6 @@ def lock_experiment():
 workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
 
 if workflow.remote_exec:
-    left_jobs.note_job(BATCH_JOBS)
+    slurm.note_job(BATCH_JOBS)
 else:
     refuse_other_settings()

@@ -11,8 +11,6 @@ rule generate_dataset:
     threads: 4
     resources:
         **generation_resources(),
-        runtime=generation_minutes,
-        gfs=1,
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         tier=asdict(SYSTEM.gfs),

@@ -16,12 +16,20 @@ from typing import Any
 import jsonschema
 import yaml
 
-from tierscope.job import BenchmarkJob, Estimates, JobError, JobSettings, site_resources
+from tierscope.job import (
+    RESERVED,
+    BenchmarkJob,
+    Estimates,
+    JobError,
+    JobSettings,
+    site_resources,
+)
 from tierscope.job import launcher as launcher_of
 from tierscope.tiers import Tier
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
+SCHEDULERS = ("slurm", "pjm")
 UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
 # Of a system: no run depends on them.
 UNMEASURED = ("description", "points_per_launch", "job")
@@ -112,6 +120,21 @@ class System:
     def n_processes(self) -> int:
         """Return the number of MPI processes of a run."""
         return self.n_nodes * self.processes_per_node
+
+    def check_executor(self, executor: str) -> None:
+        """Refuse to submit through another scheduler than the system's.
+
+        Raises
+        ------
+        ConfigError
+            With the system's name and how to choose another one.
+        """
+        if executor in SCHEDULERS and executor != self.job.scheduler:
+            raise ConfigError(
+                f"system {self.name}: is for {self.job.scheduler or 'one machine'} "
+                f"(job.scheduler), got a profile for {executor}; choose another system "
+                "(key system of your configuration, or --config system=NAME)"
+            )
 
     @property
     def source(self) -> str:
@@ -520,8 +543,10 @@ def _check_jobs(experiment: Experiment) -> None:
     system = experiment.system
     try:
         launcher_of(system, log="log")
-        for rule in system.job.resources:
+        for rule, resources in system.job.resources.items():
             site_resources(system, rule, lfs_mib=1)
+            if reserved := sorted(RESERVED & set(resources)):
+                raise JobError(f"resources.{rule}: got {reserved[0]}, which is ours")
     except JobError as error:
         raise ConfigError(f"system {system.name}: job: {error}") from error
     for scenario, points in experiment.sweep.items():

@@ -75,9 +75,11 @@ class Processes:
                 f"got {comm.size} MPI processes, expected {wanted} "
                 f"({system['n_nodes']} nodes x {system['processes_per_node']})."
             )
-        # Several nodes of a cluster may be one machine, under one name.
-        self.host = os.environ.get("SLURMD_NODENAME") or platform.node()
-        hosts = comm.allgather(self.host)
+        machines = comm.allgather(platform.node())
+        hosts = comm.allgather(os.environ.get("SLURMD_NODENAME") or platform.node())
+        if len(set(machines)) > 1:  # else one machine plays several nodes of Slurm
+            hosts = machines
+        self.host = hosts[comm.rank]
         if system["virtual_nodes"]:
             nodes = [rank // system["processes_per_node"] for rank in range(wanted)]
         else:
@@ -219,7 +221,10 @@ class Benchmark:
         self.gfs_root = Tier(**system["gfs"]).data_root()
         self.lfs_root = Tier(**system["lfs"]).data_root()
         self.storage = LocalStorage(
-            self.lfs_root, self.processes.node, self.training["epochs"]
+            self.lfs_root,
+            self.processes.node,
+            self.training["epochs"],
+            None if system["virtual_nodes"] else self.processes.host,
         )
         self.loader = None
         self._complete = lambda: None

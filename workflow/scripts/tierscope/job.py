@@ -20,6 +20,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 _PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), with room
 _RECORD_BYTES = 2048  # of the tracer per file, epoch and process, its path included
 _MARGIN = 1.25
+RESERVED = frozenset({"mpi", "tasks", "nodes", "gfs", "launch", "setup"})
 
 
 class JobError(ValueError):
@@ -57,6 +58,8 @@ class JobSettings:
 
     Parameters
     ----------
+    scheduler : {"slurm", "pjm"}, optional
+        Which scheduler the section is written for; None for the machine itself.
     launcher : str
         Command that starts the processes, without ``-n``; may hold ``{nodes}``,
         ``{processes_per_node}`` and ``{log}`` (name of the job's log without suffix).
@@ -81,6 +84,7 @@ class JobSettings:
         benchmark, ``{lfs_mib}``.
     """
 
+    scheduler: str | None = None
     launcher: str = "mpiexec"
     setup: Sequence[str] = ()
     darshan: str = "auto"

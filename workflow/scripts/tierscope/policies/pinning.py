@@ -33,7 +33,9 @@ class Pinning:
 
     def on_lfs(self) -> np.ndarray:
         """Return whether each file is on the LFS: bool, shape (n_files,)."""
-        order = np.random.default_rng(self.seed).permutation(self.n_files)
+        # A stream of its own: `default_rng(seed)` is that of the first epoch's shuffle.
+        stream = np.random.SeedSequence(self.seed, spawn_key=(1,))
+        order = np.random.default_rng(stream).permutation(self.n_files)
         mask = np.zeros(self.n_files, bool)
         mask[order[: self.n_on_lfs]] = True
         return mask

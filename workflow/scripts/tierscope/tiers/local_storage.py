@@ -14,6 +14,7 @@ from pathlib import Path
 from tierscope.tiers import TierError, epoch_alias
 
 MARKER = ".tierscope-local-storage"
+_HOST_SUFFIX = ".host"
 _MARKER_TEXT = "tierscope fills and empties this directory.\n"
 
 
@@ -29,11 +30,15 @@ class LocalStorage:
         Index of the node.
     n_epochs : int
         Number of epoch aliases beside the data directory.
+    host : str, optional
+        Name of the node, if it is a real one: what a killed job has left on it, as
+        whichever node, is then removed.
     """
 
     data_root: Path
     node: int
     n_epochs: int
+    host: str | None = None
 
     @property
     def node_name(self) -> str:
@@ -65,14 +70,29 @@ class LocalStorage:
                 )
             marker.write_text(_MARKER_TEXT)
             self.empty()
+            self._remove_what_was_left_here()
             self.folder.mkdir(parents=True)
+            if self.host:
+                self._host_file.write_text(self.host)
         except OSError as error:
             raise TierError(f"{root}: cannot use it: {error.strerror}.") from error
+
+    @property
+    def _host_file(self) -> Path:
+        return self.folder.with_suffix(_HOST_SUFFIX)
+
+    def _remove_what_was_left_here(self) -> None:
+        """Remove the folders of earlier jobs in which this host was another node."""
+        for file in self.data_root.glob(f"*{_HOST_SUFFIX}"):
+            if file.read_text() == self.host:
+                shutil.rmtree(file.with_suffix(""), ignore_errors=True)
+                file.unlink(missing_ok=True)
 
     def empty(self) -> None:
         """Remove the node's folder."""
         if (self.data_root.parent / MARKER).is_file():
             shutil.rmtree(self.folder, ignore_errors=True)
+            self._host_file.unlink(missing_ok=True)
 
     def release(self) -> None:
         """Remove the node's folder; the last node removes the root as well."""

@@ -1,0 +1,113 @@
+"""What the executor plugin for Slurm leaves to us: jobs of a killed snakemake, squeue.
+
+A job that still waits is known by the mark that Snakemake puts on its outputs. A
+running job's mark is lost, so each job notes its own id in a folder of the experiment.
+(The executor plugin for PJM watches such jobs on instead.)
+"""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+_GONE_TIMEOUT_S = 180.0  # a job is killed when it ignores SIGTERM for half a minute
+_COMMAND_TIMEOUT_S = 60
+_POLL_S = 1.0
+_LONGEST_CHECK_INTERVAL_S = 180  # of the plugin, which lengthens it by and by
+
+
+class SlurmError(RuntimeError):
+    """Slurm cannot do what is needed."""
+
+
+def note_job(folder: Path) -> None:
+    """Note the Slurm job that this process runs in."""
+    if job_id := os.environ.get("SLURM_JOB_ID"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / job_id).touch()
+
+
+def check_memory_of_ended_jobs() -> None:
+    """Refuse a Slurm whose squeue may forget a job before it is seen to have ended.
+
+    Raises
+    ------
+    SlurmError
+        With the time and the way out.
+    """
+    settings = _slurm("scontrol", "show", "config")
+    match = re.search(r"^MinJobAge\s*=\s*(\d+)", settings, re.MULTILINE)
+    if match and int(match[1]) <= _LONGEST_CHECK_INTERVAL_S:
+        raise SlurmError(
+            f"squeue forgets ended jobs after {match[1]} s (MinJobAge), expected more "
+            f"than {_LONGEST_CHECK_INTERVAL_S} s; where there is accounting, set "
+            "slurm-status-command: sacct in the profile."
+        )
+
+
+def cancel_left_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
+    """Cancel the jobs of an earlier start and wait until they are gone.
+
+    Parameters
+    ----------
+    folder : Path
+        Where jobs have noted their ids; the notes of ended jobs are removed.
+    marked : iterable of str
+        Ids that Snakemake has marked unfinished outputs with.
+
+    Returns
+    -------
+    list of str
+        The ids of the jobs that were cancelled.
+
+    Raises
+    ------
+    SlurmError
+        If Slurm cannot be asked, or a job does not end.
+    """
+    noted = [path.name for path in folder.glob("*")] if folder.is_dir() else []
+    known = sorted({job for job in [*noted, *marked] if job.isdecimal()}, key=int)
+    left = _active(known)
+    end = time.monotonic() + _GONE_TIMEOUT_S
+    remaining = left
+    while remaining:
+        # Again and again: one that has just ended makes scancel fail.
+        subprocess.run(["scancel", *remaining], capture_output=True, check=False)
+        time.sleep(_POLL_S)
+        remaining = _active(left)
+        if remaining and time.monotonic() > end:
+            raise SlurmError(
+                f"Slurm jobs {', '.join(remaining)} of an earlier start do not end "
+                f"{_GONE_TIMEOUT_S:.0f} s after scancel; see squeue."
+            )
+    for job in noted:
+        (folder / job).unlink(missing_ok=True)
+    return left
+
+
+def _active(jobs: list[str]) -> list[str]:
+    """Return those of some jobs that wait, run or are being ended here."""
+    if not jobs:
+        return []
+    listed = set()
+    for line in _slurm("squeue", "--me", "--noheader", "--format=%A %Z").splitlines():
+        job, _, folder = line.partition(" ")
+        if folder == os.getcwd():  # ids are given again after a reset
+            listed.add(job)
+    return [job for job in jobs if job in listed]
+
+
+def _slurm(*command: str) -> str:
+    """Run a command of Slurm's and return what it prints."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SlurmError(f"{command[0]}: {error}") from error
+    if done.returncode:
+        words = " ".join(done.stderr.split())
+        raise SlurmError(f"{' '.join(command)}: exit code {done.returncode}: {words}")
+    return done.stdout
