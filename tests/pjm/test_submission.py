@@ -9,7 +9,7 @@ GOLDEN = Path(__file__).parent / "data" / "fugaku-submission.txt"
 # Snakemake's own options change with its version and, being sets, their order.
 CHANGING = re.compile(r"--cores 'all'.*?(?=--wait-for-files)")
 RANDOM = re.compile(r"(?<=run_benchmark\.)[0-9a-f]{8}")
-PYTHON = re.compile(r"/\S+/bin(?=/python -m snakemake|:\"\$PATH\")")
+PYTHON = re.compile(r"/\S+/bin(?=/python |:\"\$PATH\")")
 
 
 def settled(text: str) -> str:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -99,4 +100,43 @@ def test_too_much_local_storage_is_refused_before_submission(project):
     project.change(TINY_SYSTEM, {"job": job})
     output = project.snakemake(expect=1)
     assert "of local storage a node" in output
+    assert project.jobs() == []
+
+
+def test_job_of_a_killed_snakemake_is_watched_on(project):
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [60],
+                "loaders": ["posix"],
+                "cache_rates_percent": [0, 100],
+            },
+            "training": {"epochs": 2, "compute_time_s": 1},
+            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
+        },
+    )
+    running = project.start("audits")
+    end = time.monotonic() + 120
+    while not any(
+        job["name"] == "run_benchmark" and job["state"] == "RUN"
+        for job in project.jobs()
+    ):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    running.kill()
+    running.communicate(timeout=60)
+    project.snakemake("audits")
+    names = [job["name"] for job in project.jobs()]
+    assert names.count("run_benchmark") == 2
+    assert len([*project.path("runs").rglob("audit.json")]) == 2
+    assert not [*project.state.glob("localtmp/*")]
+
+
+def test_system_of_another_scheduler_is_refused(project):
+    system = yaml.safe_load((project.folder / TINY_SYSTEM).read_text())
+    project.change(TINY_SYSTEM, {"job": system["job"] | {"scheduler": "slurm"}})
+    output = project.snakemake(expect=1)
+    assert "system tiny: is for slurm (job.scheduler), got a profile for pjm" in output
     assert project.jobs() == []

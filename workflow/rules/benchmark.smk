@@ -58,7 +58,7 @@ rule run_benchmark:
         ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
         " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
         " || {{ {resources.setup} &&"
-        " {resources.mpi} -n {resources.tasks} {sys.executable:q}"
+        " {resources.mpi} -n {resources.tasks} {resources.python:q}"
         " workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         ' --native results/native --launch "$$-$(date +%s)" {resources.launch} ||'

@@ -127,6 +127,7 @@ def benchmark_resources():
         # nor must another set-up of the job.
         "launch": launch_arguments,
         "setup": setup_commands,
+        "python": sys.executable,  # of the job, whatever the set-up puts on PATH
     } | {name: partial(of_site, name=name) for name in names}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from snakemake_executor_plugin_pjm.commands import CommandError, run
+from snakemake_executor_plugin_pjm.commands import CommandError, NoAnswerError, run
 
 
 def test_output_and_exit_code_are_returned():
@@ -14,7 +14,7 @@ def test_undecodable_output_is_no_error():
 
 
 def test_hanging_command_is_ended():
-    with pytest.raises(CommandError, match=r"sleep did not answer in 0.1 s"):
+    with pytest.raises(NoAnswerError, match=r"sleep did not answer in 0.1 s"):
         run(["sleep", "60"], timeout_s=0.1)
 
 

@@ -25,7 +25,7 @@ from snakemake_interface_executor_plugins.settings import (
 )
 from snakemake_interface_executor_plugins.utils import is_quoted
 
-from .commands import TIMEOUT_S, CommandError, run
+from .commands import TIMEOUT_S, CommandError, NoAnswerError, run
 from .records import Record, Records, content
 from .status import (
     JobStatus,
@@ -48,6 +48,7 @@ from .submission import (
 JOBS_PER_COMMAND = 100
 UNSEEN_CYCLES = 3
 CANCEL_S = 30
+PJSUB_TIMEOUT_S = 300
 LOG_LINES = 20
 LOG_BYTES = 20_000
 
@@ -236,7 +237,7 @@ class Executor(RemoteExecutor):
             submission.result()
         except KeyboardInterrupt:
             # A job that has just been submitted must be known to be cancelled.
-            with suppress(RefusedError, TimeoutError):
+            with suppress(RefusedError, WorkflowError, TimeoutError):
                 submission.result(timeout=TIMEOUT_S)
             raise
 
@@ -245,12 +246,16 @@ class Executor(RemoteExecutor):
         job = info.job
         what = f"{describe(job)} was not submitted"
         try:
-            _, output, errors = run(pjsub)
-        except CommandError as error:
-            raise RefusedError(
-                f"{what}: {error}. Should pjstat show a job {job_name(job.name)}, end "
-                f"it with pjdel before the next start. Command: {shlex.join(pjsub)}"
+            _, output, errors = run(pjsub, PJSUB_TIMEOUT_S)
+        except NoAnswerError as error:
+            # Not a failed job, which might be tried again and then run twice.
+            raise WorkflowError(
+                f"{error} and may have submitted {describe(job)}. Should pjstat show a "
+                f"job {job_name(job.name)}, end it with pjdel before the next start. "
+                f"Command: {shlex.join(pjsub)}"
             ) from error
+        except CommandError as error:
+            raise RefusedError(f"{what}: {error}.") from error
         job_id = submitted_job_id(f"{output}\n{errors}")
         if job_id is None:
             words = f"{output}\n{errors}".strip() or "nothing"

@@ -9,6 +9,10 @@ class CommandError(Exception):
     """A command that could not be run or did not answer in time."""
 
 
+class NoAnswerError(CommandError):
+    """A command that did not answer in time; what it has done is not known."""
+
+
 def run(command: list[str], timeout_s: float = TIMEOUT_S) -> tuple[int, str, str]:
     """Run a command to its end.
 
@@ -27,7 +31,7 @@ def run(command: list[str], timeout_s: float = TIMEOUT_S) -> tuple[int, str, str
     Raises
     ------
     CommandError
-        If there is no such program or it takes longer.
+        If there is no such program; a `NoAnswerError` if it takes longer.
     """
     try:
         # In a session of its own: Ctrl-C must not end a pjsub half-way.
@@ -39,7 +43,7 @@ def run(command: list[str], timeout_s: float = TIMEOUT_S) -> tuple[int, str, str
             timeout=timeout_s,
         )
     except subprocess.TimeoutExpired as error:
-        raise CommandError(f"{command[0]} did not answer in {timeout_s} s") from error
+        raise NoAnswerError(f"{command[0]} did not answer in {timeout_s} s") from error
     except OSError as error:
         raise CommandError(f"{command[0]} cannot be run ({error.strerror})") from error
     texts = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
