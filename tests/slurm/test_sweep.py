@@ -166,7 +166,8 @@ def test_failed_job_is_named_and_the_rest_goes_on(slow):
 
 def test_job_out_of_time_gets_more_of_it(slow):
     once = "test -e tried || { touch tried; sleep 600; }"
-    slow.change_job(setup=[once], estimates={"start_s": 1}, retries=1)
+    setup = [*SITE["setup"], once]
+    slow.change_job(setup=setup, estimates={"start_s": 1}, retries=1)
     slow.change("config/tiny.yaml", {"training": {"epochs": 1, "compute_time_s": 0}})
     slow.change("config/tiny.yaml", {"figures": SLOW["figures"] | {"epoch": 0}})
     output = slow.snakemake("audits")
