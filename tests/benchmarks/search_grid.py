@@ -17,13 +17,13 @@ import pandas as pd
 from tierscope.breakdown import CLASSES, process_times, total_s
 from tierscope.search import Sufficient, find_sufficient, search_combinations
 from tierscope.tables import check_table
-from tierscope.whatif import Goal, improve, upper_envelope
+from tierscope.whatif import Goal, improve, make_goal, upper_envelope
 
 N_FILES, FILE_BYTES = 589824, 131072
 N_LFS_SERVERS = 48
 CACHE_RATES_PERCENT = range(0, 101, 5)
 MAX_IMPROVEMENT_PERCENT = 200
-GOAL = Goal("io_time", 4.0)
+PERCENT_OF_BEST = 50
 RUN = {
     "source": "simulated",
     "system": "synthetic",
@@ -73,14 +73,14 @@ def synthetic_io_time(n_processes: int) -> pd.DataFrame:
     return check_table(pd.concat(parts), "io_time")
 
 
-def naive(io_time: pd.DataFrame, percents: np.ndarray) -> np.ndarray:
+def naive(io_time: pd.DataFrame, goal: Goal, percents: np.ndarray) -> np.ndarray:
     """Return the least cache rate of every combination, -1 if none, one by one."""
     processes, times_s = process_times(io_time)
     times_s = times_s.reshape(processes["cache_rate_percent"].nunique(), -1, 4)
     least = np.full([len(percents)] * 4, -1)
     for position in np.ndindex(least.shape):
         improved_s = total_s(improve(times_s, percents[list(position)]))
-        met = GOAL.is_met(improved_s.max(axis=1))
+        met = goal.is_met(improved_s.max(axis=1))
         if met.any():
             least[position] = CACHE_RATES_PERCENT[met.argmax()]
     return least
@@ -97,6 +97,7 @@ def least_cache_rates(sufficient: Sufficient) -> np.ndarray:
 def main(kind: str, n_steps: int, n_processes: int) -> dict:
     """Search a grid of that many steps, in one or both ways."""
     io_time = synthetic_io_time(n_processes)
+    goal = make_goal(io_time, percent_of_best=PERCENT_OF_BEST)
     step = MAX_IMPROVEMENT_PERCENT // n_steps
     percents = np.arange(0, MAX_IMPROVEMENT_PERCENT + 1, step)
     started = time.perf_counter()
@@ -104,7 +105,7 @@ def main(kind: str, n_steps: int, n_processes: int) -> dict:
     if kind == "search":
         goals, combinations = search_combinations(
             io_time,
-            GOAL,
+            goal,
             max_improvement_percent=MAX_IMPROVEMENT_PERCENT,
             step_percent=step,
             cost_per_percent=dict.fromkeys(CLASSES, 1),
@@ -118,10 +119,10 @@ def main(kind: str, n_steps: int, n_processes: int) -> dict:
         runs = times_s.reshape(len(CACHE_RATES_PERCENT), -1, 4)
         result["envelope"] = [len(upper_envelope(run_s)) for run_s in runs]
     else:
-        sufficient = find_sufficient(io_time, GOAL, percents)
+        sufficient = find_sufficient(io_time, goal, percents)
         result["seconds"] = time.perf_counter() - started
         started = time.perf_counter()
-        expected = naive(io_time, percents)
+        expected = naive(io_time, goal, percents)
         result["naive_seconds"] = time.perf_counter() - started
         result["equal"] = bool((least_cache_rates(sufficient) == expected).all())
         result["n_sufficient"] = sufficient.n_sufficient

@@ -6,21 +6,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.breakdown import CLASSES
+from tierscope.breakdown import CLASSES, select_epoch, select_scenario
 from tierscope.explorer import Start, build_explorer
 from tierscope.tables import check_table
+from tierscope.whatif import make_goal
 
 TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
 SCENARIO = {"policy": "pinning", "loader": "tensorflow"}
-START = Start(
-    scenario={"dataset": "small", "n_osts": 60},
-    epoch=1,
-    goal_percent=60,
-    pair=("gfs_meta", "lfs_read"),
-    max_improvement_percent=200,
-    step_percent=10,
-    cost_per_percent={"gfs_read": 1, "gfs_meta": 2, "lfs_read": 3, "lfs_meta": 4},
-)
+START = {
+    "scenario": {"dataset": "small", "n_osts": 60},
+    "epoch": 1,
+    "pair": ("gfs_meta", "lfs_read"),
+    "max_improvement_percent": 200,
+    "step_percent": 10,
+    "cost_per_percent": {"gfs_read": 1, "gfs_meta": 2, "lfs_read": 3, "lfs_meta": 4},
+}
 RUN_ASYNC = """
 const [changes, done] = arguments;
 (async () => {
@@ -166,11 +166,13 @@ def paper_size_io_time():
     return io_time_table(scenarios, range(0, 101, 5), times_of, 3, **keys)
 
 
-def write_page(io_time, path):
+def write_page(io_time, path, **changes):
     """Write the explorer of a table."""
+    start = START | changes
+    shown = select_epoch(select_scenario(io_time, start["scenario"]), start["epoch"])
     html = build_explorer(
         io_time,
-        START,
+        Start(goal=make_goal(shown, percent_of_best=60), **start),
         page=(TEMPLATES / "explorer.html").read_text(),
         computation=(TEMPLATES / "explorer.vega.yaml").read_text(),
         title="What-if explorer: test",
@@ -210,3 +212,14 @@ def explorer(browser, page):
 @pytest.fixture
 def paper_size_explorer(browser, paper_size_page):
     return open_page(browser, paper_size_page)
+
+
+@pytest.fixture
+def explorer_with(browser, io_time, tmp_path):
+    """Return a function that opens a page that starts in another way."""
+
+    def open_with(**changes):
+        page = write_page(io_time, tmp_path / "explorer.html", **changes)
+        return open_page(browser, page)
+
+    return open_with

@@ -18,6 +18,7 @@ def test_the_report_is_one_file_that_names_experiment_source_and_runs(finished, 
     assert "Report: results/tiny/report.html" in finished.first_output
     assert "Storage experiment tiny" in page
     assert "These numbers are emulated." in page
+    assert "fitted to statements of the paper, not measured" in page
     assert "All 5 runs passed" in page
     assert page.count("passed</span>") == 5
     run = json.loads(next(finished.path("runs").rglob("run.json")).read_text())

@@ -98,7 +98,10 @@ def test_scorecard_tells_what_the_table_of_claims_tells(experiment, claims):
     for name in ("scorecard.md", "scorecard.html"):
         text = (experiment / name).read_text()
         n_holding = (claims["status"] == "holds").sum()
-        assert f"{n_holding} of 24 claims of the paper hold" in text
+        n_missing = (claims["status"] == "not measurable here").sum()
+        kind = "measurable claims" if n_missing else "claims"
+        assert f"{n_holding} of {24 - n_missing} {kind} of the paper hold" in text
+        assert (f"{n_missing} of 24 not measurable here" in text) == (n_missing > 0)
         assert claims["source"].iloc[0] in text
         failing = sum(claims["status"] == "does not hold")
         assert text.count("\N{MULTIPLICATION X} does not hold") == failing

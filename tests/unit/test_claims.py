@@ -16,21 +16,32 @@ from tierscope.claims import (
     FAILS,
     HOLDS,
     UNMEASURABLE,
+    ScenarioTables,
     accept_words,
+    goal_s,
     number_words,
     read_claims,
     score_claims,
 )
 from tierscope.config import ConfigError
 from tierscope.plot import save_figure
-from tierscope.scorecard import html, html_table, markdown, plot_scorecard, title
+from tierscope.scorecard import (
+    html,
+    html_table,
+    markdown,
+    notes,
+    plot_scorecard,
+    title,
+)
 from tierscope.tables import check_table
+from tierscope.whatif import make_goal
 
 CLAIMS = Path(__file__).parents[2] / "resources" / "paper" / "claims.yaml"
 PAPER = read_claims(CLAIMS)
 IDS = [claim["id"] for claim in PAPER["claims"]]
 CLASSES = ["gfs_read", "gfs_meta", "lfs_read", "lfs_meta"]
 FAST, SLOW, LARGE = ("small", 60), ("small", 1), ("large", 60)
+TITLES = {"small": "128 KiB files", "large": "12 MiB files"}
 FILE_SIZE_BYTES = {"small": 131072, "large": 12582912}
 N_FILES = 200
 MINUS = "\N{MINUS SIGN}"
@@ -120,6 +131,7 @@ def executions(io_time, more_s=2.0):
 def score(io_time, breakdown=None, epochs=None, **changed):
     """Return the table of claims, indexed by the claim."""
     arguments = {"epoch": 1, "policy": "pinning", "loader": "posix", "model": "fugaku"}
+    arguments["dataset_titles"] = TITLES
     breakdown = break_down(io_time) if breakdown is None else breakdown
     epochs = executions(io_time) if epochs is None else epochs
     claims = score_claims(PAPER, io_time, breakdown, epochs, **arguments | changed)
@@ -187,7 +199,8 @@ BREAKS = {
     # GFS-META is all at 50 %, so faster it is best there. C24 says C15 again.
     "C15": ({FAST: {50: (0.1, 9.9, 0.1, 0.1)}}, {"C24"}),
     "C16": ({FAST: {60: (0.2, 6.6, 1.2, 0.2)}}, set()),
-    "C17": ({FAST: {70: (0.4, 0.76, 6.9, 0.3)}}, set()),
+    # Faster LFS-READ takes 6.01 s at 80 % then, 6.08 s at 65 %.
+    "C17": ({FAST: {80: (0.4, 0.25, 7.56, 0.32)}}, set()),
     # C24 says C18 again.
     "C18": ({FAST: SLOWER_LFS_CUT}, {"C24"}),
     # If LFS-READ needs more than +120 %, nothing is enough with +120 %.
@@ -228,9 +241,9 @@ def test_a_claim_breaks_and_nothing_that_does_not_depend_on_it(claim):
         ("C2", "100 % of rates", "5 of 5 cache rates"),
         ("C4", "100 % of the variance", "1.2 s per 10 points"),
         ("C5", "18 %", "GFS-META at 65 %"),
-        ("C6", "2.44 %", "65 % instead of 60 %"),
+        ("C6", "2.44 %", "65 % instead of 60 %, within tolerance"),
         ("C7", "90 GB", "60 % is enough"),
-        ("C8", "100 % of the variance", "2 s longer; least in small, 60 OSTs"),
+        ("C8", "100 % of the variance", "2 s longer; least in 128 KiB files, 60 OSTs"),
         ("C9", "1.85 x", "4.62 x against 2.5 x"),
         ("C15", f"{MINUS}5 points", "65 → 60 %"),
         ("C16", "12.9 %", "8 → 6.97 s"),
@@ -238,7 +251,12 @@ def test_a_claim_breaks_and_nothing_that_does_not_depend_on_it(claim):
         ("C18", "24 %", "8 → 6.08 s"),
         ("C19", "120 %", "with GFS-META +150 %; goal 4 s"),
         ("C20", "150 %", "with LFS-READ +120 %; goal 4 s"),
-        ("C21", "104 % of the goal", "LFS-READ +200 % at 65 %: 4.16 s, goal 4 s"),
+        (
+            "C21",
+            "104 % of the goal",
+            "LFS-READ +200 % at 65 %: 4.16 s, goal 4 s; "
+            "LFS-READ +200 % would do at 100 %",
+        ),
         ("C23", "0 files", "136 epochs of all runs"),
         ("C24", "2 of 2", "C15 holds, C18 holds"),
     ],
@@ -268,7 +286,7 @@ def test_a_missing_scenario_is_named(without_one_ost):
     assert (unmeasurable["measured"] == "").all()
     assert set(unmeasurable["reason"]) == {
         "no scenario of 128 KiB files on one OST "
-        "(there are: small, 60 OSTs; large, 60 OSTs)"
+        "(there are: 128 KiB files, 60 OSTs; 12 MiB files, 60 OSTs)"
     }
 
 
@@ -286,7 +304,8 @@ def test_cache_rates_too_coarse_for_a_claim_are_named():
     coarse = io_time[io_time["cache_rate_percent"] % 20 == 0]
     claims = score(coarse)
     assert claims.loc["C5", "reason"] == (
-        "no cache rate of 65 % (within 2.5 points) was measured for small, 60 OSTs"
+        "no cache rate of 65 % (within 2.5 points) was measured for 128 KiB files, "
+        "60 OSTs"
     )
     assert claims.loc["C14", "status"] == HOLDS
     assert claims.loc["C24", "status"] == UNMEASURABLE
@@ -304,7 +323,50 @@ def test_runs_without_execution_times_leave_c8_unmeasurable():
     io_time, breakdown, epochs = tables()
     claims = score(io_time, breakdown, epochs.iloc[:0])
     assert claims.index[claims["status"] != HOLDS].tolist() == ["C8"]
-    assert claims.loc["C8", "reason"] == "no execution times of small, 60 OSTs"
+    assert claims.loc["C8", "reason"] == "no execution times of 128 KiB files, 60 OSTs"
+
+
+@pytest.mark.parametrize("flat", ["small", "large"])
+def test_an_execution_time_that_never_varies_is_named(flat):
+    io_time, breakdown, epochs = tables()
+    same = epochs["dataset"] == flat
+    flat_s = epochs["execution_time_s"].mask(same, 30.1)
+    claims = score(io_time, breakdown, epochs.assign(execution_time_s=flat_s))
+    assert claims.index[claims["status"] != HOLDS].tolist() == ["C8"]
+    assert claims.loc["C8", "reason"].startswith(
+        f"the execution time of {TITLES[flat]}"
+    )
+    assert "never varies" in claims.loc["C8", "reason"]
+
+
+def test_scenarios_without_a_common_cache_rate_are_named():
+    io_time = tables()[0]
+    slow = io_time["n_osts"] == 1
+    rates = io_time["cache_rate_percent"]
+    moved = rates.mask(slow, (rates - 1).where(rates > 0, 1))
+    claims = score(io_time.assign(cache_rate_percent=moved))
+    words = "128 KiB files, 1 OST and 128 KiB files, 60 OSTs share no cache rate"
+    assert claims.loc[["C11", "C22"], "reason"].tolist() == [words, words]
+
+
+def test_a_claim_that_holds_by_its_tolerance_only_says_so():
+    times_s = changed_times({LARGE: {10: (0, 0, 1.45, 0.1)}})
+    claims = score(*tables(times_s))
+    assert claims.loc["C12", ["status", "details"]].tolist() == [
+        HOLDS,
+        "best at 10 %, within tolerance",
+    ]
+
+
+def test_the_goal_is_rounded_as_that_of_the_figures():
+    best_s, percent = 0.1, 55
+    assert best_s * percent / 100 != best_s * (percent / 100)
+    io_time = tables({FAST: {0: (best_s, 0, 0, 0)}})[0]
+    one = io_time.query("epoch == 1 and repetition == 0")
+    one = one.assign(time_s=[best_s, 0.0, 0.0, 0.0])
+    scenario = ScenarioTables(one, break_down(one), executions(one), 1, "")
+    goal = {"system": "fugaku", "seconds": 4, "percent_of_best": percent}
+    assert goal_s(scenario, goal) == make_goal(one, percent_of_best=percent).seconds
 
 
 def test_a_plain_directory_is_the_fast_gfs_but_of_unknown_osts():
@@ -312,7 +374,7 @@ def test_a_plain_directory_is_the_fast_gfs_but_of_unknown_osts():
     io_time = io_time.assign(n_osts=io_time["n_osts"].replace({60: 0}))
     claims = score(io_time)
     assert claims.loc["C1", "status"] == HOLDS
-    assert claims.loc["C1", "scenarios"] == "small, plain directory"
+    assert claims.loc["C1", "scenarios"] == "128 KiB files"
     assert claims.loc["C22", "status"] == UNMEASURABLE
 
 
@@ -325,7 +387,7 @@ def test_files_of_another_size_are_another_dataset():
 
 def test_the_scenario_with_the_most_osts_is_the_fast_one():
     times_s = TIMES_S | {("small", 8): TIMES_S[SLOW]}
-    assert score(*tables(times_s)).loc["C1", "scenarios"] == "small, 60 OSTs"
+    assert score(*tables(times_s)).loc["C1", "scenarios"] == "128 KiB files, 60 OSTs"
 
 
 def test_two_datasets_of_one_file_size_are_ambiguous():
@@ -333,8 +395,8 @@ def test_two_datasets_of_one_file_size_are_ambiguous():
     twin = io_time[io_time["dataset"] == "small"].assign(dataset="twin")
     claims = score(pd.concat([io_time, twin]))
     assert claims.loc["C1", "reason"] == (
-        "several scenarios of 128 KiB files on the fast GFS: small, 60 OSTs; "
-        "twin, 60 OSTs"
+        "several scenarios of 128 KiB files on the fast GFS: 128 KiB files, 60 OSTs; "
+        "twin dataset, 60 OSTs"
     )
 
 
@@ -355,7 +417,7 @@ def test_the_slowest_process_is_picked_after_the_improvement():
     other["time_s"] = at * 8.0 * (0.9 + 0.2 * io_time["repetition"])
     claims = score(pd.concat([io_time, other]))
     assert claims.loc["C18", "details"] == "8 → 6.24 s"
-    assert claims.loc["C17", "details"] == "65 → 70 %"
+    assert claims.loc["C17", "details"] == "65 → 70 %, within tolerance"
 
 
 def test_times_of_zero_are_not_measurable_or_do_not_hold():
@@ -390,7 +452,12 @@ def test_no_improvement_that_meets_the_goal_does_not_hold():
 @pytest.mark.parametrize(
     ("source", "model", "expected"),
     [
-        ("emulated", "fugaku", {"C1": "target", "C10": "by hand", "C2": "no"}),
+        (
+            "emulated",
+            "fugaku",
+            {"C1": "target", "C10": "by hand", "C2": "no"}
+            | dict.fromkeys(["C6", "C7", "C21", "C24"], "derived"),
+        ),
         ("simulated", "fugaku", {"C1": "target", "C10": "by hand", "C2": "no"}),
         ("emulated", "other", {"C1": "no", "C10": "no", "C2": "no"}),
         ("measured", "fugaku", {"C1": "no", "C10": "no", "C2": "no"}),
@@ -429,6 +496,25 @@ def test_an_epoch_that_was_not_run_is_refused():
         ({"id": "C2"}, r"claims.C2.id: got it twice"),
         ({"accept": {"about": 1}}, r"accept: got unknown key about, expected some of"),
         ({"extra": 1}, r"got unknown key extra"),
+        (
+            {"parameters": {"io_clas": "gfs_read"}},
+            r"parameters: got unknown key io_clas, expected some of io_class",
+        ),
+        (
+            {"formula": "gain_above", "parameters": {"at_percent": "60"}},
+            r"at_percent: got '60', expected ",
+        ),
+        (
+            {"parameters": {"at_percent": 60}},
+            r"claims.C1: got scenarios .* and parameters at_percent, expected what "
+            r"best_cache_rate takes \(got an unexpected keyword argument",
+        ),
+        (
+            {"formula": "gain_above"},
+            r"parameters none, expected what gain_above takes \(missing a required",
+        ),
+        ({"scenarios": ["small_fast", "small_slow"]}, r"\(too many positional"),
+        ({"formula": "claims_that_hold"}, r"takes \(missing a required argument"),
     ],
 )
 def test_wrong_claims_are_refused_in_one_line(tmp_path, change, message):
@@ -469,7 +555,7 @@ PROVENANCE = "emulated, system <scale-model> & more"
 @pytest.mark.parametrize(
     ("source", "model", "words"),
     [
-        ("emulated", "fugaku", " (emulated data, fitted to 12 of them)"),
+        ("emulated", "fugaku", " (emulated data; 9 of the 9 not fitted hold)"),
         ("simulated", "other", " (simulated data)"),
         ("measured", "fugaku", ""),
     ],
@@ -481,6 +567,43 @@ def test_the_title_counts_and_names_what_was_not_measured(source, model, words):
     assert f"<h1>{expected}</h1>" in html(claims, "Paper", PROVENANCE)
     assert markdown(claims, "Paper", PROVENANCE).startswith(f"# {expected}\n")
     assert plot_scorecard(claims, PROVENANCE).get_suptitle() == expected
+
+
+def statuses(claims, status_by_claim):
+    """Return some of the claims with other statuses."""
+    return claims.loc[list(status_by_claim)].assign(status=status_by_claim)
+
+
+@pytest.mark.parametrize(
+    ("status_by_claim", "words"),
+    [
+        (
+            {"C1": HOLDS, "C2": UNMEASURABLE, "C8": HOLDS, "C23": HOLDS},
+            "3 of 3 measurable claims of the paper hold; 1 of 4 not measurable here "
+            "(emulated data; 2 of the 2 not fitted hold)",
+        ),
+        (
+            {"C1": UNMEASURABLE, "C8": FAILS, "C23": HOLDS},
+            "1 of 2 measurable claims of the paper holds; 1 of 3 not measurable here "
+            "(emulated data; 1 of the 2 not fitted holds)",
+        ),
+        (
+            {"C1": HOLDS, "C24": FAILS, "C2": UNMEASURABLE},
+            "1 of 2 measurable claims of the paper holds; 1 of 3 not measurable here "
+            "(emulated data; all fitted)",
+        ),
+    ],
+)
+def test_the_title_tells_evidence_from_fits_and_from_gaps(base, status_by_claim, words):
+    assert title(statuses(base, status_by_claim)) == words
+
+
+def test_counts_agree_with_their_verbs(base):
+    few = {"C1": HOLDS, "C2": FAILS, "C3": UNMEASURABLE}
+    counted = notes(statuses(base, few), "Paper", PROVENANCE)[1]
+    assert counted.endswith(
+        "Of 3 claims 1 holds, 1 does not hold, 1 is not measurable here."
+    )
 
 
 def test_fitted_claims_are_called_a_check_of_consistency(base):

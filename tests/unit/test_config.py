@@ -115,6 +115,11 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("figures.epoch", 3, ["figures.epoch", "3", "0 to 2"]),
         ("figures.scenario.n_osts", 7, ["figures.scenario", "small-7ost", "small-60"]),
         ("figures.improvements", [{"gfs_write": 5}], ["gfs_write", "gfs_read"]),
+        (
+            "figures.improvements",
+            [{"gfs_meta": 50}, {"gfs_meta": 50}],
+            ["figures.improvements", "without duplicates"],
+        ),
         ("figures.pairs", [["gfs_meta"]], ["figures.pairs.0", "of 2 items"]),
         ("figures.pairs", [["gfs_meta", "gfs_meta"]], ["pairs.0", "without dupl"]),
         ("figures.pairs", [["gfs_meta", "read"]], ["pairs.0.1", "read", "one of"]),

@@ -1,12 +1,13 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from build_explorer import start_goal_percent, write_text
+from build_explorer import write_text
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -15,12 +16,13 @@ from tierscope.explorer import (
     Start,
     build_explorer,
     embedded_points,
+    nearest_goal_percent,
     slider_envelope,
 )
 from tierscope.io_class import IOClass
 from tierscope.plot import scenario_titles
 from tierscope.tables import check_table
-from tierscope.whatif import IMPROVEMENTS, improve, upper_envelope
+from tierscope.whatif import IMPROVEMENTS, Goal, improve, upper_envelope
 
 TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
 PAGE = (TEMPLATES / "explorer.html").read_text()
@@ -36,7 +38,7 @@ SCENARIO = {
 START = Start(
     scenario={"dataset": "small"},
     epoch=1,
-    goal_percent=60,
+    goal=Goal("io_time", 3.0),
     pair=("gfs_meta", "lfs_read"),
     max_improvement_percent=200,
     step_percent=10,
@@ -156,9 +158,11 @@ def test_the_page_needs_nothing_from_elsewhere(html):
 def test_the_page_says_where_its_numbers_come_from(io_time, html):
     assert "<h1>What-if explorer: test (emulated)</h1>" in html
     assert "scale-model, 2 ranks. Emulated: real processes" in html
+    assert "fitted to statements of the paper, not measured on the machine" in html
     assert "optimistic near the best point" in html
     measured = build(io_time.assign(source="measured"))
     assert "<h1>What-if explorer: test</h1>" in measured
+    assert "fitted to statements" not in measured
 
 
 def test_texts_are_escaped(io_time):
@@ -206,11 +210,31 @@ def test_the_computation_is_readable_as_it_stands():
 
 @pytest.mark.parametrize(
     ("most", "step", "expected"),
-    [(200, 10, (10, 21)), (200, 3, (12, 17)), (5, 5, (5, 2))],
+    [
+        (200, 10, [*range(0, 201, 10)]),
+        (210, 10, [*range(0, 201, 20), 210]),
+        (200, 3, [*range(0, 193, 12), 198]),
+        (5, 5, [0, 5]),
+    ],
 )
-def test_a_map_of_too_many_steps_gets_wider_ones(most, step, expected):
-    start = Start({}, 1, 50, ("gfs_meta", "lfs_read"), most, step, {})
-    assert (start.grid_step_percent, start.n_grid) == expected
+def test_a_map_of_too_many_steps_gets_wider_ones_and_keeps_its_end(
+    most, step, expected
+):
+    start = replace(START, max_improvement_percent=most, step_percent=step)
+    assert start.grid == expected
+
+
+def test_a_map_coarser_than_fig_4_says_so(io_time, html):
+    words = "Chart c has steps of 20 %, a coarser grid than the 10 % of Fig. 4"
+    assert words not in html
+    coarser = build(io_time, replace(START, max_improvement_percent=210))
+    assert words in coarser
+    (signal,) = (
+        s for s in specification(coarser)["signals"] if s["name"] == "grid_edges"
+    )
+    edges = json.loads(signal["update"])
+    assert edges[:2] == [-10, 10]
+    assert edges[-3:] == [190, 205, 215]
 
 
 def test_an_empty_table_is_refused(io_time):
@@ -230,16 +254,50 @@ def test_a_table_without_what_is_shown_first_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("goal_s", "expected"),
+    [(3.0, 60), (3.0121, 60.2), (0.001, 1), (99.0, 150), (0.052, 1), (5.0, 100)],
+)
+def test_the_goal_starts_where_the_slider_is_nearest(goal_s, expected):
+    assert nearest_goal_percent(Goal("io_time", goal_s), best_s=5.0) == expected
+
+
+def test_the_goal_starts_at_the_end_if_no_io_takes_time():
+    assert nearest_goal_percent(Goal("io_time", 1.0), best_s=0.0) == 150
+
+
+def test_the_slider_of_the_goal_has_steps_of_a_tenth(io_time):
+    html = build(io_time, replace(START, goal=Goal("io_time", 3.0121)))
+    (goal,) = (s for s in specification(html)["signals"] if s["name"] == "goal_percent")
+    assert (goal["value"], goal["bind"]["step"]) == (60.2, 0.1)
+
+
+@pytest.mark.parametrize(
     ("goal", "expected"),
     [
-        ({"percent_of_best": 50}, 50),
-        ({"seconds": 3.0}, 60),
-        ({"seconds": 0.001}, 1),
-        ({"seconds": 99.0}, 150),
+        (
+            Goal("io_time", 3.0121),
+            "goal: 3.01 s of I/O time in the second epoch of the scenario shown "
+            "first, where the slider starts (60.2 %, rounded to 0.1 %).",
+        ),
+        (
+            Goal("execution_time", 7.0, 4.0),
+            "goal: 7.00 s of execution time, less 4.00 s that are not I/O = 3.00 s "
+            "of I/O time in the second epoch",
+        ),
+        (
+            Goal("io_time", 10.0),
+            "goal: 10.0 s of I/O time in the second epoch of the scenario shown "
+            "first. It is outside the slider, which starts at its nearest end.",
+        ),
+        (
+            Goal("execution_time", 3.0, 4.0),
+            "= -1.00 s of I/O time in the second epoch of the scenario shown first. "
+            "It is outside the slider",
+        ),
     ],
 )
-def test_the_goal_starts_in_percent_of_the_best_io_time(io_time, goal, expected):
-    assert start_goal_percent(io_time, None, goal) == expected
+def test_the_experiments_goal_is_said(io_time, goal, expected):
+    assert expected in build(io_time, replace(START, goal=goal))
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):

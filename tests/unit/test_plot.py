@@ -172,6 +172,12 @@ def points_of(line):
     return list(zip(line.get_xdata(), line.get_ydata(), strict=True))
 
 
+def segments_of(ax):
+    """Return both ends of every error bar."""
+    bars = [c for c in ax.collections if isinstance(c, LineCollection)]
+    return [segment.tolist() for bar in bars for segment in bar.get_segments()]
+
+
 def lines_with(ax, marker):
     return [line for line in ax.lines if line.get_marker() == marker]
 
@@ -396,13 +402,76 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
     before, after = figure.axes
     assert before.get_title() == "before\nbest at 50 %: 6.00 s"
     assert after.get_title().splitlines() == [
-        "after GFS-META +100 % (cost 100)",
+        "after GFS-META +100 %",
+        "cost 100",
         "best at 50 %:",
         "6.00 s → 4.50 s (\N{MINUS SIGN}25.0 %)",
         "needs 50 % on the LFS: 50 GiB a node",
     ]
     assert points_of(lines_with(after, "v")[0]) == [(50, 4.5)]
     assert before.get_ylim() == after.get_ylim()
+
+
+def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():
+    row, cheapest = search(io_time_of(), Goal("io_time", 6.0))
+    improved = break_down_improved(select_epoch(io_time_of(), 1), [{}])
+    figure = plot_cheapest(
+        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+    )
+    assert figure.axes[1].get_title().splitlines() == [
+        "Goal is met without improvement",
+        "best at 50 %: 6.00 s",
+        "needs 50 % on the LFS: 50 GiB a node",
+    ]
+
+
+def test_a_cheapest_combination_that_only_the_mean_meets_is_said_to_be_so():
+    """META and READ +100 % at 50 %: 3.5, 4.5 and 5.5 s; once it is 3.5 s."""
+    words = "met by the mean, not by every repetition"
+    assert words in drawn("cheapest", 3).axes[1].get_title()
+    assert words not in drawn("cheapest", 1).axes[1].get_title()
+
+
+def test_a_goal_below_the_difference_has_no_line_and_a_note_that_says_why():
+    goal = Goal("execution_time", 1.5, difference_s=2.0)
+    figure = draw_cheapest(io_time_of(), goal)
+    words = "The difference alone, 2.00 s, exceeds the goal: no I/O improvement can"
+    assert words in notes_of(figure)
+    assert words in notes_of(draw_sufficient(io_time_of(), goal))
+    assert not [line for ax in figure.axes for line in lines_with(ax, "None")]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "goal (I/O time)" not in labels
+
+
+@pytest.mark.parametrize("n_panels", [1, 2, 3, 4])
+def test_titles_of_improvements_of_all_classes_do_not_touch(n_panels):
+    improvements = [
+        dict.fromkeys(map(str, IOClass), 150 + panel) for panel in range(n_panels)
+    ]
+    improved = break_down_improved(select_epoch(io_time_of(), 1), [{}, *improvements])
+    figure = plot_improvement(improved, spread_of(io_time_of()), 1, **ARGUMENTS)
+    figure.draw_without_rendering()
+    boxes = [ax.title.get_window_extent() for ax in figure.axes]
+    boxes += [legend.get_window_extent() for legend in figure.legends]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert "GFS-READ +150 %, GFS-META +150 %,\n" in figure.axes[0].get_title()
+
+
+def test_the_breakdown_has_error_bars_from_least_to_largest():
+    """At 50 % 6, 7 and 8 s."""
+    (ax,) = draw_breakdown(io_time_of(repetitions=3)).axes
+    assert [[50, 6], [50, 8]] in segments_of(ax)
+
+
+@pytest.mark.parametrize("name", ["times", "improvement", "cheapest"])
+def test_at_a_single_cache_rate_the_spread_is_an_error_bar(name):
+    """Before any improvement 6, 7 and 8 s."""
+    io_time = io_time_of(repetitions=3)
+    one = io_time[io_time["cache_rate_percent"] == 50]
+    figure = DRAW[name](one)
+    assert [[50, 6], [50, 8]] in segments_of(figure.axes[-1])
+    labels = {text.get_text(): text for text in figure.legends[0].get_texts()}
+    assert "least to largest\nof the repetitions" in labels
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

@@ -13,14 +13,12 @@ from tierscope.io_class import IOClass
 from tierscope.report import (
     UNKNOWN,
     Picture,
-    Run,
     caption_html,
-    devices_table,
     render,
     report_context,
     runs_table,
-    setting_words,
 )
+from tierscope.report_facts import Run, devices_table, setting_words
 from tierscope.search import search_combinations
 from tierscope.tables import SCENARIO_KEYS, TABLES, TEXT, check_table
 from tierscope.whatif import make_goal
@@ -127,24 +125,28 @@ def claims_of(source):
     return check_table(pd.DataFrame([row]), "claims")
 
 
+def search_of(io_time):
+    """Return goals, 75 % of the best I/O time, and the combinations that meet them."""
+    found = [
+        search_combinations(
+            rows,
+            make_goal(rows, percent_of_best=75),
+            max_improvement_percent=100,
+            step_percent=50,
+            cost_per_percent=dict.fromkeys(IOClass, 1),
+            dataset_bytes=96 << 20,
+        )
+        for _, rows in io_time.groupby([*SCENARIO_KEYS, "epoch"])
+    ]
+    return tuple(pd.concat(parts) for parts in zip(*found, strict=True))
+
+
 def context_of(io_time, runs=None, epoch=0, **changes):
     """Return the context of a report; execution time is 1 s more than I/O time."""
     execution = io_time.groupby(list(io_time.columns[:10]), as_index=False)["time_s"]
     epochs = execution.sum().rename(columns={"time_s": "execution_time_s"})
     epochs["execution_time_s"] += 1
-    found = []
-    for _, rows in io_time.groupby([*SCENARIO_KEYS, "epoch"]):
-        found.append(
-            search_combinations(
-                rows,
-                make_goal(rows, percent_of_best=75),
-                max_improvement_percent=100,
-                step_percent=50,
-                cost_per_percent=dict.fromkeys(IOClass, 1),
-                dataset_bytes=96 << 20,
-            )
-        )
-    goals, combinations = (pd.concat(parts) for parts in zip(*found, strict=True))
+    goals, combinations = search_of(io_time)
     arguments = {
         "experiment": "first",
         "description": "A cluster",
@@ -209,9 +211,9 @@ def test_the_summary_says_what_limits_where_and_what_is_cheapest_to_buy():
         "Scenario": "128 KiB files, 60 OSTs",
         "Limited by": "GFS-META at 0 to 50 %\nLFS-READ at 100 %",
         "Best cache rate (%)": "50",
-        "I/O time there (s)": "2.000",
-        "I/O time without LFS (s)": "4.000",
-        "Goal (s)": "1.500",
+        "I/O time there (s)": "2.00",
+        "I/O time without LFS (s)": "4.00",
+        "Goal (s of I/O time)": "1.50",
         "Cheapest improvement that meets it": "LFS-READ +100 %",
         "Least cache rate then (%)": "50",
         "LFS per node then (GiB)": "0.0469",
@@ -223,7 +225,7 @@ def test_a_goal_that_nothing_meets_leaves_no_cheapest_improvement():
     context = context_of(io_time_of(), combinations=none)
     (row,) = context["summary"].to_dict("records")
     assert context["goal"] == "I/O time"
-    assert row["Goal (s)"] == "1.500"
+    assert row["Goal (s of I/O time)"] == "1.50"
     assert row["Cheapest improvement that meets it"] == "none of those searched"
     assert row["Least cache rate then (%)"] == UNKNOWN
 
@@ -237,6 +239,47 @@ def test_a_scenario_that_was_not_run_without_lfs_or_searched_has_gaps():
     assert row["Goal (s)"] == UNKNOWN
 
 
+def test_a_goal_of_execution_time_says_how_it_compares_with_io_time():
+    io_time = io_time_of()
+    goals, _ = search_of(io_time)
+    changes = {"goal_of": "execution_time", "goal_s": 2.5, "difference_s": 1.0}
+    context = context_of(io_time, goals=goals.assign(**changes))
+    (row,) = context["summary"].to_dict("records")
+    assert row["Goal (s of execution time)"] == "2.50"
+    assert row["Execution minus I/O time (s)"] == "1.00"
+    assert "constant difference" in Page(render(TEMPLATE, context)).text
+    assert "constant difference" not in Page(page_of(io_time)).text
+
+
+def test_the_cheapest_improvement_that_only_the_mean_meets_is_marked():
+    """2 and 3 s at 50 %, goal 1.875 s: halving READ gives 1.5 and 2.25 s."""
+    context = context_of(io_time_of(n_repetitions=2))
+    (row,) = context["summary"].to_dict("records")
+    assert row["Cheapest improvement that meets it"].splitlines()[1:] == [
+        "⚠ met by the mean, not by every repetition"
+    ]
+    page = render(TEMPLATE, context)
+    assert '<span class="flag">⚠ met by the mean, not by every repetition<' in page
+
+
+def test_a_best_point_whose_spread_is_above_the_limit_is_marked():
+    """2 and 3 s: mean 2.5, standard deviation 0.707, so 28 %."""
+    context = context_of(io_time_of(n_repetitions=2))
+    (row,) = context["summary"].to_dict("records")
+    words = row["I/O time there (s)"].replace("\N{NO-BREAK SPACE}", " ")
+    assert words == "2.50\n⚠ spread 28 %, above 10 %"
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"), [(2e-5, "4.00e-05"), (0.002, "0.00400"), (2e3, "4000")]
+)
+def test_times_of_any_storage_have_three_digits(factor, words):
+    io_time = io_time_of()
+    io_time["time_s"] *= factor
+    (row,) = context_of(io_time)["summary"].to_dict("records")
+    assert row["I/O time there (s)"] == words
+
+
 def test_each_run_has_its_audit_and_the_io_time_of_every_epoch():
     io_time = io_time_of()
     table = runs_table(runs_of(io_time), break_down(io_time), {"small": "Files"})
@@ -245,8 +288,8 @@ def test_each_run_has_its_audit_and_the_io_time_of_every_epoch():
         "Cache rate (%)": "50",
         "Repetition": "0",
         "Audit": "✓ passed",
-        "I/O time, first epoch (s)": "2.000",
-        "I/O time, second epoch (s)": "2.000",
+        "I/O time, first epoch (s)": "2.00",
+        "I/O time, second epoch (s)": "2.00",
         "Started (UTC)": "2026-11-21 10:05:00",
     }
 
@@ -281,7 +324,7 @@ def test_a_run_that_the_tables_lack_has_no_io_time():
     io_time = io_time_of()
     runs = runs_of(io_time)
     table = runs_table(runs, break_down(io_time[io_time["cache_rate_percent"] < 100]))
-    assert table["I/O time, first epoch (s)"].tolist() == ["4.000", "2.000", UNKNOWN]
+    assert table["I/O time, first epoch (s)"].tolist() == ["4.00", "2.00", UNKNOWN]
 
 
 def test_lateness_and_jobs_are_shown_where_there_are_any():
@@ -337,6 +380,22 @@ def test_what_was_run_comes_from_the_runs_with_units():
     assert found["Data loader"]["buffer size"] == "256 KiB"
 
 
+@pytest.mark.parametrize(
+    ("n_nodes", "virtual", "words"),
+    [
+        (1, False, "1 MPI process on 1 node"),
+        (2, False, "1 MPI process on 2 nodes"),
+        (1, True, "1 MPI process on 1 virtual node (on one machine)"),
+    ],
+)
+def test_one_node_is_not_called_nodes(n_nodes, virtual, words):
+    io_time = io_time_of()
+    runs = runs_of(io_time)
+    for run in runs:
+        run.run["system"] |= {"n_nodes": n_nodes, "virtual_nodes": virtual}
+    assert context_of(io_time, runs)["facts"]["Experiment"]["processes"] == words
+
+
 def test_versions_that_differ_between_runs_are_all_named():
     io_time = io_time_of()
     runs = runs_of(io_time)
@@ -364,6 +423,16 @@ def test_devices_are_listed_once_and_only_if_emulated():
     emulated, measured = io_time_of(source="emulated"), io_time_of()
     assert len(devices_table(runs_of(emulated))) == 5
     assert devices_table(runs_of(measured)).empty
+
+
+def test_modelled_devices_are_said_to_be_fitted_not_measured():
+    page = page_of(io_time_of(source="emulated"))
+    before, devices = page.split("<h3>Devices of the model")
+    for part in (before, devices):
+        words = re.sub(r"\s+", " ", part)
+        assert "fitted to statements of the paper, not measured" in words
+    assert "Model: fugaku, made 8 times faster." in before
+    assert "fitted" not in page_of(io_time_of())
 
 
 @pytest.mark.parametrize("source", ["measured", "emulated", "simulated"])
@@ -438,3 +507,18 @@ def test_captions_are_correct(path):
     body = caption_html(path.read_text())
     assert body.startswith("<p>")
     assert "system-message" not in body
+
+
+@pytest.mark.parametrize(
+    ("figure", "words"),
+    [
+        ("fig1", "within the spread"),
+        ("fig2", "no more than the spread"),
+        ("fig3", "no more than the spread"),
+        ("fig4", "white inside"),
+        ("fig5", "the LFS volume, which the cache rate decides, is not"),
+    ],
+)
+def test_captions_say_under_which_condition_they_are_true(figure, words):
+    caption = (WORKFLOW / "report" / f"{figure}.rst").read_text()
+    assert words in " ".join(caption.split())

@@ -197,6 +197,19 @@ def test_cost_decides_which_combination_is_cheapest(knee):
     assert combinations["cost"].tolist() == [100, 150]
 
 
+def test_costs_that_rounding_tells_apart_are_equal():
+    """In floating point 1.1 * 10 + 1.1 * 20 + 1.1 * 30 depends on the order."""
+    io_time = io_time_of({(0, 0): [[2, 2, 2, 0]]})
+    grid = {"max_improvement_percent": 200, "step_percent": 10}
+    dear = dict.fromkeys(CLASSES, 1.1)
+    _, combinations = search(io_time, Goal("io_time", 3.0), dear, grid)
+    rows = combinations[["cost", *IMPROVEMENTS]].to_numpy().tolist()
+    assert len(rows) > len(set(combinations["cost"])) > 1
+    percents = combinations[IMPROVEMENTS].sum(axis=1)
+    assert combinations["cost"].nunique() == percents.nunique()
+    assert rows == sorted(rows)
+
+
 def test_of_equal_cost_the_one_that_needs_less_lfs_is_cheapest(knee):
     free = dict.fromkeys(CLASSES, 0)
     _, combinations = search(knee, Goal("io_time", 4.0), free)
@@ -231,6 +244,15 @@ def test_spread_of_the_repetitions_is_in_the_table():
     _, combinations = search(io_time, Goal("io_time", 4.0))
     assert combinations["io_time_s"].tolist() == [4]
     assert combinations["cv"].tolist() == pytest.approx([2**0.5 / 4])
+
+
+def test_combinations_say_whether_every_repetition_meets_the_goal():
+    """GFS-READ 3 and 5 s: the mean meets 4 s today, both meet 5 s."""
+    io_time = io_time_of({(0, 0): [[3, 0, 0, 0]], (0, 1): [[5, 0, 0, 0]]})
+    for goal_s, expected in ((4.0, False), (5.0, True)):
+        _, combinations = search(io_time, Goal("io_time", goal_s))
+        assert percents_of(combinations) == [(0, 0, 0, 0)]
+        assert combinations["in_every_repetition"].tolist() == [expected]
 
 
 def test_every_scenario_and_epoch_is_searched_with_its_own_goal(knee):

@@ -201,6 +201,14 @@ def test_breakdown_after_an_improvement_is_that_of_the_new_slowest_process():
     assert after["time_s"].tolist() == [0.0, 0.5, 5.0, 0.0]
 
 
+def test_an_improvement_given_twice_is_broken_down_once():
+    """Sums over the rows of an improvement would count it twice."""
+    io_time = io_time_of([[0, 6, 1, 0], [0, 1, 5, 0]])
+    once = break_down_improved(io_time, [{}, {"gfs_meta": 100}])
+    twice = [{}, {"gfs_meta": 100}, {"lfs_read": 0}, {"gfs_meta": 100}]
+    assert break_down_improved(io_time, twice).equals(once)
+
+
 def test_grid_holds_every_combination_of_the_classes():
     assert improvement_grid(["gfs_meta", "lfs_read"], 20, 20) == [
         {"gfs_meta": 0, "lfs_read": 0},
@@ -297,6 +305,24 @@ def test_goal_is_a_percentage_of_the_best_measured_time_or_given_in_seconds(knee
     assert make_goal(knee) == Goal("io_time", 3.5)
     assert make_goal(knee, percent_of_best=100).seconds == 7.0
     assert make_goal(knee, seconds=4) == Goal("io_time", 4.0)
+
+
+@settings(deadline=None)
+@given(
+    times_s=st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=3),
+    difference_s=st.floats(-0.5, 100),
+    of=st.sampled_from(["io_time", "execution_time"]),
+)
+def test_100_percent_of_the_best_is_met_today(times_s, difference_s, of):
+    io_time = pd.concat(
+        [io_time_of([[time_s] * 4], repetition=n) for n, time_s in enumerate(times_s)]
+    )
+    shortest_s = slowest_process(io_time)["io_time_s"].min()
+    epochs = epochs_of(io_time, max(difference_s, -shortest_s / 2))
+    goal = make_goal(io_time, epochs, of=of, percent_of_best=100)
+    today = estimate(io_time, [{}], epochs=[0])
+    met = sufficient_combinations(today, goal.seconds, goal.difference_s)
+    assert met["sufficient"].tolist() == [True]
 
 
 def test_goal_of_execution_time_adds_the_mean_difference_to_the_io_time(knee):

@@ -11,6 +11,7 @@ rule build_explorer:
             "build_explorer",
             "explorer",
             "plot",
+            "sources",
             "breakdown",
             "whatif",
             "io_class",

@@ -2,7 +2,8 @@
 
 PROVENANCE = (
     f"{SYSTEM.source}, system {SYSTEM.name} ({SYSTEM.description}), "
-    f"{SYSTEM.n_processes} processes on {SYSTEM.n_nodes} nodes"
+    f"{SYSTEM.n_processes} processes on {SYSTEM.n_nodes} "
+    f"node{'s' if SYSTEM.n_nodes > 1 else ''}"
 )
 DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.items()}
 SCENARIOS = [asdict(scenario) for scenario in EXPERIMENT.sweep]

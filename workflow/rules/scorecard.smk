@@ -35,6 +35,7 @@ rule score_claims:
         loader=SETTINGS["figures"]["scenario"]["loader"],
         model=MODEL,
         provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
     message:
         "Checking the paper's claims."
     script:

@@ -2,29 +2,12 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
-from tierscope.breakdown import select_epoch, select_scenario, slowest_process
-from tierscope.explorer import MAX_GOAL_PERCENT, Start, build_explorer
+from tierscope.breakdown import select_epoch, select_scenario
+from tierscope.explorer import Start, build_explorer
 from tierscope.tables import read_table
-from tierscope.whatif import best_point, make_goal
-
-
-def start_goal_percent(
-    io_time: pd.DataFrame, epochs: pd.DataFrame, goal: Mapping[str, Any]
-) -> int:
-    """Return the configured goal in whole percent of the best I/O time.
-
-    The tables are those of one epoch of one scenario. A goal outside the slider is
-    moved to its end.
-    """
-    goal_s = make_goal(io_time, epochs, **goal).io_time_s
-    best_s = best_point(slowest_process(io_time))["io_time_s"].iloc[0]
-    percent = round(100 * goal_s / best_s) if best_s else MAX_GOAL_PERCENT
-    return min(max(percent, 1), MAX_GOAL_PERCENT)
+from tierscope.whatif import make_goal
 
 
 def write_text(text: str, path: str | Path) -> None:
@@ -47,7 +30,7 @@ if __name__ == "__main__":
     start = Start(
         scenario=params.scenario,
         epoch=params.epoch,
-        goal_percent=start_goal_percent(shown, epochs, params.goal),
+        goal=make_goal(shown, epochs, **params.goal),
         pair=params.pair,
         **params.search,
     )

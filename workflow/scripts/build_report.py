@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from tierscope.claims import read_claims
-from tierscope.report import Picture, Run, render, report_context
+from tierscope.report import Picture, render, report_context
+from tierscope.report_facts import Run
 from tierscope.tables import read_table
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ if __name__ == "__main__":
         policy=snakemake.params.policy,
         loader=snakemake.params.loader,
         model=snakemake.params.model,
+        dataset_titles=snakemake.params.dataset_titles,
     )
     write_table(claims, snakemake.output.claims, "claims")
     provenance = snakemake.params.provenance

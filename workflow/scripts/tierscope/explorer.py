@@ -11,6 +11,7 @@ finds what `tierscope.whatif.estimate` finds among all of them.
 """
 
 import html
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,12 +35,24 @@ from tierscope.breakdown import (
     slowest_process,
 )
 from tierscope.io_class import IOClass
-from tierscope.plot import CACHE_RATE_LABEL, epoch_words, scenario_titles
-from tierscope.whatif import IMPROVEMENTS, best_point, improve, upper_envelope
+from tierscope.plot import (
+    CACHE_RATE_LABEL,
+    epoch_words,
+    in_seconds,
+    scenario_titles,
+)
+from tierscope.sources import source_note
+from tierscope.whatif import (
+    IMPROVEMENTS,
+    Goal,
+    best_point,
+    improve,
+    upper_envelope,
+)
 
 SIGNIFICANT_DIGITS = 11  # of an embedded time, so it is right within 5e-11 of itself
 MAX_GRID_STEPS = 20  # along each axis of the map; more would be slow
-MAX_GOAL_PERCENT = 150
+GOAL_LIMITS_PERCENT = 1, 150  # of the best I/O time without improvement
 TODAY, IMPROVED = "today", "with the improvements"
 
 _FONT = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
@@ -48,12 +61,6 @@ _STAR = (
     "M0,-1L0.225,-0.309L0.951,-0.309L0.363,0.118L0.588,0.809L0,0.382"
     "L-0.588,0.809L-0.363,0.118L-0.951,-0.309L-0.225,-0.309Z"
 )
-_SOURCE_WORDS = {
-    "measured": "",
-    "emulated": "Emulated: real processes made real calls, emulated devices set the "
-    "pace.",
-    "simulated": "Simulated: no storage system was used.",
-}
 _EMBED_OPTIONS = {
     "mode": "vega",
     "renderer": "svg",
@@ -71,20 +78,20 @@ class Start:
         The keys of the scenario shown first.
     epoch : int
         The epoch shown first, counted from 0.
-    goal_percent : int
-        The goal, in percent of the best I/O time without improvement.
+    goal : Goal
+        The experiment's goal of that scenario and epoch.
     pair : pair of str
         The I/O classes on the x and the y axis of the map.
     max_improvement_percent, step_percent : int
-        End of the sliders, and step of the map; the step is multiplied if the map
-        would have more than `MAX_GRID_STEPS`.
+        End of the sliders, and step of the experiment's grid; that of the map is a
+        multiple of it if the map would have more than `MAX_GRID_STEPS`.
     cost_per_percent : mapping of str to float
         What one percent of improvement of each class costs.
     """
 
     scenario: Mapping[str, str | int]
     epoch: int
-    goal_percent: int
+    goal: Goal
     pair: Sequence[str]
     max_improvement_percent: int
     step_percent: int
@@ -97,9 +104,13 @@ class Start:
         return self.step_percent * max(1, math.ceil(n_steps / MAX_GRID_STEPS))
 
     @property
-    def n_grid(self) -> int:
-        """Return how many improvements each axis of the map has, 0 included."""
-        return self.max_improvement_percent // self.grid_step_percent + 1
+    def grid(self) -> list[int]:
+        """Return the improvements on each axis of the map, in percent.
+
+        The last step is shorter if the end of the experiment's grid asks for it.
+        """
+        end = self.max_improvement_percent // self.step_percent * self.step_percent
+        return [*range(0, end, self.grid_step_percent), end]
 
 
 def slider_envelope(times_s: np.ndarray, max_improvement_percent: int) -> np.ndarray:
@@ -238,6 +249,7 @@ def build_explorer(
     if io_time.empty:
         raise ValueError("explorer: got an empty table io_time, expected some runs.")
     shown = select_epoch(select_scenario(io_time, start.scenario), start.epoch)
+    best = best_point(slowest_process(shown)).iloc[0]
     scenarios = scenario_titles(io_time, dataset_titles)
     points = embedded_points(io_time, scenarios, start.max_improvement_percent)
     sources = sorted(set(io_time["source"]))
@@ -245,16 +257,18 @@ def build_explorer(
     texts = {
         "title": f"{title} ({', '.join(unmeasured)})" if unmeasured else title,
         "provenance": provenance,
-        "source_words": " ".join(_SOURCE_WORDS[source] for source in sources),
+        "source_words": " ".join(map(source_note, sources)),
         "repetition_words": _repetition_words(io_time["repetition"].nunique()),
         "cost_words": _cost_words(start.cost_per_percent),
+        "goal_words": _goal_words(start, float(best["io_time_s"])),
+        "grid_words": _grid_words(start),
     }
     return Template(page).substitute(
         {name: html.escape(text) for name, text in texts.items()},
         class_styles=_class_styles(),
         class_inputs="\n".join(f'<div id="{name}"></div>' for name in IMPROVEMENTS),
         javascript=vl_convert.javascript_bundle(),
-        spec=_script_json(_specification(points, scenarios, shown, start, computation)),
+        spec=_script_json(_specification(points, scenarios, best, start, computation)),
         options=_script_json(_EMBED_OPTIONS),
     )
 
@@ -276,6 +290,51 @@ def _cost_words(cost_per_percent: Mapping[str, float]) -> str:
     )
 
 
+def nearest_goal_percent(goal: Goal, best_s: float) -> float:
+    """Return the position of the goal's slider that is nearest to a goal.
+
+    Parameters
+    ----------
+    goal : Goal
+        The goal.
+    best_s : float
+        The best I/O time without improvement, which is 100 %.
+    """
+    least, most = GOAL_LIMITS_PERCENT
+    percent = 100 * goal.io_time_s / best_s if best_s else most
+    return min(max(round(percent, 1), least), most)
+
+
+def _goal_words(start: Start, best_s: float) -> str:
+    """Return the experiment's goal, and where on the slider it is."""
+    goal = start.goal
+    words = f"The experiment's goal: {in_seconds(goal.seconds)} of "
+    if goal.of == "io_time":
+        words += "I/O time"
+    else:
+        words += (
+            f"execution time, less {in_seconds(goal.difference_s)} that are not I/O = "
+            f"{in_seconds(goal.io_time_s)} of I/O time"
+        )
+    words += f" in the {epoch_words(start.epoch)} of the scenario shown first"
+    least, most = GOAL_LIMITS_PERCENT
+    if not least * best_s <= 100 * goal.io_time_s <= most * best_s:
+        return f"{words}. It is outside the slider, which starts at its nearest end."
+    percent = nearest_goal_percent(goal, best_s)
+    return f"{words}, where the slider starts ({percent:g} %, rounded to 0.1 %)."
+
+
+def _grid_words(start: Start) -> str:
+    """Return that the map is coarser than the experiment's grid, if it is."""
+    if start.grid_step_percent == start.step_percent:
+        return ""
+    return (
+        f"Chart c has steps of {start.grid_step_percent} %, a coarser grid than the "
+        f"{start.step_percent} % of Fig. 4 and of the search, so its cheapest can be "
+        "another one."
+    )
+
+
 def _class_styles() -> str:
     """Return CSS that gives each class's slider the colour of the class."""
     return "\n".join(
@@ -294,14 +353,12 @@ def _script_json(value: Any) -> str:
 def _specification(
     points: Sequence[Mapping[str, Any]],
     scenarios: pd.DataFrame,
-    shown: pd.DataFrame,
+    best: pd.Series,
     start: Start,
     computation: str,
 ) -> dict[str, Any]:
     """Return the page's Vega specification: compiled views, inputs and computation."""
-    spec = _compiled(
-        _views(start).add_params(*_inputs(points, scenarios, shown, start))
-    )
+    spec = _compiled(_views(start).add_params(*_inputs(points, scenarios, best, start)))
     computed = yaml.safe_load(Template(computation).substitute(_names(points, start)))
     (table,) = (table for table in computed["data"] if table["name"] == "sweep")
     table["values"] = list(points)
@@ -347,9 +404,16 @@ def _names(points: Sequence[Mapping[str, Any]], start: Start) -> dict[str, str]:
         "cost": str(costs),
         "improvements": ", ".join(f"{c}: {name}" for c, name in improvements),
         "half_width": str(0.4 * float(np.diff(rates).min(initial=10))),
-        "n_grid": str(start.n_grid),
-        "grid_step": str(start.grid_step_percent),
+        "n_grid": str(len(start.grid)),
+        "grid": str(start.grid),
+        "grid_edges": str(_edges(start.grid)),
     }
+
+
+def _edges(grid: Sequence[int]) -> list[float]:
+    """Return where the cells around the values of a grid begin and end."""
+    middles = [(low + high) / 2 for low, high in itertools.pairwise(grid)]
+    return [2 * grid[0] - middles[0], *middles, 2 * grid[-1] - middles[-1]]
 
 
 def _each(n: int, mark: str, term: str, joint: str = ", ") -> str:
@@ -387,19 +451,21 @@ def _with_signals(value: Any) -> Any:
 def _inputs(
     points: Sequence[Mapping[str, Any]],
     scenarios: pd.DataFrame,
-    shown: pd.DataFrame,
+    best: pd.Series,
     start: Start,
 ) -> list[alt.Parameter]:
     """Return the page's inputs: native sliders and lists, bound to parameters."""
     numbers = {row: number for number, row in _rows(scenarios[SCENARIO])}
-    ((_, scenario),) = _rows(shown[SCENARIO].drop_duplicates())
     epochs = sorted({point["epoch"] for point in points})
     rates = sorted({point["cache_rate_percent"] for point in points})
-    best = best_point(slowest_process(shown)).iloc[0]
     labels = [io_class.label for io_class in IOClass]
     return [
         _choice(
-            "scenario", "Scenario", numbers[scenario], numbers.values(), scenarios.title
+            "scenario",
+            "Scenario",
+            numbers[tuple(best[SCENARIO])],
+            numbers.values(),
+            scenarios.title,
         ),
         _choice("epoch", "Epoch", start.epoch, epochs, map(epoch_words, epochs)),
         _slider(
@@ -416,8 +482,9 @@ def _inputs(
         _slider(
             "goal_percent",
             "Of today's best time",
-            start.goal_percent,
-            (1, MAX_GOAL_PERCENT),
+            nearest_goal_percent(start.goal, float(best["io_time_s"])),
+            GOAL_LIMITS_PERCENT,
+            step=0.1,
         ),
         _choice("x_class", "Across", str(start.pair[0]), CLASSES, labels),
         _choice("y_class", "Upwards", str(start.pair[1]), CLASSES, labels),
@@ -435,7 +502,7 @@ def _choice(
 
 
 def _slider(
-    name: str, label: str, value: int, limits: tuple[int, int], step: int = 1
+    name: str, label: str, value: float, limits: tuple[int, int], step: float = 1
 ) -> alt.Parameter:
     """Return a parameter with a slider, placed in the page's element of that name."""
     bind = alt.binding_range(
@@ -612,9 +679,8 @@ def _breakdown_view() -> alt.LayerChart:
 
 def _map_view(start: Start) -> alt.LayerChart:
     """Return view c: the combinations of two improvements that meet the goal."""
-    half = start.grid_step_percent / 2
-    top = start.grid_step_percent * (start.n_grid - 1) + half
-    scale = alt.Scale(domain=[-half, top], nice=False, zero=False)
+    edges = _edges(start.grid)
+    scale = alt.Scale(domain=[edges[0], edges[-1]], nice=False, zero=False)
     x = {"title": "=x_title", "scale": scale, "axis": alt.Axis(grid=False)}
     y = {
         "title": "=y_title",

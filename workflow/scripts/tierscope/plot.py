@@ -12,6 +12,7 @@ import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -57,6 +58,8 @@ _EPOCH_COLOURS = ["#000000", "#009E73", "#CC79A7"]
 _ORDINALS = ["first", "second", "third", "fourth", "fifth"]
 _TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 BAND = {"alpha": 0.15, "linewidth": 0}
+_ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
+_ERROR_BAR_MARK = {"color": "#222222", "marker": "|", "markersize": 13, "ls": ""}
 _FLAG = {
     "color": "#000000",
     "marker": "o",
@@ -209,12 +212,44 @@ def mark_flagged(ax: Axes, spread: pd.DataFrame) -> None:
         ax.plot("cache_rate_percent", "mean_s", data=flagged, **_FLAG)
 
 
-def spread_handles(spread: pd.DataFrame) -> list[Line2D | Patch]:
-    """Return the legend entries of band and rings, as far as there are any."""
+def spread_style(points: pd.DataFrame) -> dict[str, Any]:
+    """Return how a line shows the spread: a band, at a single cache rate bars."""
+    if has_one_rate(points):
+        return {"err_style": "bars", "err_kws": _ERROR_BARS}
+    return {"err_style": "band", "err_kws": BAND}
+
+
+def has_one_rate(points: pd.DataFrame) -> bool:
+    """Return whether all points have the same cache rate, so a line has no width."""
+    return points["cache_rate_percent"].nunique() == 1
+
+
+def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
+    """Draw from the least to the largest of the repetitions, if there are several."""
+    if sums["repetition"].nunique() == 1:
+        return
+    sns.lineplot(
+        sums,
+        x="cache_rate_percent",
+        y="io_time_s",
+        errorbar=("pi", 100),
+        err_style="bars",
+        err_kws=_ERROR_BARS,
+        color="#222222",
+        linestyle="",
+        ax=ax,
+    )
+
+
+def spread_handles(spread: pd.DataFrame, *, bars: bool) -> list[Line2D | Patch]:
+    """Return the legend entries of bars or band and of rings, if there are any."""
     handles = []
     if spread["n_repetitions"].max() > 1:
         label = "least to largest\nof the repetitions"
-        handles.append(Patch(color="#222222", alpha=BAND["alpha"], label=label))
+        if bars:
+            handles.append(Line2D([], [], **_ERROR_BAR_MARK, label=label))
+        else:
+            handles.append(Patch(color="#222222", alpha=BAND["alpha"], label=label))
     if spread["flagged"].any():
         limit = spread["max_spread_percent"].iloc[0]
         label = f"spread above {limit} %\n(sd / mean)"
@@ -258,8 +293,8 @@ def plot_times(
     Figure
         Round markers: execution time, the largest over the ranks; triangles: I/O
         time of the slowest process. With repetitions the line is their mean and
-        the band goes from the least to the largest; rings mark a spread above the
-        limit. Each panel has its own y range.
+        the band, at a single cache rate the error bar, goes from the least to the
+        largest; rings mark a spread above the limit. Each panel has its own y range.
     """
     times = epoch_times(epochs, io_time)
     scenarios = scenario_titles(io_time, dataset_titles)
@@ -286,9 +321,9 @@ def plot_times(
             markers=["o", "^"],
             dashes=["", (4, 2)],
             errorbar=("pi", 100),
-            err_kws=BAND,
             legend=False,
             ax=ax,
+            **spread_style(panel),
         )
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
         set_cache_rate_axis(ax, panel["cache_rate_percent"])
@@ -309,7 +344,7 @@ def plot_times(
                 Line2D([], [], color=colour, linewidth=3, label=word)
                 for colour, word in zip(palette, words.values(), strict=True)
             ),
-            *spread_handles(spread),
+            *spread_handles(spread, bars=has_one_rate(times)),
         ],
         loc="outside right center",
     )
@@ -351,7 +386,7 @@ def plot_breakdown(
     Figure
         Bars at their true cache rate, stacked by I/O class; the line is their sum
         and the dotted line marks the cache rate with the least I/O time. With
-        repetitions these are means, the band goes from the least to the largest sum
+        repetitions these are means, error bars go from the least to the largest sum
         and rings mark a spread above the limit. Each panel has its own y range.
     """
     breakdown = select_epoch(breakdown, epoch)
@@ -367,11 +402,11 @@ def plot_breakdown(
             sums,
             x="cache_rate_percent",
             y="io_time_s",
-            errorbar=("pi", 100),
-            err_kws=BAND,
+            errorbar=None,
             ax=ax,
             **_TOTAL,
         )
+        draw_error_bars(ax, sums)
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
         set_cache_rate_axis(ax, sums["cache_rate_percent"])
         ax.set_ylim(top=1.2 * sums["io_time_s"].max() or 1)
@@ -379,7 +414,7 @@ def plot_breakdown(
         ax.set(title=title, ylabel=SLOWEST_LABEL)
     total = Line2D([], [], **_TOTAL, label="sum of the four")
     figure.legend(
-        handles=[total, *class_handles(), *spread_handles(spread)],
+        handles=[total, *class_handles(), *spread_handles(spread, bars=True)],
         loc="outside right center",
     )
     return figure

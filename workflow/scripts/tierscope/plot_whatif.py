@@ -17,10 +17,11 @@ from matplotlib.transforms import offset_copy
 from tierscope.breakdown import SCENARIO, select_epoch
 from tierscope.io_class import IOClass
 from tierscope.plot import (
-    BAND,
     SLOWEST_LABEL,
     class_handles,
+    draw_error_bars,
     epoch_words,
+    has_one_rate,
     in_seconds,
     io_time_spread,
     mark_flagged,
@@ -29,6 +30,7 @@ from tierscope.plot import (
     set_cache_rate_axis,
     source_notes,
     spread_handles,
+    spread_style,
     stack_classes,
     styled,
     sums_of_classes,
@@ -43,6 +45,12 @@ RULE = (
     "is optimistic near the best point."
 )
 
+# What a goal is a goal of, by the word in table `goals`.
+GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
+
+_ONLY_THE_MEAN = "met by the mean, not by every repetition"
+# Characters of a title that fit above a panel, of two or of three in a row.
+_PANEL_OF_TWO, _PANEL_OF_THREE = 46, 36
 _BEFORE = {"color": "#777777", "marker": "o", "markersize": 4, "linewidth": 1.5}
 _GOAL = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
 _BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
@@ -104,10 +112,15 @@ def plot_improvement(
         best_before = _draw_line(ax, _with(improved))
         mark_flagged(ax, spread)
         cut = _cut_words(best_before, best_after)
-        ax.set_title(f"{improvement_words(percents)}\n{cut}")
+        words = _wrapped(improvement_words(percents), _PANEL_OF_THREE)
+        ax.set_title(f"{words}\n{cut}")
     _set_axes(axes, improved)
     figure.legend(
-        handles=[*_mark_handles(), *class_handles(), *spread_handles(spread)],
+        handles=[
+            *_mark_handles(),
+            *class_handles(),
+            *spread_handles(spread, bars=has_one_rate(improved)),
+        ],
         loc="outside right center",
     )
     return figure
@@ -117,7 +130,7 @@ def _draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Ser
     """Draw a breakdown as bars with its best point; return that."""
     sums = sums_of_classes(breakdown)
     stack_classes(ax, breakdown)
-    _draw_error_bars(ax, sums)
+    draw_error_bars(ax, sums)
     best = best_point(sums).iloc[0]
     ax.plot(best["cache_rate_percent"], best["io_time_s"], **best_marks, zorder=4)
     return best
@@ -131,31 +144,14 @@ def _draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
         x="cache_rate_percent",
         y="io_time_s",
         errorbar=("pi", 100),
-        err_kws=BAND,
         markeredgewidth=0,
         ax=ax,
+        **spread_style(sums),
         **_BEFORE,
     )
     best = best_point(sums).iloc[0]
     ax.plot(best["cache_rate_percent"], best["io_time_s"], **_BEST_BEFORE, zorder=3)
     return best
-
-
-def _draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
-    """Draw from the least to the largest of the repetitions, if there are several."""
-    if sums["repetition"].nunique() == 1:
-        return
-    sns.lineplot(
-        sums,
-        x="cache_rate_percent",
-        y="io_time_s",
-        errorbar=("pi", 100),
-        err_style="bars",
-        err_kws={"capsize": 2.5, "elinewidth": 1.1},
-        color="#222222",
-        linestyle="",
-        ax=ax,
-    )
 
 
 def _set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
@@ -197,6 +193,15 @@ def improvement_words(percents: Mapping[str, int]) -> str:
     return ", ".join(words) or "no improvement"
 
 
+def _wrapped(words: str, width: int) -> str:
+    """Return what `improvement_words` returns in lines that keep a class together."""
+    return textwrap.fill(
+        words.replace(" +", "\N{NO-BREAK SPACE}+").replace(" %", "\N{NO-BREAK SPACE}%"),
+        width,
+        break_on_hyphens=False,
+    ).replace("\N{NO-BREAK SPACE}", " ")
+
+
 def _best_words(best: pd.Series) -> str:
     """Return the best point in words, such as ``best at 65 %: 8.00 s``."""
     return f"best at {best['cache_rate_percent']} %: {in_seconds(best['io_time_s'])}"
@@ -225,17 +230,29 @@ def goal_words(goal: pd.Series) -> str:
     """
     best_s = goal["best_io_time_s"] + goal["difference_s"]
     percent = 100 * goal["goal_s"] / best_s if best_s else math.inf
-    of = {"io_time": "I/O time", "execution_time": "execution time"}[goal["goal_of"]]
+    how = "estimated " if goal["goal_of"] == "execution_time" else ""
+    of = GOAL_KINDS[goal["goal_of"]]
     return (
         f"the goal of {in_seconds(goal['goal_s'])} of {of} "
-        f"({percent:.0f} % of the best without improvement)"
+        f"({percent:.0f} % of the best {how}without improvement)"
     )
+
+
+def _is_out_of_reach(goal: pd.Series) -> bool:
+    """Return whether a goal of execution time leaves no I/O time at all."""
+    return goal["goal_s"] < goal["difference_s"]
 
 
 def _goal_notes(goal: pd.Series) -> list[str]:
     """Return how a goal of execution time is compared with an I/O time."""
     if goal["goal_of"] == "io_time":
         return []
+    if _is_out_of_reach(goal):
+        return [
+            f"The difference alone, {in_seconds(goal['difference_s'])}, exceeds the "
+            "goal: no I/O improvement can meet it. Execution time is estimated as I/O "
+            "time plus their measured mean difference."
+        ]
     return [
         "Execution time is estimated as I/O time plus their measured mean difference, "
         f"{in_seconds(goal['difference_s'])}, so the goal leaves "
@@ -311,8 +328,7 @@ def plot_sufficient(
         _colour_by_cache_rate(ax, sufficient, x, y)
         unsure = sufficient[~sufficient["in_every_repetition"]]
         if len(unsure):
-            label = "met by the mean, not by every repetition"
-            ax.scatter(x, y, data=unsure, s=9, color="white", label=label)
+            ax.scatter(x, y, data=unsure, s=9, color="white", label=_ONLY_THE_MEAN)
     ax.set_title(scenarios["title"].iloc[0], loc="left")
     legend = ax.legend(loc="lower right", bbox_to_anchor=(1, 0.99), handletextpad=0)
     legend.legend_handles[-1].set_edgecolor("#777777")
@@ -388,7 +404,8 @@ def plot_cheapest(
         Left: the measured breakdown; right: the breakdown after the improvements, with
         the line from the left in grey; both with the goal, the best points and, with
         repetitions, the spread from least to largest. If no combination meets the goal,
-        the right panel says so and shows how far the grid gets.
+        the right panel says so and shows how far the grid gets; if no I/O time does,
+        there is no line of the goal.
     """
     scenarios = scenario_titles(improved, dataset_titles)
     epoch = int(improved["epoch"].iloc[0])
@@ -407,28 +424,41 @@ def plot_cheapest(
     _draw_line(axes[1], _with(improved))
     for ax in axes:
         mark_flagged(ax, spread)
-        ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
+        if not _is_out_of_reach(goal):
+            ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
     axes[0].set_title(f"before\n{_best_words(best_before)}")
-    handles = [*_mark_handles(), Line2D([], [], **_GOAL, label="goal (I/O time)")]
+    handles = _mark_handles()
+    if not _is_out_of_reach(goal):
+        handles.append(Line2D([], [], **_GOAL, label="goal (I/O time)"))
+    lines = [
+        _wrapped(f"after {improvement_words(percents)}", _PANEL_OF_TWO),
+        _cut_words(best_before, best_after),
+    ]
     if found:
         above = offset_copy(axes[1].transData, figure, y=12, units="points")
         at = cheapest["min_cache_rate_percent"], cheapest["io_time_s"]
         axes[1].plot(*at, **_LEAST, transform=above)
         handles.append(Line2D([], [], **_LEAST, label="least cache rate\nto meet it"))
-        words = f"{improvement_words(percents)} (cost {cheapest['cost']:.6g})"
-        need = (
+        if any(percents.values()):
+            lines.insert(1, f"cost {cheapest['cost']:.6g}")
+        else:
+            lines = ["Goal is met without improvement", _best_words(best_after)]
+        lines.append(
             f"needs {cheapest['min_cache_rate_percent']} % on the LFS: "
             f"{cheapest['lfs_gib_per_node']:.3g} GiB a node"
         )
+        if not cheapest["in_every_repetition"]:
+            lines.append(_ONLY_THE_MEAN)
     else:
-        words = improvement_words(percents)
-        need = "even that does not meet the goal"
-    lines = textwrap.wrap(f"after {words}", 46, break_on_hyphens=False)
-    cut = _cut_words(best_before, best_after)
-    axes[1].set_title("\n".join([*lines, cut, need]))
+        lines.append("even that does not meet the goal")
+    axes[1].set_title("\n".join(lines))
     _set_axes(axes, improved)
     figure.legend(
-        handles=[*handles, *class_handles(), *spread_handles(spread)],
+        handles=[
+            *handles,
+            *class_handles(),
+            *spread_handles(spread, bars=has_one_rate(improved)),
+        ],
         loc="outside right center",
     )
     return figure

@@ -15,14 +15,27 @@ from typing import Any
 import jinja2
 import pandas as pd
 from docutils.core import publish_parts
-from matplotlib.ticker import EngFormatter
 
 from tierscope import scorecard
 from tierscope.breakdown import CLASSES, SCENARIO, select_epoch
 from tierscope.io_class import IOClass
-from tierscope.plot import epoch_words, scenario_titles, sums_of_classes
-from tierscope.plot_whatif import improvement_words
+from tierscope.plot import (
+    epoch_words,
+    in_seconds,
+    io_time_spread,
+    scenario_titles,
+    sums_of_classes,
+)
+from tierscope.plot_whatif import GOAL_KINDS, improvement_words
+from tierscope.report_facts import (
+    Run,
+    count_words,
+    devices_table,
+    distinct,
+    facts,
+)
 from tierscope.search import cheapest_combination
+from tierscope.sources import source_note
 from tierscope.tables import RUN_KEYS, run_keys
 from tierscope.whatif import IMPROVEMENTS, best_point, mean_over_repetitions
 
@@ -39,8 +52,7 @@ _MEANINGS = {
     IOClass.LFS_READ: "reading files on the local file system",
     IOClass.LFS_META: "opening, closing and looking them up",
 }
-_GOALS = {"io_time": "I/O time", "execution_time": "execution time"}
-_NAMES = {"ost": "OST", "osts": "OSTs", "mpi": "MPI"}
+_ONLY_WHOLE_S = 999.5  # three digits are whole seconds from here on
 _RST = {
     "file_insertion_enabled": False,
     "raw_enabled": False,
@@ -48,14 +60,6 @@ _RST = {
     "report_level": 5,
     "_disable_config": True,
 }
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run's `run.json` and its `audit.json`, None if it was not audited."""
-
-    run: Mapping[str, Any]
-    audit: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -163,8 +167,8 @@ def report_context(
             {"label": c.label, "colour": c.colour, "meaning": _MEANINGS[c]}
             for c in IOClass
         ],
-        "summary": summary_table(breakdown, goals, combinations, titles, epoch),
-        "goal": goal_words(goals, epoch),
+        "summary": summary_table(breakdown, spread, goals, combinations, titles, epoch),
+        "goal": goal_kind(goals, epoch),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
@@ -174,6 +178,7 @@ def report_context(
         "scorecard_style": scorecard.STYLE,
         "facts": facts(experiment, description, runs, keys, dataset_titles),
         "devices": devices_table(runs),
+        "devices_note": source_note("emulated"),
         "audit": audit_words(runs, len(table)),
         "runs": table,
         "spread": spread_table(spread, titles),
@@ -189,8 +194,12 @@ def _all_run_keys(runs: Sequence[Run], breakdown: pd.DataFrame) -> pd.DataFrame:
 
 
 def _seconds(time_s: float) -> str:
-    """Return a time for a column in seconds, to the millisecond."""
-    return UNKNOWN if math.isnan(time_s) else f"{time_s:.3f}"
+    """Return a time for a column in seconds, with three digits or all whole ones."""
+    if math.isnan(time_s):
+        return UNKNOWN
+    if abs(time_s) >= _ONLY_WHOLE_S:
+        return f"{time_s:.0f}"
+    return in_seconds(time_s).removesuffix(" s")
 
 
 def source_words(sources: Iterable[str]) -> str:
@@ -200,21 +209,11 @@ def source_words(sources: Iterable[str]) -> str:
 
 def source_warning(sources: Iterable[str], runs: Sequence[Run]) -> str:
     """Return what to know before believing a number; nothing if all were measured."""
-    texts = []
-    if "emulated" in (sources := set(sources)):
-        models = _distinct(map(_model_words, runs))
-        of = f" (a model of {models})" if models else ""
-        texts.append(
-            "Real processes made real system calls, but how long those took was set by "
-            f"emulated devices{of}. The numbers say what such a storage system would "
-            "do, not what the storage of this machine does."
-        )
-    if "simulated" in sources:
-        texts.append(
-            "Simulated numbers come from a model of the whole system; no process read "
-            "a file for them."
-        )
-    return " ".join(texts)
+    models = distinct(map(_model_words, runs))
+    return " ".join(
+        source_note(source, models if source == "emulated" else "")
+        for source in sorted(set(sources) - {"measured"})
+    )
 
 
 def _model_words(run: Run) -> str:
@@ -226,7 +225,7 @@ def _model_words(run: Run) -> str:
 
 def headline(runs: Sequence[Run], n_runs: int) -> str:
     """Return size and dates of the experiment in a line."""
-    words = [_count(n_runs, "run")]
+    words = [count_words(n_runs, "run")]
     if runs:
         started = min(run.run["started"] for run in runs)
         finished = max(run.run["finished"] for run in runs)
@@ -239,13 +238,9 @@ def _time_words(time: str) -> str:
     return time.removesuffix("+00:00").replace("T", " ")
 
 
-def _count(number: int, noun: str) -> str:
-    """Return ``1 run`` or ``2 runs``."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def summary_table(
     breakdown: pd.DataFrame,
+    spread: pd.DataFrame,
     goals: pd.DataFrame,
     combinations: pd.DataFrame,
     titles: pd.DataFrame,
@@ -255,7 +250,7 @@ def summary_table(
 
     Parameters
     ----------
-    breakdown, goals, combinations : DataFrame
+    breakdown, spread, goals, combinations : DataFrame
         These tables; without a goal of a scenario its last columns are empty.
     titles : DataFrame
         What `tierscope.plot.scenario_titles` returns.
@@ -263,27 +258,42 @@ def summary_table(
         The epoch, counted from 0.
     """
     breakdown = select_epoch(breakdown, epoch)
+    spread = io_time_spread(spread, epoch)
     times = sums_of_classes(breakdown)
     best = best_point(times)
     points = mean_over_repetitions(times).set_index([*SCENARIO, "cache_rate_percent"])
     rows = []
     for scenario in titles.to_dict("records"):
-        of_scenario = best[(best[SCENARIO] == _keys(scenario)).all(axis=1)]
+        keys = _keys(scenario)
+        of_scenario = best[(best[SCENARIO] == keys).all(axis=1)]
         if of_scenario.empty:
             continue
         point = of_scenario.iloc[0]
-        without = points["io_time_s"].get((*_keys(scenario), 0), math.nan)
+        without = points["io_time_s"].get((*keys, 0), math.nan)
         rows.append(
             {
                 "Scenario": scenario["title"],
-                "Limited by": bottlenecks(breakdown, _keys(scenario)),
+                "Limited by": bottlenecks(breakdown, keys),
                 "Best cache rate (%)": str(point["cache_rate_percent"]),
-                "I/O time there (s)": _seconds(point["io_time_s"]),
+                "I/O time there (s)": _seconds(point["io_time_s"])
+                + _flag_words(spread, point),
                 "I/O time without LFS (s)": _seconds(without),
             }
-            | _purchase(goals, combinations, _keys(scenario), epoch)
+            | _purchase(goals, combinations, keys, epoch)
         )
     return pd.DataFrame(rows)
+
+
+def _flag_words(spread: pd.DataFrame, point: pd.Series) -> str:
+    """Return a line that warns of the spread of a point if it is above the limit."""
+    keys = [*SCENARIO, "cache_rate_percent"]
+    flagged = spread[(spread[keys] == point[keys]).all(axis=1) & spread["flagged"]]
+    if flagged.empty:
+        return ""
+    row = flagged.iloc[0]
+    spread_percent, limit_percent = 100 * row["cv"], row["max_spread_percent"]
+    words = f"{FLAG} spread {spread_percent:.0f} %,", f"above {limit_percent} %"
+    return "\n" + " ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in words)
 
 
 def _keys(scenario: Mapping[str, Any]) -> pd.Series:
@@ -311,33 +321,40 @@ def _purchase(
     goals: pd.DataFrame, combinations: pd.DataFrame, scenario: pd.Series, epoch: int
 ) -> dict[str, str]:
     """Return the goal of a scenario and what is cheapest to meet it."""
-    names = ["Goal (s)", "Cheapest improvement that meets it"]
+    kind = goal_kind(goals, epoch)
+    names = [f"Goal (s of {kind})" if kind else "Goal (s)"]
+    names += ["Execution minus I/O time (s)"] * (kind == GOAL_KINDS["execution_time"])
+    n_goal = len(names)
+    names += ["Cheapest improvement that meets it"]
     names += ["Least cache rate then (%)", "LFS per node then (GiB)"]
     row = dict.fromkeys(names, UNKNOWN)
     goals = goals[(goals[SCENARIO] == scenario).all(axis=1) & (goals["epoch"] == epoch)]
     if goals.empty:
         return row
     goal = goals.iloc[0]
-    row[names[0]] = _seconds(goal["goal_s"])
+    values = [_seconds(goal["goal_s"]), _seconds(goal["difference_s"])][:n_goal]
     cheapest = cheapest_combination(combinations, goal)
     if cheapest is None:
-        row[names[1]] = "none of those searched"
-        return row
+        values.append("none of those searched")
+        return row | dict(zip(names, values, strict=False))
     percents = cheapest[IMPROVEMENTS].to_dict()
-    values = [
-        improvement_words(percents).replace(", ", "\n")
-        if any(percents.values())
-        else "none needed",
+    improvement = "none needed"
+    if any(percents.values()):
+        improvement = improvement_words(percents).replace(", ", "\n")
+    if not cheapest["in_every_repetition"]:
+        improvement += f"\n{FLAG} met by the mean, not by every repetition"
+    values += [
+        improvement,
         str(cheapest["min_cache_rate_percent"]),
         f"{cheapest['lfs_gib_per_node']:.3g}",
     ]
-    return row | dict(zip(names[1:], values, strict=True))
+    return dict(zip(names, values, strict=True))
 
 
-def goal_words(goals: pd.DataFrame, epoch: int) -> str:
+def goal_kind(goals: pd.DataFrame, epoch: int) -> str:
     """Return what the goal of an epoch is a goal of, nothing if there is none."""
     kinds = goals.loc[goals["epoch"] == epoch, "goal_of"].unique()
-    return " and ".join(sorted(_GOALS[kind] for kind in kinds))
+    return " and ".join(sorted(GOAL_KINDS[kind] for kind in kinds))
 
 
 def runs_table(
@@ -425,9 +442,9 @@ def audit_words(runs: Sequence[Run], n_runs: int) -> str:
         text = f"All {n_runs} runs passed" if n_runs > 1 else "The run passed"
     else:
         text = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
-        text = f"Of {_count(n_runs, 'run')}: {text}"
+        text = f"Of {count_words(n_runs, 'run')}: {text}"
     if n_checks:
-        text += f" ({_count(n_checks, 'check')})"
+        text += f" ({count_words(n_checks, 'check')})"
     late = [lateness for run in runs if (lateness := _lateness_percent(run.run))]
     if late:
         text += (
@@ -488,152 +505,3 @@ def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
         sign = f"{FLAG} " if point["flagged"] else ""
         rows.setdefault(key, row)[column] = f"{sign}{100 * point['cv']:.1f}"
     return pd.DataFrame([rows[key] for key in sorted(rows)]).fillna(UNKNOWN)
-
-
-def _distinct(words: Iterable[Any]) -> str:
-    """Return the different words in their order, without empty ones."""
-    return ", ".join(dict.fromkeys(str(word) for word in words if word))
-
-
-def facts(
-    experiment: str,
-    description: str,
-    runs: Sequence[Run],
-    keys: pd.DataFrame,
-    dataset_titles: Mapping[str, str],
-) -> dict[str, dict[str, str]]:
-    """Return what was run, as groups of names and words.
-
-    Parameters
-    ----------
-    experiment, description : str
-        Name of the experiment, and what its system is.
-    runs : sequence of Run
-        Where a setting differs between runs, all its values are given.
-    keys : DataFrame
-        The keys of all runs.
-    dataset_titles : mapping of str to str
-        What to call each dataset.
-    """
-    contents = [run.run for run in runs]
-    rates = sorted(keys["cache_rate_percent"].unique())
-    groups = {
-        "Experiment": {
-            "name": experiment,
-            "system": f"{_distinct(keys['system'])} ({description})",
-            "source of the numbers": _distinct(keys["source"]),
-            "processes": _distinct(map(_process_words, contents)),
-        },
-        "Sweep": {
-            "datasets": _distinct(_dataset_words(c, dataset_titles) for c in contents),
-            "OSTs": _distinct(number for number in keys["n_osts"]),
-            "cache rates": ", ".join(map(str, rates)) + " %",
-            "repetitions": str(keys["repetition"].nunique()),
-            "cache policy": _distinct(keys["policy"]),
-            "loader": _distinct(keys["loader"]),
-        },
-        "Training": _settings(run["training"] for run in contents),
-        "Data loader": _settings(run["loader"] for run in contents),
-        "Global file system": _settings(_tier(run, "gfs") for run in contents),
-        "Local file system": _settings(_tier(run, "lfs") for run in contents),
-        "Tracer": _settings({"runtime": run["tracer"]["runtime"]} for run in contents),
-        "Versions": _settings(run["versions"] for run in contents),
-    }
-    return {
-        group: kept
-        for group, words in groups.items()
-        if (kept := {name: text for name, text in words.items() if text})
-    }
-
-
-def _process_words(run: Mapping[str, Any]) -> str:
-    """Return the processes of a run and where they were."""
-    system = run["system"]
-    nodes = "virtual nodes (all on one machine)" if system["virtual_nodes"] else "nodes"
-    return f"{run['n_processes']} MPI processes on {system['n_nodes']} {nodes}"
-
-
-def _dataset_words(run: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """Return number, size and name of the files of a run."""
-    dataset = run["dataset"]
-    size = _size_words(dataset["n_files"] * dataset["file_size_bytes"])
-    title = titles.get(dataset["name"], f"files of dataset {dataset['name']}")
-    return f"{dataset['n_files']} \N{MULTIPLICATION SIGN} {title} ({size})"
-
-
-def _tier(run: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what tells where and what a tier of a run was."""
-    return {key: run["system"][name][key] for key in ("kind", "root", "n_osts")}
-
-
-def devices_table(runs: Sequence[Run]) -> pd.DataFrame:
-    """Return the properties of the modelled devices behind emulated tiers.
-
-    They are those of the whole machine, before scaling it to the processes of the runs.
-    Empty if nothing was emulated.
-    """
-    rows = {}
-    for run in runs:
-        devices = run.run["system"].get("devices") or {}
-        for tier in ("gfs", "lfs"):
-            for name, text in _settings([devices.get(tier, {})]).items():
-                rows[tier.upper(), name, text] = None
-    return pd.DataFrame(list(rows), columns=["Tier", "Property", "Modelled as"])
-
-
-def _settings(mappings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return settings by name, in words with units; all values where runs differ."""
-    words: dict[str, dict[str, None]] = {}
-    for mapping in mappings:
-        for key, value in mapping.items():
-            if value is not None:
-                name, text = setting_words(key, value)
-                words.setdefault(name, {})[text] = None
-    return {name: ", ".join(texts) for name, texts in words.items()}
-
-
-def setting_words(key: str, value: Any) -> tuple[str, str]:
-    """Return a setting's name without its unit, and its value with it.
-
-    ``open_s``, 0.000029 is ``open time``, ``29 µs``; ``request_bytes``, 131072 is
-    ``request size``, ``128 KiB``.
-    """
-    for suffix, noun, in_words in _UNITS:
-        if key.endswith(suffix):
-            name = key.removesuffix(suffix)
-            if not name.endswith((noun, "latency")):
-                name = f"{name}_{noun}"
-            return _name_words(name), in_words(value)
-    return _name_words(key), str(value)
-
-
-def _name_words(key: str) -> str:
-    """Return a key as words: ``n_osts`` is ``number of OSTs``."""
-    key = f"number_of_{key[2:]}" if key.startswith("n_") else key
-    return " ".join(_NAMES.get(word, word) for word in key.split("_"))
-
-
-def _time_with_unit(time_s: float) -> str:
-    """Return a time such as ``29 µs``."""
-    return EngFormatter(unit="s")(time_s)
-
-
-def _size_words(n_bytes: float) -> str:
-    """Return a size such as ``128 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n_bytes < 1024 or unit == "GiB":
-            break
-        n_bytes /= 1024
-    return f"{n_bytes:.4g} {unit}"
-
-
-def _bandwidth_words(bytes_per_s: float) -> str:
-    """Return a bandwidth such as ``1.5 GiB/s``."""
-    return f"{_size_words(bytes_per_s)}/s"
-
-
-_UNITS = (
-    ("_bytes_per_s", "bandwidth", _bandwidth_words),
-    ("_bytes", "size", _size_words),
-    ("_s", "time", _time_with_unit),
-)

@@ -1,7 +1,8 @@
 """Show the table of claims as Markdown, as a page of HTML and as a figure.
 
-Whatever was not measured says so in the title, and claims that the devices were fitted
-to are marked. A status is a word and a shape, not only a colour.
+Whatever was not measured says so in the title, with how many of the claims hold that
+the devices were not fitted to, which is the evidence. The fitted ones are marked. A
+status is a word and a shape, not only a colour.
 """
 
 import textwrap
@@ -31,7 +32,7 @@ LOOKS = {
     FAILS: _Look("\N{MULTIPLICATION X}", "X", "#882255", True),
     UNMEASURABLE: _Look("\N{EN DASH}", "D", "#666666", False),
 }
-_FITTED = {"no": "", "target": "fitted", "by hand": "set by hand"}
+_FITTED = {"no": "", "target": "fitted", "by hand": "set by hand", "derived": "derived"}
 _COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
 _STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5}
 
@@ -86,18 +87,42 @@ _CLASSES = {HOLDS: "holds", FAILS: "fails", UNMEASURABLE: "unmeasurable"}
 def title(claims: pd.DataFrame) -> str:
     """Return the scorecard's title: how many hold, of what data unless measured.
 
+    Claims that are not measurable are counted apart. Where devices were fitted to
+    claims, it says how many of the measurable ones hold that they were not fitted to.
+
     Parameters
     ----------
     claims : DataFrame, shape (n_claims, 17)
         Table ``claims``.
     """
-    n_holding = (claims["status"] == HOLDS).sum()
-    text = f"{n_holding} of {len(claims)} claims of the paper hold"
+    measurable = claims[claims["status"] != UNMEASURABLE]
+    n_missing = len(claims) - len(measurable)
+    n_holding = (measurable["status"] == HOLDS).sum()
+    kind = "measurable claims" if n_missing else "claims"
+    text = f"{n_holding} of {len(measurable)} {kind} of the paper {_hold(n_holding)}"
+    if n_missing:
+        text += f"; {n_missing} of {len(claims)} not measurable here"
     if not (sources := sorted(set(claims["source"]) - {"measured"})):
         return text
-    n_fitted = (claims["fitted"] != "no").sum()
-    fitted = f", fitted to {n_fitted} of them" if n_fitted else ""
-    return f"{text} ({', '.join(sources)} data{fitted})"
+    evidence = _evidence(claims)
+    return f"{text} ({', '.join(sources)} data{evidence and f'; {evidence}'})"
+
+
+def _hold(n_claims: int) -> str:
+    """Return the verb for so many claims."""
+    return "holds" if n_claims == 1 else "hold"
+
+
+def _evidence(claims: pd.DataFrame) -> str:
+    """Return how many measurable claims hold that were not fitted; empty if no fit."""
+    fitted = claims["fitted"] != "no"
+    if not fitted.any():
+        return ""
+    others = claims[~fitted & (claims["status"] != UNMEASURABLE)]
+    if others.empty:
+        return "all fitted"
+    n_holding = (others["status"] == HOLDS).sum()
+    return f"{n_holding} of the {len(others)} not fitted {_hold(n_holding)}"
 
 
 def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
@@ -114,11 +139,11 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
     """
     counts = claims["status"].value_counts()
     counted = ", ".join(
-        f"{counts.get(status, 0)} {words}"
-        for status, words in (
-            (HOLDS, "hold"),
-            (FAILS, "do not hold"),
-            (UNMEASURABLE, "are not measurable here"),
+        f"{counts.get(status, 0)} {one if counts.get(status, 0) == 1 else more}"
+        for status, one, more in (
+            (HOLDS, "holds", "hold"),
+            (FAILS, "does not hold", "do not hold"),
+            (UNMEASURABLE, "is not measurable here", "are not measurable here"),
         )
     )
     paragraphs = [
@@ -135,17 +160,18 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
             "These numbers were not measured on real storage devices, so they say "
             "whether the model of the machine agrees with the paper."
         )
-    targets, by_hand = (
-        ", ".join(claims.loc[claims["fitted"] == kind, "claim"])
-        for kind in ("target", "by hand")
+    targets, by_hand, derived = (
+        ", ".join(claims.loc[claims["fitted"] == kind, "claim"]) or "none"
+        for kind in ("target", "by hand", "derived")
     )
-    if targets or by_hand:
+    if evidence := _evidence(claims):
         paragraphs.append(
             "The model's devices were themselves fitted to the paper: "
             f"{_FITTED['target']} are the claims that the fit searched for "
-            f"({targets or 'none'}), {_FITTED['by hand']} those for which a parameter "
-            f"was chosen ({by_hand or 'none'}). For them this is a check of "
-            "consistency, not a validation."
+            f"({targets}), {_FITTED['by hand']} those for which a parameter was chosen "
+            f"({by_hand}), {_FITTED['derived']} those that follow from them or nearly "
+            f"so ({derived}). For all these this is a check of consistency, not a "
+            f"validation; only the other claims are evidence ({evidence})."
         )
     return paragraphs
 
@@ -281,8 +307,9 @@ def _draw(claims: pd.DataFrame, provenance: str) -> Figure:
     source = f"Source: {provenance}"
     if (claims["fitted"] != "no").any():
         source += (
-            f". {_FITTED['target']}, {_FITTED['by hand']}: the devices were made to "
-            "agree with the paper here: a check of consistency, not a validation"
+            f". {', '.join(filter(None, _FITTED.values()))}: the devices were made to "
+            "agree with the paper here, or it follows from where they were: a check of "
+            "consistency, not a validation"
         )
     figure.supxlabel(
         textwrap.fill(source, 176), x=0.01, ha="left", fontsize=8.5, color="#555555"

@@ -184,12 +184,14 @@ def search_combinations(
     -------
     goals : DataFrame, shape (1, 15)
         Table ``goals``.
-    combinations : DataFrame, shape (n_minimal, 21)
+    combinations : DataFrame, shape (n_minimal, 22)
         Table ``combinations``: the minimal ones in the order of their cost, of equal
         cost the one of the least cache rate first, then the one of the smallest
         improvements in the order of the classes. The first is the cheapest.
         ``io_time_s`` and ``cv`` (its spread over the repetitions) are those at the
-        least cache rate that meets the goal.
+        least cache rate that meets the goal, and ``in_every_repetition`` says whether
+        each repetition meets it there. Costs are rounded to twelve digits, so that
+        equal ones are equal whatever order they are summed in.
     """
     percents = range(0, max_improvement_percent + 1, step_percent)
     sufficient = find_sufficient(io_time, goal, percents)
@@ -214,10 +216,12 @@ def search_combinations(
     rows["cost"] = 0.0
     for column, name in zip(IMPROVEMENTS, CLASSES, strict=True):
         rows["cost"] += cost_per_percent[name] * rows[column]
+    rows["cost"] = [float(f"{cost:.12g}") for cost in rows["cost"]]
     rates = sufficient.min_cache_rate_percent(minimal)
     rows["min_cache_rate_percent"] = rates.astype(np.int64)
     rows["lfs_gib_per_node"] = rates * dataset_bytes / (100 * _BYTES_PER_GIB)
     rows = _with_times(rows, io_time)
+    rows["in_every_repetition"] = goal.is_met(rows["max_io_time_s"])
     order = ["cost", "min_cache_rate_percent", *IMPROVEMENTS]
     rows = rows.sort_values(order, kind="stable", ignore_index=True)
     rows["cheapest"] = rows.index == 0
@@ -230,7 +234,7 @@ def _with_times(rows: pd.DataFrame, io_time: pd.DataFrame) -> pd.DataFrame:
     epoch = int(io_time["epoch"].iloc[0])
     estimates = estimate(io_time, improvements, [epoch])
     at_least = mean_over_repetitions(estimates)[
-        [*IMPROVEMENTS, "cache_rate_percent", "io_time_s", "cv"]
+        [*IMPROVEMENTS, "cache_rate_percent", "io_time_s", "cv", "max_io_time_s"]
     ].rename(columns={"cache_rate_percent": "min_cache_rate_percent"})
     best = best_point(estimates).rename(
         columns={

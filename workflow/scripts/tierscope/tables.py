@@ -119,6 +119,7 @@ TABLES = {
         "lfs_gib_per_node": SECONDS,
         "io_time_s": SECONDS,
         "cv": SECONDS,
+        "in_every_repetition": FLAG,
         "best_cache_rate_percent": INTEGER,
         "best_io_time_s": SECONDS,
     },
@@ -150,7 +151,7 @@ _ALLOWED = {
     "quantity": {"execution time", "I/O time"},
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
-    "fitted": {"no", "target", "by hand"},
+    "fitted": {"no", "target", "by hand", "derived"},
 }
 _MINIMUM = {"ost": -1, "difference_s": -np.inf, "value": -np.inf}
 _MAY_BE_MISSING = {"sd_s", "cv", "value"}

@@ -265,7 +265,8 @@ def break_down_improved(
     io_time : DataFrame, shape (n_processes * 4, 14)
         Table ``io_time`` of any number of runs and epochs.
     improvements : iterable of mappings of str to int
-        Improvements in percent by I/O class; ``{}`` is the measured breakdown.
+        Improvements in percent by I/O class; ``{}`` is the measured breakdown. One
+        that is given twice is broken down once.
 
     Returns
     -------
@@ -275,10 +276,10 @@ def break_down_improved(
     """
     code = pd.Index(CLASSES).get_indexer(io_time["io_class"])
     parts = []
-    for percents in _percents(improvements):
-        time_s = improve(io_time["time_s"], percents[code])
+    for percents in dict.fromkeys(map(tuple, _percents(improvements).tolist())):
+        time_s = improve(io_time["time_s"], np.array(percents)[code])
         improved = break_down(io_time.assign(time_s=time_s))
-        columns = dict(zip(IMPROVEMENTS, percents.tolist(), strict=True))
+        columns = dict(zip(IMPROVEMENTS, percents, strict=True))
         parts.append(improved.assign(**columns))
     return pd.concat(parts, ignore_index=True)
 
@@ -374,7 +375,8 @@ def make_goal(
         Table ``epochs``; needed for a goal of execution time only.
     of, seconds, percent_of_best
         As in the configuration: the goal in seconds, or if those are None, in percent
-        of the best measured time over the cache rates.
+        of the best time over the cache rates, which is the measured I/O time or the
+        execution time that is estimated from it. So 100 % is met without improvement.
     """
     best = best_point(slowest_process(io_time))
     if len(best) != 1:
@@ -389,7 +391,8 @@ def make_goal(
         difference_s = mean_difference_s(epochs, io_time)
     if seconds is None:
         best_s = float(best["io_time_s"].iloc[0]) + difference_s
-        seconds = best_s * percent_of_best / 100
+        # Multiplied by exactly 1 for 100 %.
+        seconds = best_s * (percent_of_best / 100)
     return Goal(of, float(seconds), difference_s)
 
 
