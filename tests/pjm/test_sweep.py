@@ -119,9 +119,13 @@ def test_job_of_a_killed_snakemake_is_watched_on(project):
     )
     running = project.start("audits")
     end = time.monotonic() + 120
-    while not any(
-        job["name"] == "run_benchmark" and job["state"] == "RUN"
-        for job in project.jobs()
+    notes = project.folder / ".snakemake" / "pjm_logs" / "submitted"
+    while not (
+        any(
+            job["name"] == "run_benchmark" and job["state"] == "RUN"
+            for job in project.jobs()
+        )
+        and [*notes.glob("*.json")]
     ):
         assert time.monotonic() < end
         time.sleep(0.1)

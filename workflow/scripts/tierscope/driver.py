@@ -258,6 +258,7 @@ class Benchmark:
             )
             self.run_point(point, staging / point.path)
         self.release()
+        self.processes.barrier()  # what ends the first rank must find all nodes empty
 
     def finish(self) -> None:
         """Complete a run whose log was written when MPI ended (rank 0).
