@@ -46,7 +46,7 @@ rule run_benchmark:
         run=lambda wildcards: RUN.format(**wildcards),
         runs=lambda wildcards: f"{RESULTS}/runs/{wildcards.scenario}",
     message:
-        "Run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
+        f"Run {{wildcards.scenario}}, cache rate {{wildcards.cache_rate}} %{JOB_SIZE}."
     shell:
         # One launch at a time: one whose snakemake was killed ends first, and its runs
         # are taken over. In a batch job nodes would wait idle; the start sees to that.

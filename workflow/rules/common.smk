@@ -36,15 +36,20 @@ LOGS = f"{RESULTS}/logs"
 BENCHMARK_LOG = (
     f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
 )
+POINTS = {point for points in EXPERIMENT.sweep.values() for point in points}
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
+# What a benchmark's line says where it is a job of a scheduler.
+JOB_SIZE = ""
+if SYSTEM.job.scheduler:
+    JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
 
 
 wildcard_constraints:
     scenario="|".join(scenario.name for scenario in EXPERIMENT.sweep),
-    cache_rate=r"\d{3}",
-    repetition=r"\d+",
+    cache_rate="|".join({f"{point.cache_rate_percent:03d}" for point in POINTS}),
+    repetition="|".join({str(point.repetition) for point in POINTS}),
     dataset="|".join(EXPERIMENT.datasets),
     n_osts=r"\d+",
 

@@ -287,19 +287,22 @@ class Executor(RemoteExecutor):
     # Jobs that an earlier Snakemake has submitted
 
     def _adopt(self, info: SubmittedJobInfo) -> bool:
-        """Watch the job that an earlier Snakemake submitted unless it has ended.
+        """Watch the job that an earlier Snakemake submitted unless it has failed.
 
         If PJM's answer is missing, it is watched, too: what became of it shows later,
-        and nothing runs twice.
+        and nothing runs twice. One that has succeeded since this Snakemake made its
+        plan is watched for the moment that it takes to report it.
         """
         record = self.records.read(info.job)
         if record is None or record.job_id in self.watched:
             return False
         files = JobFiles(Path(record.stem))
-        if self._has_ended(record, files):
+        same = record.content == content(info.job)
+        has_succeeded = same and has_outputs(info.job) and read_exit_status(files) == 0
+        if self._has_ended(record, files) and not has_succeeded:
             self.records.remove(info.job)
             return False
-        if record.content != content(info.job):
+        if not same:
             raise RefusedError(
                 f"{describe(info.job)}: PJM job {record.job_id} of an earlier start is "
                 "not over, and has other inputs, parameters or commands. Wait until it "
@@ -501,6 +504,12 @@ def describe(job: JobExecutorInterface) -> str:
     outputs = [str(path) for path in job.output]
     more = f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""
     return f"{kind} {job.name}" + (f" ({outputs[0]}{more})" if outputs else "")
+
+
+def has_outputs(job: JobExecutorInterface) -> bool:
+    """Return whether all outputs of a job are there."""
+    jobs = job.jobs if job.is_group() else [job]
+    return all(Path(path).exists() for one in jobs for path in one.output)
 
 
 def read_exit_status(files: JobFiles) -> int | None:
