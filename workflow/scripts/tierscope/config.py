@@ -462,7 +462,7 @@ def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset
 
 def _check_devices(system: System, n_osts: list[int]) -> None:
     """Refuse an emulation whose devices cannot be made."""
-    if not system.emulation:
+    if system.source != "emulated":
         return
     speedup = system.emulation["speedup"]
     try:
