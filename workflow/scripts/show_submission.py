@@ -52,7 +52,8 @@ def submission(config: Path) -> str:
     """
     with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
         target = prepare(Path(folder), config)
-        command = ["snakemake", "--profile", "fugaku", "--directory", folder]
+        command = [sys.executable, "-m", "snakemake", "--profile", "fugaku"]
+        command += ["--directory", folder]
         command += ["--pjm-print-only", target, "--configfile", str(config.resolve())]
         done = subprocess.run(
             command,
