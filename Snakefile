@@ -9,12 +9,23 @@ configfile: "config/config.yaml"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/dataset.smk"
-include: "workflow/rules/benchmark.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/breakdown.smk"
 include: "workflow/rules/estimate.smk"
 include: "workflow/rules/figures.smk"
+
+
+if EXPERIMENT.simulated:
+
+    include: "workflow/rules/simulate.smk"
+
+else:
+
+    include: "workflow/rules/dataset.smk"
+    include: "workflow/rules/benchmark.smk"
+
+
+RUN_FILES = ("run.json", "log.darshan", "audit.json")
 
 
 rule all:
@@ -25,7 +36,7 @@ rule all:
         rules.fig3.input,
         rules.fig4.input,
         rules.tables.input,
-        [run_files(name) for name in ("run.json", "log.darshan", "audit.json")],
+        [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 
 onstart:

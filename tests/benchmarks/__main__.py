@@ -12,6 +12,7 @@ import time
 import generation
 import parsing
 import reading
+import simulator
 import tracing
 from common import CannotMeasure
 
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "tracing": tracing.measure,
     "parsing": parsing.measure,
     "reading": reading.measure,
+    "simulator": simulator.measure,
 }
 
 

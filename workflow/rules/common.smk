@@ -60,6 +60,16 @@ def run_files(name):
     ]
 
 
+def scenario_files(name):
+    """Return a file of every scenario of the sweep."""
+    return [f"{RESULTS}/runs/{scenario.name}/{name}" for scenario in EXPERIMENT.sweep]
+
+
+def points_of(wildcards):
+    """Return the points of a scenario, as mappings."""
+    return list(map(asdict, EXPERIMENT.sweep[EXPERIMENT.scenario(wildcards.scenario)]))
+
+
 def description(wildcards):
     """Return all that a scenario's measurements depend on."""
     return EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario))
@@ -185,4 +195,5 @@ def lock_experiment():
         )
 
 
-refuse_other_settings()
+if not EXPERIMENT.simulated:  # or it is simulated again
+    refuse_other_settings()

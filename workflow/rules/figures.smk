@@ -1,7 +1,7 @@
 """Rules that draw the paper's four figures; fig1 ... fig4 draw one."""
 
 PROVENANCE = (
-    f"{SYSTEM.source}, system {SYSTEM.name} ({SYSTEM.description}), "
+    f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
     f"{SYSTEM.n_processes} processes on {SYSTEM.n_nodes} nodes"
 )
 DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.items()}

@@ -140,7 +140,8 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
         raise TableError(f"table column {where}: got missing values, expected none.")
     name = where.split(".")[1]
     if kind == TEXT:
-        if not values.map(type).eq(str).all():
+        is_text = isinstance(values.dtype, pd.StringDtype)  # holds nothing else
+        if not is_text and not values.map(type).eq(str).all():
             raise TableError(f"table column {where}: got {values.dtype}, expected str.")
         if name in _ALLOWED and (unknown := set(values.unique()) - _ALLOWED[name]):
             raise TableError(
