@@ -12,8 +12,6 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/dataset.smk"
-include: "workflow/rules/benchmark.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/breakdown.smk"
 include: "workflow/rules/estimate.smk"
@@ -21,6 +19,19 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/explorer.smk"
 include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
+
+
+if EXPERIMENT.simulated:
+
+    include: "workflow/rules/simulate.smk"
+
+else:
+
+    include: "workflow/rules/dataset.smk"
+    include: "workflow/rules/benchmark.smk"
+
+
+RUN_FILES = ("run.json", "log.darshan", "audit.json")
 
 
 rule all:
@@ -35,7 +46,7 @@ rule all:
         rules.explorer.input,
         rules.report.input,
         rules.tables.input,
-        [run_files(name) for name in ("run.json", "log.darshan", "audit.json")],
+        [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 
 onstart:

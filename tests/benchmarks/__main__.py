@@ -12,6 +12,7 @@ import time
 import generation
 import parsing
 import reading
+import simulator
 import tracing
 import whatif
 from common import CannotMeasure
@@ -22,6 +23,7 @@ BENCHMARKS = {
     "parsing": parsing.measure,
     "reading": reading.measure,
     "whatif": whatif.measure,
+    "simulator": simulator.measure,
 }
 
 

@@ -24,7 +24,7 @@ N_RANKS = 2
 sys.path.append(str(SCRIPTS))
 
 _PACKAGES = ["numpy", "pandas", "pyarrow", "tensorflow-cpu", "mpi4py", "mpich"]
-_PACKAGES += ["darshan", "google-crc32c"]
+_PACKAGES += ["darshan", "google-crc32c", "numba", "simpy"]
 _TIMEOUT_S = 900
 _KIB, _MIB = 1 << 10, 1 << 20
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.policies import Pinning
-from tierscope.shuffle import epoch_files
+from tierscope.shuffle import epoch_files, epoch_order
 
 
 def all_ranks(n_files, n_processes, **options):
@@ -60,3 +60,10 @@ def test_higher_cache_rate_only_adds_files():
     lower, higher = (Pinning(768, rate, seed=1).on_lfs() for rate in (40, 60))
     assert (higher | lower == higher).all()
     assert not (Pinning(768, 40, seed=2).on_lfs() == lower).all()
+
+
+@pytest.mark.parametrize("shuffle", ["global", "local"])
+def test_order_of_all_processes_is_theirs_one_after_the_other(shuffle):
+    options = {"shuffle": shuffle, "seed": 1, "repetition": 2, "epoch": 3}
+    parts = all_ranks(20, 3, **options)
+    assert epoch_order(20, 3, **options).tolist() == np.concatenate(parts).tolist()

@@ -69,6 +69,16 @@ def run_files(name):
     ]
 
 
+def scenario_files(name):
+    """Return a file of every scenario of the sweep."""
+    return [f"{RESULTS}/runs/{scenario.name}/{name}" for scenario in EXPERIMENT.sweep]
+
+
+def points_of(wildcards):
+    """Return the points of a scenario, as mappings."""
+    return list(map(asdict, EXPERIMENT.sweep[EXPERIMENT.scenario(wildcards.scenario)]))
+
+
 def description(wildcards):
     """Return all that a scenario's measurements depend on."""
     return EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario))
@@ -183,7 +193,7 @@ def figure(name):
         category="Figures",
         labels=lambda wildcards: {
             "figure": FIGURES[name.format(**wildcards)],
-            "source of the numbers": SYSTEM.source,
+            "source of the numbers": EXPERIMENT.source,
         },
     )
     return files
@@ -195,7 +205,7 @@ def page(name, title):
         f"{RESULTS}/{name}.html",
         caption=f"../report/{name}.rst",
         category="Pages",
-        labels={"page": title, "source of the numbers": SYSTEM.source},
+        labels={"page": title, "source of the numbers": EXPERIMENT.source},
     )
 
 
@@ -261,5 +271,5 @@ workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
 
 if workflow.remote_exec:
     slurm.note_job(BATCH_JOBS)
-else:
+elif not EXPERIMENT.simulated:  # or it is simulated again
     refuse_other_settings()

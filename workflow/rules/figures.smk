@@ -1,7 +1,7 @@
 """Rules that draw the figures: the paper's four and a fifth; fig1 ... fig5 draw one."""
 
 PROVENANCE = (
-    f"{SYSTEM.source}, system {SYSTEM.name} ({SYSTEM.description}), "
+    f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
     f"{SYSTEM.n_processes} processes on {SYSTEM.n_nodes} "
     f"node{'s' if SYSTEM.n_nodes > 1 else ''}"
 )

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.policies import Pinning
-from tierscope.shuffle import epoch_files
+from tierscope.shuffle import epoch_order, process_share
 
 
 class AuditError(RuntimeError):
@@ -143,18 +143,21 @@ def _check_decisions(
         len(file_records),
     )
     reader = np.full((training["epochs"], n_files), -1)
+    n_processes = run["n_processes"]
+    shares = [process_share(n_files, rank, n_processes) for rank in range(n_processes)]
+    reader_of_read = np.repeat(
+        np.arange(n_processes), [share.stop - share.start for share in shares]
+    )
     for epoch in range(training["epochs"]):
-        for rank in range(run["n_processes"]):
-            files = epoch_files(
-                n_files,
-                rank,
-                run["n_processes"],
-                shuffle=training["shuffle"],
-                seed=training["seed"],
-                repetition=run["point"]["repetition"],
-                epoch=epoch,
-            )
-            reader[epoch, files] = rank
+        files = epoch_order(
+            n_files,
+            n_processes,
+            shuffle=training["shuffle"],
+            seed=training["seed"],
+            repetition=run["point"]["repetition"],
+            epoch=epoch,
+        )
+        reader[epoch, files] = reader_of_read
     known = known[known["epoch"] < training["epochs"]]
     yield _check(
         "records of the process that the shuffle chose",

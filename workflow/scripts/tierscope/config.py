@@ -25,6 +25,7 @@ from tierscope.job import (
     site_resources,
 )
 from tierscope.job import launcher as launcher_of
+from tierscope.model.network import ModelError, network_of
 from tierscope.tiers import Tier
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
 
@@ -176,7 +177,8 @@ class Experiment:
     """A checked experiment: its scenarios and everything they depend on.
 
     `sweep` maps each scenario to its points; `settings` holds the sections
-    `training`, `loader`, `darshan`, `audit` and `figures` of the configuration.
+    `training`, `loader`, `darshan`, `audit` and `figures` of the configuration. The
+    runs are `simulated` where the configuration says so.
     """
 
     name: str
@@ -184,6 +186,20 @@ class Experiment:
     datasets: Mapping[str, Dataset]
     sweep: Mapping[Scenario, tuple[Point, ...]]
     settings: Mapping[str, Any]
+    simulated: bool = False
+
+    @property
+    def source(self) -> str:
+        """Return what the numbers are: those of the system, or ``simulated``."""
+        return "simulated" if self.simulated else self.system.source
+
+    @property
+    def provenance(self) -> str:
+        """Return in words where the numbers come from, for figures."""
+        if not self.simulated:
+            return self.source
+        origin = (self.system.devices or {}).get("origin", "of the emulated devices")
+        return f"simulated, parameters {origin}"
 
     def scenario(self, name: str) -> Scenario:
         """Return the scenario of this name."""
@@ -203,8 +219,10 @@ class Experiment:
         """Return all that a scenario's measurements depend on, ready for JSON."""
         system = asdict(self.system)
         system = {key: system[key] for key in system if key not in UNMEASURED}
+        if self.source == "measured":
+            system["devices"] = None  # of no measurement
         return {
-            "source": self.system.source,
+            "source": self.source,
             "system": system,
             "dataset": asdict(self.datasets[scenario.dataset]),
             "scenario": asdict(scenario),
@@ -383,7 +401,8 @@ def _devices_of(model: str, origin: Path) -> dict[str, Any]:
         )
     check(values, "system", str(path))
     n_processes = values["n_nodes"] * values["processes_per_node"]
-    return dict(values["devices"], n_processes=n_processes)
+    tiers = {tier: values["devices"][tier] for tier in ("gfs", "lfs")}
+    return dict(tiers, n_processes=n_processes)
 
 
 def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experiment:
@@ -419,7 +438,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
             f"expected some of {', '.join(presets)}"
         )
     for n_osts in config["sweep"]["n_osts"]:
-        _check_n_osts(n_osts, system)
+        _check_n_osts(n_osts, system, config["simulate"])
     _check_devices(system, config["sweep"]["n_osts"])
     experiment = Experiment(
         name=config["experiment"],
@@ -430,6 +449,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
             key: config[key]
             for key in ("training", "loader", "darshan", "audit", "whatif", "figures")
         },
+        simulated=config["simulate"],
     )
     if experiment.runtime != "builtin" and system.points_per_launch == "all":
         raise ConfigError(
@@ -439,7 +459,10 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         )
     _check_figures(experiment)
     _check_whatif(experiment)
-    _check_jobs(experiment)
+    if experiment.simulated:
+        _check_simulation(experiment)
+    else:
+        _check_jobs(experiment)
     return experiment
 
 
@@ -474,9 +497,17 @@ def _check_devices(system: System, n_osts: list[int]) -> None:
         raise ConfigError(f"system {system.name}: emulation: {error}") from error
 
 
-def _check_n_osts(n_osts: int, system: System) -> None:
+def _check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
     """Refuse an OST count that the system's GFS cannot have."""
-    if system.gfs.kind == "directory":
+    if simulated:
+        if system.devices is None:
+            raise ConfigError(
+                f"config: simulate: got true, expected false: system {system.name} "
+                "has no devices, whose service times a simulation needs"
+            )
+        available = system.devices["gfs"]["n_osts"]
+        wanted, fits = f"1 to {available}", 1 <= n_osts <= available
+    elif system.gfs.kind == "directory":
         wanted, fits = "0 (gfs.kind is directory: striping is not ours)", n_osts == 0
     else:
         if system.gfs.kind == "lustre":
@@ -484,7 +515,8 @@ def _check_n_osts(n_osts: int, system: System) -> None:
         else:
             available = system.devices["gfs"]["n_osts"]
         wanted, fits = f"1 to {available}", 1 <= n_osts <= available
-    if fits and system.gfs.kind == "lustre" and n_osts not in (1, available):
+    is_striped = system.gfs.kind == "lustre" and not simulated
+    if fits and is_striped and n_osts not in (1, available):
         pools = sorted(map(str, system.gfs.pools or {}))
         wanted += f", with an entry in gfs.pools (there now: {', '.join(pools) or '-'})"
         fits = str(n_osts) in pools
@@ -558,6 +590,20 @@ def _check_jobs(experiment: Experiment) -> None:
                 f"config: sweep.cache_rates_percent: got {rate}, but {scenario.name} "
                 f"then {error}"
             ) from error
+
+
+def _check_simulation(experiment: Experiment) -> None:
+    """Refuse what the simulator cannot do."""
+    if (threads := experiment.settings["loader"]["read_threads"]) != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 where runs are "
+            "simulated"
+        )
+    for scenario in experiment.sweep:
+        try:
+            network_of(asdict(experiment.system), scenario.n_osts)
+        except ModelError as error:
+            raise ConfigError(f"system {experiment.system.name}: {error}") from error
 
 
 def _check_figures(experiment: Experiment) -> None:

@@ -45,3 +45,34 @@ def epoch_files(
         ]
     dealt = np.random.default_rng((seed, repetition)).permutation(n_files)[share]
     return np.random.default_rng((seed, repetition, epoch, rank)).permutation(dealt)
+
+
+def epoch_order(
+    n_files: int,
+    n_processes: int,
+    *,
+    shuffle: str,
+    seed: int,
+    repetition: int,
+    epoch: int,
+) -> np.ndarray:
+    """Return the files that all processes read in an epoch, process after process.
+
+    Parameters
+    ----------
+    n_files, n_processes, shuffle, seed, repetition, epoch
+        As for `epoch_files`.
+
+    Returns
+    -------
+    ndarray of int, shape (n_files,)
+        `epoch_files` of rank 0, then of rank 1, and so on.
+    """
+    seeds = {"seed": seed, "repetition": repetition, "epoch": epoch}
+    if shuffle == "global":  # one permutation holds all parts
+        return epoch_files(n_files, 0, 1, shuffle=shuffle, **seeds)
+    parts = [
+        epoch_files(n_files, rank, n_processes, shuffle=shuffle, **seeds)
+        for rank in range(n_processes)
+    ]
+    return np.concatenate(parts)

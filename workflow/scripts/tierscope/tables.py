@@ -205,7 +205,8 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
     if values.isna().any() and name not in _MAY_BE_MISSING:
         raise TableError(f"table column {where}: got missing values, expected none.")
     if kind == TEXT:
-        if not set(map(type, values)) <= {str}:
+        is_text = isinstance(values.dtype, pd.StringDtype)  # holds nothing else
+        if not is_text and not set(map(type, values)) <= {str}:
             raise TableError(f"table column {where}: got {values.dtype}, expected str.")
         if name in _ALLOWED and (unknown := set(values.unique()) - _ALLOWED[name]):
             raise TableError(

@@ -1,0 +1,77 @@
+"""A simulated experiment goes through the same stages as a measured one."""
+
+import json
+
+import pandas as pd
+import pytest
+from integration.conftest import Project
+from tierscope.tables import read_table
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """Return a project whose tiny experiment has been simulated: 3072 ranks."""
+    project = Project(tmp_path_factory.mktemp("simulated"))
+    project.change(
+        "config/tiny.yaml",
+        {
+            "system": "fugaku",
+            "simulate": True,
+            "datasets": {"tiny": {"n_files": 6144}},
+        },
+    )
+    project.first_output = project.snakemake()
+    return project
+
+
+def test_nothing_is_generated_or_measured(simulated):
+    assert not (simulated.folder / "scratch").exists()
+    assert "point 3 of 3: cache rate 100 %, slowest process" in simulated.first_output
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [
+        "fig1_execution_and_io_time",
+        "fig2_breakdown",
+        "fig3_improvement",
+        "fig4_sufficient_combinations",
+    ],
+)
+def test_every_figure_says_that_it_is_simulated(simulated, stem):
+    svg = simulated.path("figures", f"{stem}.svg").read_text()
+    assert "(simulated)" in svg
+    assert "simulated, parameters reconstructed, system fugaku" in svg
+
+
+def test_tables_hold_every_rank_epoch_and_class(simulated):
+    io_time = read_table(simulated.path("tables", "io_time.parquet"), "io_time")
+    assert len(io_time) == 5 * 2 * 3072 * 4  # runs, epochs, ranks, classes
+    assert set(io_time["source"]) == {"simulated"}
+    assert set(io_time["system"]) == {"fugaku"}
+    epochs = read_table(simulated.path("tables", "epochs.parquet"), "epochs")
+    assert len(epochs) == 5 * 2 * 3072
+
+
+def test_second_run_does_nothing(simulated):
+    assert "Nothing to be done" in simulated.snakemake()
+
+
+def test_log_is_made_on_request_and_passes_the_audit(simulated):
+    run = simulated.path("runs", "tiny-60ost-pinning-tensorflow", "cache-050", "rep-0")
+    simulated.snakemake(str((run / "audit.json").relative_to(simulated.folder)))
+    assert json.loads((run / "audit.json").read_text())["passed"]
+    table = read_table(simulated.path("tables", "io_time.parquet"), "io_time")
+    here = (table["cache_rate_percent"] == 50) & (table["n_osts"] == 60)
+    from_log = read_table(run / "io_time.parquet", "io_time")
+    pd.testing.assert_frame_equal(from_log, table[here].reset_index(drop=True))
+
+
+def test_other_parameters_are_simulated_again(simulated):
+    path = simulated.folder / "resources" / "systems" / "fugaku.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("open_s: 0.000029", "open_s: 0.000030"))
+    plan = simulated.snakemake("--dry-run")
+    path.write_text(text)
+    assert "simulate_scenario" in plan
+    assert "Params have changed" in plan

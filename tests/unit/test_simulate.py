@@ -1,0 +1,451 @@
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmarks.simpy_network import simulate_with_simpy
+from describe_dataset import make_manifest
+from snakemake.utils import update_config
+from tierscope.audit import audit
+from tierscope.breakdown import sum_io_time
+from tierscope.config import (
+    ConfigError,
+    Dataset,
+    Scenario,
+    read_experiment,
+    read_system,
+    read_yaml,
+)
+from tierscope.model.network import (
+    ModelError,
+    Network,
+    Service,
+    TierModel,
+    Workload,
+    network_of,
+)
+from tierscope.model.simulate import simulate_epoch
+from tierscope.model.simulated_log import simulated_run_json, write_simulated_log
+from tierscope.model.simulated_run import simulate_reads, tables_of
+from tierscope.tables import RUN_KEYS, check_table, run_keys
+from tierscope.tiers.scale import modelled_machine, scale_lfs
+from tierscope.trace import read_file_records
+
+ROOT = Path(__file__).parents[2]
+RESOURCES = ROOT / "resources"
+IDLE = TierModel()
+EXPONENTIAL = Service("exponential")
+
+
+def simulate(gfs=IDLE, lfs=IDLE, n_ranks=1, files_per_rank=1, local=(), **options):
+    """Simulate an epoch in which rank r reads the files r n, r n + 1, ...; seed 1."""
+    seed = options.pop("seed", 1)
+    slowness = options.pop("slowness", None)
+    n_files = n_ranks * files_per_rank
+    on_lfs = np.zeros(n_files, bool)
+    on_lfs[list(local)] = True
+    return simulate_epoch(
+        Network(n_ranks, gfs, lfs),
+        Workload(n_files, **{"file_size_bytes": 100, **options}),
+        np.arange(n_files),
+        on_lfs,
+        np.random.default_rng(seed),
+        slowness,
+    )
+
+
+class TestOneStation:
+    """Cases that one can follow with a pencil."""
+
+    def test_file_passes_metadata_server_object_server_link_and_metadata_server(self):
+        tier = TierModel(
+            open_s=1,
+            close_s=0.5,
+            open_latency_s=2,
+            close_latency_s=3,
+            request_s=4,
+            bandwidth_bytes_per_s=10,
+            read_latency_s=5,
+            n_links=1,
+            link_bytes_per_s=20,
+        )
+        epoch = simulate(tier)
+        assert epoch.instants_s.tolist() == [[0, 3, 3 + 4 + 10 + 5 + 5, 30.5]]
+        assert (epoch.meta_time_s, epoch.read_time_s) == ([6.5], [24])
+        assert epoch.execution_time_s == 30.5
+        assert epoch.n_events == 4
+
+    def test_ranks_queue_in_the_order_of_their_arrival_at_the_start_by_rank(self):
+        epoch = simulate(TierModel(open_s=1), n_ranks=3, files_per_rank=2)
+        assert epoch.instants_s[:, 1].tolist() == [1, 4, 2, 5, 3, 6]
+
+    def test_metadata_servers_share_a_queue(self):
+        epoch = simulate(TierModel(open_s=1, n_metadata_servers=2), n_ranks=3)
+        assert epoch.instants_s[:, 1].tolist() == [1, 1, 2]
+
+    def test_free_operations_ask_no_server(self):
+        tier = TierModel(open_s=1, close_latency_s=3)
+        epoch = simulate(tier, n_ranks=2)
+        assert epoch.instants_s[:, 3].tolist() == [4, 5]
+        assert epoch.n_events == 4
+
+    def test_file_lives_on_the_server_of_its_number(self):
+        tier = TierModel(request_s=1, n_object_servers=2)
+        epoch = simulate(tier, n_ranks=3)
+        assert epoch.finished_s.tolist() == [1, 1, 2]
+
+    def test_groups_of_ranks_have_servers_of_their_own(self):
+        tier = TierModel(request_s=1, group_size=2)
+        epoch = simulate(lfs=tier, n_ranks=3, local=range(3))
+        assert epoch.finished_s.tolist() == [1, 2, 1]
+
+    def test_links_are_shared_by_equal_parts_of_the_ranks(self):
+        tier = TierModel(n_object_servers=4, n_links=2, link_bytes_per_s=100)
+        epoch = simulate(tier, n_ranks=4)
+        assert epoch.finished_s.tolist() == [1, 2, 1, 2]
+
+    def test_requests_of_other_ranks_come_between(self):
+        tier = TierModel(request_s=1, request_bytes=50)
+        epoch = simulate(tier, n_ranks=2)
+        assert epoch.finished_s.tolist() == [3, 4]
+
+    def test_read_calls_are_cut_into_requests(self):
+        workload = Workload(1, 100, buffer_bytes=40)
+        assert workload.call_bytes().tolist() == [40, 40, 20]
+        tier = TierModel(request_bytes=30)
+        assert workload.request_bytes(tier).tolist() == [30, 10, 30, 10, 20]
+
+    def test_slow_server_takes_longer(self):
+        tier = TierModel(request_s=1, n_object_servers=2)
+        slowness = (np.array([1, 1.5]), np.ones(1))
+        epoch = simulate(tier, n_ranks=2, slowness=slowness)
+        assert epoch.finished_s.tolist() == [1, 1.5]
+
+    @pytest.mark.parametrize(
+        ("prefetch", "begins_s", "finished_s"),
+        [
+            (0, [0, 6, 12], 18),  # read 1, compute 5
+            (1, [0, 1, 6], 16),  # the second is read while the first is computed
+            (2, [0, 1, 2], 16),
+        ],
+    )
+    def test_loader_reads_ahead_as_far_as_it_may(self, prefetch, begins_s, finished_s):
+        epoch = simulate(
+            TierModel(request_s=1),
+            files_per_rank=3,
+            prefetch_batches=prefetch,
+            compute_time_s=5,
+        )
+        assert epoch.instants_s[:, 0].tolist() == begins_s
+        assert epoch.finished_s == [finished_s]
+
+
+class TestSimpy:
+    """The same network written with SimPy gives the same instants, to the last bit."""
+
+    @pytest.mark.parametrize(
+        ("gfs", "options"),
+        [
+            ({}, {}),
+            ({"n_metadata_servers": 3, "close_s": 0.0}, {}),
+            ({"open_s": 0.0, "n_links": 0}, {"prefetch_batches": 0}),
+            ({"request_bytes": 30}, {"buffer_bytes": 70}),
+            ({}, {"compute_time_s": 0.0123, "prefetch_batches": 0}),
+            ({}, {"compute_time_s": 0.0123, "prefetch_batches": 1}),
+            ({}, {"compute_time_s": 0.0123, "prefetch_batches": 2, "batch_size": 2}),
+        ],
+    )
+    def test_deterministic_services_give_equal_instants(self, gfs, options):
+        n_ranks, n_files = 21, 21 * 7 + 3
+        generator = np.random.default_rng(5)
+        tiers = [
+            TierModel(
+                **{
+                    "open_s": 0.00137,
+                    "close_s": 0.00041,
+                    "open_latency_s": 0.0113,
+                    "close_latency_s": 0.0057,
+                    "n_object_servers": 3,
+                    "bandwidth_bytes_per_s": 12345.6,
+                    "read_latency_s": 0.0031,
+                    "n_links": 2,
+                    "link_bytes_per_s": 34567.8,
+                    **gfs,
+                }
+            ),
+            TierModel(
+                group_size=5, open_latency_s=0.0023, request_bytes=40, request_s=0.0049
+            ),
+        ]
+        slowness = tuple(
+            1 + generator.random(tier.n_groups(n_ranks) * tier.n_object_servers)
+            for tier in tiers
+        )
+        arguments = (
+            Network(n_ranks, *tiers),
+            Workload(
+                n_files, 100, **{"batch_size": 3, "prefetch_batches": 2} | options
+            ),
+            generator.permutation(n_files),
+            generator.random(n_files) < 0.5,
+        )
+        ours = simulate_epoch(*arguments, generator, slowness)
+        instants_s, finished_s, n_events = simulate_with_simpy(*arguments, slowness)
+        assert np.array_equal(ours.instants_s, instants_s)
+        assert np.array_equal(ours.finished_s, finished_s)
+        assert ours.n_events == n_events
+
+
+class TestTheory:
+    """Queues whose answer is known; a saturated exponential server feeds the second."""
+
+    @pytest.mark.parametrize(
+        ("service", "response_s"),
+        [
+            (EXPONENTIAL, 0.5 + 0.5**2 * 2),  # M/M/1
+            (Service(), 0.5 + 0.5**2),  # M/D/1: service + square / (2 (1 - load))
+            (Service("lognormal", 1.5), 0.5 + 0.5**2 * (1 + 1.5**2)),  # M/G/1
+        ],
+    )
+    def test_response_time_of_a_queue_with_poisson_arrivals(self, service, response_s):
+        tier = TierModel(
+            open_s=1,
+            request_s=0.5,
+            metadata_service=EXPONENTIAL,
+            object_service=service,
+        )
+        epoch = simulate(tier, n_ranks=200, files_per_rank=20_000)
+        assert epoch.read_time_s.mean() == pytest.approx(response_s, rel=0.01)
+
+    @pytest.mark.parametrize("n_ranks", [1, 3, 8])
+    def test_throughput_of_two_stations_in_a_circle(self, n_ranks):
+        tier = TierModel(
+            open_s=1,
+            request_s=0.5,
+            metadata_service=EXPONENTIAL,
+            object_service=EXPONENTIAL,
+        )
+        epoch = simulate(tier, n_ranks=n_ranks, files_per_rank=200_000)
+        until_s = epoch.finished_s.min()
+        throughput = (epoch.instants_s[:, 3] <= until_s).sum() / until_s
+        expected = (1 - 0.5**n_ranks) / (1 - 0.5 ** (n_ranks + 1))
+        assert throughput == pytest.approx(expected, rel=0.01)
+
+    def test_lognormal_service_times_have_their_mean_and_variation(self):
+        tier = TierModel(request_s=2, object_service=Service("lognormal", 1.35))
+        read_time_s = simulate(tier, files_per_rank=1_000_000).read_time_s
+        assert read_time_s.mean() == pytest.approx(2, rel=0.01)
+        assert read_time_s.std() / read_time_s.mean() == pytest.approx(1.35, rel=0.02)
+
+
+class TestConservation:
+    """What must hold whatever is drawn."""
+
+    @pytest.fixture
+    def epoch(self):
+        tier = TierModel(
+            open_s=0.01,
+            close_s=0.002,
+            request_bytes=30,
+            request_s=0.03,
+            n_object_servers=2,
+            n_links=1,
+            link_bytes_per_s=1000,
+        )
+        lfs = TierModel(request_s=0.05, group_size=2)
+        return simulate(
+            tier,
+            lfs,
+            n_ranks=4,
+            files_per_rank=50,
+            local=range(0, 200, 4),
+            batch_size=7,
+        )
+
+    def test_every_file_is_read_once_and_each_rank_does_one_thing_at_a_time(
+        self, epoch
+    ):
+        by_rank = epoch.instants_s.reshape(4, -1)
+        assert (np.diff(by_rank, axis=1) >= 0).all()
+        assert np.array_equal(epoch.finished_s, by_rank[:, -1])
+
+    def test_busy_time_is_the_sum_of_the_services(self, epoch):
+        metadata, *servers, link, idle, _, lfs, other_lfs = epoch.busy_s
+        assert metadata == pytest.approx(150 * (0.01 + 0.002))
+        assert sum(servers) == pytest.approx(150 * 4 * 0.03)
+        assert link == pytest.approx(150 * 100 / 1000)
+        assert idle == 0
+        assert lfs == pytest.approx(25 * 0.05) == other_lfs
+        assert (epoch.busy_s <= epoch.execution_time_s).all()
+
+    def test_same_seed_gives_the_same_instants_another_seed_others(self):
+        tier = TierModel(open_s=1, metadata_service=EXPONENTIAL)
+        first, again, other = (
+            simulate(tier, n_ranks=3, files_per_rank=5, seed=seed).instants_s
+            for seed in (1, 1, 2)
+        )
+        assert np.array_equal(first, again)
+        assert not np.array_equal(first, other)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("values", "words"),
+        [
+            ({"open_s": -1}, "open_s: got -1, expected a number of at least 0"),
+            ({"bandwidth_bytes_per_s": -5}, "-5, expected a number above 0"),
+            ({"link_bytes_per_s": 0}, "link_bytes_per_s: got 0, expected a number"),
+            ({"n_object_servers": 0}, "n_object_servers: got 0, expected an integer"),
+            ({"n_metadata_servers": 1.5}, "got 1.5, expected an integer of at least 1"),
+            ({"request_s": float("nan")}, "request_s: got nan"),
+        ],
+    )
+    def test_impossible_stations_are_refused(self, values, words):
+        with pytest.raises(ModelError, match=words) as error:
+            TierModel(**values)
+        assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("gamma",), "got 'gamma', expected one of deterministic, exponential"),
+            (("lognormal",), "cv: got None with distribution lognormal"),
+            (("exponential", 2), "cv: got 2 with distribution exponential"),
+            (("lognormal", -1), "cv: got -1, expected a number above 0"),
+        ],
+    )
+    def test_impossible_services_are_refused(self, arguments, words):
+        with pytest.raises(ModelError, match=words):
+            Service(*arguments)
+
+    def test_more_ranks_than_files_are_refused(self):
+        network, workload = Network(3, IDLE, IDLE), Workload(2, 100)
+        files = np.arange(2)
+        with pytest.raises(ModelError, match=r"n_files: got 2, .* each of 3 ranks"):
+            simulate_epoch(
+                network, workload, files, files > 0, np.random.default_rng(1)
+            )
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"system": "laptop"}, "simulate: got true, .* laptop has no devices"),
+            ({"loader": {"read_threads": 2}}, "read_threads: got 2, expected 1"),
+            ({"sweep": {"n_osts": [61]}}, "n_osts: got 61, expected 1 to 60"),
+            ({"datasets": {"small": {"n_files": 3071}}}, "got 3071, .* 3072 processes"),
+        ],
+    )
+    def test_experiment_that_cannot_be_simulated_is_refused(self, changes, words):
+        with pytest.raises(ConfigError, match=words) as error:
+            experiment(**changes)
+        assert "\n" not in str(error.value)
+
+
+def experiment(**changes):
+    """Return the experiment fugaku-simulated with changes."""
+    config = read_yaml(ROOT / "config" / "config.yaml")
+    update_config(config, read_yaml(ROOT / "config" / "fugaku-simulated.yaml"))
+    update_config(config, changes)
+    return read_experiment(config, RESOURCES)
+
+
+SMALL = Scenario("small", 60, "pinning", "tensorflow")
+
+
+class TestFugaku:
+    """The system file's reconstruction is that of the prototype (another program)."""
+
+    @pytest.mark.parametrize(
+        ("cache_rate", "slowest_s"), [(0, 19.7), (30, 13.9), (65, 7.86), (100, 11.6)]
+    )
+    def test_slowest_process_is_as_in_the_prototype(self, cache_rate, slowest_s):
+        description = experiment(training={"epochs": 2}).description(SMALL)
+        point = {"cache_rate_percent": cache_rate, "repetition": 0}
+        *_, second = simulate_reads(description, point)
+        assert second.epoch.execution_time_s == pytest.approx(slowest_s, rel=0.04)
+
+    def test_figures_say_simulated_and_reconstructed(self):
+        fugaku = experiment()
+        assert fugaku.provenance == "simulated, parameters reconstructed"
+        assert fugaku.description(SMALL)["source"] == "simulated"
+        emulated = experiment(system="scale-model")
+        assert emulated.provenance == "simulated, parameters of the emulated devices"
+
+
+def test_emulated_system_is_simulated_with_its_devices():
+    system = asdict(read_system("scale-model", RESOURCES / "systems"))
+    network = network_of(system, 60)
+    (device,) = scale_lfs(
+        modelled_machine(system["devices"], 60), 8, 8, lambda _: ["/l"]
+    )
+    assert network.n_ranks == 8
+    assert network.lfs.request_s == device.request_s
+    assert network.lfs.close_latency_s == 0
+    assert network.lfs.object_service == Service()
+    assert network.gfs.n_links == network.gfs.n_object_servers == 1
+
+
+def test_what_only_simulations_know_changes_no_emulation():
+    system = read_system("scale-model", RESOURCES / "systems")
+    assert set(system.devices) == {"gfs", "lfs", "n_processes"}
+
+
+POINT = {"cache_rate_percent": 50, "repetition": 1}
+
+
+class TestRun:
+    """A simulated run is like one of the benchmark."""
+
+    @pytest.fixture
+    def description(self):
+        tiny = experiment(
+            system="scale-model",
+            datasets={"small": {"n_files": 37}},
+            training={"epochs": 2},
+        )
+        return tiny.description(SMALL)
+
+    @pytest.fixture
+    def reads(self, description):
+        return list(simulate_reads(description, POINT))
+
+    def test_log_passes_the_audit_and_sums_to_the_same_io_time(
+        self, description, reads, tmp_path
+    ):
+        io_time, epochs = tables_of(description, POINT, reads)
+        run = simulated_run_json(description, POINT)
+        write_simulated_log(tmp_path / "log.darshan", description, reads)
+        records = read_file_records(tmp_path / "log.darshan", run["tier_roots"])
+        dataset = Dataset(**description["dataset"])
+        manifest = make_manifest(dataset, 60, np.zeros(37, int))
+        run_epochs = epochs.drop(columns=list(RUN_KEYS))
+        limits = {"io_time_tolerance_percent": 2, "max_lateness_percent": 0}
+        checks = audit(records, run_epochs, manifest, run, limits)
+        assert [check for check in checks if not check.passed] == []
+        summed = sum_io_time(records, range(8), range(2), run_keys(run))
+        pd.testing.assert_frame_equal(check_table(io_time, "io_time"), summed)
+
+    def test_epochs_have_what_the_benchmark_writes(self, description, reads):
+        _, epochs = tables_of(description, POINT, reads)
+        epochs = check_table(epochs, "epochs")
+        assert set(epochs["source"]) == {"simulated"}
+        sums = epochs.groupby("epoch")[["samples", "lfs_files", "gfs_files"]].sum()
+        assert sums.to_numpy().tolist() == [[37, 18, 19]] * 2
+        assert epochs["node"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1] * 2
+
+    def test_another_repetition_has_another_order(self, description, reads):
+        other = next(simulate_reads(description, POINT | {"repetition": 2}))
+        assert not np.array_equal(other.files, reads[0].files)
+
+    def test_cache_rate_changes_neither_order_nor_servers(self, description, reads):
+        other = next(simulate_reads(description, POINT | {"cache_rate_percent": 0}))
+        assert np.array_equal(other.files, reads[0].files)
+        assert other.on_lfs.sum() == 0
+
+
+def test_spread_of_servers_is_drawn_once_for_each():
+    tier = replace(IDLE, group_size=2, object_server_spread=0.1)
+    slowness = tier.draw_slowness(20_000, np.random.default_rng(1))
+    assert slowness.shape == (10_000,)
+    assert np.log(slowness).std() == pytest.approx(0.1, rel=0.02)

@@ -1,0 +1,123 @@
+"""Rules that simulate the runs instead of making them (`simulate: true`).
+
+All runs of a scenario are simulated at once, and only their tables are written. The
+log of a run is made on request: `snakemake ... results/EXPERIMENT/runs/SCENARIO/
+cache-065/rep-0/log.darshan`, or `audits` for those of all runs with their audit.
+"""
+
+
+ruleorder: collect_simulated > collect_io_time > collect_epochs
+
+
+rule simulate_scenario:
+    input:
+        library=library(
+            "simulate_scenario",
+            "breakdown",
+            "io_class",
+            "model/events",
+            "model/network",
+            "model/simulate",
+            "model/simulated_run",
+            "policies/pinning",
+            "shuffle",
+            "tables",
+            "tiers/device",
+            "tiers/scale",
+        ),
+    output:
+        io_time=f"{RESULTS}/runs/{{scenario}}/io_time.parquet",
+        epochs=f"{RESULTS}/runs/{{scenario}}/epochs.parquet",
+        simulation=f"{RESULTS}/runs/{{scenario}}/simulation.json",
+    log:
+        f"{LOGS}/simulate_scenario/{{scenario}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        description=description,
+        points=points_of,
+    message:
+        "Simulating the runs of {wildcards.scenario}."
+    script:
+        "../scripts/simulate_scenario.py"
+
+
+rule collect_simulated:
+    input:
+        io_time=scenario_files("io_time.parquet"),
+        epochs=scenario_files("epochs.parquet"),
+        library=library("collect_simulated", "io_class", "tables"),
+    output:
+        io_time=f"{RESULTS}/tables/io_time.parquet",
+        epochs=f"{RESULTS}/tables/epochs.parquet",
+    log:
+        f"{LOGS}/collect_simulated.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Collecting the tables of all simulated runs."
+    script:
+        "../scripts/collect_simulated.py"
+
+
+rule describe_dataset:
+    output:
+        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
+    log:
+        f"{LOGS}/describe_dataset/{{dataset}}-{{n_osts}}ost.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
+        n_osts=lambda wildcards: int(wildcards.n_osts),
+        n_object_servers=lambda wildcards: (
+            n_object_servers(wildcards) or int(wildcards.n_osts)
+        ),
+    message:
+        "Listing the files of dataset {wildcards.dataset}."
+    script:
+        "../scripts/describe_dataset.py"
+
+
+rule simulate_run:
+    input:
+        manifest=manifest,
+        library=library(
+            "simulate_run",
+            "io_class",
+            "model/events",
+            "model/network",
+            "model/simulate",
+            "model/simulated_log",
+            "model/simulated_run",
+            "policies/pinning",
+            "shuffle",
+            "tables",
+            "tiers/device",
+            "tiers/scale",
+            "trace/log",
+            "trace/log_writer",
+            "trace/posix_records",
+        ),
+    output:
+        log=f"{RUN}/log.darshan",
+        epochs=f"{RUN}/epochs.parquet",
+        run=f"{RUN}/run.json",
+    log:
+        f"{LOGS}/simulate_run/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        description=description,
+        point=lambda wildcards: asdict(
+            Point(int(wildcards.cache_rate), int(wildcards.repetition))
+        ),
+    message:
+        "Writing the log of a simulated run of {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %."
+    script:
+        "../scripts/simulate_run.py"

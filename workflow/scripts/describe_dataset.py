@@ -1,0 +1,15 @@
+"""Write the manifest of a dataset that exists in simulations only."""
+
+import sys
+
+import numpy as np
+from generate_dataset import make_manifest
+from tierscope.config import Dataset
+from tierscope.tables import write_table
+
+if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w")
+    dataset = Dataset(**snakemake.params.dataset)
+    osts = np.arange(dataset.n_files) % snakemake.params.n_object_servers
+    manifest = make_manifest(dataset, snakemake.params.n_osts, osts)
+    write_table(manifest, snakemake.output.manifest, "manifest")

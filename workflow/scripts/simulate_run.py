@@ -1,0 +1,20 @@
+"""Simulate a run and leave what a benchmark leaves: log, epochs and `run.json`."""
+
+import json
+import sys
+from pathlib import Path
+
+from tierscope.model.simulated_log import simulated_run_json, write_simulated_log
+from tierscope.model.simulated_run import simulate_reads, tables_of
+from tierscope.tables import RUN_KEYS, write_table
+
+if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w")
+    description, point = snakemake.params.description, snakemake.params.point
+    reads = list(simulate_reads(description, point))
+    _, epochs = tables_of(description, point, reads)
+    epochs = epochs.drop(columns=list(RUN_KEYS))
+    write_table(epochs, snakemake.output.epochs, "run_epochs")
+    write_simulated_log(snakemake.output.log, description, reads)
+    text = json.dumps(simulated_run_json(description, point), indent=1)
+    Path(snakemake.output.run).write_text(text + "\n")

@@ -1,0 +1,343 @@
+"""A machine's storage as a network of queues, for simulator and models.
+
+Ranks are the customers of a closed network: each makes its next call when the last one
+has returned. A file's open waits for a metadata server, its read is cut into requests,
+one after the other, each of which passes the object server of the file and then a
+link, and its close waits for a metadata server again. Latencies delay a call and occupy
+nobody. These are the stations of the emulated devices (`tierscope.tiers.device`); the
+numbers come from the section `devices` of a system file.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tierscope.tiers.device import Device
+from tierscope.tiers.scale import (
+    lfs_groups,
+    modelled_machine,
+    scale_gfs,
+    scale_lfs,
+)
+
+
+class ModelError(ValueError):
+    """A model's parameter is impossible; the message names it, its value, the rest."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """How the service times of a station vary about their mean.
+
+    Parameters
+    ----------
+    distribution : {"deterministic", "exponential", "lognormal"}
+        Shape of the distribution.
+    cv : float, optional
+        Coefficient of variation (standard deviation over mean) of ``lognormal``, above
+        0; the others have theirs, 0 and 1.
+    """
+
+    distribution: str = "deterministic"
+    cv: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_one_of("distribution", self.distribution, DISTRIBUTIONS)
+        if (self.distribution == "lognormal") != (self.cv is not None):
+            raise ModelError(
+                f"cv: got {self.cv} with distribution {self.distribution}, expected "
+                "one with lognormal only."
+            )
+        if self.cv is not None:
+            _check_number("cv", self.cv, above=0)
+
+
+DISTRIBUTIONS = ("deterministic", "exponential", "lognormal")
+
+
+@dataclass(frozen=True)
+class TierModel:
+    """The stations of one tier. Each queue is served first come, first served.
+
+    Parameters
+    ----------
+    group_size : int or None
+        Ranks that share servers, consecutive ones; each further group has servers of
+        its own. None: all ranks are one group.
+    n_metadata_servers : int
+        Metadata servers of a group; they share one queue.
+    open_s, close_s : float
+        Mean service time of a metadata server per open and per close. An operation
+        that takes no service time asks no server and does not queue.
+    open_latency_s, close_latency_s : float
+        Time on top of each open and of each close.
+    n_object_servers : int
+        Object servers of a group, each with its queue; a file lives on that of its
+        number modulo the servers.
+    request_bytes : int
+        Largest request.
+    request_s : float
+        Mean service time of an object server per request, besides the transfer.
+    bandwidth_bytes_per_s : float or None
+        Mean rate of each object server; None is unlimited.
+    read_latency_s : float
+        Time on top of each request.
+    n_links : int
+        Links that requests pass after the object server; the ranks are divided into as
+        many parts of consecutive ranks, one for each. 0: there are none.
+    link_bytes_per_s : float or None
+        Rate of each link, always the same; None is unlimited.
+    metadata_service, object_service : Service
+        How the service times of both kinds of servers vary.
+    object_server_spread : float
+        Standard deviation of the logarithm of the object servers' slowness: each is
+        slower than the mean by a factor ``exp(spread * z)``, z standard normal, that
+        stays the same for a run.
+    """
+
+    group_size: int | None = None
+    n_metadata_servers: int = 1
+    open_s: float = 0.0
+    close_s: float = 0.0
+    open_latency_s: float = 0.0
+    close_latency_s: float = 0.0
+    n_object_servers: int = 1
+    request_bytes: int = 1024**2
+    request_s: float = 0.0
+    bandwidth_bytes_per_s: float | None = None
+    read_latency_s: float = 0.0
+    n_links: int = 0
+    link_bytes_per_s: float | None = None
+    metadata_service: Service = field(default_factory=Service)
+    object_service: Service = field(default_factory=Service)
+    object_server_spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("n_metadata_servers", "n_object_servers", "request_bytes"):
+            _check_number(name, getattr(self, name), at_least=1, whole=True)
+        if self.group_size is not None:
+            _check_number("group_size", self.group_size, at_least=1, whole=True)
+        _check_number("n_links", self.n_links, at_least=0, whole=True)
+        for name in (
+            "open_s",
+            "close_s",
+            "open_latency_s",
+            "close_latency_s",
+            "request_s",
+            "read_latency_s",
+            "object_server_spread",
+        ):
+            _check_number(name, getattr(self, name), at_least=0)
+        for name in ("bandwidth_bytes_per_s", "link_bytes_per_s"):
+            if getattr(self, name) is not None:
+                _check_number(name, getattr(self, name), above=0)
+
+    def n_groups(self, n_ranks: int) -> int:
+        """Return how many groups of servers some ranks need."""
+        return -(-n_ranks // (self.group_size or n_ranks))
+
+    def request_service_s(self, request_bytes: np.ndarray) -> np.ndarray:
+        """Return an object server's mean service time of each request."""
+        return self.request_s + request_bytes / (self.bandwidth_bytes_per_s or math.inf)
+
+    def request_link_s(self, request_bytes: np.ndarray) -> np.ndarray:
+        """Return the time of each request on a link."""
+        return request_bytes / (self.link_bytes_per_s or math.inf)
+
+    def draw_slowness(self, n_ranks: int, generator: np.random.Generator) -> np.ndarray:
+        """Return the factor of each object server: shape (n_groups * n_servers,)."""
+        n_servers = self.n_groups(n_ranks) * self.n_object_servers
+        return np.exp(self.object_server_spread * generator.standard_normal(n_servers))
+
+
+@dataclass(frozen=True)
+class Network:
+    """A machine's storage: its ranks and the stations of both tiers."""
+
+    n_ranks: int
+    gfs: TierModel
+    lfs: TierModel
+
+    def __post_init__(self) -> None:
+        _check_number("n_ranks", self.n_ranks, at_least=1, whole=True)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the ranks read in an epoch and how (one read thread a rank).
+
+    Parameters
+    ----------
+    n_files, file_size_bytes : int
+        The dataset; every file is read once.
+    batch_size : int
+        Files of a step.
+    buffer_bytes : int
+        Largest read call of the loader, which is cut into requests; 0 reads a file in
+        one call.
+    prefetch_batches : int
+        Batches that the loader holds ready; 0 reads a batch when it is asked for.
+    compute_time_s : float
+        Time between two steps.
+    """
+
+    n_files: int
+    file_size_bytes: int
+    batch_size: int = 1
+    buffer_bytes: int = 0
+    prefetch_batches: int = 0
+    compute_time_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("n_files", "file_size_bytes", "batch_size"):
+            _check_number(name, getattr(self, name), at_least=1, whole=True)
+        for name in ("buffer_bytes", "prefetch_batches"):
+            _check_number(name, getattr(self, name), at_least=0, whole=True)
+        _check_number("compute_time_s", self.compute_time_s, at_least=0)
+
+    def call_bytes(self) -> np.ndarray:
+        """Return what each read call of a file returns: int, shape (n_calls,)."""
+        return _pieces(self.file_size_bytes, self.buffer_bytes or self.file_size_bytes)
+
+    def request_bytes(self, tier: TierModel) -> np.ndarray:
+        """Return the size of each request of a file: int, shape (n_requests,)."""
+        return np.concatenate(
+            [_pieces(call, tier.request_bytes) for call in self.call_bytes()]
+        )
+
+
+def _pieces(total: int, largest: int) -> np.ndarray:
+    """Return the sizes into which a size is cut."""
+    sizes = np.full(-(-total // largest), largest)
+    sizes[-1] = total - largest * (len(sizes) - 1)
+    return sizes
+
+
+def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
+    """Return the network of a system: emulated devices, or a machine with `devices`.
+
+    Parameters
+    ----------
+    system : mapping
+        A checked system: ``asdict`` of `tierscope.config.System`, or what a scenario's
+        description holds of it.
+    n_osts : int
+        OSTs over which the files are spread.
+
+    Raises
+    ------
+    ModelError
+        If the system says nothing of its devices, or emulated ranks share LFS servers
+        in groups of different sizes.
+    """
+    n_ranks = system["n_nodes"] * system["processes_per_node"]
+    if system.get("devices") is None:
+        raise ModelError(
+            f"system {system['name']}: got no devices, expected their service times."
+        )
+    if system.get("emulation") is not None:
+        return _emulated_network(system, n_osts, n_ranks)
+    devices = system["devices"]
+    gfs, lfs = devices["gfs"], devices["lfs"]
+    details = devices.get("simulation", {})
+    service = Service(
+        details.get("service_distribution", "deterministic"), details.get("service_cv")
+    )
+    n_links = details.get("gfs_links", 1)
+    return Network(
+        n_ranks,
+        gfs=TierModel(
+            open_s=gfs["open_s"],
+            close_s=gfs["close_s"],
+            open_latency_s=gfs["metadata_latency_s"],
+            close_latency_s=gfs["metadata_latency_s"],
+            n_object_servers=n_osts,
+            request_bytes=gfs["request_bytes"],
+            bandwidth_bytes_per_s=gfs["ost_bandwidth_bytes_per_s"],
+            read_latency_s=gfs["read_latency_s"],
+            n_links=n_links,
+            link_bytes_per_s=gfs["link_bytes_per_s"] / n_links,
+            metadata_service=service,
+            object_service=service,
+        ),
+        lfs=TierModel(
+            group_size=lfs["processes_per_server"],
+            open_s=details.get("lfs_open_s", 0.0),
+            open_latency_s=lfs["latency_s"],
+            close_latency_s=details.get("lfs_close_latency_s", 0.0),
+            request_bytes=lfs["request_bytes"],
+            request_s=lfs["request_s"],
+            read_latency_s=lfs["latency_s"],
+            metadata_service=service,
+            object_service=service,
+            object_server_spread=details.get("lfs_spread_percent", 0.0) / 100,
+        ),
+    )
+
+
+def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> Network:
+    """Return the network that the emulated devices of a system are."""
+    machine = modelled_machine(system["devices"], n_osts)
+    speedup = system["emulation"]["speedup"]
+    groups = lfs_groups(machine, n_ranks)
+    if len(sizes := {len(group) for group in groups}) > 1:
+        raise ModelError(
+            f"system {system['name']}: got groups of {sorted(sizes)} processes that "
+            "share an LFS server, expected groups of one size."
+        )
+    return Network(
+        n_ranks,
+        gfs=_tier_of(scale_gfs(machine, n_ranks, speedup, ["/gfs"])),
+        lfs=_tier_of(
+            scale_lfs(machine, n_ranks, speedup, lambda _: ["/lfs"])[0],
+            group_size=len(groups[0]),
+        ),
+    )
+
+
+def _tier_of(device: Device, group_size: int | None = None) -> TierModel:
+    """Return an emulated device as stations; it answers free closes at once."""
+    return TierModel(
+        group_size=group_size,
+        open_s=device.open_s,
+        close_s=device.close_s,
+        open_latency_s=device.metadata_latency_s,
+        close_latency_s=device.metadata_latency_s if device.close_s else 0.0,
+        n_object_servers=device.n_object_servers,
+        request_bytes=device.request_bytes,
+        request_s=device.request_s,
+        bandwidth_bytes_per_s=device.bandwidth_bytes_per_s,
+        read_latency_s=device.read_latency_s,
+        n_links=0 if device.link_bytes_per_s is None else 1,
+        link_bytes_per_s=device.link_bytes_per_s,
+    )
+
+
+def _check_number(
+    name: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    whole: bool = False,
+) -> None:
+    """Refuse what is not a finite number of the wanted kind and range."""
+    kinds = (int, np.integer) if whole else (int, float, np.number)
+    fits = isinstance(value, kinds) and not isinstance(value, bool)
+    fits = fits and math.isfinite(value)
+    if above is not None:
+        fits, wanted = fits and value > above, f"above {above}"
+    else:
+        fits, wanted = fits and value >= at_least, f"of at least {at_least}"
+    if not fits:
+        kind = "an integer" if whole else "a number"
+        raise ModelError(f"{name}: got {value!r}, expected {kind} {wanted}.")
+
+
+def _check_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse an unknown word."""
+    if value not in known:
+        raise ModelError(f"{name}: got {value!r}, expected one of {', '.join(known)}.")

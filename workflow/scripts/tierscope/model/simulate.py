@@ -1,0 +1,231 @@
+"""Simulate an epoch: ranks read their files from two tiers, event by event.
+
+The network is closed (see `tierscope.model.network`): a rank has one call at a time, so
+its waiting at one station keeps it away from the others. Service times are drawn from
+the generator that is passed in; all else is exact (see `tierscope.model.events`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierscope.model.events import (
+    MOST_RANKS,
+    OPEN,
+    READ,
+    STATIONS,
+    run_events,
+)
+from tierscope.model.network import (
+    DISTRIBUTIONS,
+    ModelError,
+    Network,
+    TierModel,
+    Workload,
+)
+from tierscope.shuffle import process_share
+
+
+@dataclass(frozen=True)
+class SimulatedEpoch:
+    """What happened in an epoch; times count from its start, in seconds.
+
+    Parameters
+    ----------
+    instants_s : ndarray of float, shape (n_reads, 4)
+        When each read's open began and ended, its last byte came, its close ended.
+    finished_s : ndarray of float, shape (n_ranks,)
+        When each rank's last step ended; an epoch lasts to the last of them.
+    busy_s : ndarray of float, shape (n_servers,)
+        Sum of the service times of each server: the metadata servers, object servers
+        and links of the GFS, then those of the LFS, group by group.
+    n_events : int
+        Arrivals at stations.
+    """
+
+    instants_s: np.ndarray
+    finished_s: np.ndarray
+    busy_s: np.ndarray
+    n_events: int
+
+    @property
+    def meta_time_s(self) -> np.ndarray:
+        """Return the time of open and close of each read, shape (n_reads,)."""
+        opened, open_, read, closed = self.instants_s.T
+        return (open_ - opened) + (closed - read)
+
+    @property
+    def read_time_s(self) -> np.ndarray:
+        """Return the time of the read calls of each read, shape (n_reads,)."""
+        return self.instants_s[:, READ] - self.instants_s[:, OPEN]
+
+    @property
+    def execution_time_s(self) -> float:
+        """Return the time from barrier to barrier."""
+        return float(self.finished_s.max())
+
+
+def first_reads(n_reads: int, n_ranks: int) -> np.ndarray:
+    """Return where each rank's part of an order begins, and the end: (n_ranks + 1,)."""
+    starts = [process_share(n_reads, rank, n_ranks).start for rank in range(n_ranks)]
+    return np.array([*starts, n_reads])
+
+
+def simulate_epoch(
+    network: Network,
+    workload: Workload,
+    files: np.ndarray,
+    on_lfs: np.ndarray,
+    generator: np.random.Generator,
+    slowness: tuple[np.ndarray, np.ndarray] | None = None,
+) -> SimulatedEpoch:
+    """Simulate one epoch.
+
+    Parameters
+    ----------
+    network : Network
+        Ranks and stations.
+    workload : Workload
+        What a read is made of.
+    files : ndarray of int, shape (n_files,)
+        The file of each read: the ranks' parts (`process_share`) one after the other,
+        each in reading order.
+    on_lfs : ndarray of bool, shape (n_files,)
+        Whether each read is served by the LFS, in the same order. A policy decides by
+        file, epoch, rank or place in the order.
+    generator : numpy.random.Generator
+        Draws service times; not used where all are deterministic.
+    slowness : pair of ndarray, optional
+        Factors of the object servers of GFS and LFS (`TierModel.draw_slowness`);
+        default 1.
+
+    Raises
+    ------
+    ModelError
+        If there are fewer files than ranks, or arguments do not fit together.
+    """
+    n_ranks, n_reads = network.n_ranks, workload.n_files
+    if n_reads < n_ranks:
+        raise ModelError(
+            f"n_files: got {n_reads}, expected at least one for each of {n_ranks} "
+            "ranks."
+        )
+    if n_ranks > MOST_RANKS:
+        raise ModelError(f"n_ranks: got {n_ranks}, expected at most {MOST_RANKS}.")
+    if files.shape != (n_reads,) or on_lfs.shape != (n_reads,):
+        raise ModelError(
+            f"reads: got {files.shape} files and {on_lfs.shape} decisions, expected "
+            f"{n_reads} of both."
+        )
+    tiers, layouts = (network.gfs, network.lfs), _layouts(network)
+    n_servers = layouts[-1].end
+    factors = np.ones(n_servers)
+    for layout, factor in zip(layouts, slowness or (), strict=False):
+        factors[layout.first_object_server : layout.first_link] = factor
+    first_read = first_reads(n_reads, n_ranks)
+    ranks = np.arange(n_ranks)
+    rank_of = np.repeat(ranks, np.diff(first_read))
+    server_of = layouts[0].object_servers(rank_of, files)
+    server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
+    instants_s = np.empty((n_reads, 4))
+    finished_s, busy_s = np.zeros(n_ranks), np.zeros(n_servers)
+    n_events = run_events(
+        first_read,
+        server_of,
+        layouts[1].first,
+        np.column_stack([layout.metadata_servers(ranks) for layout in layouts]),
+        np.column_stack([layout.links(ranks) for layout in layouts]),
+        _stations(tiers, workload),
+        *_request_times(tiers, workload),
+        factors,
+        workload.batch_size,
+        workload.prefetch_batches,
+        float(workload.compute_time_s),
+        generator,
+        instants_s,
+        finished_s,
+        np.zeros(n_servers),
+        busy_s,
+    )
+    return SimulatedEpoch(instants_s, finished_s, busy_s, n_events)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where a tier's servers stand among all servers: metadata, object, links."""
+
+    tier: TierModel
+    n_ranks: int
+    first: int
+
+    @property
+    def first_object_server(self) -> int:
+        n_groups = self.tier.n_groups(self.n_ranks)
+        return self.first + n_groups * self.tier.n_metadata_servers
+
+    @property
+    def first_link(self) -> int:
+        n_groups = self.tier.n_groups(self.n_ranks)
+        return self.first_object_server + n_groups * self.tier.n_object_servers
+
+    @property
+    def end(self) -> int:
+        return self.first_link + self.tier.n_links
+
+    def _groups(self, ranks: np.ndarray) -> np.ndarray:
+        return ranks // (self.tier.group_size or self.n_ranks)
+
+    def metadata_servers(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the first metadata server of each rank."""
+        return self.first + self._groups(ranks) * self.tier.n_metadata_servers
+
+    def object_servers(self, ranks: np.ndarray, files: np.ndarray) -> np.ndarray:
+        """Return the server that holds a file for a rank."""
+        n_servers = self.tier.n_object_servers
+        first = self.first_object_server + self._groups(ranks) * n_servers
+        return first + files % n_servers
+
+    def links(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the link of each rank."""
+        return self.first_link + ranks * self.tier.n_links // self.n_ranks
+
+
+def _layouts(network: Network) -> tuple[_Layout, _Layout]:
+    """Return where the servers of both tiers stand."""
+    gfs = _Layout(network.gfs, network.n_ranks, 0)
+    return gfs, _Layout(network.lfs, network.n_ranks, gfs.end)
+
+
+def _stations(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:
+    """Return both tiers as the event loop takes them."""
+    stations = np.zeros(2, STATIONS)
+    for at, tier in zip(stations, tiers, strict=True):
+        for name in (
+            "n_metadata_servers",
+            "open_s",
+            "close_s",
+            "open_latency_s",
+            "close_latency_s",
+            "read_latency_s",
+            "n_links",
+        ):
+            at[name] = getattr(tier, name)
+        at["n_requests"] = len(workload.request_bytes(tier))
+        for kind in ("metadata", "object"):
+            service = getattr(tier, f"{kind}_service")
+            at[f"{kind}_distribution"] = DISTRIBUTIONS.index(service.distribution)
+            at[f"{kind}_sigma"] = np.sqrt(np.log1p((service.cv or 0.0) ** 2))
+    return stations
+
+
+def _request_times(
+    tiers: tuple[TierModel, TierModel], workload: Workload
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each request's mean service time and time on a link, both by tier."""
+    sizes = [workload.request_bytes(tier) for tier in tiers]
+    request_s = np.zeros((2, max(map(len, sizes))))
+    link_s = np.zeros_like(request_s)
+    for row, (tier, size) in enumerate(zip(tiers, sizes, strict=True)):
+        request_s[row, : len(size)] = tier.request_service_s(size)
+        link_s[row, : len(size)] = tier.request_link_s(size)
+    return request_s, link_s

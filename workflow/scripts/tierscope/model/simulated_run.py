@@ -1,0 +1,220 @@
+"""Simulate a run: the epochs of one point of a scenario, as tables of the benchmark's.
+
+A run's random numbers come from the experiment's seed, the repetition and the epoch,
+not from the cache rate: points of one repetition share the files' order, the servers'
+slowness and the streams of service times, so that they differ by the cache rate only.
+"""
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.io_class import IOClass
+from tierscope.model.network import Network, Workload, network_of
+from tierscope.model.simulate import SimulatedEpoch, first_reads, simulate_epoch
+from tierscope.policies import Pinning
+from tierscope.shuffle import epoch_order
+from tierscope.tables import TABLES, run_keys
+
+CLASSES = [str(io_class) for io_class in IOClass]
+_SLOWNESS, _SERVICES = 0, 1  # streams of random numbers
+
+
+@dataclass(frozen=True)
+class SimulatedReads:
+    """The reads of an epoch in the order of `files`: rank after rank.
+
+    Parameters
+    ----------
+    files, rank_of : ndarray of int, shape (n_files,)
+        File and process of each read.
+    on_lfs : ndarray of bool, shape (n_files,)
+        Whether the LFS served it.
+    epoch : SimulatedEpoch
+        When it happened.
+    """
+
+    files: np.ndarray
+    rank_of: np.ndarray
+    on_lfs: np.ndarray
+    epoch: SimulatedEpoch
+
+
+def workload_of(description: Mapping[str, Any]) -> Workload:
+    """Return what the ranks of a described scenario read in an epoch."""
+    dataset, loader = description["dataset"], description["loader"]
+    return Workload(
+        n_files=dataset["n_files"],
+        file_size_bytes=dataset["file_size_bytes"],
+        batch_size=dataset["batch_size"],
+        buffer_bytes=loader["buffer_bytes"],
+        prefetch_batches=loader["prefetch_batches"],
+        compute_time_s=description["training"]["compute_time_s"],
+    )
+
+
+def simulate_reads(
+    description: Mapping[str, Any], point: Mapping[str, int]
+) -> Iterator[SimulatedReads]:
+    """Simulate a run and yield its epochs.
+
+    Parameters
+    ----------
+    description : mapping
+        What the scenario depends on (`Experiment.description`).
+    point : mapping
+        `cache_rate_percent` and `repetition`.
+    """
+    network = network_of(description["system"], description["scenario"]["n_osts"])
+    workload, training = workload_of(description), description["training"]
+    n_files, repetition = workload.n_files, point["repetition"]
+    seed = training["seed"]
+    on_lfs = Pinning(n_files, point["cache_rate_percent"], seed).on_lfs()
+    rank_of = _ranks_of_reads(n_files, network.n_ranks)
+    slowness = _draw_slowness(network, _generator(_SLOWNESS, seed, repetition))
+    for epoch in range(training["epochs"]):
+        files = epoch_order(
+            n_files,
+            network.n_ranks,
+            shuffle=training["shuffle"],
+            seed=seed,
+            repetition=repetition,
+            epoch=epoch,
+        )
+        simulated = simulate_epoch(
+            network,
+            workload,
+            files,
+            on_lfs[files],
+            _generator(_SERVICES, seed, repetition, epoch),
+            slowness,
+        )
+        yield SimulatedReads(files, rank_of, on_lfs[files], simulated)
+
+
+def _generator(stream: int, *seeds: int) -> np.random.Generator:
+    """Return the generator of a stream, apart from those of shuffle and pinning."""
+    return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(stream,)))
+
+
+def _draw_slowness(
+    network: Network, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the factors of the object servers of GFS and LFS."""
+    gfs = network.gfs.draw_slowness(network.n_ranks, generator)
+    return gfs, network.lfs.draw_slowness(network.n_ranks, generator)
+
+
+def _ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
+    """Return the process of each read of an order."""
+    return np.repeat(np.arange(n_ranks), np.diff(first_reads(n_reads, n_ranks)))
+
+
+def tables_of(
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    reads: Iterable[SimulatedReads],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables of a simulated run.
+
+    Parameters
+    ----------
+    description, point
+        As for `simulate_reads`.
+    reads : iterable of SimulatedReads
+        What that yields.
+
+    Returns
+    -------
+    io_time, epochs : DataFrame
+        The tables of these names. Nothing fills the LFS: `lfs_fill_time_s` is 0.
+    """
+    keys = run_keys({**description, "point": dict(point)})
+    io_time, epochs = [], []
+    for epoch, one in enumerate(reads):
+        io_time.append(_io_time(description, one).assign(epoch=epoch))
+        epochs.append(_execution_times(description, one).assign(epoch=epoch))
+    return (
+        pd.concat(io_time, ignore_index=True).assign(**keys)[list(TABLES["io_time"])],
+        pd.concat(epochs, ignore_index=True).assign(**keys)[list(TABLES["epochs"])],
+    )
+
+
+def n_read_calls(workload: Workload) -> int:
+    """Return the read calls of a file; the loaders' last finds the file's end."""
+    return len(workload.call_bytes()) + 1
+
+
+def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFrame:
+    """Return the rank, class, time, operations and bytes of an epoch."""
+    workload = workload_of(description)
+    n_ranks = int(reads.rank_of[-1]) + 1
+    n_rows = n_ranks * len(CLASSES)
+    tier_of = np.where(reads.on_lfs, "lfs", "gfs")
+    columns = {
+        "time_s": np.zeros(n_rows),
+        "operations": np.zeros(n_rows, np.int64),
+        "bytes": np.zeros(n_rows, np.int64),
+    }
+    for number, io_class in enumerate(IOClass):
+        mine = tier_of == io_class.tier
+        ranks = reads.rank_of[mine]
+        is_read = io_class in (IOClass.GFS_READ, IOClass.LFS_READ)
+        time_s = reads.epoch.read_time_s if is_read else reads.epoch.meta_time_s
+        n_files = np.bincount(ranks, minlength=n_ranks)
+        rows = slice(number, None, len(CLASSES))
+        columns["time_s"][rows] = np.bincount(ranks, time_s[mine], n_ranks)
+        columns["operations"][rows] = n_files * (
+            n_read_calls(workload) if is_read else 1
+        )
+        columns["bytes"][rows] = n_files * workload.file_size_bytes * is_read
+    return pd.DataFrame(
+        {
+            "rank": np.repeat(np.arange(n_ranks), len(CLASSES)),
+            "io_class": np.tile(CLASSES, n_ranks),
+            **columns,
+        }
+    )
+
+
+def _execution_times(
+    description: Mapping[str, Any], reads: SimulatedReads
+) -> pd.DataFrame:
+    """Return the columns of the table `run_epochs` of an epoch, without the epoch."""
+    n_files = np.bincount(reads.rank_of)
+    n_lfs = np.bincount(reads.rank_of[reads.on_lfs], minlength=len(n_files))
+    ranks = np.arange(len(n_files))
+    return pd.DataFrame(
+        {
+            "rank": ranks,
+            "node": ranks // description["system"]["processes_per_node"],
+            "execution_time_s": reads.epoch.execution_time_s,
+            "samples": n_files,
+            "bytes": n_files * description["dataset"]["file_size_bytes"],
+            "lfs_files": n_lfs,
+            "gfs_files": n_files - n_lfs,
+            "lfs_fill_time_s": 0.0,
+        }
+    )
+
+
+def describe(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a scenario's simulations were made of, ready for JSON."""
+    network = network_of(description["system"], description["scenario"]["n_osts"])
+    return {
+        **description,
+        "network": asdict(network),
+        "workload": asdict(workload_of(description)),
+        "versions": software_versions(),
+    }
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that takes part in a simulation."""
+    packages = {name: version(name) for name in ("numpy", "numba", "llvmlite")}
+    return {"python": platform.python_version(), **packages}
