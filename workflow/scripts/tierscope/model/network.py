@@ -10,13 +10,14 @@ numbers come from the section `devices` of a system file.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tierscope.tiers.device import Device
 from tierscope.tiers.scale import (
+    improve_tier,
     lfs_groups,
     modelled_machine,
     scale_gfs,
@@ -164,6 +165,14 @@ class Network:
     def __post_init__(self) -> None:
         _check_number("n_ranks", self.n_ranks, at_least=1, whole=True)
 
+    def improved(self, improvements: Mapping[str, int]) -> "Network":
+        """Return the network with some I/O classes faster (`improve_tier`)."""
+        return replace(
+            self,
+            gfs=improve_tier(self.gfs, "gfs", improvements),
+            lfs=improve_tier(self.lfs, "lfs", improvements),
+        )
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -219,6 +228,8 @@ def _pieces(total: int, largest: int) -> np.ndarray:
 def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
     """Return the network of a system: emulated devices, or a machine with `devices`.
 
+    The `improvements` of the system, if it has any, are made.
+
     Parameters
     ----------
     system : mapping
@@ -239,8 +250,16 @@ def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
             f"system {system['name']}: got no devices, expected their service times."
         )
     if system.get("emulation") is not None:
-        return _emulated_network(system, n_osts, n_ranks)
-    devices = system["devices"]
+        network = _emulated_network(system, n_osts, n_ranks)
+    else:
+        network = _described_network(system["devices"], n_osts, n_ranks)
+    return network.improved(system.get("improvements", {}))
+
+
+def _described_network(
+    devices: Mapping[str, Any], n_osts: int, n_ranks: int
+) -> Network:
+    """Return the network of a machine as its devices describe it."""
     gfs, lfs = devices["gfs"], devices["lfs"]
     details = devices.get("simulation", {})
     service = Service(

@@ -24,19 +24,25 @@ from tierscope.tiers.device import (
     write_device_config,
 )
 from tierscope.tiers.local_storage import LocalStorage
-from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
+from tierscope.tiers.scale import (
+    improve_tier,
+    modelled_machine,
+    scale_gfs,
+    scale_lfs,
+)
 
 _SHARED_MEMORY = Path("/dev/shm")
 
 
 def emulated_gfs(system: Mapping[str, Any], n_osts: int) -> Device:
     """Return the device in front of a system's GFS."""
-    return scale_gfs(
+    device = scale_gfs(
         modelled_machine(system["devices"], n_osts),
         system["n_nodes"] * system["processes_per_node"],
         system["emulation"]["speedup"],
         [str(Tier(**system["gfs"]).data_root())],
     )
+    return improve_tier(device, "gfs", system.get("improvements", {}))
 
 
 class Emulation:
@@ -74,12 +80,14 @@ class Emulation:
             devices.append(emulated_gfs(system, n_osts))
         if system["lfs"]["kind"] == "emulated":
             root = Tier(**system["lfs"]).data_root()
-            devices += scale_lfs(
+            servers = scale_lfs(
                 modelled_machine(system["devices"], n_osts),
                 system["n_nodes"] * system["processes_per_node"],
                 system["emulation"]["speedup"],
                 lambda ranks: _node_folders(ranks, system, root),
             )
+            improvements = system.get("improvements", {})
+            devices += [improve_tier(one, "lfs", improvements) for one in servers]
         library = native / "libtierscope_device.so"
         return cls(devices, library, folder, launch) if devices else None
 

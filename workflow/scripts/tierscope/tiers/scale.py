@@ -12,10 +12,25 @@ consistent with them, not data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from tierscope.tiers.device import Device
+
+# What each kind of I/O class waits for, in the words of devices and of models.
+_TIMES = {
+    "read": ("request_s", "read_latency_s"),
+    "meta": (
+        "open_s",
+        "close_s",
+        "metadata_latency_s",
+        "open_latency_s",
+        "close_latency_s",
+    ),
+}
+_RATES = {"read": ("bandwidth_bytes_per_s", "link_bytes_per_s"), "meta": ()}
+
+Station = TypeVar("Station")
 
 
 @dataclass(frozen=True)
@@ -191,6 +206,36 @@ def scale_lfs(
         )
         for ranks in lfs_groups(machine, n_processes)
     ]
+
+
+def improve_tier(
+    station: Station, tier: str, improvements: Mapping[str, int]
+) -> Station:
+    """Return a tier's stations with more throughput of some I/O classes.
+
+    N % more throughput of a class divides by 1 + N / 100 what one of its calls takes
+    on an idle tier: service times and latencies alike. That is what the paper's rule
+    (Fukai et al., Sec. 4.4) supposes of the whole class, waiting included.
+
+    Parameters
+    ----------
+    station : Device or tierscope.model.network.TierModel
+        The tier as it is.
+    tier : {"gfs", "lfs"}
+        Which tier it is.
+    improvements : mapping of str to int
+        Improvements in percent by I/O class; those of the other tier are ignored.
+    """
+    changes = {}
+    for kind in ("read", "meta"):
+        factor = 1 + improvements.get(f"{tier}_{kind}", 0) / 100
+        names = {field.name for field in fields(station)}
+        for name in names & set(_TIMES[kind]):
+            changes[name] = getattr(station, name) / factor
+        for name in names & set(_RATES[kind]):
+            rate = getattr(station, name)
+            changes[name] = None if rate is None else rate * factor
+    return replace(station, **changes)
 
 
 def _check_positive(**values: float) -> None:
