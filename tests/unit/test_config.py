@@ -1,5 +1,6 @@
 import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -233,3 +234,62 @@ def test_execution_time_of_several_read_threads_is_no_goal(config):
     config["loader"]["read_threads"] = 2
     with pytest.raises(ConfigError, match=r"whatif\.goal\.of.*thread-seconds"):
         read_experiment(config, RESOURCES)
+
+
+def test_studies_repeat_the_sweep_and_improve_its_main_scenario(config):
+    config["studies"]["predict"]["repetitions"] = 2
+    config["studies"]["whatif_truth"] = {
+        "improvements": [{"gfs_meta": 50}, {"gfs_meta": 140, "lfs_read": 120}],
+        "cache_rates_percent": [65, 60],
+        "repetitions": 3,
+    }
+    experiment = read_experiment(config, RESOURCES)
+    predict, truth = experiment.studies["predict"], experiment.studies["whatif-truth"]
+    assert list(predict) == list(experiment.sweep)
+    assert predict[Scenario("small", 60, "pinning", "tensorflow")][:3] == (
+        Point(0, 0),
+        Point(0, 1),
+        Point(10, 0),
+    )
+    assert [scenario.name for scenario in truth] == [
+        "small-60ost-pinning-tensorflow",
+        "small-60ost-pinning-tensorflow+gfs_meta50",
+        "small-60ost-pinning-tensorflow+gfs_meta140+lfs_read120",
+    ]
+    assert set(truth.values()) == {
+        tuple(Point(rate, repetition) for rate in (60, 65) for repetition in range(3))
+    }
+
+
+def test_launch_runs_the_points_of_the_first_sweep_that_has_its_point(config):
+    experiment = read_experiment(config, RESOURCES)
+    small = Scenario("small", 60, "pinning", "tensorflow")
+    assert experiment.launched_with(small, Point(65, 0)) == experiment.sweep[small]
+    of_study = experiment.studies["predict"][small]
+    assert experiment.launched_with(small, Point(65, 1)) == of_study
+    of_truth = experiment.studies["whatif-truth"][small]
+    assert experiment.launched_with(small, Point(55, 0)) == of_truth
+    everything = experiment.all_points[small]
+    assert len(everything) == len(set(everything))
+    assert set(everything) == {*experiment.sweep[small], *of_study, *of_truth}
+
+
+def test_improved_scenario_is_run_by_a_system_of_another_name(config):
+    experiment = read_experiment(config, RESOURCES)
+    small = Scenario("small", 60, "pinning", "tensorflow")
+    improved = replace(small, improvements=(("gfs_meta", 50),))
+    plain = experiment.description(small)
+    assert "improvements" not in plain["system"]
+    description = experiment.description(improved)
+    assert description["scenario"] == plain["scenario"]
+    assert description["system"]["name"] == "scale-model+gfs_meta50"
+    assert description["system"]["improvements"] == {"gfs_meta": 50}
+    assert description_hash(description) != description_hash(plain)
+
+
+def test_measured_storage_cannot_be_made_faster(config):
+    config["system"] = "fugaku"
+    config["datasets"] = {name: {"n_files": 6144} for name in config["datasets"]}
+    experiment = read_experiment(config, RESOURCES)
+    assert experiment.studies["whatif-truth"] == {}
+    assert experiment.studies["predict"]

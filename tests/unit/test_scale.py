@@ -3,7 +3,13 @@ from pathlib import Path
 
 import pytest
 from tierscope.config import read_system
-from tierscope.tiers.scale import lfs_groups, modelled_machine, scale_gfs, scale_lfs
+from tierscope.tiers.scale import (
+    improve_tier,
+    lfs_groups,
+    modelled_machine,
+    scale_gfs,
+    scale_lfs,
+)
 
 GIB = 1024**3
 SYSTEM = read_system("scale-model", Path(__file__).parents[2] / "resources/systems")
@@ -102,3 +108,23 @@ def test_group_of_virtual_nodes_is_one_device_with_their_directories():
 def test_impossible_scales_are_refused(n_processes, speed_up, message):
     with pytest.raises(ValueError, match=message):
         scale_gfs(FUGAKU, n_processes, speed_up, ["/gfs"])
+
+
+def test_improved_class_takes_less_time_on_an_idle_device():
+    gfs = scale_gfs(FUGAKU, 8, 8, ["/gfs"])
+    faster = improve_tier(gfs, "gfs", {"gfs_meta": 50, "lfs_read": 100})
+    assert faster.open_s == pytest.approx(gfs.open_s / 1.5)
+    assert faster.close_s == pytest.approx(gfs.close_s / 1.5)
+    assert faster.metadata_latency_s == pytest.approx(gfs.metadata_latency_s / 1.5)
+    assert faster.bandwidth_bytes_per_s == gfs.bandwidth_bytes_per_s
+    assert faster.read_latency_s == gfs.read_latency_s
+    faster = improve_tier(gfs, "gfs", {"gfs_read": 100})
+    assert faster.open_s == gfs.open_s
+    assert faster.bandwidth_bytes_per_s == pytest.approx(2 * gfs.bandwidth_bytes_per_s)
+    assert faster.link_bytes_per_s == pytest.approx(2 * gfs.link_bytes_per_s)
+    assert faster.read_latency_s == pytest.approx(gfs.read_latency_s / 2)
+    (lfs,) = scale_lfs(FUGAKU, 8, 8, lambda _: ["/lfs"])
+    faster = improve_tier(lfs, "lfs", {"lfs_read": 50})
+    assert faster.request_s == pytest.approx(lfs.request_s / 1.5)
+    assert faster.bandwidth_bytes_per_s is None
+    assert improve_tier(lfs, "lfs", {}) == lfs

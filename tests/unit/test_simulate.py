@@ -449,3 +449,14 @@ def test_spread_of_servers_is_drawn_once_for_each():
     slowness = tier.draw_slowness(20_000, np.random.default_rng(1))
     assert slowness.shape == (10_000,)
     assert np.log(slowness).std() == pytest.approx(0.1, rel=0.02)
+
+
+def test_improved_system_is_simulated_with_the_emulated_devices_improved():
+    system = read_system("scale-model", RESOURCES / "systems")
+    plain = network_of(asdict(system), 60)
+    improved = system.improved({"gfs_meta": 50, "lfs_read": 120})
+    network = network_of(asdict(improved), 60)
+    assert network.gfs.open_s == pytest.approx(plain.gfs.open_s / 1.5)
+    assert network.gfs.close_latency_s == pytest.approx(plain.gfs.close_latency_s / 1.5)
+    assert network.lfs.request_s == pytest.approx(plain.lfs.request_s / 2.2)
+    assert network.lfs.open_latency_s == plain.lfs.open_latency_s

@@ -39,36 +39,36 @@ rule audit_run:
 
 rule collect_epochs:
     input:
-        epochs=run_files("epochs.parquet"),
-        runs=run_files("run.json"),
-        audits=run_files("audit.json"),
+        epochs=of_sweep("epochs.parquet"),
+        runs=of_sweep("run.json"),
+        audits=of_sweep("audit.json"),
         library=library("collect_epochs", "io_class", "tables"),
     output:
-        f"{RESULTS}/tables/epochs.parquet",
+        f"{RESULTS}/{{sweep}}/epochs.parquet",
     log:
-        f"{LOGS}/collect_epochs.log",
+        f"{LOGS}/collect_epochs/{{sweep}}.log",
     localrule: True
     conda:
         "../../environment.yml"
     message:
-        "Collecting the execution times of all runs."
+        "Collecting the execution times of all runs ({wildcards.sweep})."
     script:
         "../scripts/collect_epochs.py"
 
 
 rule collect_io_time:
     input:
-        io_time=run_files("io_time.parquet"),
+        io_time=of_sweep("io_time.parquet"),
         library=library("collect_io_time", "io_class", "tables"),
     output:
-        f"{RESULTS}/tables/io_time.parquet",
+        f"{RESULTS}/{{sweep}}/io_time.parquet",
     log:
-        f"{LOGS}/collect_io_time.log",
+        f"{LOGS}/collect_io_time/{{sweep}}.log",
     localrule: True
     conda:
         "../../environment.yml"
     message:
-        "Collecting the I/O time of all runs."
+        "Collecting the I/O time of all runs ({wildcards.sweep})."
     script:
         "../scripts/collect_io_time.py"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -36,7 +37,8 @@ LOGS = f"{RESULTS}/logs"
 BENCHMARK_LOG = (
     f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
 )
-POINTS = {point for points in EXPERIMENT.sweep.values() for point in points}
+ALL_POINTS = EXPERIMENT.all_points
+POINTS = {point for points in ALL_POINTS.values() for point in points}
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
@@ -47,7 +49,8 @@ if SYSTEM.job.scheduler:
 
 
 wildcard_constraints:
-    scenario="|".join(scenario.name for scenario in EXPERIMENT.sweep),
+    scenario="|".join(re.escape(scenario.name) for scenario in ALL_POINTS),
+    sweep="|".join(EXPERIMENT.sweeps),
     cache_rate="|".join({f"{point.cache_rate_percent:03d}" for point in POINTS}),
     repetition="|".join({str(point.repetition) for point in POINTS}),
     dataset="|".join(EXPERIMENT.datasets),
@@ -60,23 +63,18 @@ def library(script, *modules):
     return [workflow.source_path(f"../scripts/{name}.py") for name in names]
 
 
-def run_files(name):
-    """Return a file of every run of the sweep."""
+def run_files(name, sweep="tables"):
+    """Return a file of every run of the experiment's sweep, or of that of a study."""
     return [
         f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
-        for scenario, points in EXPERIMENT.sweep.items()
+        for scenario, points in EXPERIMENT.sweeps[sweep].items()
         for point in points
     ]
 
 
-def scenario_files(name):
-    """Return a file of every scenario of the sweep."""
-    return [f"{RESULTS}/runs/{scenario.name}/{name}" for scenario in EXPERIMENT.sweep]
-
-
-def points_of(wildcards):
-    """Return the points of a scenario, as mappings."""
-    return list(map(asdict, EXPERIMENT.sweep[EXPERIMENT.scenario(wildcards.scenario)]))
+def of_sweep(name):
+    """Return the function that names a file of every run of a rule's sweep."""
+    return lambda wildcards: run_files(name, wildcards.sweep)
 
 
 def description(wildcards):
@@ -92,16 +90,26 @@ def staging(wildcards):
 
 def staged(wildcards):
     """Return the folder where a launch leaves one run."""
-    point = Point(int(wildcards.cache_rate), int(wildcards.repetition))
-    return f"{staging(wildcards)}/{point.path}"
+    return f"{staging(wildcards)}/{point_of(wildcards).path}"
+
+
+def point_of(wildcards):
+    """Return the point of a run."""
+    return Point(int(wildcards.cache_rate), int(wildcards.repetition))
+
+
+def launched_points(wildcards):
+    """Return the points that one launch runs where a launch may run several."""
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    return EXPERIMENT.launched_with(scenario, point_of(wildcards))
 
 
 def launch_arguments(wildcards):
     """Return the end of the benchmark's command line: the limit and the points."""
     if SYSTEM.points_per_launch == "all":
-        points = EXPERIMENT.sweep[EXPERIMENT.scenario(wildcards.scenario)]
+        points = launched_points(wildcards)
     else:
-        points = [Point(int(wildcards.cache_rate), int(wildcards.repetition))]
+        points = [point_of(wildcards)]
     limit = SETTINGS["audit"]["max_lateness_percent"]
     names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
     return " ".join([f"--max-lateness-percent {limit}", *names])
@@ -111,8 +119,8 @@ def benchmark_job(wildcards):
     """Return the job of a run: what it needs of time, memory and local storage."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
     if SYSTEM.points_per_launch == "all":
-        return EXPERIMENT.job(scenario, EXPERIMENT.sweep[scenario])
-    return EXPERIMENT.job(scenario, [Point(int(wildcards.cache_rate), 0)])
+        return EXPERIMENT.job(scenario, launched_points(wildcards))
+    return EXPERIMENT.job(scenario, [point_of(wildcards)])
 
 
 def benchmark_resources():
@@ -221,7 +229,7 @@ def caption(name):
 
 def refuse_other_settings():
     """Stop if a finished run was measured with other settings than asked for now."""
-    for scenario, points in EXPERIMENT.sweep.items():
+    for scenario, points in ALL_POINTS.items():
         wanted = json.loads(json.dumps(EXPERIMENT.description(scenario)))
         for point in points:
             path = Path(RESULTS, "runs", scenario.name, point.path, "run.json")

@@ -6,7 +6,7 @@ PROVENANCE = (
     f"node{'s' if SYSTEM.n_nodes > 1 else ''}"
 )
 DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.items()}
-SCENARIOS = [asdict(scenario) for scenario in EXPERIMENT.sweep]
+SCENARIOS = [scenario.keys for scenario in EXPERIMENT.sweep]
 PAIRS = {"_".join(pair): pair for pair in SETTINGS["figures"]["pairs"]}
 
 # What the reports call each figure; how to read it stands in workflow/report.

@@ -6,6 +6,20 @@ cache-065/rep-0/log.darshan`, or `audits` for those of all runs with their audit
 """
 
 
+def simulated_points(wildcards):
+    """Return the points of a scenario in a sweep, as mappings."""
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    return list(map(asdict, EXPERIMENT.sweeps[wildcards.sweep][scenario]))
+
+
+def of_simulated(name):
+    """Return the function that names a file of every scenario of a rule's sweep."""
+    return lambda wildcards: [
+        f"{RESULTS}/runs/{scenario.name}/{wildcards.sweep}/{name}"
+        for scenario in EXPERIMENT.sweeps[wildcards.sweep]
+    ]
+
+
 ruleorder: collect_simulated > collect_io_time > collect_epochs
 
 
@@ -26,38 +40,38 @@ rule simulate_scenario:
             "tiers/scale",
         ),
     output:
-        io_time=f"{RESULTS}/runs/{{scenario}}/io_time.parquet",
-        epochs=f"{RESULTS}/runs/{{scenario}}/epochs.parquet",
-        simulation=f"{RESULTS}/runs/{{scenario}}/simulation.json",
+        io_time=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/io_time.parquet",
+        epochs=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/epochs.parquet",
+        simulation=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/simulation.json",
     log:
-        f"{LOGS}/simulate_scenario/{{scenario}}.log",
+        f"{LOGS}/simulate_scenario/{{sweep}}/{{scenario}}.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
         description=description,
-        points=points_of,
+        points=simulated_points,
     message:
-        "Simulating the runs of {wildcards.scenario}."
+        "Simulating the runs of {wildcards.scenario} ({wildcards.sweep})."
     script:
         "../scripts/simulate_scenario.py"
 
 
 rule collect_simulated:
     input:
-        io_time=scenario_files("io_time.parquet"),
-        epochs=scenario_files("epochs.parquet"),
+        io_time=of_simulated("io_time.parquet"),
+        epochs=of_simulated("epochs.parquet"),
         library=library("collect_simulated", "io_class", "tables"),
     output:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        epochs=f"{RESULTS}/tables/epochs.parquet",
+        io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
+        epochs=f"{RESULTS}/{{sweep}}/epochs.parquet",
     log:
-        f"{LOGS}/collect_simulated.log",
+        f"{LOGS}/collect_simulated/{{sweep}}.log",
     localrule: True
     conda:
         "../../environment.yml"
     message:
-        "Collecting the tables of all simulated runs."
+        "Collecting the tables of all simulated runs ({wildcards.sweep})."
     script:
         "../scripts/collect_simulated.py"
 
@@ -113,9 +127,7 @@ rule simulate_run:
         "../../environment.yml"
     params:
         description=description,
-        point=lambda wildcards: asdict(
-            Point(int(wildcards.cache_rate), int(wildcards.repetition))
-        ),
+        point=lambda wildcards: asdict(point_of(wildcards)),
     message:
         "Writing the log of a simulated run of {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %."

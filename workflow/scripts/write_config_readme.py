@@ -61,10 +61,10 @@ def table(rows: list[tuple[str, ...]], header: tuple[str, ...]) -> str:
 
 def config_readme() -> str:
     """Return the text of config/README.md."""
-    default = read_yaml(ROOT / "config" / "config.yaml")
+    default, schema = read_yaml(ROOT / "config" / "config.yaml"), read_schema("config")
     config = [
         (f"`{path}`", kind, default_of(default, path), meaning)
-        for path, kind, meaning in key_rows(read_schema("config"))
+        for path, kind, meaning in key_rows(resolved(schema, schema))
     ]
     parts = [
         INTRODUCTION,

@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,8 @@ class Dataset:
 class System:
     """A machine: its nodes, its two tiers and how points are launched.
 
-    `devices` and `emulation` are the checked mappings of the system file.
+    `devices` and `emulation` are the checked mappings of the system file;
+    `improvements` makes I/O classes of its devices faster, in percent.
     """
 
     name: str
@@ -115,12 +116,20 @@ class System:
     lfs: Tier
     emulation: Mapping | None = None
     devices: Mapping | None = None
+    improvements: Mapping[str, int] = field(default_factory=dict)
     job: JobSettings = field(default_factory=JobSettings)
 
     @property
     def n_processes(self) -> int:
         """Return the number of MPI processes of a run."""
         return self.n_nodes * self.processes_per_node
+
+    def improved(self, improvements: Mapping[str, int]) -> "System":
+        """Return the system with faster devices; its name tells which."""
+        if not improvements:
+            return self
+        name = self.name + improvement_suffix(improvements)
+        return replace(self, name=name, improvements=dict(improvements))
 
     def check_executor(self, executor: str) -> None:
         """Refuse to submit through another scheduler than the system's.
@@ -144,19 +153,37 @@ class System:
         return "emulated" if "emulated" in kinds else "measured"
 
 
+def improvement_suffix(improvements: Mapping[str, int]) -> str:
+    """Return what names of improved systems end in, such as ``+gfs_meta50``."""
+    return "".join(f"+{name}{percent}" for name, percent in improvements.items())
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """A run without cache rate and repetition."""
+    """A run without cache rate and repetition.
+
+    `improvements` are pairs of an I/O class and how much faster its devices are made,
+    in percent; they belong to the system that runs the scenario.
+    """
 
     dataset: str
     n_osts: int
     policy: str
     loader: str
+    improvements: tuple[tuple[str, int], ...] = ()
 
     @property
     def name(self) -> str:
         """Return the name used in paths."""
-        return f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
+        name = f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
+        return name + improvement_suffix(dict(self.improvements))
+
+    @property
+    def keys(self) -> dict[str, str | int]:
+        """Return the columns of tables that tell scenarios of a system apart."""
+        values = asdict(self)
+        del values["improvements"]
+        return values
 
 
 @dataclass(frozen=True)
@@ -172,21 +199,26 @@ class Point:
         return f"cache-{self.cache_rate_percent:03d}/rep-{self.repetition}"
 
 
+Sweep = Mapping[Scenario, tuple[Point, ...]]
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A checked experiment: its scenarios and everything they depend on.
 
-    `sweep` maps each scenario to its points; `settings` holds the sections
-    `training`, `loader`, `darshan`, `audit` and `figures` of the configuration. The
-    runs are `simulated` where the configuration says so.
+    `sweep` maps each scenario to its points; `studies` holds further sweeps by name,
+    which are run when they are asked for and may share points. `settings` holds the
+    other sections of the configuration. The runs are `simulated` where the
+    configuration says so.
     """
 
     name: str
     system: System
     datasets: Mapping[str, Dataset]
-    sweep: Mapping[Scenario, tuple[Point, ...]]
+    sweep: Sweep
     settings: Mapping[str, Any]
     simulated: bool = False
+    studies: Mapping[str, Sweep] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -201,9 +233,34 @@ class Experiment:
         origin = (self.system.devices or {}).get("origin", "of the emulated devices")
         return f"simulated, parameters {origin}"
 
+    @property
+    def sweeps(self) -> dict[str, Sweep]:
+        """Return the sweep, called `tables`, and those of the studies, by name."""
+        return {"tables": self.sweep, **self.studies}
+
+    @property
+    def all_points(self) -> dict[Scenario, tuple[Point, ...]]:
+        """Return every point of the sweep and of the studies, once."""
+        points: dict[Scenario, dict[Point, None]] = {}
+        for sweep in self.sweeps.values():
+            for scenario, some in sweep.items():
+                points.setdefault(scenario, {}).update(dict.fromkeys(some))
+        return {scenario: tuple(some) for scenario, some in points.items()}
+
     def scenario(self, name: str) -> Scenario:
         """Return the scenario of this name."""
-        return next(scenario for scenario in self.sweep if scenario.name == name)
+        return next(scenario for scenario in self.all_points if scenario.name == name)
+
+    def launched_with(self, scenario: Scenario, point: Point) -> tuple[Point, ...]:
+        """Return the points that share a launch with this one: of the same sweep.
+
+        Points that several sweeps have belong to the first of them.
+        """
+        return next(
+            sweep[scenario]
+            for sweep in self.sweeps.values()
+            if point in sweep.get(scenario, ())
+        )
 
     def job(self, scenario: Scenario, points: Iterable[Point]) -> BenchmarkJob:
         """Return the job that runs points of a scenario."""
@@ -217,15 +274,17 @@ class Experiment:
 
     def description(self, scenario: Scenario) -> dict[str, Any]:
         """Return all that a scenario's measurements depend on, ready for JSON."""
-        system = asdict(self.system)
+        system = asdict(self.system.improved(dict(scenario.improvements)))
         system = {key: system[key] for key in system if key not in UNMEASURED}
+        if not system["improvements"]:
+            del system["improvements"]
         if self.source == "measured":
             system["devices"] = None  # of no measurement
         return {
             "source": self.source,
             "system": system,
             "dataset": asdict(self.datasets[scenario.dataset]),
-            "scenario": asdict(scenario),
+            "scenario": scenario.keys,
             "training": dict(self.settings["training"]),
             "loader": dict(self.settings["loader"]),
             "darshan": {"runtime": self.runtime},
@@ -451,6 +510,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         },
         simulated=config["simulate"],
     )
+    experiment = replace(experiment, studies=_studies(experiment, config["studies"]))
     if experiment.runtime != "builtin" and system.points_per_launch == "all":
         raise ConfigError(
             f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
@@ -535,11 +595,7 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
             sweep["datasets"], sweep["n_osts"], sweep["policies"], sweep["loaders"]
         )
     ]
-    points = [
-        Point(cache_rate, repetition)
-        for cache_rate in sorted(sweep["cache_rates_percent"])
-        for repetition in range(sweep["repetitions"])
-    ]
+    points = _points(sweep["cache_rates_percent"], range(sweep["repetitions"]))
     excluded = {
         (scenario, point): names
         for scenario in scenarios
@@ -562,9 +618,37 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
     return kept
 
 
+def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sweep]:
+    """Return the sweeps of the studies, each of them longer than the experiment's.
+
+    Only devices that are emulated or simulated can be made faster.
+    """
+    repetitions = range(studies["predict"]["repetitions"])
+    predict = {
+        scenario: _points({point.cache_rate_percent for point in points}, repetitions)
+        for scenario, points in experiment.sweep.items()
+    }
+    truth = studies["whatif_truth"]
+    wanted = _points(truth["cache_rates_percent"], range(truth["repetitions"]))
+    base = Scenario(**experiment.settings["figures"]["scenario"])
+    improved = [()] + [tuple(one.items()) for one in truth["improvements"]]
+    whatif_truth = {replace(base, improvements=one): wanted for one in improved}
+    if experiment.source == "measured":
+        whatif_truth = {}
+    return {"predict": predict, "whatif-truth": whatif_truth}
+
+
+def _points(
+    cache_rates_percent: Iterable[int], repetitions: Iterable[int]
+) -> tuple[Point, ...]:
+    """Return the product of cache rates, ascending, and repetitions."""
+    rates = sorted(cache_rates_percent)
+    return tuple(Point(*keys) for keys in itertools.product(rates, repetitions))
+
+
 def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[str]:
     """Yield the names of the exclusions that a point falls under."""
-    keys = asdict(scenario) | asdict(point)
+    keys = scenario.keys | asdict(point)
     for name, wanted in exclude.items():
         if all(keys[key] == value for key, value in wanted.items()):
             yield name
@@ -581,7 +665,7 @@ def _check_jobs(experiment: Experiment) -> None:
                 raise JobError(f"resources.{rule}: got {reserved[0]}, which is ours")
     except JobError as error:
         raise ConfigError(f"system {system.name}: job: {error}") from error
-    for scenario, points in experiment.sweep.items():
+    for scenario, points in experiment.all_points.items():
         try:
             experiment.job(scenario, points).check()
         except JobError as error:
