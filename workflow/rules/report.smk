@@ -7,8 +7,9 @@ REPORT_FIGURES = {name: title for name, title in FIGURES.items() if name != "sco
 rule build_report:
     input:
         **{table: f"{RESULTS}/tables/{table}.parquet" for table in REPORT_TABLES},
-        runs=run_files("run.json"),
-        audits=run_files("audit.json"),
+        runs=[] if EXPERIMENT.simulated else run_files("run.json"),
+        audits=[] if EXPERIMENT.simulated else run_files("audit.json"),
+        simulations=scenario_files("simulation.json") if EXPERIMENT.simulated else [],
         figures=expand(f"{RESULTS}/figures/{{name}}.svg", name=REPORT_FIGURES),
         captions=[caption(name) for name in REPORT_FIGURES],
         explorer=f"{RESULTS}/explorer.html",
