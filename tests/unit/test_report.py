@@ -490,6 +490,15 @@ def test_report_of_simulated_runs_has_no_audit_tracer_lateness_or_folders():
     assert "They are those of the whole machine.</p>" in devices
 
 
+def test_simulated_scenarios_stand_in_the_order_of_the_sweep():
+    tables = [io_time_of(source="simulated", n_osts=n_osts) for n_osts in (1, 60)]
+    contents = [simulated(table)["simulations"][0] for table in tables[::-1]]
+    context = context_of(pd.concat(tables), runs=[], simulations=contents)
+    order = ["128 KiB files, 60 OSTs", "128 KiB files, 1 OST"]
+    assert context["summary"]["Scenario"].tolist() == order
+    assert list(dict.fromkeys(context["runs"]["Scenario"])) == order
+
+
 def test_modelled_devices_are_said_to_be_fitted_not_measured():
     page = page_of(io_time_of(source="emulated"))
     before, devices = page.split("<h3>Devices of the model")

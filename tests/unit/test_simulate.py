@@ -438,6 +438,31 @@ class TestRun:
         other = next(simulate_reads(description, POINT | {"repetition": 2}))
         assert not np.array_equal(other.files, reads[0].files)
 
+    def test_streams_of_random_numbers_are_apart(self, monkeypatch):
+        """Seeds of few words are filled up with zeros: (1,) may be (1, 0, 0)."""
+        made, default_rng = [], np.random.default_rng
+
+        def noted(seed):
+            made.append(default_rng(seed).integers(1 << 62))
+            return default_rng(seed)
+
+        monkeypatch.setattr(np.random, "default_rng", noted)
+        tiny = experiment(
+            system="scale-model",
+            datasets={"small": {"n_files": 37}},
+            training={"epochs": 2},
+        )
+        for repetition in range(2):
+            list(
+                simulate_reads(
+                    tiny.description(SMALL), POINT | {"repetition": repetition}
+                )
+            )
+        # Pinning is drawn for each run alike; slowness, and two epochs of order and
+        # services, for each repetition anew.
+        assert len(made) == 2 * (1 + 1 + 2 * 2)
+        assert len(set(made)) == len(made) - 1
+
     def test_cache_rate_changes_neither_order_nor_servers(self, description, reads):
         other = next(simulate_reads(description, POINT | {"cache_rate_percent": 0}))
         assert np.array_equal(other.files, reads[0].files)

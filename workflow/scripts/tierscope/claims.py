@@ -451,7 +451,7 @@ def prediction_error(slow: ScenarioTables, fast: ScenarioTables) -> Measured:
     errors = _defined(100 * abs(predicted_s / measured_s - 1))
     rate = errors.idxmax()
     words = [number_words(times_s[rate]) for times_s in (predicted_s, measured_s)]
-    details = f"at {rate} %: predicted {words[0]} s, measured {words[1]} s"
+    details = f"at {rate} %: predicted {words[0]} s, found {words[1]} s"
     return Measured(errors.mean(), details)
 
 

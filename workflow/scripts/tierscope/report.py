@@ -17,7 +17,7 @@ import pandas as pd
 from docutils.core import publish_parts
 
 from tierscope import scorecard
-from tierscope.breakdown import CLASSES, SCENARIO, select_epoch
+from tierscope.breakdown import CLASSES, SCENARIO, select_epoch, select_scenarios
 from tierscope.io_class import IOClass
 from tierscope.plot import (
     epoch_words,
@@ -149,7 +149,7 @@ def report_context(
     runs : sequence of Run
         The runs of the experiment, in the order of the table; none if simulated.
     simulations : sequence of mapping
-        The `simulation.json` of each scenario, if simulated.
+        The `simulation.json` of each scenario in the order of the tables, if simulated.
     pictures : sequence of Picture
         The figures, in order.
     captions : mapping of str to str
@@ -157,6 +157,9 @@ def report_context(
     breakdown, spread, goals, combinations, claims : DataFrame
         These tables. Runs that only `breakdown` has are listed as not audited.
     """
+    if simulations:
+        scenarios = [simulation["scenario"] for simulation in simulations]
+        breakdown = select_scenarios(breakdown, scenarios)  # in their order
     keys = _all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
     table = runs_table(runs, breakdown, dataset_titles)
