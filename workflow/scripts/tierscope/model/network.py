@@ -265,9 +265,13 @@ def _described_network(
     """
     gfs, lfs = devices["gfs"], devices["lfs"]
     details = devices.get("simulation", {})
-    service = Service(
-        details.get("service_distribution", "deterministic"), details.get("service_cv")
-    )
+    try:
+        service = Service(
+            details.get("service_distribution", "deterministic"),
+            details.get("service_cv"),
+        )
+    except ModelError as error:
+        raise ModelError(f"devices.simulation.service_{error}") from None
     n_links = details.get("gfs_links", 1)
     return Network(
         n_ranks,
