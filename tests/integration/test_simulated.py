@@ -1,6 +1,8 @@
 """A simulated experiment goes through the same stages as a measured one."""
 
+import html
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -35,13 +37,55 @@ def test_nothing_is_generated_or_measured(simulated):
         "fig1_execution_and_io_time",
         "fig2_breakdown",
         "fig3_improvement",
-        "fig4_sufficient_combinations",
+        "fig4_gfs_meta_lfs_read",
+        "fig5_cheapest",
     ],
 )
 def test_every_figure_says_that_it_is_simulated(simulated, stem):
     svg = simulated.path("figures", f"{stem}.svg").read_text()
     assert "(simulated)" in svg
     assert "simulated, parameters reconstructed, system fugaku" in svg
+
+
+def test_report_is_of_simulated_runs_and_names_every_parameter(simulated):
+    page = simulated.path("report.html").read_text()
+    text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+    assert "5 simulated runs" in text
+    assert "fitted to statements of the paper, not measured on the machine" in text
+    devices = simulation(simulated)["system"]["devices"]
+    for words in devices["sources"].values():
+        for source in words.values():
+            assert source in text
+    for absent in ("not audited", "lateness", "Tracer", "TIERSCOPE_GFS_ROOT"):
+        assert absent not in text
+
+
+def test_scenario_says_what_its_simulations_were_made_of(simulated):
+    network = simulation(simulated)["network"]
+    assert network["n_ranks"] == 3072
+    assert network["gfs"]["n_object_servers"] == 60
+    assert network["lfs"]["object_service"] == {"distribution": "lognormal", "cv": 1.35}
+
+
+def test_explorer_and_scorecard_say_that_they_are_simulated(simulated):
+    explorer = simulated.path("explorer.html").read_text()
+    assert "What-if explorer: tiny (simulated)" in explorer
+    assert "simulated, parameters reconstructed, system fugaku" in explorer
+    for name in ("scorecard.html", "scorecard.md"):
+        page = simulated.path(name).read_text()
+        assert "simulated data" in page
+        assert "simulated, parameters reconstructed, system fugaku" in page
+    claims = read_table(simulated.path("tables", "claims.parquet"), "claims")
+    claims = claims.set_index("claim")
+    assert claims.loc["C8", "reason"].endswith("nothing else takes time there")
+    assert claims.loc["C23", "status"] == "holds"
+    assert claims.loc["C1", "fitted"] == "target"
+
+
+def simulation(project):
+    """Return what the first scenario was simulated of."""
+    path = project.path("runs", "tiny-60ost-pinning-tensorflow", "simulation.json")
+    return json.loads(path.read_text())
 
 
 def test_tables_hold_every_rank_epoch_and_class(simulated):

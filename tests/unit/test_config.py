@@ -205,6 +205,15 @@ def test_wrong_system_file_is_refused_with_its_name(tmp_path, change, words):
         assert word in str(error.value)
 
 
+def test_source_of_a_number_that_is_not_there_is_refused(tmp_path):
+    system = read_yaml(RESOURCES / "systems" / "fugaku.yaml")
+    system["devices"]["sources"]["lfs"]["open_s"] = "a guess"
+    (tmp_path / "bad.yaml").write_text(yaml.safe_dump(system))
+    words = r"bad.yaml: devices.sources.lfs: got unknown key open_s, expected"
+    with pytest.raises(ConfigError, match=words):
+        read_system("bad", tmp_path)
+
+
 def test_impossible_emulation_is_refused(config, tmp_path):
     for name in ("fugaku", "scale-model"):
         system = read_yaml(RESOURCES / "systems" / f"{name}.yaml")

@@ -80,6 +80,7 @@ def run_of(scenario, rate, repetition, **changes):
         "system": {
             "name": scenario["system"],
             "n_nodes": 1,
+            "processes_per_node": 1,
             "virtual_nodes": False,
             "gfs": tier,
             "lfs": tier,
@@ -101,6 +102,23 @@ def run_of(scenario, rate, repetition, **changes):
         "versions": {"python": "3.11.7"},
     }
     return run | changes
+
+
+def simulated(io_time):
+    """Return the arguments of a report about simulated runs."""
+    scenario = io_time[list(SCENARIO_KEYS)].iloc[0].to_dict()
+    content = run_of(scenario, 0, 0)
+    for key in ("point", "n_processes", "started", "finished", "tracer", "emulation"):
+        del content[key]
+    content["system"] |= {"n_nodes": 768, "processes_per_node": 4}
+    content["system"]["devices"] = {
+        "origin": "reconstructed",
+        "gfs": DEVICES["gfs"],
+        "lfs": DEVICES["lfs"],
+        "simulation": {"gfs_links": 4, "lfs_open_s": 9e-6, "service_cv": 1.35},
+        "sources": {"gfs": {"open_s": "fitted"}, "simulation": {"gfs_links": "paper"}},
+    }
+    return {"runs": [], "simulations": [content]}
 
 
 def audit_of(passed=True):
@@ -384,7 +402,7 @@ def test_what_was_run_comes_from_the_runs_with_units():
     ("n_nodes", "virtual", "words"),
     [
         (1, False, "1 MPI process on 1 node"),
-        (2, False, "1 MPI process on 2 nodes"),
+        (2, False, "2 MPI processes on 2 nodes"),
         (1, True, "1 MPI process on 1 virtual node (on one machine)"),
     ],
 )
@@ -413,6 +431,8 @@ def test_versions_that_differ_between_runs_are_all_named():
         ("ost_bandwidth_bytes_per_s", 3 << 29, ("OST bandwidth", "1.5 GiB/s")),
         ("n_osts", 60, ("number of OSTs", "60")),
         ("shuffle", "global", ("shuffle", "global")),
+        ("spread_percent", 2.4, ("spread", "2.4 %")),
+        ("service_cv", 1.35, ("service coefficient of variation", "1.35")),
     ],
 )
 def test_settings_are_named_with_their_units(key, value, words):
@@ -421,8 +441,62 @@ def test_settings_are_named_with_their_units(key, value, words):
 
 def test_devices_are_listed_once_and_only_if_emulated():
     emulated, measured = io_time_of(source="emulated"), io_time_of()
-    assert len(devices_table(runs_of(emulated))) == 5
-    assert devices_table(runs_of(measured)).empty
+    contents = [run.run for run in runs_of(emulated)]
+    assert len(contents) > 1
+    assert devices_table(contents).shape == (5, 3)
+    assert devices_table([run.run for run in runs_of(measured)]).empty
+
+
+def test_parameters_of_a_simulation_are_listed_with_units_and_source():
+    rows = devices_table(simulated(io_time_of(source="simulated"))["simulations"])
+    assert rows.to_numpy().tolist() == [
+        ["GFS", "open time", "29 µs", "fitted"],
+        ["GFS", "OST bandwidth", "1.5 GiB/s", "reconstructed"],
+        ["LFS", "request size", "128 KiB", "reconstructed"],
+        ["LFS", "request time", "900 µs", "reconstructed"],
+        ["LFS", "latency", "3.5 ms", "reconstructed"],
+        ["GFS", "links", "4", "paper"],
+        ["LFS", "open time", "9 µs", "reconstructed"],
+        [
+            "GFS and LFS",
+            "service coefficient of variation",
+            "1.35",
+            "reconstructed",
+        ],
+    ]
+
+
+def test_report_of_simulated_runs_has_no_audit_tracer_lateness_or_folders():
+    io_time = io_time_of(source="simulated")
+    context = context_of(io_time, **simulated(io_time))
+    assert context["headline"] == "3 simulated runs"
+    assert set(context["facts"]) == {
+        "Experiment",
+        "Sweep",
+        "Training",
+        "Data loader",
+        "Versions",
+    }
+    processes = context["facts"]["Experiment"]["processes"]
+    assert processes == "3072 processes on 768 nodes, simulated"
+    assert not {"Audit", "Lateness (%)", "Started (UTC)"} & set(context["runs"])
+    page = render(TEMPLATE, context)
+    text = Page(page).text
+    assert "What was simulated" in text
+    assert "No process ran, so nothing was audited." in text
+    assert "not audited" not in text
+    assert "fitted to statements of the paper, not measured" in text
+    _, _, devices = page.partition("<h3>Devices of the model")
+    assert "They are those of the whole machine.</p>" in devices
+
+
+def test_simulated_scenarios_stand_in_the_order_of_the_sweep():
+    tables = [io_time_of(source="simulated", n_osts=n_osts) for n_osts in (1, 60)]
+    contents = [simulated(table)["simulations"][0] for table in tables[::-1]]
+    context = context_of(pd.concat(tables), runs=[], simulations=contents)
+    order = ["128 KiB files, 60 OSTs", "128 KiB files, 1 OST"]
+    assert context["summary"]["Scenario"].tolist() == order
+    assert list(dict.fromkeys(context["runs"]["Scenario"])) == order
 
 
 def test_modelled_devices_are_said_to_be_fitted_not_measured():
@@ -438,8 +512,7 @@ def test_modelled_devices_are_said_to_be_fitted_not_measured():
 @pytest.mark.parametrize("source", ["measured", "emulated", "simulated"])
 def test_numbers_that_were_not_measured_say_so_everywhere(source):
     io_time = io_time_of(source=source)
-    runs = [] if source == "simulated" else None
-    page = page_of(io_time, runs=runs)
+    page = page_of(io_time, **(simulated(io_time) if source == "simulated" else {}))
     text = Page(page).text
     marks = page.count(f'<span class="source">{source}</span>')
     if source == "measured":

@@ -327,6 +327,10 @@ class TestBadInput:
                 network, workload, files, files > 0, np.random.default_rng(1)
             )
 
+    def test_times_without_end_are_refused(self):
+        with pytest.raises(ModelError, match="times: got infinite ones"):
+            simulate(TierModel(request_s=1e308), files_per_rank=9)
+
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
@@ -386,6 +390,34 @@ def test_emulated_system_is_simulated_with_its_devices():
     assert network.gfs.n_links == network.gfs.n_object_servers == 1
 
 
+def fugaku_with(part, **changes):
+    """Return Fugaku's system with other numbers of a part of its devices."""
+    system = asdict(read_system("fugaku", RESOURCES / "systems"))
+    devices = {**system["devices"], part: system["devices"][part] | changes}
+    return system | {"devices": devices}
+
+
+@pytest.mark.parametrize("close_s", [4e-6, 0.0])
+def test_close_of_no_service_time_has_no_latency_as_on_emulated_devices(close_s):
+    network = network_of(fugaku_with("gfs", close_s=close_s), 60)
+    assert network.gfs.close_latency_s == (0.0068 if close_s else 0.0)
+
+
+def test_impossible_variation_is_refused_by_its_key():
+    system = fugaku_with("simulation", service_distribution="exponential")
+    words = "^devices.simulation.service_cv: got 1.35 with distribution exponential"
+    with pytest.raises(ModelError, match=words):
+        network_of(system, 60)
+
+
+def test_every_number_of_fugaku_has_a_source():
+    devices = read_system("fugaku", RESOURCES / "systems").devices
+    parts = ("gfs", "lfs", "simulation")
+    assert {part: set(devices[part]) for part in parts} == {
+        part: set(words) for part, words in devices["sources"].items()
+    }
+
+
 def test_what_only_simulations_know_changes_no_emulation():
     system = read_system("scale-model", RESOURCES / "systems")
     assert set(system.devices) == {"gfs", "lfs", "n_processes"}
@@ -437,6 +469,31 @@ class TestRun:
     def test_another_repetition_has_another_order(self, description, reads):
         other = next(simulate_reads(description, POINT | {"repetition": 2}))
         assert not np.array_equal(other.files, reads[0].files)
+
+    def test_streams_of_random_numbers_are_apart(self, monkeypatch):
+        """Seeds of few words are filled up with zeros: (1,) may be (1, 0, 0)."""
+        made, default_rng = [], np.random.default_rng
+
+        def noted(seed):
+            made.append(default_rng(seed).integers(1 << 62))
+            return default_rng(seed)
+
+        monkeypatch.setattr(np.random, "default_rng", noted)
+        tiny = experiment(
+            system="scale-model",
+            datasets={"small": {"n_files": 37}},
+            training={"epochs": 2},
+        )
+        for repetition in range(2):
+            list(
+                simulate_reads(
+                    tiny.description(SMALL), POINT | {"repetition": repetition}
+                )
+            )
+        # Pinning is drawn for each run alike; slowness, and two epochs of order and
+        # services, for each repetition anew.
+        assert len(made) == 2 * (1 + 1 + 2 * 2)
+        assert len(set(made)) == len(made) - 1
 
     def test_cache_rate_changes_neither_order_nor_servers(self, description, reads):
         other = next(simulate_reads(description, POINT | {"cache_rate_percent": 0}))

@@ -250,6 +250,8 @@ def start():
     executor = workflow.executor_plugin.name
     try:
         LOCK = lock_experiment(Path(RESULTS))
+        if EXPERIMENT.simulated:  # submits nothing, reads no file of the tiers
+            return
         SYSTEM.check_executor(executor)
         SYSTEM.gfs.data_root()
         if executor == "slurm":

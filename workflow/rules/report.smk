@@ -2,13 +2,19 @@
 
 REPORT_TABLES = ["breakdown", "spread", "goals", "combinations", "claims"]
 REPORT_FIGURES = {name: title for name, title in FIGURES.items() if name != "scorecard"}
+# What simulated runs are described by, in place of a `run.json` for each of them.
+SIMULATIONS = [
+    f"{RESULTS}/runs/{scenario.name}/tables/simulation.json"
+    for scenario in (EXPERIMENT.sweep if EXPERIMENT.simulated else ())
+]
 
 
 rule build_report:
     input:
         **{table: f"{RESULTS}/tables/{table}.parquet" for table in REPORT_TABLES},
-        runs=run_files("run.json"),
-        audits=run_files("audit.json"),
+        runs=[] if EXPERIMENT.simulated else run_files("run.json"),
+        audits=[] if EXPERIMENT.simulated else run_files("audit.json"),
+        simulations=SIMULATIONS,
         figures=expand(f"{RESULTS}/figures/{{name}}.svg", name=REPORT_FIGURES),
         captions=[caption(name) for name in REPORT_FIGURES],
         explorer=f"{RESULTS}/explorer.html",

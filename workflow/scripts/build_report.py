@@ -3,17 +3,24 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from tierscope.claims import read_claims
 from tierscope.report import Picture, render, report_context
 from tierscope.report_facts import Run
 from tierscope.tables import read_table
 
+
+def read_json(path: str | Path) -> Any:
+    """Return the content of a JSON file."""
+    return json.loads(Path(path).read_text())
+
+
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     given, params = snakemake.input, snakemake.params
     runs = [
-        Run(json.loads(Path(run).read_text()), json.loads(Path(audit).read_text()))
+        Run(read_json(run), read_json(audit))
         for run, audit in zip(given.runs, given.audits, strict=True)
     ]
     pictures = [
@@ -31,6 +38,7 @@ if __name__ == "__main__":
         dataset_titles=params.dataset_titles,
         paper=read_claims(given.paper)["paper"],
         runs=runs,
+        simulations=list(map(read_json, given.simulations)),
         pictures=pictures,
         captions={
             name: Path(given[f"{name}_caption"]).read_text()
@@ -40,4 +48,4 @@ if __name__ == "__main__":
     )
     page = render(Path(given.template).read_text(), context)
     Path(snakemake.output.report).write_text(page, encoding="utf-8")
-    print(f"{len(runs)} runs, {len(pictures)} figures, {len(page) >> 10} KiB")
+    print(f"{context['headline']}, {len(pictures)} figures, {len(page) >> 10} KiB")

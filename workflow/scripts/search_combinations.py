@@ -21,7 +21,10 @@ def search_all(
 
     `goal` and `search` are those of the configuration, section `whatif`.
     """
-    for keys, part in io_time.groupby([*SCENARIO, "epoch"], sort=True):
+    # The rows of each, as iterating over the groups would copy the whole table.
+    groups = io_time.groupby([*SCENARIO, "epoch"]).indices
+    for keys in sorted(groups):
+        part = io_time.iloc[groups[keys]]
         dataset = dict(zip(SCENARIO, keys, strict=False))["dataset"]
         yield search_combinations(
             part,

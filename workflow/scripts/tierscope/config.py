@@ -439,6 +439,7 @@ def read_system(name: str, folder: str | Path) -> System:
             f"{path}: lfs.root: got {system.lfs.root!r}, expected a directory apart "
             f"from gfs.root {system.gfs.root!r}"
         )
+    _check_sources(system.devices or {}, path)
     if system.source == "emulated":
         if system.emulation is None:
             raise ConfigError(
@@ -447,6 +448,17 @@ def read_system(name: str, folder: str | Path) -> System:
         values["devices"] = _devices_of(system.emulation["model_of"], path)
         system = System(name=name, **values)
     return system
+
+
+def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
+    """Refuse the source of a number that is not there."""
+    for part, words in devices.get("sources", {}).items():
+        present = devices.get(part, {})
+        if unknown := sorted(set(words) - set(present)):
+            raise ConfigError(
+                f"{origin}: devices.sources.{part}: got unknown key "
+                f"{', '.join(unknown)}, expected some of {', '.join(present) or '-'}"
+            )
 
 
 def _devices_of(model: str, origin: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pandas as pd
 from docutils.core import publish_parts
 
 from tierscope import scorecard
-from tierscope.breakdown import CLASSES, SCENARIO, select_epoch
+from tierscope.breakdown import CLASSES, SCENARIO, select_epoch, select_scenarios
 from tierscope.io_class import IOClass
 from tierscope.plot import (
     epoch_words,
@@ -28,11 +28,13 @@ from tierscope.plot import (
 )
 from tierscope.plot_whatif import GOAL_KINDS, improvement_words
 from tierscope.report_facts import (
+    SIMULATED,
     Run,
     count_words,
     devices_table,
     distinct,
     facts,
+    is_simulated,
 )
 from tierscope.search import cheapest_combination
 from tierscope.sources import source_note
@@ -121,6 +123,7 @@ def report_context(
     dataset_titles: Mapping[str, str],
     paper: str,
     runs: Sequence[Run],
+    simulations: Sequence[Mapping[str, Any]] = (),
     pictures: Sequence[Picture],
     captions: Mapping[str, str],
     breakdown: pd.DataFrame,
@@ -144,7 +147,9 @@ def report_context(
     paper : str
         The paper of the claims, as it is cited.
     runs : sequence of Run
-        The runs of the experiment, in the order of the table.
+        The runs of the experiment, in the order of the table; none if simulated.
+    simulations : sequence of mapping
+        The `simulation.json` of each scenario in the order of the tables, if simulated.
     pictures : sequence of Picture
         The figures, in order.
     captions : mapping of str to str
@@ -152,17 +157,22 @@ def report_context(
     breakdown, spread, goals, combinations, claims : DataFrame
         These tables. Runs that only `breakdown` has are listed as not audited.
     """
+    if simulations:
+        scenarios = [simulation["scenario"] for simulation in simulations]
+        breakdown = select_scenarios(breakdown, scenarios)  # in their order
     keys = _all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
     table = runs_table(runs, breakdown, dataset_titles)
+    contents = [*(run.run for run in runs), *simulations]
     return {
         "title": f"Storage experiment {experiment}",
         "description": description,
         "provenance": provenance,
         "source": source_words(keys["source"]),
-        "warning": source_warning(keys["source"], runs),
+        "warning": source_warning(keys["source"], contents),
         "epoch": epoch_words(epoch),
-        "headline": headline(runs, len(table)),
+        "headline": headline(runs, len(table), contents),
+        "is_simulated": any(map(is_simulated, contents)),
         "classes": [
             {"label": c.label, "colour": c.colour, "meaning": _MEANINGS[c]}
             for c in IOClass
@@ -176,9 +186,9 @@ def report_context(
         "scorecard_notes": scorecard.notes(claims, paper, provenance),
         "scorecard_table": scorecard.html_table(claims),
         "scorecard_style": scorecard.STYLE,
-        "facts": facts(experiment, description, runs, keys, dataset_titles),
-        "devices": devices_table(runs),
-        "devices_note": source_note("emulated"),
+        "facts": facts(experiment, description, contents, keys, dataset_titles),
+        "devices": devices_table(contents),
+        "devices_note": devices_note(contents),
         "audit": audit_words(runs, len(table)),
         "runs": table,
         "spread": spread_table(spread, titles),
@@ -207,25 +217,38 @@ def source_words(sources: Iterable[str]) -> str:
     return " and ".join(sorted(set(sources) - {"measured"}))
 
 
-def source_warning(sources: Iterable[str], runs: Sequence[Run]) -> str:
+def source_warning(
+    sources: Iterable[str], contents: Sequence[Mapping[str, Any]]
+) -> str:
     """Return what to know before believing a number; nothing if all were measured."""
-    models = distinct(map(_model_words, runs))
+    models = distinct(map(_model_words, contents))
     return " ".join(
-        source_note(source, models if source == "emulated" else "")
-        for source in sorted(set(sources) - {"measured"})
+        source_note(source, models) for source in sorted(set(sources) - {"measured"})
     )
 
 
-def _model_words(run: Run) -> str:
-    """Return which machine a run's emulated devices model; nothing for real ones."""
-    if not (emulation := run.run["system"].get("emulation")):
+def _model_words(content: Mapping[str, Any]) -> str:
+    """Return which machine devices model that are emulated; nothing for others."""
+    if not (emulation := content["system"].get("emulation")):
         return ""
     return f"{emulation['model_of']}, made {emulation['speedup']:g} times faster"
 
 
-def headline(runs: Sequence[Run], n_runs: int) -> str:
+def devices_note(contents: Sequence[Mapping[str, Any]]) -> str:
+    """Return what to know about the devices of emulated or simulated tiers."""
+    source = SIMULATED if any(map(is_simulated, contents)) else "emulated"
+    note = f"{source_note(source)} They are those of the whole machine"
+    if any(map(_model_words, contents)):
+        note += "; the runs take them scaled to their number of processes"
+    return f"{note}."
+
+
+def headline(
+    runs: Sequence[Run], n_runs: int, contents: Sequence[Mapping[str, Any]]
+) -> str:
     """Return size and dates of the experiment in a line."""
-    words = [count_words(n_runs, "run")]
+    kind = "simulated run" if any(map(is_simulated, contents)) else "run"
+    words = [count_words(n_runs, kind)]
     if runs:
         started = min(run.run["started"] for run in runs)
         finished = max(run.run["finished"] for run in runs)
@@ -376,7 +399,8 @@ def runs_table(
     Returns
     -------
     DataFrame of str
-        What no run has is left out: lateness, scheduler jobs.
+        What no run has is left out: lateness, scheduler jobs; of simulated runs, which
+        are not audited, the audit and when they started.
     """
     keys = _all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
@@ -403,6 +427,8 @@ def runs_table(
     unused = [
         name for name in ("Lateness (%)", "Scheduler job") if not any(table[name])
     ]
+    if (keys["source"] == SIMULATED).all():
+        unused += ["Audit", "Started (UTC)"]
     return table.drop(columns=unused)
 
 

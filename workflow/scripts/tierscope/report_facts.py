@@ -1,4 +1,7 @@
-"""Say what was run, as groups of names and words: settings with their units."""
+"""Say what was run, as groups of names and words: settings with their units.
+
+A content is what a run's `run.json` holds, or a scenario's `simulation.json`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +10,15 @@ from typing import Any
 import pandas as pd
 from matplotlib.ticker import EngFormatter
 
-_NAMES = {"ost": "OST", "osts": "OSTs", "mpi": "MPI"}
+_NAMES = {
+    "ost": "OST",
+    "osts": "OSTs",
+    "mpi": "MPI",
+    "gfs": "GFS",
+    "lfs": "LFS",
+    "cv": "coefficient of variation",
+}
+SIMULATED = "simulated"
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ def count_words(number: int, noun: str, ending: str = "s") -> str:
 def facts(
     experiment: str,
     description: str,
-    runs: Sequence[Run],
+    contents: Sequence[Mapping[str, Any]],
     keys: pd.DataFrame,
     dataset_titles: Mapping[str, str],
 ) -> dict[str, dict[str, str]]:
@@ -41,14 +52,13 @@ def facts(
     ----------
     experiment, description : str
         Name of the experiment, and what its system is.
-    runs : sequence of Run
-        Where a setting differs between runs, all its values are given.
+    contents : sequence of mapping
+        Where a setting differs between them, all its values are given.
     keys : DataFrame
         The keys of all runs.
     dataset_titles : mapping of str to str
         What to call each dataset.
     """
-    contents = [run.run for run in runs]
     rates = sorted(keys["cache_rate_percent"].unique())
     groups = {
         "Experiment": {
@@ -65,12 +75,12 @@ def facts(
             "cache policy": distinct(keys["policy"]),
             "loader": distinct(keys["loader"]),
         },
-        "Training": _settings(run["training"] for run in contents),
-        "Data loader": _settings(run["loader"] for run in contents),
-        "Global file system": _settings(_tier(run, "gfs") for run in contents),
-        "Local file system": _settings(_tier(run, "lfs") for run in contents),
-        "Tracer": _settings({"runtime": run["tracer"]["runtime"]} for run in contents),
-        "Versions": _settings(run["versions"] for run in contents),
+        "Training": _settings(content["training"] for content in contents),
+        "Data loader": _settings(content["loader"] for content in contents),
+        "Global file system": _settings(_tier(c, "gfs") for c in contents),
+        "Local file system": _settings(_tier(c, "lfs") for c in contents),
+        "Tracer": _settings(map(_tracer, contents)),
+        "Versions": _settings(content["versions"] for content in contents),
     }
     return {
         group: kept
@@ -79,41 +89,73 @@ def facts(
     }
 
 
-def _process_words(run: Mapping[str, Any]) -> str:
+def is_simulated(content: Mapping[str, Any]) -> bool:
+    """Return whether a content is of simulated runs, which used no tier."""
+    return content["source"] == SIMULATED
+
+
+def _process_words(content: Mapping[str, Any]) -> str:
     """Return the processes of a run and where they were."""
-    system = run["system"]
+    system = content["system"]
+    n_processes = system["n_nodes"] * system["processes_per_node"]
+    if is_simulated(content):
+        nodes = count_words(system["n_nodes"], "node")
+        return f"{count_words(n_processes, 'process', 'es')} on {nodes}, simulated"
     nodes = count_words(system["n_nodes"], "node")
     if system["virtual_nodes"]:
         nodes = f"{count_words(system['n_nodes'], 'virtual node')} (on one machine)"
-    return f"{count_words(run['n_processes'], 'MPI process', 'es')} on {nodes}"
+    return f"{count_words(n_processes, 'MPI process', 'es')} on {nodes}"
 
 
-def _dataset_words(run: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+def _dataset_words(content: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     """Return number, size and name of the files of a run."""
-    dataset = run["dataset"]
+    dataset = content["dataset"]
     size = _size_words(dataset["n_files"] * dataset["file_size_bytes"])
     title = titles.get(dataset["name"], f"files of dataset {dataset['name']}")
     return f"{dataset['n_files']} \N{MULTIPLICATION SIGN} {title} ({size})"
 
 
-def _tier(run: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return what tells where and what a tier of a run was."""
-    return {key: run["system"][name][key] for key in ("kind", "root", "n_osts")}
+    if is_simulated(content):
+        return {}
+    return {key: content["system"][name][key] for key in ("kind", "root", "n_osts")}
 
 
-def devices_table(runs: Sequence[Run]) -> pd.DataFrame:
-    """Return the properties of the modelled devices behind emulated tiers.
+def _tracer(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what traced a run."""
+    return {} if is_simulated(content) else {"runtime": content["tracer"]["runtime"]}
+
+
+def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the properties of the devices behind emulated and simulated tiers.
 
     They are those of the whole machine, before scaling it to the processes of the runs.
-    Empty if nothing was emulated.
+    The last column says where each number comes from, if the system file does. Empty if
+    nothing was emulated or simulated.
     """
     rows = {}
-    for run in runs:
-        devices = run.run["system"].get("devices") or {}
-        for tier in ("gfs", "lfs"):
-            for name, text in _settings([devices.get(tier, {})]).items():
-                rows[tier.upper(), name, text] = None
-    return pd.DataFrame(list(rows), columns=["Tier", "Property", "Modelled as"])
+    for content in contents:
+        devices = content["system"].get("devices") or {}
+        sources = devices.get("sources", {})
+        for part in ("gfs", "lfs", "simulation"):
+            for key, value in devices.get(part, {}).items():
+                tier, property_ = _tier_and_property(part, key)
+                source = sources.get(part, {}).get(key, devices.get("origin", ""))
+                rows[tier, *setting_words(property_, value), source] = None
+    columns = ["Tier", "Property", "Modelled as", "Source"]
+    table = pd.DataFrame(list(rows), columns=columns)
+    return table if table["Source"].any() else table.drop(columns="Source")
+
+
+def _tier_and_property(part: str, key: str) -> tuple[str, str]:
+    """Return the tier of a number of a system's devices, and the rest of its name."""
+    tier, _, rest = key.partition("_")
+    if part != "simulation":
+        tier, rest = part, key
+    elif tier not in ("gfs", "lfs"):
+        return "GFS and LFS", key
+    return tier.upper(), rest
 
 
 def _settings(mappings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -162,6 +204,11 @@ def _size_words(n_bytes: float) -> str:
     return f"{n_bytes:.4g} {unit}"
 
 
+def _percent_words(percent: float) -> str:
+    """Return a percentage such as ``2.4 %``."""
+    return f"{percent:g} %"
+
+
 def _bandwidth_words(bytes_per_s: float) -> str:
     """Return a bandwidth such as ``1.5 GiB/s``."""
     return f"{_size_words(bytes_per_s)}/s"
@@ -171,4 +218,5 @@ _UNITS = (
     ("_bytes_per_s", "bandwidth", _bandwidth_words),
     ("_bytes", "size", _size_words),
     ("_s", "time", _time_with_unit),
+    ("_percent", "", _percent_words),
 )

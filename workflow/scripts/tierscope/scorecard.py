@@ -190,6 +190,7 @@ def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "paper": claim["expected"],
             "here": "" if unmeasured else claim["measured"],
             "details": claim["reason"] if unmeasured else claim["details"],
+            "why": "" if unmeasured else claim["reason"],
             "scenarios": claim["scenarios"],
             "accepted": claim["accepted"],
             "tolerance": claim["tolerance"],
@@ -214,14 +215,18 @@ def markdown(claims: pd.DataFrame, paper: str, provenance: str) -> str:
             )
         )
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    reasons = "\n".join(
-        f"- {row['name']}: {_cell(row['tolerance'])}" for row in _rows(claims)
+    bounds, misses = (
+        [f"- {row['name']}: {_cell(row[key])}" for row in _rows(claims) if row[key]]
+        for key in ("tolerance", "why")
     )
+    parts = {"Why some do not hold": misses, "Why these bounds": bounds}
+    lists = [
+        f"## {heading}\n\n" + "\n".join(items)
+        for heading, items in parts.items()
+        if items
+    ]
     paragraphs = "\n\n".join(_cell(note) for note in notes(claims, paper, provenance))
-    return (
-        f"# {title(claims)}\n\n{paragraphs}\n\n{table}\n\n"
-        f"## Why these bounds\n\n{reasons}\n"
-    )
+    return "\n\n".join([f"# {title(claims)}", paragraphs, table, *lists]) + "\n"
 
 
 def _cell(text: str) -> str:
@@ -251,7 +256,8 @@ def html_table(claims: pd.DataFrame) -> str:
             f"{_small(row['mark'])}</td>",
             f"<td>{row['statement']}{_small(row['scenarios'])}</td>",
             f'<td data-label="paper">{row["paper"]}</td>',
-            f'<td data-label="here">{row["here"]}{_small(row["details"])}</td>',
+            f'<td data-label="here">{row["here"]}{_small(row["details"])}'
+            f"{_small(row['why'])}</td>",
             f'<td data-label="holds for">{row["accepted"]}'
             f"{_small(row['tolerance'])}</td>",
         ]

@@ -255,6 +255,9 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
     except (OSError, pa.ArrowInvalid) as error:
         raise TableError(f"{path}: cannot read table {name}: {error}") from error
     try:
-        return check_table(frame, name)
+        checked = check_table(frame, name)
     except TableError as error:
         raise TableError(f"{path}: {error}") from error
+    del frame
+    pa.default_memory_pool().release_unused()  # as much again for a large table
+    return checked

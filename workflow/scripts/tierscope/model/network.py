@@ -259,12 +259,19 @@ def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
 def _described_network(
     devices: Mapping[str, Any], n_osts: int, n_ranks: int
 ) -> Network:
-    """Return the network of a machine as its devices describe it."""
+    """Return the network of a machine as its devices describe it.
+
+    As of emulated devices, a GFS whose closes take no time answers them at once.
+    """
     gfs, lfs = devices["gfs"], devices["lfs"]
     details = devices.get("simulation", {})
-    service = Service(
-        details.get("service_distribution", "deterministic"), details.get("service_cv")
-    )
+    try:
+        service = Service(
+            details.get("service_distribution", "deterministic"),
+            details.get("service_cv"),
+        )
+    except ModelError as error:
+        raise ModelError(f"devices.simulation.service_{error}") from None
     n_links = details.get("gfs_links", 1)
     return Network(
         n_ranks,
@@ -272,7 +279,7 @@ def _described_network(
             open_s=gfs["open_s"],
             close_s=gfs["close_s"],
             open_latency_s=gfs["metadata_latency_s"],
-            close_latency_s=gfs["metadata_latency_s"],
+            close_latency_s=gfs["metadata_latency_s"] if gfs["close_s"] else 0.0,
             n_object_servers=n_osts,
             request_bytes=gfs["request_bytes"],
             bandwidth_bytes_per_s=gfs["ost_bandwidth_bytes_per_s"],

@@ -102,7 +102,8 @@ def simulate_epoch(
     Raises
     ------
     ModelError
-        If there are fewer files than ranks, or arguments do not fit together.
+        If there are fewer files than ranks, arguments do not fit together, or times
+        become infinite.
     """
     n_ranks, n_reads = network.n_ranks, workload.n_files
     if n_reads < n_ranks:
@@ -128,7 +129,7 @@ def simulate_epoch(
     server_of = layouts[0].object_servers(rank_of, files)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
     instants_s = np.empty((n_reads, 4))
-    finished_s, busy_s = np.zeros(n_ranks), np.zeros(n_servers)
+    finished_s, busy_s = np.full(n_ranks, np.nan), np.zeros(n_servers)
     n_events = run_events(
         first_read,
         server_of,
@@ -147,6 +148,8 @@ def simulate_epoch(
         np.zeros(n_servers),
         busy_s,
     )
+    if np.isnan(finished_s).any():
+        raise ModelError("times: got infinite ones, expected smaller service times.")
     return SimulatedEpoch(instants_s, finished_s, busy_s, n_events)
 
 

@@ -22,7 +22,7 @@ from tierscope.shuffle import epoch_order
 from tierscope.tables import TABLES, run_keys
 
 CLASSES = [str(io_class) for io_class in IOClass]
-_SLOWNESS, _SERVICES = 0, 1  # streams of random numbers
+_SLOWNESS, _SERVICES = 0, 2  # streams of random numbers; 1 is that of the pinning
 
 
 @dataclass(frozen=True)
