@@ -506,7 +506,16 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         sweep=_sweep(config["sweep"]),
         settings={
             key: config[key]
-            for key in ("training", "loader", "darshan", "audit", "whatif", "figures")
+            for key in (
+                "training",
+                "loader",
+                "darshan",
+                "audit",
+                "whatif",
+                "model",
+                "studies",
+                "figures",
+            )
         },
         simulated=config["simulate"],
     )
