@@ -23,8 +23,10 @@ from tierscope.config import (
 from tierscope import job, slurm
 from tierscope.io_class import IOClass
 from tierscope.lock import LockedError, lock_experiment
+from tierscope.model.network import ModelError
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
+from tierscope.whatif_truth import check_can_improve
 
 try:
     EXPERIMENT = read_experiment(config, Path(workflow.basedir) / "resources")
@@ -75,6 +77,23 @@ def run_files(name, sweep="tables"):
 def of_sweep(name):
     """Return the function that names a file of every run of a rule's sweep."""
     return lambda wildcards: run_files(name, wildcards.sweep)
+
+
+def if_devices_can_be_faster(path):
+    """Return the function that names a study's file, or refuses what is real.
+
+    Only here: other targets of an experiment on real storage must work.
+    """
+
+    def name(wildcards):
+        improvements = SETTINGS["studies"]["whatif_truth"]["improvements"]
+        try:
+            check_can_improve(asdict(SYSTEM), EXPERIMENT.simulated, improvements)
+        except ModelError as error:
+            raise WorkflowError(str(error))
+        return path
+
+    return name
 
 
 def description(wildcards):
@@ -219,7 +238,7 @@ def page(name, title):
 
 def caption_name(name):
     """Return the name of a figure's caption: all of Fig. 4 share one, fig4."""
-    return name.split("_")[0]
+    return re.sub(r"^(fig\d+)_.*", r"\1", name)
 
 
 def caption(name):
