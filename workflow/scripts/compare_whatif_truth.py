@@ -46,7 +46,7 @@ if __name__ == "__main__":
     devices = None
     if path := snakemake.input.get("devices"):
         with open(path) as file:
-            devices = yaml.safe_load(file)
+            devices = yaml.safe_load(file)["devices"]
     systems = [description["system"] for description in descriptions]
     table = compare(
         read_table(snakemake.input.io_time, "io_time"),
