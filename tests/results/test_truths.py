@@ -119,6 +119,46 @@ def test_claim_about_the_hit_rate_follows_from_the_opened_files(claims, table):
     assert (claims.loc["C23", "status"] == "holds") == (round(difference, 9) <= 0.5)
 
 
+@pytest.fixture
+def truth(experiment):
+    """Return tables `whatif_truth` and its summary of the experiment."""
+    folder = experiment / "whatif-truth"
+    if not (folder / "whatif_truth_summary.parquet").exists():
+        pytest.skip("no what-if truth study: snakemake --profile local whatif-truth")
+    names = ("whatif_truth", "whatif_truth_summary")
+    return [read_table(folder / f"{name}.parquet", name) for name in names]
+
+
+def test_measured_cuts_follow_from_the_io_time_of_both_systems(experiment, truth):
+    io_time = read_table(experiment / "whatif-truth" / "io_time.parquet", "io_time")
+    mean_s = slowest_process(io_time).groupby(["system", "cache_rate_percent"])
+    mean_s = mean_s["io_time_s"].mean()
+    for row in truth[0].to_dict("records"):
+        suffix = "".join(
+            f"+{io_class}{percent}"
+            for io_class in IOClass
+            if (percent := row[f"{io_class}_improvement_percent"])
+        )
+        rate = row["cache_rate_percent"]
+        assert row["base_io_time_s"] == pytest.approx(mean_s[row["system"], rate])
+        improved_s = mean_s[row["system"] + suffix, rate]
+        assert row["improved_io_time_s"] == pytest.approx(improved_s)
+
+
+def test_cuts_of_the_model_are_within_3_points_where_noise_allows(truth):
+    table, _ = truth
+    noise = 2 * table["model_error_se_points"]
+    assert (table["model_error_points"].abs() <= np.maximum(3, noise)).all()
+
+
+def test_summary_of_the_truth_names_the_largest_error_of_the_rule(truth):
+    table, summary = truth
+    by = [f"{io_class}_improvement_percent" for io_class in IOClass]
+    largest = table["rule_error_points"].abs().groupby([table[key] for key in by]).max()
+    named = summary.set_index(by)["rule_largest_error_points"].abs()
+    assert np.allclose(named, largest.reindex(named.index))
+
+
 class TestScaleModel:
     """The paper's findings on Fugaku in small (Sec. 5.3).
 

@@ -15,6 +15,7 @@ sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
 from tierscope.config import (
     ConfigError,
     Point,
+    Scenario,
     description_hash,
     differences,
     read_experiment,
@@ -23,8 +24,10 @@ from tierscope.config import (
 from tierscope import job, slurm
 from tierscope.io_class import IOClass
 from tierscope.lock import LockedError, lock_experiment
+from tierscope.model.network import ModelError
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
+from tierscope.whatif_truth import check_can_improve
 
 try:
     EXPERIMENT = read_experiment(config, Path(workflow.basedir) / "resources")
@@ -46,6 +49,16 @@ SETTINGS = EXPERIMENT.settings
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
     JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
+# One launch at a time: one whose snakemake was killed ends first, and its runs are taken
+# over. In a batch job nodes would wait idle; the start sees to that.
+LAUNCH_ALONE = (
+    'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
+    " exec 9> results/.launch;"
+    ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
+)
+# Where the launcher keeps the ranks' output apart (job.launcher), what they say of a
+# failure goes into the log as well.
+SHOW_RANKS_FAILURE = '{{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}'
 
 
 wildcard_constraints:
@@ -54,6 +67,7 @@ wildcard_constraints:
     cache_rate="|".join({f"{point.cache_rate_percent:03d}" for point in POINTS}),
     repetition="|".join({str(point.repetition) for point in POINTS}),
     dataset="|".join(EXPERIMENT.datasets),
+    calibration="|".join(SETTINGS["model"]["calibrations"]),
     n_osts=r"\d+",
 
 
@@ -75,6 +89,23 @@ def run_files(name, sweep="tables"):
 def of_sweep(name):
     """Return the function that names a file of every run of a rule's sweep."""
     return lambda wildcards: run_files(name, wildcards.sweep)
+
+
+def if_devices_can_be_faster(path):
+    """Return the function that names a study's file, or refuses what is real.
+
+    Only here: other targets of an experiment on real storage must work.
+    """
+
+    def name(wildcards):
+        improvements = SETTINGS["studies"]["whatif_truth"]["improvements"]
+        try:
+            check_can_improve(asdict(SYSTEM), EXPERIMENT.simulated, improvements)
+        except ModelError as error:
+            raise WorkflowError(str(error))
+        return path
+
+    return name
 
 
 def description(wildcards):
@@ -219,7 +250,7 @@ def page(name, title):
 
 def caption_name(name):
     """Return the name of a figure's caption: all of Fig. 4 share one, fig4."""
-    return name.split("_")[0]
+    return re.sub(r"^(fig\d+)_.*", r"\1", name)
 
 
 def caption(name):

@@ -123,6 +123,77 @@ TABLES = {
         "best_cache_rate_percent": INTEGER,
         "best_io_time_s": SECONDS,
     },
+    "whatif_truth": SCENARIO_KEYS
+    | {"cache_rate_percent": INTEGER}
+    | _IMPROVEMENTS
+    | {
+        "n_pairs": INTEGER,
+        "base_io_time_s": SECONDS,
+        "improved_io_time_s": SECONDS,
+        "rule_io_time_s": SECONDS,
+        "model_io_time_s": SECONDS,
+        "measured_cut_percent": SECONDS,
+        "measured_cut_se_percent": SECONDS,
+        "rule_cut_percent": SECONDS,
+        "model_cut_percent": SECONDS,
+        "rule_error_points": SECONDS,
+        "rule_error_se_points": SECONDS,
+        "model_error_points": SECONDS,
+        "model_error_se_points": SECONDS,
+        "model": TEXT,
+        "calibration": TEXT,
+    },
+    "whatif_truth_summary": SCENARIO_KEYS
+    | _IMPROVEMENTS
+    | {
+        "model": TEXT,
+        "calibration": TEXT,
+        "n_points": INTEGER,
+        "n_pairs": INTEGER,
+        "cut_sd_points": SECONDS,
+        "cut_se_points": SECONDS,
+        "rule_mean_error_points": SECONDS,
+        "rule_largest_error_points": SECONDS,
+        "rule_largest_error_cache_rate_percent": INTEGER,
+        "model_mean_error_points": SECONDS,
+        "model_largest_error_points": SECONDS,
+        "model_largest_error_cache_rate_percent": INTEGER,
+        "base_best_cache_rate_percent": INTEGER,
+        "measured_best_cache_rate_percent": INTEGER,
+        "rule_best_cache_rate_percent": INTEGER,
+        "model_best_cache_rate_percent": INTEGER,
+        "measured_best_cut_percent": SECONDS,
+        "rule_best_cut_percent": SECONDS,
+        "model_best_cut_percent": SECONDS,
+    },
+    "probes": {
+        "source": TEXT,
+        "system": TEXT,
+        "dataset": TEXT,
+        "n_osts": INTEGER,
+        "probe": TEXT,
+        "tier": TEXT,
+        "operation": TEXT,
+        "n_clients": INTEGER,
+        "repeat": INTEGER,
+        "operations": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "mean_call_s": SECONDS,
+    },
+    "calibration": {
+        "source": TEXT,
+        "system": TEXT,
+        "calibration": TEXT,
+        "parameter": TEXT,
+        "unit": TEXT,
+        "value": SECONDS,
+        "standard_error": SECONDS,
+        "lower_bound": SECONDS,
+        "upper_bound": SECONDS,
+        "n_observations": INTEGER,
+        "rms_percent": SECONDS,
+    },
     "claims": {
         "source": TEXT,
         "system": TEXT,
@@ -147,13 +218,22 @@ TABLES = {
 _ALLOWED = {
     "source": {"measured", "emulated", "simulated"},
     "tier": {"gfs", "lfs"},
+    "operation": {"open", "read", "close"},
     "io_class": {str(io_class) for io_class in IOClass},
     "quantity": {"execution time", "I/O time"},
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
     "fitted": {"no", "target", "by hand", "derived"},
 }
-_MINIMUM = {"ost": -1, "difference_s": -np.inf, "value": -np.inf}
+_SIGNED = [
+    "difference_s",
+    "value",
+    *(f"{sayer}_cut_percent" for sayer in ("measured", "rule", "model")),
+    *(f"{sayer}_best_cut_percent" for sayer in ("measured", "rule", "model")),
+    *(f"{sayer}_error_points" for sayer in ("rule", "model")),
+    *(f"{sayer}_largest_error_points" for sayer in ("rule", "model")),
+]
+_MINIMUM = {"ost": -1} | dict.fromkeys(_SIGNED, -np.inf)
 _MAY_BE_MISSING = {"sd_s", "cv", "value"}
 
 

@@ -1,0 +1,109 @@
+"""Rules that make the devices faster and compare what that brings with promises of it.
+
+The runs are those of sweep `whatif-truth`: the figures' scenario on the devices as they
+are and on faster ones. The figure is no part of the report, which gathers what every
+run of the experiment has.
+"""
+
+FIGURES["whatif_truth"] = "What faster devices really bring"
+TRUTH = f"{RESULTS}/whatif-truth"
+TRUTH_SWEEP = EXPERIMENT.sweeps["whatif-truth"]
+TRUTH_POINTS = next(iter(TRUTH_SWEEP.values()), ())  # the same on all devices
+# Simulated runs have the devices of the system file, and so has their model.
+TRUTH_CALIBRATION = None if EXPERIMENT.simulated else SETTINGS["model"]["calibration"]
+
+
+rule compare_whatif_truth:
+    input:
+        io_time=if_devices_can_be_faster(f"{TRUTH}/io_time.parquet"),
+        devices=(
+            f"{RESULTS}/model/{TRUTH_CALIBRATION}/devices.yaml"
+            if TRUTH_CALIBRATION
+            else []
+        ),
+        library=library(
+            "compare_whatif_truth",
+            "breakdown",
+            "io_class",
+            "model/calibration",
+            "model/calibration_result",
+            "model/events",
+            "model/network",
+            "model/observations",
+            "model/predict",
+            "model/probe_times",
+            "model/simulate",
+            "model/simulated_run",
+            "model/starting_values",
+            "policies/pinning",
+            "probes",
+            "shuffle",
+            "tables",
+            "whatif",
+            "whatif_truth",
+        ),
+    output:
+        table=f"{TRUTH}/whatif_truth.parquet",
+        summary=f"{TRUTH}/whatif_truth_summary.parquet",
+    log:
+        f"{LOGS}/compare_whatif_truth.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        descriptions=list(map(EXPERIMENT.description, TRUTH_SWEEP)),
+        points=list(map(asdict, TRUTH_POINTS)),
+        model=SETTINGS["model"]["whatif"],
+        calibration=TRUTH_CALIBRATION or "as written",
+    message:
+        "Comparing what faster devices bring with what rule and model promise."
+    script:
+        "../scripts/compare_whatif_truth.py"
+
+
+rule plot_whatif_truth:
+    input:
+        io_time=f"{TRUTH}/io_time.parquet",
+        table=f"{TRUTH}/whatif_truth.parquet",
+        summary=f"{TRUTH}/whatif_truth_summary.parquet",
+        library=library(
+            "plot_whatif_truth",
+            "breakdown",
+            "io_class",
+            "plot",
+            "plot_truth",
+            "plot_whatif",
+            "tables",
+            "whatif",
+        ),
+    output:
+        **figure("whatif_truth"),
+        text=f"{TRUTH}/summary.txt",
+    log:
+        f"{LOGS}/plot_whatif_truth.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        max_spread_percent=SETTINGS["figures"]["max_spread_percent"],
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Drawing what faster devices bring."
+    script:
+        "../scripts/plot_whatif_truth.py"
+
+
+rule whatif_truth:
+    name:
+        "whatif-truth"
+    input:
+        rules.plot_whatif_truth.output,
+        text=rules.plot_whatif_truth.output.text,
+    log:
+        f"{LOGS}/whatif_truth.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "tee {log:q} < {input.text:q}"

@@ -1,0 +1,62 @@
+"""Compare what rule and model promise of faster devices with what these brought."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import yaml
+from tierscope.model.calibration import calibrated
+from tierscope.model.predict import predict
+from tierscope.tables import read_table, write_table
+from tierscope.whatif_truth import compare, summarise
+
+
+def predict_systems(
+    descriptions: Sequence[Mapping[str, Any]],
+    points: Sequence[Mapping[str, int]],
+    model: str,
+    devices: Mapping[str, Any] | None,
+) -> pd.DataFrame:
+    """Return the predictions of the same points on each described system.
+
+    Parameters
+    ----------
+    descriptions : sequence of mappings
+        What a scenario depends on, once for each system (`Experiment.description`).
+    points : sequence of mappings
+        `cache_rate_percent` and `repetition` of each run.
+    model : str
+        Name of the model.
+    devices : mapping or None
+        Calibrated devices to put into each system; None leaves them as written.
+    """
+    parts = []
+    for description in descriptions:
+        if devices is not None:
+            description = calibrated(description, devices)
+        predicted = predict(description, points, model)
+        parts.append(predicted.assign(system=description["system"]["name"]))
+    return pd.concat(parts, ignore_index=True)
+
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    descriptions, model = snakemake.params.descriptions, snakemake.params.model
+    devices = None
+    if path := snakemake.input.get("devices"):
+        with open(path) as file:
+            devices = yaml.safe_load(file)["devices"]
+    systems = [description["system"] for description in descriptions]
+    table = compare(
+        read_table(snakemake.input.io_time, "io_time"),
+        {system["name"]: system.get("improvements", {}) for system in systems},
+        predict_systems(descriptions, snakemake.params.points, model, devices),
+        model=model,
+        calibration=snakemake.params.calibration,
+    )
+    summary = summarise(table)
+    write_table(table, snakemake.output.table, "whatif_truth")
+    write_table(summary, snakemake.output.summary, "whatif_truth_summary")
+    print(table.to_string(index=False))
+    print(summary.T.to_string(header=False))

@@ -1,0 +1,27 @@
+"""Draw what faster devices really bring, and say it in words."""
+
+import sys
+from pathlib import Path
+
+from tierscope.breakdown import slowest_process, spread_over_repetitions
+from tierscope.plot import save_figure
+from tierscope.plot_truth import plot_truth, summary_text
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    table = read_table(snakemake.input.table, "whatif_truth")
+    summary = read_table(snakemake.input.summary, "whatif_truth_summary")
+    slowest = slowest_process(read_table(snakemake.input.io_time, "io_time"))
+    times = slowest.rename(columns={"io_time_s": "time_s"}).assign(quantity="I/O time")
+    figure = plot_truth(
+        table,
+        summary,
+        spread_over_repetitions(times, snakemake.params.max_spread_percent),
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
+    text = summary_text(table, summary)
+    Path(snakemake.output.text).write_text(text, encoding="utf-8")
+    print(text)
