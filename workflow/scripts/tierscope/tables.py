@@ -7,7 +7,7 @@ the spread of points that were run once and the number behind a claim that has n
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ _RUN_EPOCHS = {
 }
 
 _IMPROVEMENTS = {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
+_CLASS_TIMES = {f"{io_class}_s": SECONDS for io_class in IOClass}
 
 TABLES = {
     "manifest": {
@@ -94,9 +95,10 @@ TABLES = {
         "flagged": FLAG,
     },
     "estimates": RUN_KEYS
-    | {"epoch": INTEGER}
+    | {"epoch": INTEGER, "method": TEXT}
     | _IMPROVEMENTS
-    | {"io_time_s": SECONDS, "slowest_rank": INTEGER},
+    | {"io_time_s": SECONDS, "slowest_rank": INTEGER}
+    | _CLASS_TIMES,
     "goals": SCENARIO_KEYS
     | {
         "epoch": INTEGER,
@@ -149,11 +151,18 @@ _ALLOWED = {
     "tier": {"gfs", "lfs"},
     "io_class": {str(io_class) for io_class in IOClass},
     "quantity": {"execution time", "I/O time"},
+    "method": {"rule", "model"},
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
     "fitted": {"no", "target", "by hand", "derived"},
 }
-_MINIMUM = {"ost": -1, "difference_s": -np.inf, "value": -np.inf}
+# -1: on no OST; the slowest process of a model is no rank of the run.
+_MINIMUM = {
+    "ost": -1,
+    "slowest_rank": -1,
+    "difference_s": -np.inf,
+    "value": -np.inf,
+}
 _MAY_BE_MISSING = {"sd_s", "cv", "value"}
 
 
@@ -258,3 +267,9 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
         return check_table(frame, name)
     except TableError as error:
         raise TableError(f"{path}: {error}") from error
+
+
+def read_tables(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
+    """Read several files of one table, one below the other."""
+    frames = [read_table(path, name) for path in paths]
+    return pd.concat(frames, ignore_index=True)
