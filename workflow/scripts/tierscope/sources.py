@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from tierscope.tables import MODEL, RULE
+
 _NOTES = {
     "measured": "Measured on real storage devices.",
     "emulated": "Emulated: real processes made real calls, emulated devices set the "
@@ -37,7 +39,7 @@ RULE_NOTE = (
     "100/(100 + N) of its time, in every process. Waiting stays where it was, so this "
     "is optimistic near the best point."
 )
-METHOD_WORDS = {"rule": "by the rule", "model": "by the model"}
+METHOD_WORDS = {RULE: "by the rule", MODEL: "by the model"}
 _EVALUATIONS = {
     "simulation": "simulated event by event",
     "order-statistics": "approximated by mean values and order statistics",
@@ -73,5 +75,5 @@ def model_note(model: str) -> str:
 
 def method_notes(methods: Iterable[str], model: str) -> list[str]:
     """Return how some of the methods ``rule`` and ``model`` estimate."""
-    notes = {"rule": RULE_NOTE, "model": model_note(model)}
+    notes = {RULE: RULE_NOTE, MODEL: model_note(model)}
     return [notes[method] for method in methods]

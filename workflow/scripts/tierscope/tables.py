@@ -42,6 +42,7 @@ _RUN_EPOCHS = {
     "lfs_fill_time_s": SECONDS,
 }
 
+RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
 _IMPROVEMENTS = {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
 _CLASS_TIMES = {f"{io_class}_s": SECONDS for io_class in IOClass}
 
@@ -180,7 +181,7 @@ _ALLOWED = {
     "operation": {"open", "read", "close"},
     "io_class": {str(io_class) for io_class in IOClass},
     "quantity": {"execution time", "I/O time"},
-    "method": {"rule", "model"},
+    "method": {RULE, MODEL},
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
     "fitted": {"no", "target", "by hand", "derived"},

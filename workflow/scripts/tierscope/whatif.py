@@ -27,11 +27,10 @@ from tierscope.breakdown import (
     slowest_process,
     total_s,
 )
-from tierscope.tables import TABLES
+from tierscope.tables import RULE, TABLES
 
 IMPROVEMENTS = [f"{io_class}_improvement_percent" for io_class in CLASSES]
 CLASS_TIMES = [f"{io_class}_s" for io_class in CLASSES]
-RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
 # Along each axis of a map whose every cell is dear: by the model, or in the explorer.
 MAX_MAP_STEPS = 20
 _CELLS_AT_ONCE = 4_000_000
@@ -114,7 +113,13 @@ def improvement_grid(
     """
     if step_percent < 1:
         raise ValueError(f"step in percent: got {step_percent}, expected 1 or more.")
-    percents = range(0, max_improvement_percent + 1, step_percent)
+    return combinations_of(classes, range(0, max_improvement_percent + 1, step_percent))
+
+
+def combinations_of(
+    classes: Sequence[str], percents: Iterable[int]
+) -> list[dict[str, int]]:
+    """Return every combination of some classes' improvements, each of `percents`."""
     combinations = itertools.product(percents, repeat=len(classes))
     return [
         dict(zip(map(str, classes), combination, strict=True))

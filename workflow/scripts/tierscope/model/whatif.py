@@ -23,13 +23,8 @@ from tierscope.breakdown import (
 )
 from tierscope.model.network import ModelError
 from tierscope.model.simulated_run import SimulatedReads, simulate_reads
-from tierscope.tables import TABLES
-from tierscope.whatif import (
-    CLASS_TIMES,
-    IMPROVEMENTS,
-    MODEL,
-    improvement_percents,
-)
+from tierscope.tables import MODEL, TABLES
+from tierscope.whatif import CLASS_TIMES, IMPROVEMENTS, improvement_percents
 
 SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
 POINT = ["cache_rate_percent", "repetition"]
