@@ -7,9 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.breakdown import CLASSES, select_epoch, select_scenario
-from tierscope.explorer import Start, build_explorer
+from tierscope.explorer import build_explorer
+from tierscope.explorer_data import Start
 from tierscope.tables import check_table
-from tierscope.whatif import make_goal
+from tierscope.whatif import (
+    CLASS_TIMES,
+    IMPROVEMENTS,
+    estimate,
+    improvement_grid,
+    make_goal,
+)
 
 TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
 SCENARIO = {"policy": "pinning", "loader": "tensorflow"}
@@ -166,8 +173,23 @@ def paper_size_io_time():
     return io_time_table(scenarios, range(0, 101, 5), times_of, 3, **keys)
 
 
-def write_page(io_time, path, **changes):
-    """Write the explorer of a table."""
+def estimates_by_model(io_time):
+    """Return made-up estimates for the map of the scenario and epoch shown first.
+
+    They are those of the rule times a factor that differs from cell to cell and from
+    cache rate to cache rate, 1 where nothing is improved.
+    """
+    shown = select_epoch(select_scenario(io_time, START["scenario"]), START["epoch"])
+    estimates = estimate(shown, improvement_grid(START["pair"], 200, 10), [1])
+    phase = estimates[IMPROVEMENTS] @ np.array([0, 0.05, 0.03, 0])
+    factor = 1 + 0.2 * np.sin(phase) * (1 + estimates["cache_rate_percent"] / 100)
+    for column in ("io_time_s", *CLASS_TIMES):
+        estimates[column] *= factor
+    return estimates.assign(method="model", slowest_rank=-1)
+
+
+def write_page(io_time, path, estimates=None, **changes):
+    """Write the explorer of a table, with estimates by the model if there are any."""
     start = START | changes
     shown = select_epoch(select_scenario(io_time, start["scenario"]), start["epoch"])
     html = build_explorer(
@@ -178,6 +200,9 @@ def write_page(io_time, path, **changes):
         title="What-if explorer: test",
         provenance="made up",
         dataset_titles={"small": "128 KiB files", "large": "12 MiB files"},
+        estimates=estimates,
+        pairs=[START["pair"]],
+        model="made up",
     )
     path.write_text(html)
     return path
@@ -191,7 +216,7 @@ def page(io_time, tmp_path_factory):
 @pytest.fixture(scope="session")
 def paper_size_page(paper_size_io_time, tmp_path_factory):
     path = tmp_path_factory.mktemp("paper-size") / "explorer.html"
-    return write_page(paper_size_io_time, path)
+    return write_page(paper_size_io_time, path, estimates_by_model(paper_size_io_time))
 
 
 def open_page(browser, path):
@@ -207,6 +232,22 @@ def open_page(browser, path):
 @pytest.fixture
 def explorer(browser, page):
     return open_page(browser, page)
+
+
+@pytest.fixture(scope="session")
+def by_model(io_time):
+    return estimates_by_model(io_time)
+
+
+@pytest.fixture(scope="session")
+def page_by_both(io_time, by_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("both") / "explorer.html"
+    return write_page(io_time, path, by_model)
+
+
+@pytest.fixture
+def explorer_by_both(browser, page_by_both):
+    return open_page(browser, page_by_both)
 
 
 @pytest.fixture

@@ -12,17 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tierscope.breakdown import CLASSES, total_s
-from tierscope.explorer import (
+from tierscope.explorer import build_explorer
+from tierscope.explorer_data import (
     Start,
-    build_explorer,
+    add_model_answers,
     embedded_points,
-    nearest_goal_percent,
     slider_envelope,
+    without_last_zeros,
 )
+from tierscope.explorer_spec import nearest_goal_percent
 from tierscope.io_class import IOClass
 from tierscope.plot import scenario_titles
 from tierscope.tables import check_table
-from tierscope.whatif import IMPROVEMENTS, Goal, improve, upper_envelope
+from tierscope.whatif import (
+    CLASS_TIMES,
+    IMPROVEMENTS,
+    Goal,
+    estimate,
+    improve,
+    improvement_grid,
+    upper_envelope,
+)
 
 TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
 PAGE = (TEMPLATES / "explorer.html").read_text()
@@ -88,7 +98,7 @@ def html(io_time):
 
 def specification(html):
     """Return the Vega specification of a page."""
-    text = html[html.rindex('vegaEmbed("#views", ') + len('vegaEmbed("#views", ') :]
+    text = html[html.rindex("const spec = ") + len("const spec = ") :]
     return json.JSONDecoder().raw_decode(text)[0]
 
 
@@ -134,6 +144,74 @@ def test_points_hold_the_seconds_of_each_class_repetition_and_process():
     assert whole["lfs_read"] == [[9, 0], [0, 0]]
     assert (whole["scenario"], whole["epoch"]) == (0, 1)
     assert whole["cache_rate_percent"] == 100
+
+
+PAIRS = [("gfs_meta", "lfs_read")]
+
+
+@pytest.fixture(scope="module")
+def by_model(io_time):
+    """Return estimates for every cell of the map, a tenth above those of the rule."""
+    estimates = estimate(io_time, improvement_grid(PAIRS[0], 200, 10), epochs=[1])
+    for column in ("io_time_s", *CLASS_TIMES):
+        estimates[column] *= 1.1
+    return estimates.assign(method="model", slowest_rank=-1)
+
+
+@pytest.fixture(scope="module")
+def both(io_time, by_model):
+    return build(io_time, estimates=by_model, pairs=PAIRS, model="a made-up network")
+
+
+def test_the_models_answers_stand_in_rows_of_the_first_class(io_time, by_model):
+    """Without improvement 1.1 times 9 s; LFS-READ +10 % changes nothing at 0 %."""
+    points = points_of(io_time)
+    grid = [0, 100, 200]
+    scenes = add_model_answers(points, by_model, scenario_titles(io_time), PAIRS, grid)
+    assert scenes == ["0 1"]
+    (answers,) = points[0]["model"]
+    assert answers["io_time_s"] == pytest.approx(
+        [1.1 * s for s in (9, 9, 9, 5, 5, 5, 1 + 8 / 3, 1 + 8 / 3, 1 + 8 / 3)],
+        rel=1e-10,
+    )
+    parts = np.array(answers["parts"])
+    assert (parts.sum(axis=0) == 100_000).all()
+    assert parts[1, :4].tolist() == [88889, 88889, 88889, 80000]
+
+
+def test_the_mean_of_the_repetitions_is_embedded(io_time, by_model):
+    again = by_model.assign(repetition=1, io_time_s=by_model["io_time_s"] + 1)
+    points = points_of(pd.concat([io_time, io_time.assign(repetition=1)]))
+    table = pd.concat([by_model, again])
+    add_model_answers(points, table, scenario_titles(io_time), PAIRS, [0, 10])
+    assert points[0]["model"][0]["io_time_s"][0] == pytest.approx(9.9 + 0.5)
+
+
+def test_a_map_with_a_hole_is_refused(io_time, by_model):
+    with pytest.raises(ValueError, match="expected every cell of the map of gfs_meta"):
+        build(io_time, estimates=by_model.iloc[:-1], pairs=PAIRS)
+
+
+def test_a_page_with_both_has_a_choice_and_says_how_the_model_estimates(html, both):
+    assert '<body class="both">' in both
+    assert '<div id="method"></div>' in both
+    assert "Estimated by the model (a made-up network)" in both
+    assert "GFS-META and LFS-READ in steps of 10 %, with the other classes" in both
+    assert "60 OSTs (second epoch)" in both
+    assert '<body class="rule">' in html
+    assert '<div id="method"></div>' not in html
+    assert "made-up" not in html
+
+
+def test_every_input_and_text_of_a_page_with_both_has_its_place(both):
+    test_every_input_and_text_has_its_place_in_the_page(both)
+    test_the_views_draw_tables_of_the_computation(both)
+
+
+def test_zeros_at_the_ends_of_lists_are_left_out_of_the_file():
+    point = {name: [[1, 0, 2, 0], [0, 0, 0, 0]] for name in CLASSES} | {"epoch": 0}
+    short = without_last_zeros(point)
+    assert short == {name: [[1, 0, 2], []] for name in CLASSES} | {"epoch": 0}
 
 
 def test_embedded_times_are_short_and_within_5e_11_of_the_table():
@@ -206,22 +284,6 @@ def test_the_views_draw_tables_of_the_computation(html):
 
 def test_the_computation_is_readable_as_it_stands():
     assert set(yaml.safe_load(COMPUTATION)) == {"signals", "data"}
-
-
-@pytest.mark.parametrize(
-    ("most", "step", "expected"),
-    [
-        (200, 10, [*range(0, 201, 10)]),
-        (210, 10, [*range(0, 201, 20), 210]),
-        (200, 3, [*range(0, 193, 12), 198]),
-        (5, 5, [0, 5]),
-    ],
-)
-def test_a_map_of_too_many_steps_gets_wider_ones_and_keeps_its_end(
-    most, step, expected
-):
-    start = replace(START, max_improvement_percent=most, step_percent=step)
-    assert start.grid == expected
 
 
 def test_a_map_coarser_than_fig_4_says_so(io_time, html):

@@ -21,17 +21,17 @@ from tierscope.plot import (
     save_figure,
     scenario_titles,
 )
-from tierscope.plot_whatif import (
-    plot_cheapest,
-    plot_improvement,
-    plot_sufficient,
-)
+from tierscope.plot_map import plot_sufficient
+from tierscope.plot_whatif import plot_cheapest, plot_improvement
 from tierscope.search import cheapest_combination, search_combinations
 from tierscope.tables import check_table
 from tierscope.whatif import (
+    CLASS_TIMES,
+    IMPROVEMENTS,
     Goal,
     break_down_improved,
     estimate,
+    estimated_breakdown,
     improvement_grid,
     sufficient_combinations,
 )
@@ -110,10 +110,38 @@ def draw_breakdown(io_time, epoch=1):
     return plot_breakdown(break_down(io_time), spread_of(io_time), epoch, **ARGUMENTS)
 
 
-def draw_improvement(io_time):
-    improvements = [{}, {"gfs_meta": 50}, {"lfs_read": 100}]
-    improved = break_down_improved(select_epoch(io_time, 1), improvements)
-    return plot_improvement(improved, spread_of(io_time), 1, **ARGUMENTS)
+MODEL_WORDS = "a network of queues, made up"
+
+
+def estimates_of(io_time, improvements, methods=("rule",)):
+    """Return estimates; the model's are a tenth longer where anything is improved."""
+    by_rule = estimate(io_time, improvements, epochs=[1])
+    factor = 1 + 0.1 * (by_rule[IMPROVEMENTS] > 0).any(axis=1)
+    by_model = by_rule.assign(method="model")
+    for column in ("io_time_s", *CLASS_TIMES):
+        by_model[column] *= factor
+    parts = {"rule": by_rule, "model": by_model}
+    return pd.concat([parts[method] for method in methods], ignore_index=True)
+
+
+def improved(io_time, improvements, methods=("rule",)):
+    improvements = [{}, *improvements]
+    return estimated_breakdown(
+        estimates_of(io_time, improvements, methods), improvements
+    )
+
+
+def draw_improvement(io_time, methods=("rule",)):
+    return plot_improvement(
+        improved(io_time, [{"gfs_meta": 50}, {"lfs_read": 100}], methods),
+        spread_of(io_time),
+        model=MODEL_WORDS,
+        **ARGUMENTS,
+    )
+
+
+def draw_improvement_by_both(io_time):
+    return draw_improvement(io_time, ("rule", "model"))
 
 
 def search(io_time, goal):
@@ -129,30 +157,41 @@ def search(io_time, goal):
     return goals.iloc[0], cheapest_combination(combinations, goals.iloc[0])
 
 
-def draw_sufficient(io_time, goal=GOAL, classes=("gfs_meta", "lfs_read")):
-    grid = improvement_grid(classes, 200, 100)
-    estimates = estimate(io_time, grid, epochs=[1])
+def draw_sufficient(
+    io_time, goal=GOAL, classes=("gfs_meta", "lfs_read"), methods=("rule",)
+):
+    estimates = estimates_of(io_time, improvement_grid(classes, 200, 100), methods)
     return plot_sufficient(
-        sufficient_combinations(estimates, goal.seconds, goal.difference_s),
+        sufficient_combinations(estimates, goal.seconds, goal.difference_s).sort_values(
+            "method", ascending=False, kind="stable"
+        ),
         search(io_time, goal)[0],
         spread_of(io_time),
         classes=classes,
+        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
+        model=MODEL_WORDS,
         **ARGUMENTS,
     )
+
+
+def draw_sufficient_by_both(io_time):
+    return draw_sufficient(io_time, methods=("rule", "model"))
 
 
 def draw_cheapest(io_time, goal=GOAL):
     row, cheapest = search(io_time, goal)
     improvements = [{}, {"lfs_read": 100, "gfs_meta": 100}]
-    improved = break_down_improved(select_epoch(io_time, 1), improvements)
-    return plot_cheapest(improved, row, cheapest, spread_of(io_time), **ARGUMENTS)
+    after = break_down_improved(select_epoch(io_time, 1), improvements)
+    return plot_cheapest(after, row, cheapest, spread_of(io_time), **ARGUMENTS)
 
 
 DRAW = {
     "times": draw_times,
     "breakdown": draw_breakdown,
     "improvement": draw_improvement,
+    "improvement by both": draw_improvement_by_both,
     "sufficient": draw_sufficient,
+    "sufficient by both": draw_sufficient_by_both,
     "cheapest": draw_cheapest,
 }
 
@@ -227,6 +266,47 @@ def test_estimates_say_that_they_follow_the_papers_rule(name):
     notes = notes_of(drawn(name, 1))
     assert "Estimated by the paper's rule" in notes
     assert "optimistic near the best point" in notes
+
+
+@pytest.mark.parametrize("name", ["improvement by both", "sufficient by both"])
+def test_estimates_by_both_say_how_each_is_made_and_the_others_name_no_model(name):
+    notes = notes_of(drawn(name, 1))
+    assert "Estimated by the paper's rule" in notes
+    assert f"Estimated by the model ({MODEL_WORDS}): the devices of a class" in notes
+    assert "by the model" not in notes_of(drawn(name.removesuffix(" by both"), 1))
+
+
+def test_rule_and_model_stand_side_by_side_with_the_cut_by_each():
+    """GFS-META +50 %: 5 s by the rule, a tenth more by the model."""
+    axes = drawn("improvement by both", 1).axes
+    titles = [ax.get_title() for ax in axes]
+    cut = "best at 50 %:\n6.00 s → {} s (\N{MINUS SIGN}{} %)"
+    assert titles[:2] == [
+        "GFS-META +50 %, by the rule\n" + cut.format("5.00", "16.7"),
+        "GFS-META +50 %, by the model\n" + cut.format("5.50", "8.3"),
+    ]
+    assert [ax.get_subplotspec().is_first_col() for ax in axes] == [True, False] * 2
+    assert len({ax.get_ylim() for ax in axes}) == 1
+
+
+def test_maps_by_rule_and_model_have_the_same_colours():
+    """META +100 % takes 4.5 s by the rule, 4.95 s by the model."""
+    rule, model, bar = drawn("sufficient by both", 1).axes
+    assert rule.get_title(loc="left").splitlines() == [
+        "By the rule: 7 of 9 meet the goal",
+        "cheapest: GFS-META +100 %, cache rate 50 %",
+    ]
+    assert model.get_title(loc="left").splitlines()[1] == (
+        "cheapest: GFS-META +200 %, cache rate 0 %"
+    )
+    (star,) = lines_with(model, "*")
+    assert points_of(star) == [(200, 0)]
+    colours = [
+        dict(zip(map(tuple, c.get_offsets().tolist()), c.get_facecolors(), strict=True))
+        for c in (rule.collections[0], model.collections[0])
+    ]
+    assert colours[0][100, 100].tolist() == colours[1][100, 100].tolist()
+    assert bar.get_ylabel() == "least cache rate that meets the goal (%)"
 
 
 def test_estimated_bars_have_error_bars_from_least_to_largest():
@@ -332,9 +412,9 @@ def test_each_improvement_has_a_panel_with_the_cut_of_the_best_time():
 
 def test_a_best_point_that_moves_is_named_with_both_cache_rates():
     """LFS-READ +300 %: 6 to 4.5 s at 50 %, 8 to 4.25 s at 60 %, 10 to 3.25 s."""
-    improved = break_down_improved(io_time_of(), [{}, {"lfs_read": 300}])
     spread = spread_of(io_time_of())
-    (ax,) = plot_improvement(improved, spread, 1, provenance=PROVENANCE).axes
+    table = improved(io_time_of(), [{"lfs_read": 300}])
+    (ax,) = plot_improvement(table, spread, provenance=PROVENANCE).axes
     assert "best at 50 % → 100 %:\n6.00 s → 3.25 s" in ax.get_title()
     best = {points_of(line)[0] for line in lines_with(ax, "D")}
     assert best == {(50, 6), (100, 3.25)}
@@ -344,8 +424,9 @@ def test_a_best_point_that_moves_is_named_with_both_cache_rates():
 def test_sufficient_combinations_are_dots_coloured_by_the_least_cache_rate():
     """With META +100 % and READ +100 % 50 % takes 1 + 1.5 + 1 = 3.5 s."""
     ax, bar = draw_sufficient(io_time_of()).axes
-    insufficient, dots = ax.collections
-    assert [0, 0] in insufficient.get_offsets().tolist()
+    (dots,) = ax.collections
+    (insufficient,) = lines_with(ax, ".")
+    assert (0, 0) in points_of(insufficient)
     assert [100, 100] in dots.get_offsets().tolist()
     labels = [label.get_text() for label in bar.get_yticklabels()]
     assert labels == ["0", "50", "100"]
@@ -355,8 +436,10 @@ def test_sufficient_combinations_are_dots_coloured_by_the_least_cache_rate():
 def test_combinations_that_only_the_mean_meets_are_white_inside():
     """META and READ +100 %: 3.5, 4.5 and 5.5 s at 50 %, where the goal is 4.5 s."""
     ax, _ = draw_sufficient(io_time_of(repetitions=3)).axes
-    assert [100, 100] in ax.collections[-1].get_offsets().tolist()
-    assert ax.collections[-1].get_label() == "met by the mean, not by every repetition"
+    (unsure,) = lines_with(ax, "o")
+    assert (100, 100) in points_of(unsure)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "met by the mean, not by every repetition" in labels
 
 
 def test_any_two_classes_can_be_the_axes():
@@ -448,8 +531,8 @@ def test_titles_of_improvements_of_all_classes_do_not_touch(n_panels):
     improvements = [
         dict.fromkeys(map(str, IOClass), 150 + panel) for panel in range(n_panels)
     ]
-    improved = break_down_improved(select_epoch(io_time_of(), 1), [{}, *improvements])
-    figure = plot_improvement(improved, spread_of(io_time_of()), 1, **ARGUMENTS)
+    table = improved(io_time_of(), improvements)
+    figure = plot_improvement(table, spread_of(io_time_of()), **ARGUMENTS)
     figure.draw_without_rendering()
     boxes = [ax.title.get_window_extent() for ax in figure.axes]
     boxes += [legend.get_window_extent() for legend in figure.legends]

@@ -14,10 +14,13 @@ from tierscope.whatif import (
     Goal,
     best_point,
     break_down_improved,
+    cheapest_sufficient,
     estimate,
+    estimated_breakdown,
     improve,
     improvement_grid,
     make_goal,
+    map_percents,
     mean_difference_s,
     mean_over_repetitions,
     select_improvements,
@@ -400,3 +403,54 @@ def test_estimates_outside_the_grid_are_left_out(estimates):
     selected = select_improvements(estimates, grid)
     assert selected["gfs_meta_improvement_percent"].unique().tolist() == [0, 100]
     assert (selected["lfs_read_improvement_percent"] == 0).all()
+
+
+@pytest.mark.parametrize("improvement", [{}, {"gfs_meta": 100}, {"lfs_read": 30}])
+def test_estimates_hold_the_classes_of_the_then_slowest_process(knee, improvement):
+    estimates = estimate(knee, [{}, improvement, {"gfs_read": 9}], epochs=[0])
+    rows = estimated_breakdown(estimates, [improvement])
+    keys = ["cache_rate_percent", "repetition", "io_class"]
+    expected = break_down_improved(knee, [improvement]).set_index(keys)["time_s"]
+    assert rows.set_index(keys)["time_s"].sort_index().equals(expected.sort_index())
+    assert set(rows["method"]) == {"rule"}
+
+
+def test_each_method_is_answered_for_itself(estimates):
+    slower = estimates.assign(method="model", io_time_s=2 * estimates["io_time_s"])
+    both = sufficient_combinations(pd.concat([estimates, slower]), goal_s=5.0)
+    alone = sufficient_combinations(estimates, goal_s=5.0)
+    by_rule = both[both["method"] == "rule"].reset_index(drop=True)
+    assert by_rule.equals(alone)
+    by_model = both[both["method"] == "model"]
+    assert by_model["sufficient"].sum() < by_rule["sufficient"].sum()
+
+
+def test_the_cheapest_is_that_of_least_cost_then_rate_then_improvement():
+    rows = [
+        ((0, 50, 0, 0), 60, True),
+        ((0, 0, 50, 0), 50, True),
+        ((50, 0, 0, 0), 50, True),
+        ((10, 0, 0, 0), 20, False),
+    ]
+    table = pd.DataFrame([percents for percents, *_ in rows], columns=IMPROVEMENTS)
+    table["min_cache_rate_percent"] = [rate for _, rate, _ in rows]
+    table["sufficient"] = [sufficient for *_, sufficient in rows]
+    equal = dict.fromkeys(CLASSES, 0.1)
+    assert cheapest_sufficient(table, equal).name == 1
+    assert cheapest_sufficient(table, equal | {"gfs_meta": 0.05}).name == 0
+    assert cheapest_sufficient(table.iloc[3:], equal) is None
+
+
+@pytest.mark.parametrize(
+    ("most", "step", "expected"),
+    [
+        (200, 10, [*range(0, 201, 10)]),
+        (210, 10, [*range(0, 201, 20), 210]),
+        (200, 3, [*range(0, 193, 12), 198]),
+        (5, 5, [0, 5]),
+    ],
+)
+def test_a_map_of_too_many_steps_gets_wider_ones_and_keeps_its_end(
+    most, step, expected
+):
+    assert map_percents(most, step) == expected

@@ -287,6 +287,9 @@ def start():
         SYSTEM.gfs.data_root()
         if executor == "slurm":
             check_slurm()
+        if len(EXPERIMENT.methods) < len(SETTINGS["figures"]["methods"]):
+            reason = EXPERIMENT.why_no_model
+            print(f"Estimates are by the rule only: {reason}.", file=sys.stderr)
     except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
 

@@ -1,8 +1,20 @@
 """Rules that estimate I/O time under hypothetical storage improvements."""
 
+from tierscope.sources import model_words
+from tierscope.tables import MODEL, RULE
+
 SEARCH = SETTINGS["whatif"]["search"]
 IMPROVEMENT_GRID = {
     key: SEARCH[key] for key in ("max_improvement_percent", "step_percent")
+}
+METHODS = EXPERIMENT.methods
+CALIBRATED = EXPERIMENT.used_calibration if MODEL in METHODS else None
+MODEL_WORDS = ""
+if MODEL in METHODS:
+    MODEL_WORDS = model_words(SETTINGS["model"]["whatif"], CALIBRATED)
+ESTIMATES = {
+    RULE: f"{RESULTS}/tables/estimates.parquet",
+    MODEL: f"{RESULTS}/tables/estimates_model.parquet",
 }
 
 
@@ -13,7 +25,7 @@ rule estimate_improvements:
             "estimate_improvements", "breakdown", "whatif", "io_class", "tables"
         ),
     output:
-        estimates=f"{RESULTS}/tables/estimates.parquet",
+        estimates=ESTIMATES[RULE],
     log:
         f"{LOGS}/estimate_improvements.log",
     localrule: True
@@ -28,6 +40,56 @@ rule estimate_improvements:
         "Estimating the I/O time of improved storage."
     script:
         "../scripts/estimate_improvements.py"
+
+
+if MODEL in METHODS:
+
+    rule estimate_by_model:
+        input:
+            io_time=f"{RESULTS}/tables/io_time.parquet",
+            devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
+            library=library(
+                "estimate_by_model",
+                "breakdown",
+                "io_class",
+                "model/calibration",
+                "model/calibration_result",
+                "model/events",
+                "model/network",
+                "model/observations",
+                "model/probe_times",
+                "model/simulate",
+                "model/simulated_run",
+                "model/starting_values",
+                "model/whatif",
+                "policies/pinning",
+                "probes",
+                "shuffle",
+                "tables",
+                "tiers/scale",
+                "whatif",
+            ),
+        output:
+            estimates=ESTIMATES[MODEL],
+        log:
+            f"{LOGS}/estimate_by_model.log",
+        localrule: True
+        conda:
+            "../../environment.yml"
+        params:
+            description=EXPERIMENT.model_description(
+                Scenario(**SETTINGS["figures"]["scenario"])
+            ),
+            model=SETTINGS["model"]["whatif"],
+            epoch=SETTINGS["figures"]["epoch"],
+            scenario=SETTINGS["figures"]["scenario"],
+            improvements=SETTINGS["figures"]["improvements"],
+            pairs=SETTINGS["figures"]["pairs"],
+            grid=IMPROVEMENT_GRID,
+        message:
+            "Estimating the I/O time of improved storage by the model."
+        script:
+            "../scripts/estimate_by_model.py"
 
 
 rule search_combinations:
@@ -65,6 +127,7 @@ rule search_combinations:
 
 rule tables:
     input:
+        [ESTIMATES[method] for method in METHODS],
         expand(
             f"{RESULTS}/tables/{{table}}.parquet",
             table=[

@@ -85,12 +85,13 @@ rule plot_breakdown:
 
 rule plot_improvement:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
+        estimates=[ESTIMATES[method] for method in METHODS],
         spread=f"{RESULTS}/tables/spread.parquet",
         library=library(
             "plot_improvement",
             "plot_whatif",
             "plot",
+            "sources",
             "breakdown",
             "whatif",
             "io_class",
@@ -108,6 +109,7 @@ rule plot_improvement:
         scenario=SETTINGS["figures"]["scenario"],
         improvements=SETTINGS["figures"]["improvements"],
         provenance=PROVENANCE,
+        model=MODEL_WORDS,
         dataset_titles=DATASET_TITLES,
     message:
         "Drawing figure 3, the breakdown after an improvement."
@@ -117,13 +119,15 @@ rule plot_improvement:
 
 rule plot_sufficient_combinations:
     input:
-        estimates=f"{RESULTS}/tables/estimates.parquet",
+        estimates=[ESTIMATES[method] for method in METHODS],
         goals=f"{RESULTS}/tables/goals.parquet",
         spread=f"{RESULTS}/tables/spread.parquet",
         library=library(
             "plot_sufficient_combinations",
+            "plot_map",
             "plot_whatif",
             "plot",
+            "sources",
             "breakdown",
             "whatif",
             "io_class",
@@ -141,7 +145,9 @@ rule plot_sufficient_combinations:
         scenario=SETTINGS["figures"]["scenario"],
         classes=lambda wildcards: PAIRS[wildcards.pair],
         grid=IMPROVEMENT_GRID,
+        cost_per_percent=SEARCH["cost_per_percent"],
         provenance=PROVENANCE,
+        model=MODEL_WORDS,
         dataset_titles=DATASET_TITLES,
     message:
         "Drawing figure 4, the improvements that meet the goal: {wildcards.pair}."
@@ -159,6 +165,7 @@ rule plot_cheapest_combination:
             "plot_cheapest_combination",
             "plot_whatif",
             "plot",
+            "sources",
             "breakdown",
             "search",
             "whatif",

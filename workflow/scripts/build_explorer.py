@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from tierscope.breakdown import select_epoch, select_scenario
-from tierscope.explorer import Start, build_explorer
+from tierscope.explorer import build_explorer
+from tierscope.explorer_data import Start
 from tierscope.tables import read_table
 from tierscope.whatif import make_goal
 
@@ -26,12 +27,16 @@ if __name__ == "__main__":
     params = snakemake.params
     io_time = read_table(snakemake.input.io_time, "io_time")
     epochs = read_table(snakemake.input.epochs, "epochs")
+    estimates = None
+    if snakemake.input.estimates:
+        estimates = read_table(snakemake.input.estimates, "estimates")
     shown = select_epoch(select_scenario(io_time, params.scenario), params.epoch)
     start = Start(
         scenario=params.scenario,
         epoch=params.epoch,
         goal=make_goal(shown, epochs, **params.goal),
-        pair=params.pair,
+        pair=params.pairs[0],
+        method=params.method,
         **params.search,
     )
     explorer = build_explorer(
@@ -42,6 +47,9 @@ if __name__ == "__main__":
         title=f"What-if explorer: {params.experiment}",
         provenance=params.provenance,
         dataset_titles=params.dataset_titles,
+        estimates=estimates,
+        pairs=params.pairs,
+        model=params.model,
     )
     write_text(explorer, snakemake.output.explorer)
     print(f"{len(explorer.encode()) / 2**20:.1f} MiB")

@@ -5,19 +5,19 @@ import sys
 from tierscope.breakdown import select_epoch, select_scenario
 from tierscope.plot import save_figure
 from tierscope.plot_whatif import plot_improvement
-from tierscope.tables import read_table
-from tierscope.whatif import break_down_improved
+from tierscope.tables import read_table, read_tables
+from tierscope.whatif import estimated_breakdown
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
-    io_time = read_table(snakemake.input.io_time, "io_time")
-    io_time = select_scenario(io_time, snakemake.params.scenario)
-    io_time = select_epoch(io_time, snakemake.params.epoch)
+    estimates = read_tables(snakemake.input.estimates, "estimates")
+    estimates = select_scenario(estimates, snakemake.params.scenario)
+    estimates = select_epoch(estimates, snakemake.params.epoch)
     figure = plot_improvement(
-        break_down_improved(io_time, [{}, *snakemake.params.improvements]),
+        estimated_breakdown(estimates, [{}, *snakemake.params.improvements]),
         read_table(snakemake.input.spread, "spread"),
-        snakemake.params.epoch,
         provenance=snakemake.params.provenance,
+        model=snakemake.params.model,
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, snakemake.output)

@@ -4,8 +4,8 @@ import sys
 
 from tierscope.breakdown import select_epoch, select_scenario
 from tierscope.plot import save_figure
-from tierscope.plot_whatif import plot_sufficient
-from tierscope.tables import read_table
+from tierscope.plot_map import plot_sufficient
+from tierscope.tables import read_table, read_tables
 from tierscope.whatif import (
     improvement_grid,
     select_improvements,
@@ -16,12 +16,12 @@ if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     estimates, goals = (
         select_epoch(
-            select_scenario(
-                read_table(snakemake.input[name], name), snakemake.params.scenario
-            ),
-            snakemake.params.epoch,
+            select_scenario(table, snakemake.params.scenario), snakemake.params.epoch
         )
-        for name in ("estimates", "goals")
+        for table in (
+            read_tables(snakemake.input.estimates, "estimates"),
+            read_table(snakemake.input.goals, "goals"),
+        )
     )
     goal = goals.iloc[0]
     grid = improvement_grid(snakemake.params.classes, **snakemake.params.grid)
@@ -29,12 +29,18 @@ if __name__ == "__main__":
         select_improvements(estimates, grid), goal["goal_s"], goal["difference_s"]
     )
     figure = plot_sufficient(
-        combinations,
+        # In the order in which the tables come.
+        combinations.set_index("method")
+        .loc[estimates["method"].unique()]
+        .reset_index(),
         goal,
         read_table(snakemake.input.spread, "spread"),
         classes=snakemake.params.classes,
+        cost_per_percent=snakemake.params.cost_per_percent,
         provenance=snakemake.params.provenance,
+        model=snakemake.params.model,
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, snakemake.output)
-    print(f"goal: {goal['goal_s']} s; sufficient: {combinations['sufficient'].sum()}")
+    n_sufficient = combinations.groupby("method")["sufficient"].sum()
+    print(f"goal: {goal['goal_s']} s; sufficient:", n_sufficient.to_string(), sep="\n")

@@ -26,6 +26,7 @@ from tierscope.job import (
 )
 from tierscope.job import launcher as launcher_of
 from tierscope.model.network import ModelError, network_of
+from tierscope.tables import MODEL
 from tierscope.tiers import Tier
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
 
@@ -257,6 +258,35 @@ class Experiment:
             return self.source
         origin = (self.system.devices or {}).get("origin", "of the emulated devices")
         return f"simulated, parameters {origin}"
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Return how improvements are estimated: as asked for, where that can be."""
+        wanted = self.settings["figures"]["methods"]
+        if MODEL in wanted and self.why_no_model is not None:
+            return tuple(method for method in wanted if method != MODEL)
+        return tuple(wanted)
+
+    @property
+    def used_calibration(self) -> str | None:
+        """Return the calibration that estimates use; simulated devices need none."""
+        return None if self.simulated else self.settings["model"]["calibration"]
+
+    @property
+    def why_no_model(self) -> str | None:
+        """Return why the model cannot estimate, None if it can."""
+        scenario = self.settings["figures"]["scenario"]
+        try:
+            if not self.simulated:
+                if self.used_calibration is None:
+                    return "config: model.calibration: got null"
+                self.calibration(self.used_calibration)
+            network_of(asdict(self.system), scenario["n_osts"])
+        except (ConfigError, ModelError) as error:
+            return str(error)
+        if (threads := self.settings["loader"]["read_threads"]) != 1:
+            return f"config: loader.read_threads: got {threads}, the model has 1"
+        return None
 
     @property
     def sweeps(self) -> dict[str, Sweep]:
@@ -821,12 +851,17 @@ def _check_figures(experiment: Experiment) -> None:
 
 
 def _check_model(experiment: Experiment) -> None:
-    """Refuse a calibration in use that is not there."""
+    """Refuse a calibration that is not there, and estimates by no model at all."""
     model = experiment.settings["model"]
-    if model["calibration"] not in model["calibrations"]:
+    if model["calibration"] not in {None, *model["calibrations"]}:
         raise ConfigError(
-            f"config: model.calibration: got {model['calibration']!r}, expected one of "
-            f"{', '.join(model['calibrations'])}"
+            f"config: model.calibration: got {model['calibration']!r}, expected null "
+            f"or one of {', '.join(model['calibrations'])}"
+        )
+    if not experiment.methods:
+        raise ConfigError(
+            "config: figures.methods: got model alone, expected rule, too: "
+            f"{experiment.why_no_model}"
         )
 
 

@@ -139,9 +139,10 @@ def new_figure(
     *,
     row_height: float = 3.5,
     share_y: bool = False,
+    n_columns: int | None = None,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of up to three panels a row, with title and notes."""
-    n_columns = 2 if n_panels == 4 else min(n_panels, 3)
+    n_columns = n_columns or (2 if n_panels == 4 else min(n_panels, 3))
     n_rows = math.ceil(n_panels / n_columns)
     width = {1: 7.4, 2: 10.2, 3: 13.6}[n_columns]
     figure = Figure(figsize=(width, 0.9 + row_height * n_rows), layout="constrained")

@@ -1,20 +1,18 @@
-"""Draw what is estimated: the paper's Fig. 3 and 4, and the cheapest combination."""
+"""Draw estimated breakdowns: the paper's Fig. 3, and the cheapest combination."""
 
+import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.breakdown import SCENARIO, select_epoch
+from tierscope.breakdown import SCENARIO
 from tierscope.io_class import IOClass
 from tierscope.plot import (
     SLOWEST_LABEL,
@@ -35,20 +33,14 @@ from tierscope.plot import (
     styled,
     sums_of_classes,
     titled,
-    write_around,
 )
+from tierscope.sources import METHOD_WORDS, RULE_NOTE, method_notes
 from tierscope.whatif import IMPROVEMENTS, best_point
-
-RULE = (
-    "Estimated by the paper's rule (Sec. 4.4): a class that is N % faster takes "
-    "100/(100 + N) of its time, in every process. Waiting stays where it was, so this "
-    "is optimistic near the best point."
-)
 
 # What a goal is a goal of, by the word in table `goals`.
 GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
 
-_ONLY_THE_MEAN = "met by the mean, not by every repetition"
+ONLY_THE_MEAN = "met by the mean, not by every repetition"
 # Characters of a title that fit above a panel, of two or of three in a row.
 _PANEL_OF_TWO, _PANEL_OF_THREE = 46, 36
 _BEFORE = {"color": "#777777", "marker": "o", "markersize": 4, "linewidth": 1.5}
@@ -69,9 +61,9 @@ _LEAST = {
 def plot_improvement(
     improved: pd.DataFrame,
     spread: pd.DataFrame,
-    epoch: int,
     *,
     provenance: str,
+    model: str = "",
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw the breakdown of the slowest process after improvements (Fig. 3).
@@ -79,15 +71,15 @@ def plot_improvement(
     Parameters
     ----------
     improved : DataFrame
-        One scenario's breakdown after each improvement and without any, as made by
-        `tierscope.whatif.break_down_improved`; a panel for each improvement in the
-        order of the rows.
+        One scenario's and epoch's breakdown after each improvement and without any, as
+        made by `tierscope.whatif.estimated_breakdown`; a panel for each improvement
+        and method in the order of the rows, the methods side by side.
     spread : DataFrame
         Table ``spread``, of that scenario and possibly others.
-    epoch : int
-        The epoch to draw, counted from 0.
     provenance, dataset_titles
         As for `tierscope.plot.plot_times`.
+    model : str, optional
+        What the model is (`tierscope.sources.model_words`), if it is one method.
 
     Returns
     -------
@@ -98,22 +90,36 @@ def plot_improvement(
         the band go from the least to the largest, and rings mark a measured spread
         above the limit.
     """
-    improved = select_epoch(improved, epoch)
+    epoch = int(improved["epoch"].iloc[0])
     scenarios = scenario_titles(improved, dataset_titles)
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     changed = improved[IMPROVEMENTS].drop_duplicates()
-    changed = changed[(changed > 0).any(axis=1)]
+    changed = changed[(changed > 0).any(axis=1)].to_dict("records")
+    methods = list(improved["method"].unique())
+    wanted = list(itertools.product(changed, methods))
     title = f"Estimated I/O time of the {epoch_words(epoch)} after an improvement"
     title = titled(f"{title}: {scenarios['title'].iloc[0]}", improved)
-    notes = [*source_notes(provenance, spread, scenarios), RULE]
-    figure, axes = new_figure(len(changed), title, notes, row_height=3.8, share_y=True)
-    for ax, percents in zip(axes, changed.to_dict("records"), strict=True):
-        best_after = _draw_bars(ax, _with(improved, percents), _BEST_AFTER)
-        best_before = _draw_line(ax, _with(improved))
+    notes = source_notes(provenance, spread, scenarios)
+    n_columns = len(methods) if len(methods) > 1 else None
+    figure, axes = new_figure(
+        len(wanted),
+        title,
+        [*notes, *method_notes(methods, model)],
+        row_height=3.8,
+        share_y=True,
+        n_columns=n_columns,
+    )
+    for ax, (percents, method) in zip(axes, wanted, strict=True):
+        estimated = improved[improved["method"] == method]
+        best_after = _draw_bars(ax, _with(estimated, percents), _BEST_AFTER)
+        best_before = _draw_line(ax, _with(estimated))
         mark_flagged(ax, spread)
-        cut = _cut_words(best_before, best_after)
-        words = _wrapped(improvement_words(percents), _PANEL_OF_THREE)
-        ax.set_title(f"{words}\n{cut}")
+        words = improvement_words(percents)
+        if n_columns:
+            words = _wrapped(f"{words}, {METHOD_WORDS[method]}", _PANEL_OF_TWO)
+        else:
+            words = _wrapped(words, _PANEL_OF_THREE)
+        ax.set_title(f"{words}\n{_cut_words(best_before, best_after)}")
     _set_axes(axes, improved)
     figure.legend(
         handles=[
@@ -195,8 +201,10 @@ def improvement_words(percents: Mapping[str, int]) -> str:
 
 def _wrapped(words: str, width: int) -> str:
     """Return what `improvement_words` returns in lines that keep a class together."""
+    for apart in (" +", " %", " the ", " rule", " model"):
+        words = words.replace(apart, apart.replace(" ", "\N{NO-BREAK SPACE}"))
     return textwrap.fill(
-        words.replace(" +", "\N{NO-BREAK SPACE}+").replace(" %", "\N{NO-BREAK SPACE}%"),
+        words,
         width,
         break_on_hyphens=False,
     ).replace("\N{NO-BREAK SPACE}", " ")
@@ -243,8 +251,11 @@ def _is_out_of_reach(goal: pd.Series) -> bool:
     return goal["goal_s"] < goal["difference_s"]
 
 
-def _goal_notes(goal: pd.Series) -> list[str]:
-    """Return how a goal of execution time is compared with an I/O time."""
+def goal_notes(goal: pd.Series) -> list[str]:
+    """Return how a goal of execution time is compared with an I/O time.
+
+    `goal` is a row of table ``goals``.
+    """
     if goal["goal_of"] == "io_time":
         return []
     if _is_out_of_reach(goal):
@@ -258,119 +269,6 @@ def _goal_notes(goal: pd.Series) -> list[str]:
         f"{in_seconds(goal['difference_s'])}, so the goal leaves "
         f"{in_seconds(goal['goal_s'] - goal['difference_s'])} of I/O time."
     ]
-
-
-@styled
-def plot_sufficient(
-    combinations: pd.DataFrame,
-    goal: pd.Series,
-    spread: pd.DataFrame,
-    *,
-    provenance: str,
-    classes: Sequence[str] = (IOClass.GFS_META, IOClass.LFS_READ),
-    dataset_titles: Mapping[str, str] | None = None,
-) -> Figure:
-    """Draw which improvements of two I/O classes meet a goal (Fig. 4).
-
-    Parameters
-    ----------
-    combinations : DataFrame
-        What `tierscope.whatif.sufficient_combinations` returns for one scenario
-        and epoch, where only the two classes are improved.
-    goal : Series
-        The row of table ``goals`` of that scenario and epoch.
-    spread : DataFrame
-        Table ``spread``, of that scenario and possibly others.
-    provenance, dataset_titles
-        As for `tierscope.plot.plot_times`.
-    classes : pair of str
-        The I/O classes on the x and the y axis.
-
-    Returns
-    -------
-    Figure
-        A dot for each sufficient combination, coloured by the least cache rate
-        that meets the goal, white inside if not every repetition meets it there, and
-        a small grey mark for each insufficient one. If none meets the goal, a text
-        says so.
-    """
-    x, y = (f"{io_class}_improvement_percent" for io_class in classes)
-    scenarios = scenario_titles(combinations, dataset_titles)
-    epoch = int(combinations["epoch"].iloc[0])
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
-    figure = Figure(figsize=(8, 6.3), layout="constrained")
-    title = f"Improvements that meet {goal_words(goal)}, {epoch_words(epoch)}"
-    notes = [*source_notes(provenance, spread, scenarios), *_goal_notes(goal), RULE]
-    write_around(figure, titled(title, combinations), notes)
-    ax = figure.subplots()
-    sufficient = combinations[combinations["sufficient"]]
-    insufficient = combinations[~combinations["sufficient"]]
-    ax.scatter(
-        x,
-        y,
-        data=insufficient,
-        s=5,
-        color="#999999",
-        label="no cache rate meets the goal",
-    )
-    if sufficient.empty:
-        ax.text(
-            0.5,
-            0.5,
-            f"No combination on this grid meets\n{goal_words(goal)}.",
-            transform=ax.transAxes,
-            ha="center",
-            va="center",
-            fontsize=11,
-            bbox={"facecolor": "white", "edgecolor": "#888888", "pad": 8},
-        )
-    else:
-        _colour_by_cache_rate(ax, sufficient, x, y)
-        unsure = sufficient[~sufficient["in_every_repetition"]]
-        if len(unsure):
-            ax.scatter(x, y, data=unsure, s=9, color="white", label=_ONLY_THE_MEAN)
-    ax.set_title(scenarios["title"].iloc[0], loc="left")
-    legend = ax.legend(loc="lower right", bbox_to_anchor=(1, 0.99), handletextpad=0)
-    legend.legend_handles[-1].set_edgecolor("#777777")
-    ax.set_xlabel(f"{IOClass(classes[0]).label} improvement (% more throughput)")
-    ax.set_ylabel(f"{IOClass(classes[1]).label} improvement (% more throughput)")
-    ax.set_xticks(_some(combinations[x]))
-    ax.set_yticks(_some(combinations[y]))
-    ax.grid(False)
-    return figure
-
-
-def _some(percents: pd.Series) -> list[int]:
-    """Return at most eleven evenly spaced of the values of a grid, for ticks."""
-    values = sorted(percents.unique().tolist())
-    return values[:: math.ceil(len(values) / 11)]
-
-
-def _colour_by_cache_rate(ax: Axes, sufficient: pd.DataFrame, x: str, y: str) -> None:
-    """Draw a dot for each combination, coloured by its least cache rate."""
-    least = sufficient["min_cache_rate_percent"].astype("int64")
-    rates = sorted(least.unique())
-    colours = ListedColormap(sns.color_palette("viridis", len(rates)))
-    norm = BoundaryNorm(np.arange(len(rates) + 1) - 0.5, len(rates))
-    position = least.map({rate: number for number, rate in enumerate(rates)})
-    ax.scatter(
-        sufficient[x],
-        sufficient[y],
-        s=42,
-        c=position,
-        cmap=colours,
-        norm=norm,
-        edgecolor="#444444",
-        linewidth=0.4,
-    )
-    bar = ax.figure.colorbar(
-        ScalarMappable(norm, colours),
-        ax=ax,
-        ticks=range(len(rates)),
-        label="least cache rate that meets the goal (%)",
-    )
-    bar.ax.set_yticklabels([str(rate) for rate in rates])
-    bar.ax.tick_params(length=0, which="both")
 
 
 @styled
@@ -414,7 +312,7 @@ def plot_cheapest(
     what = "Cheapest improvements that" if found else "No improvements of the grid"
     subject = f"{scenarios['title'].iloc[0]}, {epoch_words(epoch)}"
     title = f"{what} meet {goal_words(goal)}: {subject}"
-    notes = [*source_notes(provenance, spread, scenarios), *_goal_notes(goal), RULE]
+    notes = [*source_notes(provenance, spread, scenarios), *goal_notes(goal), RULE_NOTE]
     figure, axes = new_figure(
         2, titled(title, improved), notes, row_height=4.8, share_y=True
     )
@@ -448,7 +346,7 @@ def plot_cheapest(
             f"{cheapest['lfs_gib_per_node']:.3g} GiB a node"
         )
         if not cheapest["in_every_repetition"]:
-            lines.append(_ONLY_THE_MEAN)
+            lines.append(ONLY_THE_MEAN)
     else:
         lines.append("even that does not meet the goal")
     axes[1].set_title("\n".join(lines))

@@ -18,6 +18,7 @@ from tierscope.whatif import (
     IMPROVEMENTS,
     Goal,
     best_point,
+    costs,
     estimate,
     improve,
     mean_over_repetitions,
@@ -213,10 +214,7 @@ def search_combinations(
         ]
     )
     rows = pd.DataFrame(minimal, columns=IMPROVEMENTS)
-    rows["cost"] = 0.0
-    for column, name in zip(IMPROVEMENTS, CLASSES, strict=True):
-        rows["cost"] += cost_per_percent[name] * rows[column]
-    rows["cost"] = [float(f"{cost:.12g}") for cost in rows["cost"]]
+    rows["cost"] = costs(rows, cost_per_percent)
     rates = sufficient.min_cache_rate_percent(minimal)
     rows["min_cache_rate_percent"] = rates.astype(np.int64)
     rows["lfs_gib_per_node"] = rates * dataset_bytes / (100 * _BYTES_PER_GIB)

@@ -1,4 +1,8 @@
-"""Say in words what the numbers of each source are worth."""
+"""Say in words what the numbers of each source and of each estimate are worth."""
+
+from collections.abc import Iterable
+
+from tierscope.tables import MODEL, RULE
 
 _NOTES = {
     "measured": "Measured on real storage devices.",
@@ -28,3 +32,48 @@ def source_note(source: str, system_description: str = "") -> str:
         return note
     model = f" Model: {system_description}." if system_description else ""
     return f"{note}{model} {_FITTED}"
+
+
+RULE_NOTE = (
+    "Estimated by the paper's rule (Sec. 4.4): a class that is N % faster takes "
+    "100/(100 + N) of its time, in every process. Waiting stays where it was, so this "
+    "is optimistic near the best point."
+)
+METHOD_WORDS = {RULE: "by the rule", MODEL: "by the model"}
+_EVALUATIONS = {
+    "simulation": "simulated event by event",
+    "order-statistics": "approximated by mean values and order statistics",
+}
+
+
+def model_words(model: str, calibration: str | None) -> str:
+    """Return what the model of an estimate is.
+
+    Parameters
+    ----------
+    model : {"simulation", "order-statistics"}
+        How the network of queues is evaluated.
+    calibration : str, optional
+        The calibration that its service times are from; default: the system's file.
+    """
+    fitted = "service times of the system's file"
+    if calibration is not None:
+        fitted = f"service times of calibration {calibration}"
+    return f"a network of queues, {fitted}, {_EVALUATIONS[model]}"
+
+
+def model_note(model: str) -> str:
+    """Return how the model estimates; `model` is what `model_words` returns."""
+    return (
+        f"Estimated by the model ({model}): the devices of a class that is N % faster "
+        "need 100/(100 + N) of their time, and waiting moves on to the next busy "
+        "device. The time without improvement is multiplied by what the model's "
+        "slowest process takes then over what it takes now; classes are shown as the "
+        "model divides them."
+    )
+
+
+def method_notes(methods: Iterable[str], model: str) -> list[str]:
+    """Return how some of the methods ``rule`` and ``model`` estimate."""
+    notes = {RULE: RULE_NOTE, MODEL: model_note(model)}
+    return [notes[method] for method in methods]

@@ -7,7 +7,7 @@ the spread of points that were run once and the number behind a claim that has n
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,9 @@ _RUN_EPOCHS = {
     "lfs_fill_time_s": SECONDS,
 }
 
+RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
 _IMPROVEMENTS = {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
+_CLASS_TIMES = {f"{io_class}_s": SECONDS for io_class in IOClass}
 
 TABLES = {
     "manifest": {
@@ -94,9 +96,10 @@ TABLES = {
         "flagged": FLAG,
     },
     "estimates": RUN_KEYS
-    | {"epoch": INTEGER}
+    | {"epoch": INTEGER, "method": TEXT}
     | _IMPROVEMENTS
-    | {"io_time_s": SECONDS, "slowest_rank": INTEGER},
+    | {"io_time_s": SECONDS, "slowest_rank": INTEGER}
+    | _CLASS_TIMES,
     "goals": SCENARIO_KEYS
     | {
         "epoch": INTEGER,
@@ -221,6 +224,7 @@ _ALLOWED = {
     "operation": {"open", "read", "close"},
     "io_class": {str(io_class) for io_class in IOClass},
     "quantity": {"execution time", "I/O time"},
+    "method": {RULE, MODEL},
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
     "fitted": {"no", "target", "by hand", "derived"},
@@ -233,7 +237,8 @@ _SIGNED = [
     *(f"{sayer}_error_points" for sayer in ("rule", "model")),
     *(f"{sayer}_largest_error_points" for sayer in ("rule", "model")),
 ]
-_MINIMUM = {"ost": -1} | dict.fromkeys(_SIGNED, -np.inf)
+# -1: on no OST; the slowest process of a model is no rank of the run.
+_MINIMUM = {"ost": -1, "slowest_rank": -1} | dict.fromkeys(_SIGNED, -np.inf)
 _MAY_BE_MISSING = {"sd_s", "cv", "value"}
 
 
@@ -341,3 +346,9 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
     del frame
     pa.default_memory_pool().release_unused()  # as much again for a large table
     return checked
+
+
+def read_tables(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
+    """Read several files of one table, one below the other."""
+    frames = [read_table(path, name) for path in paths]
+    return pd.concat(frames, ignore_index=True)

@@ -27,9 +27,12 @@ from tierscope.breakdown import (
     slowest_process,
     total_s,
 )
-from tierscope.tables import TABLES
+from tierscope.tables import RULE, TABLES
 
 IMPROVEMENTS = [f"{io_class}_improvement_percent" for io_class in CLASSES]
+CLASS_TIMES = [f"{io_class}_s" for io_class in CLASSES]
+# Along each axis of a map whose every cell is dear: by the model, or in the explorer.
+MAX_MAP_STEPS = 20
 _CELLS_AT_ONCE = 4_000_000
 # Of the I/O time; more than rounding, less than any measured difference.
 _SURELY_SLOWER = 1e-9
@@ -110,7 +113,13 @@ def improvement_grid(
     """
     if step_percent < 1:
         raise ValueError(f"step in percent: got {step_percent}, expected 1 or more.")
-    percents = range(0, max_improvement_percent + 1, step_percent)
+    return combinations_of(classes, range(0, max_improvement_percent + 1, step_percent))
+
+
+def combinations_of(
+    classes: Sequence[str], percents: Iterable[int]
+) -> list[dict[str, int]]:
+    """Return every combination of some classes' improvements, each of `percents`."""
     combinations = itertools.product(percents, repeat=len(classes))
     return [
         dict(zip(map(str, classes), combination, strict=True))
@@ -118,8 +127,24 @@ def improvement_grid(
     ]
 
 
-def _percents(improvements: Iterable[Mapping[str, int]]) -> np.ndarray:
-    """Return checked improvements, shape (n_improvements, 4), in `IOClass` order."""
+def map_step_percent(max_improvement_percent: int, step_percent: int) -> int:
+    """Return the step of a map: a multiple that makes `MAX_MAP_STEPS` at most."""
+    n_steps = max_improvement_percent // step_percent
+    return step_percent * max(1, math.ceil(n_steps / MAX_MAP_STEPS))
+
+
+def map_percents(max_improvement_percent: int, step_percent: int) -> list[int]:
+    """Return the improvements on each axis of a map, in percent.
+
+    The last step is shorter if the end of the experiment's grid asks for it.
+    """
+    end = max_improvement_percent // step_percent * step_percent
+    step = map_step_percent(max_improvement_percent, step_percent)
+    return [*range(0, end, step), end]
+
+
+def improvement_percents(improvements: Iterable[Mapping[str, int]]) -> np.ndarray:
+    """Return checked improvements: int, shape (n_improvements, 4), by `IOClass`."""
     rows = []
     for improvement in improvements:
         if unknown := sorted(set(map(str, improvement)) - set(CLASSES)):
@@ -226,10 +251,10 @@ def estimate(
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs * n_improvements, 15)
-        Table ``estimates``, sorted by run, epoch and improvement: ``io_time_s`` in
-        seconds and ``slowest_rank``, the process that is then the slowest (of
-        equally slow ones the lowest rank).
+    DataFrame, shape (n_runs * n_epochs * n_improvements, 20)
+        Table ``estimates``, sorted by run, epoch and improvement: ``method`` is
+        ``rule``, ``io_time_s`` in seconds, ``slowest_rank`` the process that is then
+        the slowest (of equally slow ones the lowest rank), and its seconds by class.
 
     Raises
     ------
@@ -237,7 +262,7 @@ def estimate(
         If a class is unknown, an improvement is not an integer of at least 0, or
         an epoch is not in the table.
     """
-    percents = np.unique(_percents(improvements), axis=0)
+    percents = np.unique(improvement_percents(improvements), axis=0)
     epochs = sorted(set(epochs))
     wanted = pd.concat([select_epoch(io_time, epoch) for epoch in epochs])
     processes, times_s = process_times(wanted)
@@ -248,10 +273,13 @@ def estimate(
         rows, estimated_s = slowest_after(times_s[start:end], percents)
         slowest.append(start + rows)
         io_time_s.append(estimated_s)
-    rows = processes.iloc[np.concatenate(slowest)].reset_index(drop=True)
-    rows = rows.rename(columns={"rank": "slowest_rank"})
-    rows[IMPROVEMENTS] = np.tile(percents, (len(starts), 1))
+    slowest = np.concatenate(slowest)
+    percents = np.tile(percents, (len(starts), 1))
+    rows = processes.iloc[slowest].reset_index(drop=True)
+    rows = rows.rename(columns={"rank": "slowest_rank"}).assign(method=RULE)
+    rows[IMPROVEMENTS] = percents
     rows["io_time_s"] = np.concatenate(io_time_s)
+    rows[CLASS_TIMES] = improve(times_s[slowest], percents)
     return rows[list(TABLES["estimates"])]
 
 
@@ -276,12 +304,42 @@ def break_down_improved(
     """
     code = pd.Index(CLASSES).get_indexer(io_time["io_class"])
     parts = []
-    for percents in dict.fromkeys(map(tuple, _percents(improvements).tolist())):
+    for percents in dict.fromkeys(
+        map(tuple, improvement_percents(improvements).tolist())
+    ):
         time_s = improve(io_time["time_s"], np.array(percents)[code])
         improved = break_down(io_time.assign(time_s=time_s))
         columns = dict(zip(IMPROVEMENTS, percents, strict=True))
         parts.append(improved.assign(**columns))
     return pd.concat(parts, ignore_index=True)
+
+
+def estimated_breakdown(
+    estimates: pd.DataFrame, improvements: Iterable[Mapping[str, int]]
+) -> pd.DataFrame:
+    """Return the estimated I/O time of the then slowest process by class.
+
+    Parameters
+    ----------
+    estimates : DataFrame, shape (n_estimates, 20)
+        Table ``estimates``, by either method.
+    improvements : iterable of mappings of str to int
+        Improvements to look at, those in the table; in this order.
+
+    Returns
+    -------
+    DataFrame, shape (n_estimates * 4, 16)
+        The run, ``epoch``, ``method``, the improvement of each class in percent,
+        ``io_class`` and ``time_s`` in seconds.
+    """
+    keys = [*RUN_EPOCH, "method", *IMPROVEMENTS]
+    wanted = [
+        select_improvements(estimates, [improvement]) for improvement in improvements
+    ]
+    rows = pd.concat(wanted, ignore_index=True)
+    names = dict(zip(CLASS_TIMES, CLASSES, strict=True))
+    rows = rows[[*keys, *CLASS_TIMES]].rename(columns=names)
+    return rows.melt(keys, CLASSES, "io_class", "time_s")
 
 
 def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
@@ -296,9 +354,9 @@ def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Scenario, epoch, improvements (if any), ``cache_rate_percent``, ``io_time_s``
-        (the mean, in seconds), ``cv``, the standard deviation (n - 1 in the
-        denominator) over the mean, missing if there is one repetition, and
+        Scenario, epoch, method and improvements (if any), ``cache_rate_percent``,
+        ``io_time_s`` (the mean, in seconds), ``cv``, the standard deviation (n - 1 in
+        the denominator) over the mean, missing if there is one repetition, and
         ``max_io_time_s``, the largest; sorted.
     """
     by = [*_point_keys(times), "cache_rate_percent"]
@@ -403,8 +461,8 @@ def sufficient_combinations(
 
     Parameters
     ----------
-    estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 15)
-        Table ``estimates``.
+    estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 20)
+        Table ``estimates``; if by both methods, each is answered for itself.
     goal_s, difference_s : float
         The goal in seconds and what to add to an I/O time before it is compared, as in
         `Goal`; the mean over the repetitions is compared.
@@ -412,7 +470,7 @@ def sufficient_combinations(
     Returns
     -------
     DataFrame
-        A row for each scenario, epoch and combination of improvements, sorted:
+        A row for each scenario, epoch, method and combination of improvements, sorted:
         ``sufficient`` says whether any cache rate meets the goal,
         ``min_cache_rate_percent`` (Int64) is the least that does, missing if none,
         and ``in_every_repetition`` whether each repetition meets the goal there.
@@ -431,15 +489,55 @@ def sufficient_combinations(
     return least[[*by, *columns]]
 
 
+def cheapest_sufficient(
+    combinations: pd.DataFrame, cost_per_percent: Mapping[str, float]
+) -> pd.Series | None:
+    """Return the sufficient combination of least cost, None if there is none.
+
+    Parameters
+    ----------
+    combinations : DataFrame
+        What `sufficient_combinations` returns for one scenario, epoch and method.
+    cost_per_percent : mapping of str to float
+        Cost of one percent of improvement of each class.
+
+    Returns
+    -------
+    Series or None
+        Its row with ``cost``. As in `tierscope.search`, of costs that are equal to
+        twelve digits the one of the least cache rate, then the one of the smallest
+        improvements in the order of the classes.
+    """
+    rows = combinations[combinations["sufficient"]]
+    if rows.empty:
+        return None
+    return (
+        rows.assign(cost=costs(rows, cost_per_percent))
+        .sort_values(["cost", "min_cache_rate_percent", *IMPROVEMENTS], kind="stable")
+        .iloc[0]
+    )
+
+
+def costs(
+    combinations: pd.DataFrame, cost_per_percent: Mapping[str, float]
+) -> list[float]:
+    """Return what improvements cost, to twelve digits: whatever order is summed in."""
+    sums = sum(
+        cost_per_percent[name] * combinations[column]
+        for column, name in zip(IMPROVEMENTS, CLASSES, strict=True)
+    )
+    return [float(f"{cost:.12g}") for cost in sums]
+
+
 def select_improvements(
     table: pd.DataFrame, improvements: Iterable[Mapping[str, int]]
 ) -> pd.DataFrame:
     """Return the rows of a table with improvements that are among the given ones."""
-    wanted = pd.MultiIndex.from_arrays(_percents(improvements).T)
+    wanted = pd.MultiIndex.from_arrays(improvement_percents(improvements).T)
     present = pd.MultiIndex.from_frame(table[IMPROVEMENTS])
     return table[present.isin(wanted)].reset_index(drop=True)
 
 
 def _point_keys(times: pd.DataFrame) -> list[str]:
-    """Return the columns that tell scenario, epoch and improvement apart."""
-    return [*SCENARIO, "epoch", *(key for key in IMPROVEMENTS if key in times)]
+    """Return the columns that tell scenario, epoch, method and improvement apart."""
+    return [*SCENARIO, "epoch", *(k for k in ("method", *IMPROVEMENTS) if k in times)]

@@ -59,7 +59,9 @@ def workload_of(description: Mapping[str, Any]) -> Workload:
 
 
 def simulate_reads(
-    description: Mapping[str, Any], point: Mapping[str, int]
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    epochs: Iterable[int] | None = None,
 ) -> Iterator[SimulatedReads]:
     """Simulate a run and yield its epochs.
 
@@ -69,6 +71,8 @@ def simulate_reads(
         What the scenario depends on (`Experiment.description`).
     point : mapping
         `cache_rate_percent` and `repetition`.
+    epochs : iterable of int, optional
+        Which epochs; default: all. No epoch depends on another one.
     """
     network = network_of(description["system"], description["scenario"]["n_osts"])
     workload, training = workload_of(description), description["training"]
@@ -77,7 +81,7 @@ def simulate_reads(
     on_lfs = Pinning(n_files, point["cache_rate_percent"], seed).on_lfs()
     rank_of = _ranks_of_reads(n_files, network.n_ranks)
     slowness = _draw_slowness(network, _generator(_SLOWNESS, seed, repetition))
-    for epoch in range(training["epochs"]):
+    for epoch in range(training["epochs"]) if epochs is None else epochs:
         files = epoch_order(
             n_files,
             network.n_ranks,

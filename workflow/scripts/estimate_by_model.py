@@ -1,0 +1,51 @@
+"""Estimate the I/O time of an epoch after improving some I/O classes, by the model."""
+
+import itertools
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from tierscope.breakdown import select_scenario
+from tierscope.config import read_yaml
+from tierscope.model.calibration import calibrated
+from tierscope.model.network import ModelError
+from tierscope.model.whatif import estimate_by_model
+from tierscope.tables import read_table, write_table
+from tierscope.whatif import best_point, combinations_of, map_percents
+
+
+def wanted_improvements(
+    improvements: Iterable[Mapping[str, int]],
+    pairs: Iterable[Sequence[str]],
+    grid: Mapping[str, int],
+) -> list[Mapping[str, int]]:
+    """Return the single improvements and every cell of each pair's map."""
+    percents = map_percents(**grid)
+    maps = [combinations_of(pair, percents) for pair in pairs]
+    return [*improvements, *itertools.chain.from_iterable(maps)]
+
+
+def main() -> None:
+    """Estimate, write the table, and print the best point after each improvement."""
+    params = snakemake.params
+    description = params.description
+    if snakemake.input.devices:
+        devices = read_yaml(snakemake.input.devices)["devices"]
+        description = calibrated(description, devices)
+    io_time = read_table(snakemake.input.io_time, "io_time")
+    estimates = estimate_by_model(
+        select_scenario(io_time, params.scenario),
+        wanted_improvements(params.improvements, params.pairs, params.grid),
+        params.epoch,
+        description,
+        params.model,
+    )
+    write_table(estimates, snakemake.output.estimates, "estimates")
+    print(best_point(estimates).to_string(index=False))
+
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    try:
+        main()
+    except ModelError as error:
+        sys.exit(f"tierscope: {error}")
