@@ -1,0 +1,84 @@
+"""Predict the I/O time of measured points and compare."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from tierscope.breakdown import break_down, select_scenario
+from tierscope.model.calibration import calibrated
+from tierscope.model.predict import predict
+from tierscope.prediction import (
+    RULE,
+    Pair,
+    compare,
+    prediction_errors,
+    scale_osts,
+    summary,
+)
+from tierscope.tables import read_table, write_table
+
+
+def predict_scenario(
+    pair: Pair,
+    description: Mapping[str, Any],
+    io_time: pd.DataFrame,
+    models: Iterable[str],
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of table `predictions` of a scenario, model by model.
+
+    Parameters
+    ----------
+    pair : Pair
+        What is predicted from what.
+    description : mapping
+        What the scenario depends on, with calibrated devices.
+    io_time : DataFrame
+        Table ``io_time`` of the measurements, also of the scenario that is scaled.
+    models : iterable of str
+        Names of models.
+    """
+    measured = select_scenario(io_time, pair.scenario)
+    runs = measured[["cache_rate_percent", "repetition"]].drop_duplicates()
+    points = runs.to_dict("records")
+    predicted = {model: predict(description, points, model) for model in models}
+    if pair.scaled_n_osts is not None:
+        scaled = {**pair.scenario, "n_osts": pair.scaled_n_osts}
+        n_osts = pair.scenario["n_osts"]
+        predicted[RULE] = scale_osts(select_scenario(io_time, scaled), n_osts)
+    breakdown = break_down(measured)
+    for model, times in predicted.items():
+        yield compare(
+            times,
+            breakdown,
+            calibration=pair.calibration,
+            model=model,
+            calibrated_percent=pair.calibrated_percent,
+        )
+
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    io_time = read_table(snakemake.input.io_time, "io_time")
+    names = snakemake.params.calibrations
+    files = dict(zip(names, snakemake.input.get("devices", []), strict=True))
+    pairs, parts = [], []
+    for study in snakemake.params.studies:
+        pair = Pair(**study["pair"])
+        description = study["description"]
+        if pair.calibration in files:
+            devices = yaml.safe_load(Path(files[pair.calibration]).read_text())
+            description = calibrated(description, devices)
+        pairs.append(pair)
+        models = snakemake.params.models
+        for rows in predict_scenario(pair, description, io_time, models):
+            print(pair.calibration, pair.scenario, rows["model"].iloc[0])
+            parts.append(rows)
+    predictions = pd.concat(parts, ignore_index=True)
+    errors = prediction_errors(predictions, break_down(io_time), pairs)
+    write_table(predictions, snakemake.output.predictions, "predictions")
+    write_table(errors, snakemake.output.errors, "prediction_errors")
+    Path(snakemake.output.summary).write_text(summary(errors))
+    print(summary(errors))
