@@ -29,6 +29,8 @@ def predict_scenario(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
+    The simple rule predicts the points that were measured on the other OSTs as well.
+
     Parameters
     ----------
     pair : Pair
@@ -41,22 +43,22 @@ def predict_scenario(
         Names of models.
     """
     measured = select_scenario(io_time, pair.scenario)
-    runs = measured[["cache_rate_percent", "repetition"]].drop_duplicates()
-    points = runs.to_dict("records")
-    predicted = {model: predict(description, points, model) for model in models}
-    if pair.scaled_n_osts is not None:
-        scaled = {**pair.scenario, "n_osts": pair.scaled_n_osts}
-        n_osts = pair.scenario["n_osts"]
-        predicted[RULE] = scale_osts(select_scenario(io_time, scaled), n_osts)
     breakdown = break_down(measured)
-    for model, times in predicted.items():
-        yield compare(
-            times,
-            breakdown,
-            calibration=pair.calibration,
-            model=model,
-            calibrated_percent=pair.calibrated_percent,
+    runs = measured[["cache_rate_percent", "repetition"]].drop_duplicates()
+    calibration = {
+        "calibration": pair.calibration,
+        "calibrated_percent": pair.calibrated_percent,
+    }
+    for model in models:
+        predicted = predict(description, runs.to_dict("records"), model)
+        yield compare(predicted, breakdown, model=model, **calibration)
+    if pair.scaled_n_osts is not None:
+        other = select_scenario(
+            io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
         )
+        shared = runs.merge(other[list(runs)].drop_duplicates())
+        predicted = scale_osts(other.merge(shared), pair.scenario["n_osts"])
+        yield compare(predicted, breakdown.merge(shared), model=RULE, **calibration)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tierscope.prediction import AS_WRITTEN, RULE, compare_points, study_words
 _STUDY = [*SCENARIO, "calibration"]
 _LABELS = {
     "bounds": "bounds",
-    "mva": "mean-value analysis",
+    "mva": "MVA",
     "order-statistics": "order statistics",
     "simulation": "simulation",
     RULE: "simple scaling",
@@ -48,7 +48,8 @@ _CALIBRATED = {
     "linestyle": "",
 }
 _SHARES = {"color": "#000000", "marker": "_", "markeredgewidth": 1.8, "linestyle": ""}
-_PANEL_CHARACTERS = 58
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_PANEL_CHARACTERS = 54  # that fit above a panel
 
 
 @styled
@@ -114,7 +115,7 @@ def plot_prediction(
         lower.set(ylabel="Share (%)", ylim=(0, 100), xlabel=CACHE_RATE_LABEL)
         lower.set_yticks([0, 50, 100])
         words = _study_title(titles.loc[keys[: len(SCENARIO)]], study)
-        upper.set_title(words, loc="left", fontsize=9, linespacing=1.3)
+        upper.set_title(words, loc="left", fontsize=8.5, linespacing=1.3)
     borders = Line2D(
         [], [], **_SHARES, markersize=13, label=f"borders by\n{_LABELS[finest]}"
     )
@@ -176,12 +177,17 @@ def _study_title(scenario: str, study: pd.DataFrame) -> str:
         f"{_LABELS[row['model']]} {row['mape_percent']:.1f} %"
         for row in study.iloc[::-1].to_dict("records")
     )
-    lines = [
-        f"{scenario}, {origin}",
-        *textwrap.wrap(f"MAPE: {errors}", _PANEL_CHARACTERS),
-        *textwrap.wrap(study_words(first).capitalize(), _PANEL_CHARACTERS),
-    ]
+    sentences = [f"MAPE: {errors}", _capitalised(study_words(first))]
+    lines = [f"{scenario}, {origin}"]
+    for words in sentences:
+        words = words.replace(" %", f"{_NO_BREAK}%")
+        lines += textwrap.wrap(words, _PANEL_CHARACTERS, break_on_hyphens=False)
     return "\n".join(lines)
+
+
+def _capitalised(words: str) -> str:
+    """Return words with a capital at the beginning, the others as they are."""
+    return words[0].upper() + words[1:]
 
 
 def _time_handles(predictions: pd.DataFrame, models: list[str]) -> list[Line2D]:
