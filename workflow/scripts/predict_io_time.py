@@ -9,6 +9,7 @@ import pandas as pd
 import yaml
 from tierscope.breakdown import break_down, select_scenario
 from tierscope.model.calibration import calibrated
+from tierscope.model.network import ModelError
 from tierscope.model.predict import predict
 from tierscope.prediction import (
     RULE,
@@ -61,26 +62,33 @@ def predict_scenario(
         yield compare(predicted, breakdown.merge(shared), model=RULE, **calibration)
 
 
-if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+def main() -> None:
+    """Predict every studied scenario, write the tables and print the summary."""
     io_time = read_table(snakemake.input.io_time, "io_time")
-    names = snakemake.params.calibrations
-    files = dict(zip(names, snakemake.input.get("devices", []), strict=True))
+    files = snakemake.input.get("devices", [])
+    files = dict(zip(snakemake.params.calibrations, files, strict=True))
     pairs, parts = [], []
     for study in snakemake.params.studies:
-        pair = Pair(**study["pair"])
-        description = study["description"]
+        pair, description = Pair(**study["pair"]), study["description"]
         if pair.calibration in files:
             devices = yaml.safe_load(Path(files[pair.calibration]).read_text())
-            description = calibrated(description, devices)
+            description = calibrated(description, devices["devices"])
         pairs.append(pair)
-        models = snakemake.params.models
-        for rows in predict_scenario(pair, description, io_time, models):
-            print(pair.calibration, pair.scenario, rows["model"].iloc[0])
-            parts.append(rows)
+        parts += predict_scenario(pair, description, io_time, snakemake.params.models)
     predictions = pd.concat(parts, ignore_index=True)
     errors = prediction_errors(predictions, break_down(io_time), pairs)
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
-    Path(snakemake.output.summary).write_text(summary(errors))
-    print(summary(errors))
+    words = summary(errors)
+    Path(snakemake.output.summary).write_text(words)
+    Path(snakemake.log[0]).write_text(words)
+    print(words, end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ModelError as error:
+        message = f"tierscope: {error}"
+        Path(snakemake.log[0]).write_text(f"{message}\n")
+        sys.exit(message)
