@@ -11,9 +11,7 @@ only the ranks' interpreter carries them.
 
 import argparse
 import json
-import os
 import platform
-import signal
 import sys
 from pathlib import Path
 
@@ -22,24 +20,20 @@ from tierscope.driver import (
     Benchmark,
     BenchmarkError,
     Processes,
-    Terminated,
     fail,
     is_complete,
+)
+from tierscope.launch import (
+    is_started_again,
+    say,
+    start_again,
+    terminate_by_exception,
 )
 from tierscope.loaders import make_loader
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
-from tierscope.trace.runtime import OVERRIDES
 from tierscope.trace.tracer import choose_tracer
 
-PRELOADED = "TIERSCOPE_PRELOADED"
-# Keep memory once it is there: else glibc gives large batches back to the kernel and
-# faults them in again, tens of thousands of times an epoch, now and then.
-MEMORY_ENVIRONMENT = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-}
 TENSORFLOW_ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
     "TF_ENABLE_ONEDNN_OPTS": "0",  # of no use here, but a message from each rank
@@ -67,31 +61,6 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def preloadable(path: Path) -> str:
-    """Return a path as LD_PRELOAD can hold it: it has no way to quote separators."""
-    for text in (str(path.absolute()), os.path.relpath(path)):
-        if not set(" \t\n:") & set(text):
-            return text
-    sys.exit(f"tierscope: {path}: got a space or colon, expected none in this path.")
-
-
-def start_again(preload: list[Path], environment: dict[str, str]) -> None:
-    """Replace this process by itself with libraries preloaded."""
-    for name in OVERRIDES:
-        os.environ.pop(name, None)
-    os.environ |= MEMORY_ENVIRONMENT | TENSORFLOW_ENVIRONMENT | environment
-    os.environ[PRELOADED] = "1"
-    libraries = [*map(preloadable, preload), os.environ.get("LD_PRELOAD")]
-    os.environ["LD_PRELOAD"] = ":".join(filter(None, libraries))
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
-def terminate(signum: int, frame: object) -> None:
-    """Turn a signal into an exception, so that the LFS is emptied on the way out."""
-    signal.signal(signum, signal.SIG_IGN)
-    raise Terminated(signal.Signals(signum).name)
-
-
 def main() -> None:
     """Run the points named on the command line."""
     arguments = parse_arguments()
@@ -112,8 +81,9 @@ def main() -> None:
         )
     except (ConfigError, TierError, OSError, ValueError) as error:
         sys.exit(f"tierscope: {error}")
-    if not os.environ.get(PRELOADED):
-        preload, environment = tracer.preload(), tracer.environment()
+    if not is_started_again():
+        preload = tracer.preload()
+        environment = TENSORFLOW_ENVIRONMENT | tracer.environment()
         if emulation:
             preload = [*preload, emulation.library]
             environment |= emulation.environment()
@@ -138,8 +108,7 @@ def main() -> None:
         say=lambda line: say(processes, line),
         max_lateness_percent=arguments.max_lateness_percent,
     )
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, terminate)
+    terminate_by_exception()
     try:
         tracer.join(processes)
         if emulation:
@@ -153,12 +122,6 @@ def main() -> None:
             benchmark.finish()
         except (ValueError, OSError) as error:  # LogError, too large to import before
             sys.exit(f"tierscope: {error}")
-
-
-def say(processes: Processes, line: str) -> None:
-    """Print a line of progress, once for all ranks."""
-    if processes.rank == 0:
-        print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from tierscope.tiers.local_storage import LocalStorage
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 _POLL_S = 0.0005
 _GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes a while
-_ATTEMPTS = 6
+ATTEMPTS = 6
 _TAG_FAILED, _TAG_RELEASED = 71, 72
 
 
@@ -98,12 +98,12 @@ class Processes:
         on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
         self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
 
-    def barrier(self) -> None:
+    def barrier(self, poll_s: float = _POLL_S) -> None:
         """Wait for all processes, or raise OtherRankFailed."""
         request = self.comm.Ibarrier()
         while not request.Test():
             self._look_for_failure()
-            time.sleep(_POLL_S)
+            time.sleep(poll_s)
 
     def gather(self, value: Any) -> list[Any] | None:
         """Return all ranks' values on rank 0, None elsewhere."""
@@ -181,6 +181,57 @@ def run_epoch(
     return clock() - start, samples, n_bytes
 
 
+def check_is_there(folder: Path) -> None:
+    """Refuse a dataset that has a manifest and no folder."""
+    if not folder.is_dir():
+        raise TierError(
+            f"{folder}: no such dataset, though it has a manifest; make it again: "
+            "snakemake ... --forcerun generate_dataset --until generate_dataset"
+        )
+
+
+def claim_storage(processes: Processes, storage: LocalStorage, folder: str) -> None:
+    """Make every node's LFS ours and empty but for a folder of this name."""
+    if processes.node_rank == 0:
+        storage.claim()
+        (storage.folder / folder).mkdir()
+        make_epoch_aliases(storage.data_root, storage.n_epochs)
+    processes.barrier()
+
+
+def release_storage(
+    processes: Processes, storage: LocalStorage, emulation: Any
+) -> None:
+    """Remove this node's LFS contents, and the emulated devices if there are any."""
+    if processes.node_rank == 0:
+        storage.release()
+    else:
+        storage.wait_until_released(_GRACE_S)
+    if emulation and processes.rank == 0:
+        emulation.remove()
+
+
+def shared_lateness_percent(processes: Processes, emulation: Any) -> float:
+    """Return the share of the emulated waiting that is the machine's lateness."""
+    if emulation is None:
+        return 0.0
+    late = emulation.lateness_percent() if processes.rank == 0 else None
+    return processes.share(late)
+
+
+def describe_emulation(
+    emulation: Any, lateness_percent: Sequence[float]
+) -> dict[str, Any] | None:
+    """Return the devices and the lateness of each attempt, the last of which counts."""
+    if emulation is None:
+        return None
+    return {
+        "lateness_percent": lateness_percent[-1],
+        "lateness_percent_of_attempts": list(lateness_percent),
+        **emulation.describe(),
+    }
+
+
 @dataclass
 class Benchmark:
     """A launch: everything that its points share.
@@ -243,13 +294,7 @@ class Benchmark:
         self.loader = self.make_loader()
         self.warm_up()
         if self.processes.rank == 0:
-            folder = self.gfs_root / self.folder_name
-            if not folder.is_dir():
-                raise TierError(
-                    f"{folder}: no such dataset, though it has a manifest; make it "
-                    "again: snakemake ... --forcerun generate_dataset --until "
-                    "generate_dataset"
-                )
+            check_is_there(self.gfs_root / self.folder_name)
             make_epoch_aliases(self.gfs_root, self.training["epochs"])
         for number, point in enumerate(points, start=1):
             self.say(
@@ -282,12 +327,7 @@ class Benchmark:
 
     def release(self) -> None:
         """Remove this node's LFS contents."""
-        if self.processes.node_rank == 0:
-            self.storage.release()
-        else:
-            self.storage.wait_until_released(_GRACE_S)
-        if self.emulation and self.processes.rank == 0:
-            self.emulation.remove()
+        release_storage(self.processes, self.storage, self.emulation)
 
     def run_point(self, point: Point, folder: Path) -> None:
         """Fill the LFS, run all epochs and write the run's folder.
@@ -305,7 +345,7 @@ class Benchmark:
         while True:
             started = datetime.now(UTC)
             rows = self.measure(point, folder, on_lfs)
-            late = self.lateness_percent()
+            late = shared_lateness_percent(self.processes, self.emulation)
             lateness_percent.append(late)
             if not self.is_too_late(late, n_attempts=len(lateness_percent)):
                 break
@@ -345,18 +385,11 @@ class Benchmark:
         processes.barrier()
         return rows
 
-    def lateness_percent(self) -> float:
-        """Return the share of the emulated waiting that is the machine's lateness."""
-        if self.emulation is None:
-            return 0.0
-        late = self.emulation.lateness_percent() if self.processes.rank == 0 else None
-        return self.processes.share(late)
-
     def is_too_late(self, lateness_percent: float, n_attempts: int) -> bool:
         """Return whether the epochs are to be measured once more."""
         if self.emulation is None or not self.tracer.repeatable:
             return False
-        return lateness_percent > self.max_lateness_percent and n_attempts < _ATTEMPTS
+        return lateness_percent > self.max_lateness_percent and n_attempts < ATTEMPTS
 
     def fill(self, pinned: np.ndarray) -> float:
         """Generate the pinned files on this node's LFS and return the time it took.
@@ -367,11 +400,7 @@ class Benchmark:
         processes = self.processes
         processes.barrier()
         start = time.perf_counter()
-        if processes.node_rank == 0:
-            self.storage.claim()
-            (self.storage.folder / self.folder_name).mkdir()
-            make_epoch_aliases(self.lfs_root, self.training["epochs"])
-        processes.barrier()
+        claim_storage(processes, self.storage, self.folder_name)
         mine = pinned[
             process_share(len(pinned), processes.node_rank, processes.node_size)
         ]
@@ -462,15 +491,9 @@ class Benchmark:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "tier_roots": tier_roots,
             "tracer": self.tracer.describe(),
-            "emulation": None,
+            "emulation": describe_emulation(self.emulation, lateness_percent),
             "versions": software_versions(),
         }
-        if self.emulation:
-            run["emulation"] = {
-                "lateness_percent": lateness_percent[-1],
-                "lateness_percent_of_attempts": lateness_percent,
-                **self.emulation.describe(),
-            }
         if self.tracer.writes_log_at_end:
             self._complete = partial(self._check_and_mark, folder, run)
         else:

@@ -1,0 +1,60 @@
+"""How a rank of a launch starts (again, with libraries preloaded) and is ended."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from tierscope.driver import Processes, Terminated
+from tierscope.trace.runtime import OVERRIDES
+
+PRELOADED = "TIERSCOPE_PRELOADED"
+# Keep memory once it is there: else glibc gives large batches back to the kernel and
+# faults them in again, tens of thousands of times an epoch, now and then.
+MEMORY_ENVIRONMENT = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
+
+
+def preloadable(path: Path) -> str:
+    """Return a path as LD_PRELOAD can hold it: it has no way to quote separators."""
+    for text in (str(path.absolute()), os.path.relpath(path)):
+        if not set(" \t\n:") & set(text):
+            return text
+    sys.exit(f"tierscope: {path}: got a space or colon, expected none in this path.")
+
+
+def start_again(preload: list[Path], environment: dict[str, str]) -> None:
+    """Replace this process by itself with libraries preloaded."""
+    for name in OVERRIDES:
+        os.environ.pop(name, None)
+    os.environ |= MEMORY_ENVIRONMENT | environment
+    os.environ[PRELOADED] = "1"
+    libraries = [*map(preloadable, preload), os.environ.get("LD_PRELOAD")]
+    if preloads := ":".join(filter(None, libraries)):
+        os.environ["LD_PRELOAD"] = preloads
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def is_started_again() -> bool:
+    """Return whether this process carries the preloaded libraries."""
+    return bool(os.environ.get(PRELOADED))
+
+
+def terminate_by_exception() -> None:
+    """Turn the signals that end a job into an exception: the LFS is to be emptied."""
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, _terminate)
+
+
+def _terminate(signum: int, frame: object) -> None:
+    signal.signal(signum, signal.SIG_IGN)
+    raise Terminated(signal.Signals(signum).name)
+
+
+def say(processes: Processes, line: str) -> None:
+    """Print a line of progress, once for all ranks."""
+    if processes.rank == 0:
+        print(line, file=sys.stderr, flush=True)
