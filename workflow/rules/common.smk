@@ -15,6 +15,7 @@ sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
 from tierscope.config import (
     ConfigError,
     Point,
+    Scenario,
     description_hash,
     differences,
     read_experiment,
@@ -46,6 +47,16 @@ SETTINGS = EXPERIMENT.settings
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
     JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
+# One launch at a time: one whose snakemake was killed ends first, and its runs are taken
+# over. In a batch job nodes would wait idle; the start sees to that.
+LAUNCH_ALONE = (
+    'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
+    " exec 9> results/.launch;"
+    ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
+)
+# Where the launcher keeps the ranks' output apart (job.launcher), what they say of a
+# failure goes into the log as well.
+SHOW_RANKS_FAILURE = '{{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}'
 
 
 wildcard_constraints:
@@ -54,6 +65,7 @@ wildcard_constraints:
     cache_rate="|".join({f"{point.cache_rate_percent:03d}" for point in POINTS}),
     repetition="|".join({str(point.repetition) for point in POINTS}),
     dataset="|".join(EXPERIMENT.datasets),
+    calibration="|".join(SETTINGS["model"]["calibrations"]),
     n_osts=r"\d+",
 
 

@@ -203,6 +203,31 @@ Sweep = Mapping[Scenario, tuple[Point, ...]]
 
 
 @dataclass(frozen=True)
+class CalibrationPlan:
+    """What a calibration fits: parameters, the points and the probes it takes.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the configuration.
+    scenario : Scenario
+        The scenario whose runs are fitted.
+    points : tuple of Point
+        Those runs.
+    probed_n_osts : tuple of int
+        OST counts on which the storage is probed.
+    parameters : tuple of str
+        Keys of the system's devices that are fitted.
+    """
+
+    name: str
+    scenario: Scenario
+    points: tuple[Point, ...]
+    probed_n_osts: tuple[int, ...]
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A checked experiment: its scenarios and everything they depend on.
 
@@ -289,6 +314,72 @@ class Experiment:
             "loader": dict(self.settings["loader"]),
             "darshan": {"runtime": self.runtime},
         }
+
+    def model_description(self, scenario: Scenario) -> dict[str, Any]:
+        """Return a scenario's description for models: always with the devices."""
+        description = self.description(scenario)
+        description["system"]["devices"] = self.system.devices
+        return description
+
+    def probe_description(self, dataset: str, n_osts: int) -> dict[str, Any]:
+        """Return all that probes depend on, ready for JSON."""
+        scenario = Scenario(dataset, n_osts, policy="", loader="")
+        full = self.description(scenario)
+        return {
+            "source": full["source"],
+            "system": full["system"],
+            "dataset": full["dataset"],
+            "scenario": {"n_osts": n_osts},
+            "loader": {"buffer_bytes": full["loader"]["buffer_bytes"]},
+        }
+
+    def calibration(self, name: str) -> CalibrationPlan:
+        """Return a calibration, checked only here: most experiments ask for none.
+
+        Raises
+        ------
+        ConfigError
+            If the system has no devices, runs are simulated, or the sweep does not run
+            what the calibration needs.
+        """
+        where = f"config: model.calibrations.{name}"
+        if self.simulated:
+            raise ConfigError(
+                f"{where}: got runs that are simulated, expected measured ones: the "
+                f"parameters of simulated runs are those of system {self.system.name}"
+            )
+        if self.system.devices is None:
+            raise ConfigError(
+                f"{where}: system {self.system.name} has no devices, expected them in "
+                "its file: they say how its storage is built"
+            )
+        wanted = self.settings["model"]["calibrations"][name]
+        scenario = Scenario(**wanted["scenario"])
+        if scenario not in self.sweep:
+            names = ", ".join(scenario.name for scenario in self.sweep)
+            raise ConfigError(
+                f"{where}.scenario: got {scenario.name}, expected one of {names}"
+            )
+        rates = [one.cache_rate_percent for one in self.sweep[scenario]]
+        points = [Point(rate, 0) for rate in sorted(wanted["cache_rates_percent"])]
+        if missing := [one for one in points if one not in self.sweep[scenario]]:
+            raise ConfigError(
+                f"{where}.cache_rates_percent: got {missing[0].cache_rate_percent}, "
+                f"expected some of {sorted(set(rates))}, which {scenario.name} runs"
+            )
+        swept = {one.n_osts for one in self.sweep if one.dataset == scenario.dataset}
+        if unknown := [n for n in wanted["probed_n_osts"] if n not in swept]:
+            raise ConfigError(
+                f"{where}.probed_n_osts: got {unknown[0]}, expected some of "
+                f"{sorted(swept)}, on which the sweep has dataset {scenario.dataset}"
+            )
+        return CalibrationPlan(
+            name,
+            scenario,
+            tuple(points),
+            tuple(sorted(wanted["probed_n_osts"], reverse=True)),
+            tuple(wanted["parameters"]),
+        )
 
     @property
     def runtime(self) -> str:
@@ -506,7 +597,15 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         sweep=_sweep(config["sweep"]),
         settings={
             key: config[key]
-            for key in ("training", "loader", "darshan", "audit", "whatif", "figures")
+            for key in (
+                "training",
+                "loader",
+                "darshan",
+                "audit",
+                "whatif",
+                "model",
+                "figures",
+            )
         },
         simulated=config["simulate"],
     )
@@ -519,6 +618,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         )
     _check_figures(experiment)
     _check_whatif(experiment)
+    _check_model(experiment)
     if experiment.simulated:
         _check_simulation(experiment)
     else:
@@ -704,6 +804,16 @@ def _check_figures(experiment: Experiment) -> None:
         raise ConfigError(
             f"config: figures.scenario: got {Scenario(**figures['scenario']).name}, "
             f"expected one of {names}"
+        )
+
+
+def _check_model(experiment: Experiment) -> None:
+    """Refuse a calibration in use that is not there."""
+    model = experiment.settings["model"]
+    if model["calibration"] not in model["calibrations"]:
+        raise ConfigError(
+            f"config: model.calibration: got {model['calibration']!r}, expected one of "
+            f"{', '.join(model['calibrations'])}"
         )
 
 

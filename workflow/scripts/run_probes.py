@@ -1,0 +1,77 @@
+"""Run the micro-probes of a machine's storage under MPI.
+
+    mpiexec -n N python run_probes.py DESCRIPTION_JSON --output DIR --native DIR
+        --launch NAME --max-lateness-percent 15
+
+NAME tells this launch from all others. Where tiers are emulated, the process starts
+itself again with the devices preloaded. Nothing traces the calls: they time themselves.
+"""
+
+import argparse
+import json
+import platform
+import sys
+from pathlib import Path
+
+from tierscope.driver import BenchmarkError, Processes, fail
+from tierscope.launch import (
+    is_started_again,
+    say,
+    start_again,
+    terminate_by_exception,
+)
+from tierscope.probe_launch import ProbeLaunch
+from tierscope.tiers import TierError
+from tierscope.tiers.emulated import Emulation
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line's arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("description", type=Path, help="what to probe, JSON")
+    parser.add_argument("--output", type=Path, required=True, help="folder of results")
+    parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("--launch", required=True, help="name of this launch")
+    parser.add_argument("--max-lateness-percent", type=float, required=True)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the probes."""
+    arguments = parse_arguments()
+    description = json.loads(arguments.description.read_text())
+    native = arguments.native / platform.machine()
+    try:
+        emulation = Emulation.of(
+            description, native, arguments.output, arguments.launch
+        )
+    except (TierError, OSError, ValueError) as error:
+        sys.exit(f"tierscope: {error}")
+    if not is_started_again():
+        preload = [emulation.library] if emulation else []
+        start_again(preload, emulation.environment() if emulation else {})
+
+    from mpi4py import MPI
+
+    try:
+        processes = Processes(MPI.COMM_WORLD, description["system"])
+    except BenchmarkError as error:  # all ranks see the same
+        sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
+    probes = ProbeLaunch(
+        description,
+        processes,
+        emulation,
+        say=lambda line: say(processes, line),
+        max_lateness_percent=arguments.max_lateness_percent,
+    )
+    terminate_by_exception()
+    try:
+        if emulation:
+            emulation.join(processes)
+        probes.run(arguments.output)
+    except BaseException as error:  # the whole job has to end, whatever it was
+        fail(processes, probes.release, error)
+
+
+if __name__ == "__main__":
+    main()

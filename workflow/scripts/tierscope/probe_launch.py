@@ -1,0 +1,185 @@
+"""A launch of the micro-probes: all processes make a probe's calls between barriers."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tierscope.config import Dataset, description_hash
+from tierscope.dataset import generate_files
+from tierscope.driver import (
+    ATTEMPTS,
+    Processes,
+    check_is_there,
+    claim_storage,
+    describe_emulation,
+    release_storage,
+    scheduler_job,
+    shared_lateness_percent,
+    software_versions,
+)
+from tierscope.probes import REPEATS, Client, Probe, plan, probe_files, probe_row
+from tierscope.tiers import Tier
+from tierscope.tiers.local_storage import LocalStorage
+
+TABLE, SUMMARY = "probes.parquet", "probes.json"
+# The processes of a machine leave a barrier at most this much apart, or so.
+_POLL_S = 0.00005
+
+
+@dataclass
+class ProbeLaunch:
+    """Runs all probes of a dataset on one OST count.
+
+    Parameters
+    ----------
+    description : mapping
+        `source`, `system`, `dataset`, `scenario` (`n_osts`) and `loader`
+        (`buffer_bytes`), as in the description of a scenario.
+    processes : Processes
+        The MPI processes.
+    emulation : object or None
+        As for `tierscope.driver.Benchmark`.
+    say : callable
+        Prints a line of progress (rank 0 only).
+    max_lateness_percent : float
+        Emulated tiers: lateness above which the probes are run again.
+    """
+
+    description: Mapping[str, Any]
+    processes: Processes
+    emulation: Any
+    say: Callable[[str], None]
+    max_lateness_percent: float
+
+    def __post_init__(self):
+        system = self.description["system"]
+        self.tiers = {name: Tier(**system[name]) for name in ("gfs", "lfs")}
+        self.dataset = Dataset(**self.description["dataset"])
+        self.folder_name = self.dataset.directory(
+            self.description["scenario"]["n_osts"]
+        )
+        self.storage = LocalStorage(
+            self.tiers["lfs"].data_root(),
+            self.processes.node,
+            0,
+            None if system["virtual_nodes"] else self.processes.host,
+        )
+        self.folders = {
+            "gfs": self.tiers["gfs"].data_root() / self.folder_name,
+            "lfs": self.storage.folder / self.folder_name,
+        }
+        self.plan = plan(self.description)
+
+    def run(self, folder: Path) -> None:
+        """Run the probes and write table and summary into a folder.
+
+        As with the runs of a benchmark, what a busy machine has spoilt is measured
+        again, six times in all, and the last attempt stands.
+        """
+        processes = self.processes
+        self.say(
+            f"{processes.size} processes probe the storage under {self.folder_name}"
+        )
+        if processes.rank == 0:
+            check_is_there(self.folders["gfs"])
+        self._fill()
+        lateness_percent = []
+        while True:
+            started = datetime.now(UTC)
+            rows = self._measure()
+            late = shared_lateness_percent(processes, self.emulation)
+            lateness_percent.append(late)
+            if late <= self.max_lateness_percent or len(lateness_percent) == ATTEMPTS:
+                break
+            self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
+        if processes.rank == 0:
+            self._write(folder, rows, started, lateness_percent)
+        self.release()
+        processes.barrier()  # what ends the first rank must find all nodes empty
+
+    def release(self) -> None:
+        """Remove this node's LFS contents."""
+        release_storage(self.processes, self.storage, self.emulation)
+
+    def _fill(self) -> None:
+        """Generate the files that this process will read on its node's LFS."""
+        claim_storage(self.processes, self.storage, self.folder_name)
+        probe = next(one for one in self.plan if one.tier == "lfs")
+        mine = probe_files(self.description, probe, self.processes.rank, repeat=0)
+        names = [self.dataset.file_name(file_id) for file_id in mine]
+        size = self.dataset.file_size_bytes
+        generate_files(self.folders["lfs"], names, mine, size)
+        self.processes.barrier()
+
+    def _measure(self) -> list[dict[str, Any]]:
+        """Run all repeats of all probes and return the rows (on rank 0)."""
+        if self.emulation and self.processes.rank == 0:
+            self.emulation.reset()
+        rows = []
+        for repeat in range(REPEATS):
+            for _, probes in groupby(self.plan, key=lambda one: (one.tier, one.kind)):
+                rows += self._run_together(list(probes), repeat)
+            self.say(f"  repeat {repeat + 1} of {REPEATS}")
+        return rows
+
+    def _run_together(self, probes: list[Probe], repeat: int) -> list[dict[str, Any]]:
+        """Run the probes that share files, from open to close."""
+        processes, rows = self.processes, []
+        client = Client(self._paths(probes[0], repeat))
+        is_real = self.tiers[probes[0].tier].kind != "emulated"
+        for probe in probes:
+            if is_real and probe.operation == "read":
+                client.forget_pages()
+            processes.barrier()
+            processes.barrier(_POLL_S)
+            takes_part = processes.rank < probe.n_clients
+            timing = client.run(probe) if takes_part else None
+            timings = processes.gather(timing)
+            if processes.rank == 0:
+                rows.append(probe_row(probe, repeat, timings[: probe.n_clients]))
+        return rows
+
+    def _paths(self, probe: Probe, repeat: int) -> list[str]:
+        """Return this process's files for the probes from an open on."""
+        if self.processes.rank >= probe.n_clients:
+            return []
+        files = probe_files(self.description, probe, self.processes.rank, repeat)
+        folder = self.folders[probe.tier]
+        return [os.path.join(folder, self.dataset.file_name(i)) for i in files]
+
+    def _write(
+        self,
+        folder: Path,
+        rows: list[dict[str, Any]],
+        started: datetime,
+        lateness_percent: list[float],
+    ) -> None:
+        """Write the table, then the summary."""
+        import pandas as pd  # here, as the other ranks need not load it
+
+        from tierscope.tables import write_table
+
+        keys = {
+            "source": self.description["source"],
+            "system": self.description["system"]["name"],
+            "dataset": self.dataset.name,
+            "n_osts": self.description["scenario"]["n_osts"],
+        }
+        write_table(pd.DataFrame(rows).assign(**keys), folder / TABLE, "probes")
+        summary = {
+            "hash": description_hash(self.description),
+            **self.description,
+            "n_processes": self.processes.size,
+            "hosts": self.processes.hosts,
+            "scheduler_job": scheduler_job(),
+            "started": started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "emulation": describe_emulation(self.emulation, lateness_percent),
+            "versions": software_versions(),
+        }
+        (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
