@@ -20,6 +20,7 @@ include: "workflow/rules/explorer.smk"
 include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/model.smk"
+include: "workflow/rules/predict.smk"
 
 
 if EXPERIMENT.simulated:
