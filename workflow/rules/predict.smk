@@ -8,9 +8,6 @@ from tierscope.prediction import studied_pairs, written_pairs
 
 FIGURES["prediction"] = "Predicted and measured I/O time"
 PREDICT = f"{RESULTS}/predict"
-MODELS = ["bounds", "mva", "order-statistics", "simulation"]
-if EXPERIMENT.simulated:
-    MODELS.remove("simulation")  # which is the truth there
 CALIBRATIONS = [] if EXPERIMENT.simulated else list(SETTINGS["model"]["calibrations"])
 
 
@@ -47,9 +44,25 @@ rule predict_io_time:
             "predict_io_time",
             "breakdown",
             "io_class",
+            "model/bounds",
             "model/calibration",
+            "model/calibration_result",
+            "model/demands",
+            "model/events",
+            "model/fixed_point",
+            "model/network",
+            "model/observations",
+            "model/order_statistics",
             "model/predict",
+            "model/probe_times",
+            "model/simulate",
+            "model/simulated_run",
+            "model/starting_values",
+            "model/tiered",
+            "policies/pinning",
             "prediction",
+            "probes",
+            "shuffle",
             "tables",
         ),
     output:
@@ -63,7 +76,7 @@ rule predict_io_time:
         "../../environment.yml"
     params:
         calibrations=CALIBRATIONS,
-        models=MODELS,
+        simulated=EXPERIMENT.simulated,
         studies=prediction_studies,
     message:
         "Predicting the I/O time of all measured points."

@@ -10,7 +10,7 @@ import yaml
 from tierscope.breakdown import break_down, select_scenario
 from tierscope.model.calibration import calibrated
 from tierscope.model.network import ModelError
-from tierscope.model.predict import predict
+from tierscope.model.predict import ANALYTIC, MODELS, predict
 from tierscope.prediction import (
     RULE,
     Pair,
@@ -67,6 +67,8 @@ def main() -> None:
     io_time = read_table(snakemake.input.io_time, "io_time")
     files = snakemake.input.get("devices", [])
     files = dict(zip(snakemake.params.calibrations, files, strict=True))
+    # What is simulated is no model of itself.
+    models = ANALYTIC if snakemake.params.simulated else MODELS
     pairs, parts = [], []
     for study in snakemake.params.studies:
         pair, description = Pair(**study["pair"]), study["description"]
@@ -74,7 +76,7 @@ def main() -> None:
             devices = yaml.safe_load(Path(files[pair.calibration]).read_text())
             description = calibrated(description, devices["devices"])
         pairs.append(pair)
-        parts += predict_scenario(pair, description, io_time, snakemake.params.models)
+        parts += predict_scenario(pair, description, io_time, models)
     predictions = pd.concat(parts, ignore_index=True)
     errors = prediction_errors(predictions, break_down(io_time), pairs)
     write_table(predictions, snakemake.output.predictions, "predictions")
