@@ -21,6 +21,7 @@ include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/model.smk"
 include: "workflow/rules/truth.smk"
+include: "workflow/rules/predict.smk"
 
 
 if EXPERIMENT.simulated:

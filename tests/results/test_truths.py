@@ -9,7 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tierscope.breakdown import bottleneck, select_epoch, slowest_process
+from tierscope.breakdown import (
+    bottleneck,
+    break_down,
+    select_epoch,
+    slowest_process,
+)
 from tierscope.io_class import IOClass
 from tierscope.tables import read_table
 
@@ -157,6 +162,40 @@ def test_summary_of_the_truth_names_the_largest_error_of_the_rule(truth):
     largest = table["rule_error_points"].abs().groupby([table[key] for key in by]).max()
     named = summary.set_index(by)["rule_largest_error_points"].abs()
     assert np.allclose(named, largest.reindex(named.index))
+
+
+@pytest.fixture
+def predicted(experiment):
+    """Return the tables predictions and prediction_errors of the experiment."""
+    folder = experiment / "predict"
+    if not (folder / "prediction_errors.parquet").exists():
+        pytest.skip("no prediction study: snakemake --profile local predict")
+    names = ("predictions", "prediction_errors")
+    return [read_table(folder / f"{name}.parquet", name) for name in names]
+
+
+STUDY = ["dataset", "n_osts", "policy", "loader", "calibration", "model"]
+
+
+def test_predictions_stand_beside_the_mean_of_what_was_measured(experiment, predicted):
+    io_time = read_table(experiment / "predict" / "io_time.parquet", "io_time")
+    point = [*RUN[:-1], "io_class"]
+    measured_s = break_down(io_time).groupby(point)["time_s"].mean()
+    predictions = predicted[0].set_index(point)["measured_s"]
+    assert np.allclose(predictions, measured_s.reindex(predictions.index), rtol=1e-12)
+
+
+def test_errors_of_predictions_follow_from_them(predicted):
+    predictions, errors = predicted
+    times_s = (
+        predictions[predictions["held_out"]]
+        .groupby([*STUDY, "cache_rate_percent"])[["predicted_s", "measured_s"]]
+        .sum()
+    )
+    relative = (times_s["predicted_s"] / times_s["measured_s"] - 1).abs()
+    expected = 100 * relative.groupby(STUDY).mean()
+    errors = errors.set_index(STUDY)["mape_percent"]
+    assert np.allclose(errors, expected.reindex(errors.index))
 
 
 class TestScaleModel:

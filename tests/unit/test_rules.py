@@ -9,16 +9,22 @@ import pytest
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 SCRIPTS = WORKFLOW / "scripts"
 LIBRARY = re.compile(r"library\(([^)]*)\)")
+MODELS = re.compile(r"^MODELS = \(([^)]*)\)", re.MULTILINE)
 UNRELATED = {"config", "tiers", "tiers/device", "tiers/scale"}  # of no result here
 
 
 def named_modules():
     """Yield (script, modules that its rule names) of every analysis rule."""
+    common = (WORKFLOW / "rules" / "common.smk").read_text()
+    models = re.findall(r'"([^"]+)"', MODELS.search(common)[1])
     for rules in sorted((WORKFLOW / "rules").glob("*.smk")):
         for arguments in LIBRARY.findall(rules.read_text()):
             names = re.findall(r'"([^"]+)"', arguments)
             if names:
-                yield names[0], set(names[1:])
+                yield (
+                    names[0],
+                    {*names[1:], *(models if "*MODELS" in arguments else ())},
+                )
 
 
 def imported_modules(path):
@@ -52,4 +58,4 @@ def test_rule_names_every_module_that_its_script_uses(script, named):
 
 
 def test_every_analysis_rule_is_looked_at():
-    assert len(list(named_modules())) == 22
+    assert len(list(named_modules())) == 24

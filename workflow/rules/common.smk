@@ -71,6 +71,32 @@ wildcard_constraints:
     n_osts=r"\d+",
 
 
+# What a model's answer depends on, for `library`.
+MODELS = (
+    "breakdown",
+    "io_class",
+    "model/bounds",
+    "model/calibration",
+    "model/calibration_result",
+    "model/demands",
+    "model/events",
+    "model/fixed_point",
+    "model/network",
+    "model/observations",
+    "model/order_statistics",
+    "model/predict",
+    "model/probe_times",
+    "model/simulate",
+    "model/simulated_run",
+    "model/starting_values",
+    "model/tiered",
+    "policies/pinning",
+    "probes",
+    "shuffle",
+    "tables",
+)
+
+
 def library(script, *modules):
     """Return a rule's script and the modules it uses: editing one reruns the rule."""
     names = [script, *(f"tierscope/{module}" for module in modules)]

@@ -1,9 +1,10 @@
 """Contracts of the tables: columns, types and ranges, checked on both sides.
 
-Every table is Parquet. Percentages are integers, times are seconds in float64,
-sizes are bytes. A table that breaks its contract is refused when it is written
-and when it is read, so the code in between trusts its frames. No value is missing but
-the spread of points that were run once and the number behind a claim that has none.
+Every table is Parquet. Percentages are integers (but for errors of predictions,
+float64), times are seconds in float64, sizes are bytes. A table that breaks its
+contract is refused when it is written and when it is read, so the code in between
+trusts its frames. No value is missing but the spread of points that were run once and
+the number behind a claim that has none.
 """
 
 import os
@@ -169,6 +170,41 @@ TABLES = {
         "rule_best_cut_percent": SECONDS,
         "model_best_cut_percent": SECONDS,
     },
+    "predictions": SCENARIO_KEYS
+    | {
+        "calibration": TEXT,
+        "model": TEXT,
+        "cache_rate_percent": INTEGER,
+        "held_out": FLAG,
+        "io_class": TEXT,
+        "predicted_s": SECONDS,
+        "measured_s": SECONDS,
+        "measured_sd_s": SECONDS,
+        "measured_io_time_sd_s": SECONDS,
+    },
+    "prediction_errors": SCENARIO_KEYS
+    | {
+        "calibration": TEXT,
+        "model": TEXT,
+        "n_points": INTEGER,
+        "mape_percent": SECONDS,
+        "largest_error_percent": SECONDS,
+        "mean_error_percent": SECONDS,
+    }
+    | {f"{io_class}_share_error_points": SECONDS for io_class in IOClass}
+    | {
+        "dominant_right_percent": SECONDS,
+        "dominant_wrong_at_percent": TEXT,
+        "undecided_at_percent": TEXT,
+        "best_predicted_percent": INTEGER,
+        "best_measured_percent": INTEGER,
+        "best_within_one_step": FLAG,
+        "repeat_cv_percent": SECONDS,
+        "largest_repeat_cv_percent": SECONDS,
+        "goal_percent": INTEGER,
+        "error_goal_met": FLAG,
+        "dominant_goal_met": FLAG,
+    },
     "probes": {
         "source": TEXT,
         "system": TEXT,
@@ -232,6 +268,7 @@ _ALLOWED = {
 _SIGNED = [
     "difference_s",
     "value",
+    "mean_error_percent",
     *(f"{sayer}_cut_percent" for sayer in ("measured", "rule", "model")),
     *(f"{sayer}_best_cut_percent" for sayer in ("measured", "rule", "model")),
     *(f"{sayer}_error_points" for sayer in ("rule", "model")),
@@ -239,7 +276,15 @@ _SIGNED = [
 ]
 # -1: on no OST; the slowest process of a model is no rank of the run.
 _MINIMUM = {"ost": -1, "slowest_rank": -1} | dict.fromkeys(_SIGNED, -np.inf)
-_MAY_BE_MISSING = {"sd_s", "cv", "value"}
+_MAY_BE_MISSING = {
+    "sd_s",
+    "cv",
+    "measured_sd_s",
+    "measured_io_time_sd_s",
+    "repeat_cv_percent",
+    "largest_repeat_cv_percent",
+    "value",
+}
 
 
 def run_keys(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,96 @@
+"""Rules of the prediction study: models calibrated on few points predict all others.
+
+Its figure is drawn when it is asked for (`snakemake --profile local predict`), and no
+part of the report, which gathers what every run of the experiment has.
+"""
+
+from tierscope.prediction import studied_pairs, written_pairs
+
+FIGURES["prediction"] = "Predicted and measured I/O time"
+PREDICT = f"{RESULTS}/predict"
+CALIBRATIONS = [] if EXPERIMENT.simulated else list(SETTINGS["model"]["calibrations"])
+
+
+def prediction_studies(wildcards):
+    """Return what is predicted from what, and the descriptions of what is predicted."""
+    scenarios = {
+        tuple(scenario.keys.values()): scenario
+        for scenario in EXPERIMENT.sweeps["predict"]
+    }
+    keys = [scenario.keys for scenario in scenarios.values()]
+    if EXPERIMENT.simulated:
+        pairs = written_pairs(keys)
+    else:
+        model = SETTINGS["model"]
+        pairs = studied_pairs(keys, model["calibrations"], model["calibration"])
+    return [
+        {
+            "pair": asdict(pair),
+            "description": EXPERIMENT.model_description(
+                scenarios[tuple(pair.scenario.values())]
+            ),
+        }
+        for pair in pairs
+    ]
+
+
+rule predict_io_time:
+    input:
+        io_time=f"{PREDICT}/io_time.parquet",
+        devices=expand(
+            f"{RESULTS}/model/{{calibration}}/devices.yaml", calibration=CALIBRATIONS
+        ),
+        library=library("predict_io_time", *MODELS, "prediction"),
+    output:
+        predictions=f"{PREDICT}/predictions.parquet",
+        errors=f"{PREDICT}/prediction_errors.parquet",
+        summary=f"{PREDICT}/summary.txt",
+    log:
+        f"{LOGS}/predict_io_time.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        calibrations=CALIBRATIONS,
+        simulated=EXPERIMENT.simulated,
+        studies=prediction_studies,
+    message:
+        "Predicting the I/O time of all measured points."
+    script:
+        "../scripts/predict_io_time.py"
+
+
+rule plot_prediction:
+    input:
+        predictions=f"{PREDICT}/predictions.parquet",
+        errors=f"{PREDICT}/prediction_errors.parquet",
+        library=library(
+            "plot_prediction",
+            "breakdown",
+            "io_class",
+            "plot",
+            "plot_prediction",
+            "prediction",
+            "tables",
+            "whatif",
+        ),
+    output:
+        **figure("prediction"),
+    log:
+        f"{LOGS}/plot_prediction.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Drawing predictions beside measurements."
+    script:
+        "../scripts/plot_prediction.py"
+
+
+rule predict:
+    input:
+        rules.predict_io_time.output,
+        rules.plot_prediction.output,

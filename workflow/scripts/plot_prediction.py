@@ -1,0 +1,17 @@
+"""Draw the predictions of the models beside the measurements."""
+
+import sys
+
+from tierscope.plot import save_figure
+from tierscope.plot_prediction import plot_prediction
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    figure = plot_prediction(
+        read_table(snakemake.input.predictions, "predictions"),
+        read_table(snakemake.input.errors, "prediction_errors"),
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, snakemake.output)

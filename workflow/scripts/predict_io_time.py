@@ -1,0 +1,96 @@
+"""Predict the I/O time of measured points and compare."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from tierscope.breakdown import break_down, select_scenario
+from tierscope.model.calibration import calibrated
+from tierscope.model.network import ModelError
+from tierscope.model.predict import ANALYTIC, MODELS, predict
+from tierscope.prediction import (
+    RULE,
+    Pair,
+    compare,
+    prediction_errors,
+    scale_osts,
+    summary,
+)
+from tierscope.tables import read_table, write_table
+
+
+def predict_scenario(
+    pair: Pair,
+    description: Mapping[str, Any],
+    io_time: pd.DataFrame,
+    models: Iterable[str],
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of table `predictions` of a scenario, model by model.
+
+    The simple rule predicts the points that were measured on the other OSTs as well.
+
+    Parameters
+    ----------
+    pair : Pair
+        What is predicted from what.
+    description : mapping
+        What the scenario depends on, with calibrated devices.
+    io_time : DataFrame
+        Table ``io_time`` of the measurements, also of the scenario that is scaled.
+    models : iterable of str
+        Names of models.
+    """
+    measured = select_scenario(io_time, pair.scenario)
+    breakdown = break_down(measured)
+    runs = measured[["cache_rate_percent", "repetition"]].drop_duplicates()
+    calibration = {
+        "calibration": pair.calibration,
+        "calibrated_percent": pair.calibrated_percent,
+    }
+    for model in models:
+        predicted = predict(description, runs.to_dict("records"), model)
+        yield compare(predicted, breakdown, model=model, **calibration)
+    if pair.scaled_n_osts is not None:
+        other = select_scenario(
+            io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
+        )
+        shared = runs.merge(other[list(runs)].drop_duplicates())
+        predicted = scale_osts(other.merge(shared), pair.scenario["n_osts"])
+        yield compare(predicted, breakdown.merge(shared), model=RULE, **calibration)
+
+
+def main() -> None:
+    """Predict every studied scenario, write the tables and print the summary."""
+    io_time = read_table(snakemake.input.io_time, "io_time")
+    files = snakemake.input.get("devices", [])
+    files = dict(zip(snakemake.params.calibrations, files, strict=True))
+    # What is simulated is no model of itself.
+    models = ANALYTIC if snakemake.params.simulated else MODELS
+    pairs, parts = [], []
+    for study in snakemake.params.studies:
+        pair, description = Pair(**study["pair"]), study["description"]
+        if pair.calibration in files:
+            devices = yaml.safe_load(Path(files[pair.calibration]).read_text())
+            description = calibrated(description, devices["devices"])
+        pairs.append(pair)
+        parts += predict_scenario(pair, description, io_time, models)
+    predictions = pd.concat(parts, ignore_index=True)
+    errors = prediction_errors(predictions, break_down(io_time), pairs)
+    write_table(predictions, snakemake.output.predictions, "predictions")
+    write_table(errors, snakemake.output.errors, "prediction_errors")
+    words = summary(errors)
+    Path(snakemake.output.summary).write_text(words)
+    Path(snakemake.log[0]).write_text(words)
+    print(words, end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ModelError as error:
+        message = f"tierscope: {error}"
+        Path(snakemake.log[0]).write_text(f"{message}\n")
+        sys.exit(message)
