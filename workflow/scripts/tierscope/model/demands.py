@@ -1,0 +1,166 @@
+"""What a file asks of the stations of a tier: the input of bounds and queueing models.
+
+Stations are those of `tierscope.model.network`. A station that serves all its visits
+in one queue has a service time of mixed mean (open and close; whole and last requests),
+whose variation includes the mixture. First come, first served with different means has
+no product form: waiting is computed with the mixed mean and variation, which is exact
+for an open M/G/1 queue and an approximation in a closed network.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierscope.model.network import (
+    ModelError,
+    Network,
+    Service,
+    TierModel,
+    Workload,
+)
+from tierscope.policies import Pinning
+
+TIERS = ("gfs", "lfs")
+KINDS = ("metadata", "object", "link")
+READ, META = 0, 1  # a tier's I/O classes, in the order of `IOClass`
+CLASSES_OF = {"metadata": META, "object": READ, "link": READ}
+
+
+@dataclass(frozen=True)
+class StationDemand:
+    """What a file asks of a kind of server.
+
+    Parameters
+    ----------
+    service_s : float
+        Service time of a file.
+    n_servers : int
+        Servers that share a queue.
+    n_copies : int
+        Such queues of a group of ranks, over which the load is even.
+    sticks : bool
+        Whether a rank always comes to the same queue.
+    cv2 : float
+        Squared coefficient of variation of the service time of a visit.
+    """
+
+    service_s: float
+    n_servers: int
+    n_copies: int
+    sticks: bool
+    cv2: float
+
+    @property
+    def queue_s(self) -> float:
+        """Return the demand of one fast server in place of several (Seidmann)."""
+        return self.service_s / self.n_servers
+
+    @property
+    def delay_s(self) -> float:
+        """Return the rest of the service time, during which nobody waits."""
+        return self.service_s - self.queue_s
+
+
+@dataclass(frozen=True)
+class FileDemand:
+    """What a file asks of a tier: its stations, in the order of `KINDS`, and latencies.
+
+    `latency_s` holds the latencies of all read requests and of open and close, which
+    occupy nobody, in the order ``read``, ``meta`` of `IOClass`.
+    """
+
+    stations: tuple[StationDemand, StationDemand, StationDemand]
+    latency_s: tuple[float, float]
+
+    @property
+    def without_waiting_s(self) -> np.ndarray:
+        """Return the time of ``read`` and ``meta`` of a file that never waits."""
+        return self._with_latencies([one.service_s for one in self.stations])
+
+    @property
+    def without_queues_s(self) -> np.ndarray:
+        """Return the part of it that is spent at no queue, so never has to wait."""
+        return self._with_latencies([one.delay_s for one in self.stations])
+
+    def _with_latencies(self, station_s: list[float]) -> np.ndarray:
+        """Return latencies and times at the stations by ``read`` and ``meta``."""
+        metadata_s, *read_s = station_s
+        return np.add(self.latency_s, [sum(read_s), metadata_s])
+
+
+def file_demand(tier: TierModel, workload: Workload) -> FileDemand:
+    """Return what a file asks of a tier."""
+    requests = workload.request_bytes(tier)
+    metadata_s = np.array([tier.open_s, tier.close_s])
+    link_s = tier.request_link_s(requests) if tier.n_links else np.zeros(1)
+    return FileDemand(
+        (
+            _station(metadata_s, tier.metadata_service, tier.n_metadata_servers),
+            _station(
+                tier.request_service_s(requests),
+                tier.object_service,
+                n_copies=tier.n_object_servers,
+            ),
+            _station(link_s, Service(), n_copies=max(tier.n_links, 1), sticks=True),
+        ),
+        (
+            tier.read_latency_s * len(requests),
+            tier.open_latency_s + tier.close_latency_s,
+        ),
+    )
+
+
+def _station(
+    visits_s: np.ndarray,
+    service: Service,
+    n_servers: int = 1,
+    n_copies: int = 1,
+    sticks: bool = False,
+) -> StationDemand:
+    """Return what visits of these mean service times ask; free ones ask nothing."""
+    visits_s = visits_s[visits_s > 0]
+    cv2 = 0.0
+    if len(visits_s):
+        relative = visits_s / visits_s.mean()
+        cv2 = float((relative**2).mean() * (1 + squared_cv(service)) - 1)
+    return StationDemand(float(visits_s.sum()), n_servers, n_copies, sticks, cv2)
+
+
+def squared_cv(service: Service) -> float:
+    """Return the squared coefficient of variation of a station's service times."""
+    if service.distribution == "lognormal":
+        return service.cv**2
+    return 1.0 if service.distribution == "exponential" else 0.0
+
+
+def hit_fraction(workload: Workload, cache_rate_percent: float) -> float:
+    """Return the part of the files that are pinned on the LFS."""
+    pinned = Pinning(workload.n_files, cache_rate_percent, seed=0)
+    return pinned.n_on_lfs / workload.n_files
+
+
+def check_modelled(
+    network: Network, workload: Workload, cache_rate_percent: float
+) -> None:
+    """Refuse what bounds and queueing models cannot describe.
+
+    Raises
+    ------
+    ModelError
+        If the cache rate is not within 0 to 100 percent, there are more ranks than
+        files, or the GFS has servers for groups of ranks.
+    """
+    if not 0 <= cache_rate_percent <= 100:
+        raise ModelError(
+            f"cache_rate_percent: got {cache_rate_percent}, expected 0 to 100."
+        )
+    if workload.n_files < network.n_ranks:
+        raise ModelError(
+            f"n_files: got {workload.n_files}, expected at least one for each of "
+            f"{network.n_ranks} ranks."
+        )
+    if network.gfs.n_groups(network.n_ranks) > 1:
+        raise ModelError(
+            f"gfs.group_size: got {network.gfs.group_size} of {network.n_ranks} ranks, "
+            "expected one group of all."
+        )

@@ -1,0 +1,197 @@
+"""Predict I/O time with one of four models, from bounds to simulation.
+
+- ``bounds``: asymptotic bounds (`tierscope.model.bounds`);
+- ``mva``: the mean process in the steady state of the closed network
+  (`tierscope.model.tiered`), the same for the slowest;
+- ``order-statistics``: in addition the slowest of P ranks and the end of the epoch,
+  when fewer and fewer ranks are reading (`tierscope.model.order_statistics`);
+- ``simulation``: event by event, with the real order of files
+  (`tierscope.model.simulated_run`).
+
+The first three know no order of files: they are the same for every repetition and epoch
+and for both kinds of shuffle (a local one deals each rank's files at random, too, but
+once for all epochs). All take one read thread a rank.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tierscope.breakdown import CLASSES, total_s
+from tierscope.io_class import IOClass
+from tierscope.model.bounds import asymptotic_bounds
+from tierscope.model.demands import check_modelled, hit_fraction
+from tierscope.model.network import ModelError, Network, Workload, network_of
+from tierscope.model.order_statistics import rank_times
+from tierscope.model.simulated_run import SimulatedReads, simulate_reads, workload_of
+from tierscope.model.tiered import mean_groups, tiered_network
+
+ANALYTIC = ("bounds", "mva", "order-statistics")
+MODELS = (*ANALYTIC, "simulation")
+COLUMNS = [
+    "cache_rate_percent",
+    "repetition",
+    "epoch",
+    "io_class",
+    "time_s",
+    "mean_time_s",
+]
+
+
+class ClassTimes(NamedTuple):
+    """I/O time by class, in the order of `IOClass`, both of shape (4,)."""
+
+    slowest_s: np.ndarray
+    mean_s: np.ndarray
+
+
+def predict(
+    description: Mapping[str, Any],
+    points: Iterable[Mapping[str, int]],
+    model: str,
+) -> pd.DataFrame:
+    """Predict the I/O time of points of a scenario.
+
+    Parameters
+    ----------
+    description : mapping
+        What the scenario depends on (`Experiment.description`).
+    points : iterable of mappings
+        `cache_rate_percent` and `repetition`.
+    model : str
+        One of `MODELS`.
+
+    Returns
+    -------
+    DataFrame, shape (n_points * n_epochs * 4, 6)
+        ``cache_rate_percent, repetition, epoch, io_class`` and, in seconds, ``time_s``
+        of the slowest process, whose sum over the classes is the I/O time, and
+        ``mean_time_s`` over the processes.
+
+    Raises
+    ------
+    ModelError
+        If the model is unknown or the scenario is none that it can describe.
+    """
+    _check_model(model, MODELS)
+    _check_scenario(description)
+    points = [dict(point) for point in points]
+    epochs = range(description["training"]["epochs"])
+    if model == "simulation":
+        predicted = [_simulate(description, point) for point in points]
+    else:
+        network = network_of(description["system"], description["scenario"]["n_osts"])
+        workload = workload_of(description)
+        rates = {point["cache_rate_percent"] for point in points}
+        by_rate = {
+            rate: predict_times(network, workload, rate, model) for rate in rates
+        }
+        predicted = [
+            [by_rate[point["cache_rate_percent"]]] * len(epochs) for point in points
+        ]
+    return _table(points, predicted)
+
+
+def predict_times(
+    network: Network, workload: Workload, cache_rate_percent: float, model: str
+) -> ClassTimes:
+    """Predict the class times of an epoch with an analytic model.
+
+    Parameters
+    ----------
+    network, workload
+        Machine and what its ranks read.
+    cache_rate_percent : float
+        Percent of the files that are pinned on the LFS.
+    model : {"bounds", "mva", "order-statistics"}
+        See above.
+
+    Raises
+    ------
+    ModelError
+        If the model is unknown or an argument impossible.
+    """
+    _check_model(model, ANALYTIC)
+    if model == "bounds":
+        bounds = asymptotic_bounds(network, workload, cache_rate_percent)
+        times_s = bounds.class_time_s
+        slowest = int(times_s.sum(axis=1).argmax())
+        return ClassTimes(times_s[slowest], bounds.share @ times_s)
+    if model == "mva":
+        mean_s = _steady_state(network, workload, cache_rate_percent)
+        return ClassTimes(mean_s, mean_s)
+    times = rank_times(network, workload, cache_rate_percent)
+    return ClassTimes(times.slowest_s, times.mean_s)
+
+
+def _steady_state(
+    network: Network, workload: Workload, cache_rate_percent: float
+) -> np.ndarray:
+    """Return the class times of the mean process, all others reading all the time."""
+    check_modelled(network, workload, cache_rate_percent)
+    groups, hits = mean_groups(network), hit_fraction(workload, cache_rate_percent)
+    model = tiered_network(network, workload, groups)
+    file_s, _ = model.solve(
+        np.full(len(groups.share), hits),
+        groups.n_ranks.astype(float),
+        model.no_waiting(),
+    )
+    parts = np.array([1 - hits, 1 - hits, hits, hits])
+    return groups.share @ file_s * parts * (workload.n_files / network.n_ranks)
+
+
+def class_times(reads: SimulatedReads) -> np.ndarray:
+    """Return the I/O time of each rank of a simulated epoch, shape (n_ranks, 4)."""
+    n_ranks = int(reads.rank_of[-1]) + 1
+    by_kind = {
+        "read": np.asarray(reads.epoch.read_time_s),
+        "meta": np.asarray(reads.epoch.meta_time_s),
+    }
+    columns = []
+    for io_class in IOClass:
+        mine = reads.on_lfs == (io_class.tier == "lfs")
+        time_s = by_kind[io_class.value.removeprefix(f"{io_class.tier}_")][mine]
+        columns.append(np.bincount(reads.rank_of[mine], time_s, n_ranks))
+    return np.column_stack(columns)
+
+
+def _simulate(
+    description: Mapping[str, Any], point: Mapping[str, int]
+) -> list[ClassTimes]:
+    """Return the class times of each epoch of a simulated run."""
+    predicted = []
+    for reads in simulate_reads(description, point):
+        times_s = class_times(reads)
+        # The first of equally slow ones, as `tierscope.breakdown.slowest_process`.
+        slowest = int(total_s(times_s).argmax())
+        predicted.append(ClassTimes(times_s[slowest], times_s.mean(axis=0)))
+    return predicted
+
+
+def _table(
+    points: list[dict[str, int]], predicted: list[list[ClassTimes]]
+) -> pd.DataFrame:
+    """Return the predictions of the epochs of all points as one table."""
+    rows = [
+        (point["cache_rate_percent"], point["repetition"], epoch, name, *times)
+        for point, epochs in zip(points, predicted, strict=True)
+        for epoch, one in enumerate(epochs)
+        for name, *times in zip(CLASSES, one.slowest_s, one.mean_s, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _check_model(model: str, known: tuple[str, ...]) -> None:
+    """Refuse an unknown model."""
+    if model not in known:
+        raise ModelError(f"model: got {model!r}, expected one of {', '.join(known)}.")
+
+
+def _check_scenario(description: Mapping[str, Any]) -> None:
+    """Refuse a scenario that no model describes."""
+    if (policy := description["scenario"]["policy"]) != "pinning":
+        raise ModelError(f"policy: got {policy!r}, expected pinning.")
+    if (threads := description["loader"]["read_threads"]) != 1:
+        raise ModelError(f"loader.read_threads: got {threads}, expected 1.")
