@@ -7,6 +7,7 @@ REPORT_FIGURES = {name: title for name, title in FIGURES.items() if name != "sco
 rule build_report:
     input:
         **{table: f"{RESULTS}/tables/{table}.parquet" for table in REPORT_TABLES},
+        estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         runs=run_files("run.json"),
         audits=run_files("audit.json"),
         figures=expand(f"{RESULTS}/figures/{{name}}.svg", name=REPORT_FIGURES),

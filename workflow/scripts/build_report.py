@@ -22,6 +22,7 @@ if __name__ == "__main__":
             params.figures.items(), given.figures, given.captions, strict=True
         )
     ]
+    estimates = read_table(given.estimates, "estimates") if given.estimates else None
     tables = ("breakdown", "spread", "goals", "combinations", "claims")
     context = report_context(
         experiment=params.experiment,
@@ -36,6 +37,7 @@ if __name__ == "__main__":
             name: Path(given[f"{name}_caption"]).read_text()
             for name in ("explorer", "scorecard")
         },
+        estimates=estimates,
         **{table: read_table(given[table], table) for table in tables},
     )
     page = render(Path(given.template).read_text(), context)
