@@ -124,6 +124,9 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("figures.pairs", [["gfs_meta"]], ["figures.pairs.0", "of 2 items"]),
         ("figures.pairs", [["gfs_meta", "gfs_meta"]], ["pairs.0", "without dupl"]),
         ("figures.pairs", [["gfs_meta", "read"]], ["pairs.0.1", "read", "one of"]),
+        ("figures.methods", [], ["figures.methods", "at least 1 item"]),
+        ("figures.methods", ["guess"], ["figures.methods.0", "rule, model"]),
+        ("model.whatif", "mva", ["model.whatif", "simulation, order-statistics"]),
         ("figures.max_spread_percent", -1, ["max_spread_percent", "-1", "at least 0"]),
         ("whatif.goal.seconds", 0, ["whatif.goal.seconds", "0", "above 0"]),
         ("whatif.goal.seconds", math.nan, ["whatif.goal.seconds", "nan", "above 0"]),
@@ -302,3 +305,52 @@ def test_measured_storage_cannot_be_made_faster(config):
     experiment = read_experiment(config, RESOURCES)
     assert experiment.studies["whatif-truth"] == {}
     assert experiment.studies["predict"]
+
+
+def test_improvements_are_estimated_by_rule_and_model(config):
+    experiment = read_experiment(config, RESOURCES)
+    assert experiment.methods == ("rule", "model")
+    assert experiment.used_calibration == "all-osts"
+    by_model = read_experiment(changed(config, "figures.methods", ["model"]), RESOURCES)
+    assert by_model.methods == ("model",)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("model.calibration", None, "model.calibration: got null"),
+        ("sweep.cache_rates_percent", [0, 50], "cache_rates_percent: got 65"),
+        ("loader.read_threads", 2, "loader.read_threads: got 2"),
+    ],
+)
+def test_without_a_model_the_rule_remains_and_the_reason_is_known(
+    config, path, value, words
+):
+    config["whatif"]["goal"]["of"] = "io_time"
+    config = changed(config, path, value)
+    experiment = read_experiment(config, RESOURCES)
+    assert experiment.methods == ("rule",)
+    assert words in experiment.why_no_model
+    with pytest.raises(
+        ConfigError, match=r"figures\.methods: got model alone"
+    ) as error:
+        read_experiment(changed(config, "figures.methods", ["model"]), RESOURCES)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_system_without_devices_has_no_model(config):
+    config["system"] = "laptop"
+    config["sweep"]["n_osts"] = [0]
+    config["figures"]["scenario"]["n_osts"] = 0
+    experiment = read_experiment(config, RESOURCES)
+    assert experiment.methods == ("rule",)
+    assert "system laptop has no devices" in experiment.why_no_model
+
+
+def test_a_simulated_experiment_needs_no_calibration(config):
+    config["simulate"] = True
+    config["model"]["calibration"] = None
+    experiment = read_experiment(config, RESOURCES)
+    assert experiment.methods == ("rule", "model")
+    assert experiment.used_calibration is None

@@ -21,7 +21,7 @@ from tierscope.report import (
 from tierscope.report_facts import Run, devices_table, setting_words
 from tierscope.search import search_combinations
 from tierscope.tables import SCENARIO_KEYS, TABLES, TEXT, check_table
-from tierscope.whatif import make_goal
+from tierscope.whatif import CLASS_TIMES, estimate, make_goal
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 TEMPLATE = (WORKFLOW / "templates" / "report.html.j2").read_text()
@@ -236,6 +236,28 @@ def test_the_summary_says_what_limits_where_and_what_is_cheapest_to_buy():
         "Least cache rate then (%)": "50",
         "LFS per node then (GiB)": "0.0469",
     }
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1.0, "1.50 at 50 %\nmeets the goal"), (1.1, "1.65 at 50 %\n⚠ misses the goal")],
+)
+def test_the_model_is_heard_on_the_cheapest_improvement(factor, expected):
+    """LFS-READ +100 % makes 1.5 s of 2 s by the rule, and by the model that much."""
+    io_time = io_time_of()
+    by_model = estimate(io_time, [{}, {"lfs_read": 100}], [0]).assign(method="model")
+    for column in ("io_time_s", *CLASS_TIMES):
+        by_model[column] *= factor
+    (row,) = context_of(io_time, estimates=by_model)["summary"].to_dict("records")
+    assert row["Best I/O time then by the model (s)"] == expected
+
+
+@pytest.mark.parametrize("improvement", [{}, {"gfs_meta": 50}])
+def test_a_model_that_was_not_asked_about_it_says_nothing(improvement):
+    io_time = io_time_of()
+    by_model = estimate(io_time, [improvement], [0]).assign(method="model")
+    (row,) = context_of(io_time, estimates=by_model)["summary"].to_dict("records")
+    assert row["Best I/O time then by the model (s)"] == UNKNOWN
 
 
 def test_a_goal_that_nothing_meets_leaves_no_cheapest_improvement():

@@ -29,6 +29,7 @@ if __name__ == "__main__":
             params.figures.items(), given.figures, given.captions, strict=True
         )
     ]
+    estimates = read_table(given.estimates, "estimates") if given.estimates else None
     tables = ("breakdown", "spread", "goals", "combinations", "claims")
     context = report_context(
         experiment=params.experiment,
@@ -44,6 +45,7 @@ if __name__ == "__main__":
             name: Path(given[f"{name}_caption"]).read_text()
             for name in ("explorer", "scorecard")
         },
+        estimates=estimates,
         **{table: read_table(given[table], table) for table in tables},
     )
     page = render(Path(given.template).read_text(), context)

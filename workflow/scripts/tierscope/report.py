@@ -39,7 +39,13 @@ from tierscope.report_facts import (
 from tierscope.search import cheapest_combination
 from tierscope.sources import source_note
 from tierscope.tables import RUN_KEYS, run_keys
-from tierscope.whatif import IMPROVEMENTS, best_point, mean_over_repetitions
+from tierscope.whatif import (
+    IMPROVEMENTS,
+    Goal,
+    best_point,
+    mean_over_repetitions,
+    select_improvements,
+)
 
 PASSED, FAILED, UNKNOWN, FLAG = (
     "\N{CHECK MARK}",
@@ -131,6 +137,7 @@ def report_context(
     goals: pd.DataFrame,
     combinations: pd.DataFrame,
     claims: pd.DataFrame,
+    estimates: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """Return everything that the template shows.
 
@@ -156,6 +163,8 @@ def report_context(
         What to say about ``scorecard`` and ``explorer``, in reStructuredText.
     breakdown, spread, goals, combinations, claims : DataFrame
         These tables. Runs that only `breakdown` has are listed as not audited.
+    estimates : DataFrame, optional
+        Table ``estimates`` by the model.
     """
     if simulations:
         scenarios = [simulation["scenario"] for simulation in simulations]
@@ -177,7 +186,9 @@ def report_context(
             {"label": c.label, "colour": c.colour, "meaning": _MEANINGS[c]}
             for c in IOClass
         ],
-        "summary": summary_table(breakdown, spread, goals, combinations, titles, epoch),
+        "summary": summary_table(
+            breakdown, spread, goals, combinations, titles, epoch, estimates
+        ),
         "goal": goal_kind(goals, epoch),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
@@ -268,6 +279,7 @@ def summary_table(
     combinations: pd.DataFrame,
     titles: pd.DataFrame,
     epoch: int,
+    estimates: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return the answers of an epoch, a row each scenario.
 
@@ -279,6 +291,8 @@ def summary_table(
         What `tierscope.plot.scenario_titles` returns.
     epoch : int
         The epoch, counted from 0.
+    estimates : DataFrame, optional
+        Table ``estimates`` by the model.
     """
     breakdown = select_epoch(breakdown, epoch)
     spread = io_time_spread(spread, epoch)
@@ -303,6 +317,7 @@ def summary_table(
                 "I/O time without LFS (s)": _seconds(without),
             }
             | _purchase(goals, combinations, keys, epoch)
+            | _purchase_by_model(goals, combinations, keys, epoch, estimates)
         )
     return pd.DataFrame(rows)
 
@@ -372,6 +387,41 @@ def _purchase(
         f"{cheapest['lfs_gib_per_node']:.3g}",
     ]
     return dict(zip(names, values, strict=True))
+
+
+def _purchase_by_model(
+    goals: pd.DataFrame,
+    combinations: pd.DataFrame,
+    scenario: pd.Series,
+    epoch: int,
+    estimates: pd.DataFrame | None,
+) -> dict[str, str]:
+    """Return what the model says of the cheapest improvement; nothing without a model.
+
+    It is unknown where the model was not asked about this improvement.
+    """
+    if estimates is None:
+        return {}
+    column = "Best I/O time then by the model (s)"
+    tables = [
+        table[(table[SCENARIO] == scenario).all(axis=1) & (table["epoch"] == epoch)]
+        for table in (goals, estimates)
+    ]
+    if tables[0].empty or tables[1].empty:
+        return {column: UNKNOWN}
+    row = tables[0].iloc[0]
+    cheapest = cheapest_combination(combinations, row)
+    if cheapest is None:
+        return {column: UNKNOWN}
+    percents = dict(zip(CLASSES, cheapest[IMPROVEMENTS].tolist(), strict=True))
+    asked = select_improvements(tables[1], [percents])
+    if asked.empty:
+        return {column: UNKNOWN}
+    best = best_point(asked).iloc[0]
+    goal = Goal(row["goal_of"], row["goal_s"], row["difference_s"])
+    verdict = "meets" if goal.is_met(best["io_time_s"]) else f"{FLAG} misses"
+    words = f"{_seconds(best['io_time_s'])} at {best['cache_rate_percent']} %"
+    return {column: f"{words}\n{verdict} the goal"}
 
 
 def goal_kind(goals: pd.DataFrame, epoch: int) -> str:

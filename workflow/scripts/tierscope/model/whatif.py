@@ -21,8 +21,9 @@ from tierscope.breakdown import (
     slowest_process,
     total_s,
 )
-from tierscope.model.network import ModelError
-from tierscope.model.simulated_run import SimulatedReads, simulate_reads
+from tierscope.model.network import ModelError, network_of
+from tierscope.model.predict import class_times, predict_times
+from tierscope.model.simulated_run import simulate_reads, workload_of
 from tierscope.tables import MODEL, TABLES
 from tierscope.whatif import CLASS_TIMES, IMPROVEMENTS, improvement_percents
 
@@ -118,9 +119,8 @@ def _class_times_s(
 ) -> np.ndarray:
     """Return the slowest process's seconds by class: shape (n_points, 4)."""
     if model == SIMULATION:
-        return np.stack(
-            [_simulated_times_s(description, point, epoch) for point in points]
-        )
+        times = (_simulated_times_s(description, point, epoch) for point in points)
+        return np.stack(list(times))
     if model == ORDER_STATISTICS:
         return _predicted_times_s(description, points, model)
     raise ModelError(
@@ -133,32 +133,18 @@ def _simulated_times_s(
 ) -> np.ndarray:
     """Return the slowest process's seconds by class in a simulated epoch: (4,)."""
     (reads,) = simulate_reads(description, point, [epoch])
-    times_s = _times_of_processes(reads)
+    times_s = class_times(reads)
     return times_s[total_s(times_s).argmax()]
-
-
-def _times_of_processes(reads: SimulatedReads) -> np.ndarray:
-    """Return the seconds of each process by class: shape (n_ranks, 4)."""
-    n_ranks = int(reads.rank_of[-1]) + 1
-    cell = 2 * reads.rank_of + reads.on_lfs
-    sums = [
-        np.bincount(cell, time_s, 2 * n_ranks).reshape(-1, 2)
-        for time_s in (reads.epoch.read_time_s, reads.epoch.meta_time_s)
-    ]
-    # Tiers and kinds, in the order of IOClass: GFS-READ, GFS-META, LFS-READ, LFS-META.
-    return np.stack(sums, axis=2).reshape(n_ranks, len(CLASSES))
 
 
 def _predicted_times_s(
     description: Mapping[str, Any], points: list[dict[str, int]], model: str
 ) -> np.ndarray:
     """Return what an analytic model predicts, the same for every repetition."""
-    from tierscope.model.predict import predict
-
-    rates = sorted({point["cache_rate_percent"] for point in points})
-    wanted = [{"cache_rate_percent": rate, "repetition": 0} for rate in rates]
-    predicted = predict(description, wanted, model)
-    predicted = predicted[predicted["epoch"] == predicted["epoch"].min()]
-    by = ["cache_rate_percent", "io_class"]
-    times_s = predicted.set_index(by)["time_s"].unstack("io_class")[CLASSES]
-    return times_s.loc[[point["cache_rate_percent"] for point in points]].to_numpy()
+    network = network_of(description["system"], description["scenario"]["n_osts"])
+    workload = workload_of(description)
+    rates = {point["cache_rate_percent"] for point in points}
+    by_rate = {
+        rate: predict_times(network, workload, rate, model).slowest_s for rate in rates
+    }
+    return np.stack([by_rate[point["cache_rate_percent"]] for point in points])
