@@ -36,7 +36,7 @@ def imported_modules(path):
         if names == ["trace"]:  # loads its names from their homes
             names = ["trace/file_records"]
         if names == ["policies"]:
-            names = ["policies/pinning"]
+            names = ["policies/__init__"]
         for name in set(names) - UNRELATED:
             found.add(name)
             target = SCRIPTS / "tierscope" / f"{name}.py"
