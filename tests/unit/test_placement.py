@@ -76,9 +76,9 @@ class Node:
         }
         return NodeFeed(self.clients[rank], epoch, files, folders, name_of)
 
-    def read_epoch(self, epoch, loader=None):
+    def read_epoch(self, epoch):
         """Read an epoch with all ranks at once and return the number of LFS reads."""
-        loader = loader or make_loader(
+        loader = make_loader(
             "posix", batch_size=4, read_threads=1, prefetch_batches=1, buffer_bytes=100
         )
         feeds = [self.feed(rank, epoch) for rank in range(self.n_ranks)]
@@ -166,19 +166,6 @@ def test_clairvoyant_fetches_its_files_without_readers(node):
     assert len(one.on_lfs()) == 6
     assert one.run() == [6, 6, 6]
     assert one.count("placed", "read again") == 6
-
-
-def test_tensorflow_hands_over_what_it_has_read(node):
-    loader = make_loader(
-        "tensorflow", batch_size=4, read_threads=1, prefetch_batches=1, buffer_bytes=0
-    )
-    one = node("monarch", 100)
-    one.start()
-    assert one.read_epoch(0, loader) == 0
-    one.server.drain()
-    assert one.count("placed", "handed over") == 12
-    one.server.resume(1)
-    assert one.read_epoch(1, loader) == 12
 
 
 # ---- faults ---------------------------------------------------------------------
