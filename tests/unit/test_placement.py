@@ -52,7 +52,7 @@ class Node:
             options
         )
         self.server = PlacementServer(
-            self.policy, self.storage, name_of, node=0, **options
+            self.policy, self.storage, name_of, node=0, rank=0, **options
         )
         self.clients = [
             PlacementClient(self.server.address, 0, rank, timeout_s=5)

@@ -42,6 +42,26 @@ _RUN_EPOCHS = {
     "lfs_fill_time_s": SECONDS,
 }
 
+_RUN_BACKGROUND = {
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "placed_files": INTEGER,
+    "handed_over_files": INTEGER,
+    "failed_files": INTEGER,
+    "evicted_files": INTEGER,
+    "gfs_opens": INTEGER,
+    "gfs_reads": INTEGER,
+    "gfs_bytes": INTEGER,
+    "gfs_read_time_s": SECONDS,
+    "gfs_meta_time_s": SECONDS,
+    "lfs_opens": INTEGER,
+    "lfs_writes": INTEGER,
+    "lfs_bytes": INTEGER,
+    "lfs_write_time_s": SECONDS,
+    "lfs_meta_time_s": SECONDS,
+    "drain_time_s": SECONDS,
+}
+
 _IMPROVEMENTS = {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
 
 TABLES = {
@@ -64,6 +84,33 @@ TABLES = {
         "read_time_s": SECONDS,
         "meta_time_s": SECONDS,
     },
+    "background_records": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "opens": INTEGER,
+        "reads": INTEGER,
+        "bytes_read": INTEGER,
+        "read_time_s": SECONDS,
+        "writes": INTEGER,
+        "bytes_written": INTEGER,
+        "write_time_s": SECONDS,
+        "meta_time_s": SECONDS,
+    },
+    "decisions": {
+        "node": INTEGER,
+        "step": INTEGER,
+        "time_s": SECONDS,
+        "event": TEXT,
+        "epoch": INTEGER,
+        "rank": INTEGER,
+        "file_id": INTEGER,
+        "place": TEXT,
+        "detail": TEXT,
+    },
+    "run_background": _RUN_BACKGROUND,
+    "background": RUN_KEYS | _RUN_BACKGROUND,
     "io_time": RUN_KEYS
     | {
         "epoch": INTEGER,
@@ -147,6 +194,9 @@ TABLES = {
 _ALLOWED = {
     "source": {"measured", "emulated", "simulated"},
     "tier": {"gfs", "lfs"},
+    "place": {"gfs", "lfs", "peer"},
+    "event": {"begin", "end", "copy", "placed", "failed", "evict"},
+    "detail": {"", "handed over", "read again", "full", "error"},
     "io_class": {str(io_class) for io_class in IOClass},
     "quantity": {"execution time", "I/O time"},
     "goal_of": {"io_time", "execution_time"},

@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,8 +19,9 @@ from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 
 TIMEOUT_S = 60.0
 _HELD_BYTES = 256 << 20  # of files handed over; beyond it they are read again
+_STOP_S = 5.0
+_POLL_S = 0.001
 _MESSAGES = 3  # about failed copies, before they are only counted
-_NO_RANK = -1
 _PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
 
 
@@ -36,9 +37,13 @@ class Storage(Protocol):
 
 @dataclass
 class Decisions:
-    """The log of a node's server: a row for everything that it was told or decided."""
+    """The log of a node's server: a row for everything that it was told or decided.
+
+    `rank` is the server's process, which copies and evicts.
+    """
 
     node: int
+    rank: int
     started_s: float = field(default_factory=time.monotonic)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -48,7 +53,7 @@ class Decisions:
         epoch: int,
         file_id: int,
         place: Place,
-        rank: int = _NO_RANK,
+        rank: int | None = None,
         detail: str = "",
     ) -> None:
         """Note an event (see the table `decisions`)."""
@@ -59,7 +64,7 @@ class Decisions:
                 "time_s": time.monotonic() - self.started_s,
                 "event": event,
                 "epoch": epoch,
-                "rank": rank,
+                "rank": self.rank if rank is None else rank,
                 "file_id": file_id,
                 "place": str(place),
                 "detail": detail,
@@ -78,8 +83,8 @@ class PlacementServer:
         Carries the actions out.
     file_name : callable
         Returns the name of a file.
-    node : int
-        Index of the node.
+    node, rank : int
+        Index of the node, this process.
     n_copy_threads : int
         Copies at a time.
     hand_over : bool
@@ -96,6 +101,7 @@ class PlacementServer:
         storage: Storage,
         file_name: Callable[[int], str],
         node: int,
+        rank: int,
         n_copy_threads: int,
         hand_over: bool,
         say: Callable[[str], None],
@@ -103,12 +109,13 @@ class PlacementServer:
     ):
         self._policy, self._storage, self._file_name = policy, storage, file_name
         self._hand_over, self._say, self._timeout_s = hand_over, say, timeout_s
-        self.decisions = Decisions(node)
+        self.decisions = Decisions(node, rank)
         self.error: BaseException | None = None
         self.n_failed = 0
         self._epoch = self._held_bytes = self._n_copying = 0
         self._awaited: dict[int, int] = {}  # file whose bytes are to come, its epoch
         self._held_back: list[Action] = []
+        self._copies: set[Future] = set()  # under way or to come
         self._drained: threading.Event | None = None
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(n_copy_threads, f"copy-{node}")
@@ -131,7 +138,7 @@ class PlacementServer:
     def begin(self) -> None:
         """Let the policy begin: the first epoch starts."""
         self.decisions.started_s = time.monotonic()
-        self._order(lambda: self._carry_out(self._policy.start()))
+        self._order_and_wait(lambda: self._carry_out(self._policy.start()))
 
     def drain(self, meanwhile: Callable[[], None] = lambda: None) -> float:
         """Wait until no copy is under way, and return for how long, in seconds.
@@ -147,7 +154,7 @@ class PlacementServer:
         start, drained = time.monotonic(), threading.Event()
         self._order(lambda: self._begin_drain(drained))
         n_before, deadline = -1, 0.0
-        while not drained.wait(0.001):
+        while not drained.wait(_POLL_S):
             self.check()
             meanwhile()
             n_now = len(self.decisions.rows)
@@ -163,7 +170,7 @@ class PlacementServer:
 
     def resume(self, epoch: int) -> None:
         """Begin the copies that were held back, as those of this epoch."""
-        self._order(lambda: self._end_drain(epoch))
+        self._order_and_wait(lambda: self._end_drain(epoch))
 
     def check(self) -> None:
         """Raise the error that ended the server, if it has ended."""
@@ -177,8 +184,16 @@ class PlacementServer:
         """End the server; copies not yet begun are dropped."""
         self._stopping = True
         self._order(lambda: None)
-        self._thread.join(self._timeout_s)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._thread.join(_STOP_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        wait(self._copies, _STOP_S)
+
+    def _order_and_wait(self, order: Callable[[], None]) -> None:
+        """Have the decision thread do something, and wait until it has."""
+        done = threading.Event()
+        self._order(lambda: (order(), done.set()))
+        while not done.wait(_POLL_S):
+            self.check()
 
     def _order(self, order: Callable[[], None]) -> None:
         """Have the decision thread do something."""
@@ -301,11 +316,13 @@ class PlacementServer:
         )
         n_held, detail = (len(content), "handed over") if content else (0, "read again")
 
-        def report(done) -> None:
+        def report(done: Future) -> None:
+            self._copies.discard(done)
             if not done.cancelled():
                 end = (file_id, epoch, detail, n_held, done.exception())
                 self._order(lambda: self._end_copy(*end))
 
+        self._copies.add(task)
         task.add_done_callback(report)
 
     def _end_copy(
