@@ -84,22 +84,30 @@ def n_differences(rows: list[dict[str, Any]], policy: NodePolicy) -> int:
         The node's policy at the start of a run.
     """
     n_different, due = 0, policy.start()
-    for row in rows:
-        file_id, event = row["file_id"], row["event"]
-        if event in ("copy", "evict"):
-            n_different += not due or _row_of(due.pop(0)) != (event, file_id)
+    for number, row in enumerate(rows):
+        if row["event"] in ("copy", "evict"):
+            wanted = (row["event"], row["file_id"])
+            n_different += not due or _row_of(due.pop(0)) != wanted
             continue
         n_different += len(due)
-        if event == "begin":
-            due = []
-            n_different += policy.begin_read(file_id) != row["place"]
-        elif event == "end":
-            due = policy.end_read(file_id, Place(row["place"]))
-        elif event == "placed":
-            due = policy.placed(file_id)
-        else:
-            due = policy.failed(file_id, full=row["detail"] == "full")
+        try:
+            place, due = _tell(policy, row)
+        except KeyError:  # an end of what the policy has not begun
+            return n_different + len(rows) - number
+        n_different += place != row["place"]
     return n_different + len(due)
+
+
+def _tell(policy: NodePolicy, row: Mapping[str, Any]) -> tuple[str, list[Action]]:
+    """Tell a policy of an event; return the place it decides and its actions."""
+    file_id, event, place = row["file_id"], row["event"], row["place"]
+    if event == "begin":
+        return policy.begin_read(file_id), []
+    if event == "end":
+        return place, policy.end_read(file_id, Place(place))
+    if event == "placed":
+        return place, policy.placed(file_id)
+    return place, policy.failed(file_id, full=row["detail"] == "full")
 
 
 def _row_of(action: Action) -> tuple[str, int]:
