@@ -2,6 +2,8 @@
 
 import errno
 import os
+import shutil
+import subprocess
 import threading
 import time
 
@@ -196,6 +198,31 @@ def test_lfs_that_is_full_ends_placement_and_loses_nothing(node):
     assert one.count("failed", "full") >= 1
     assert one.count("failed", "error") == 0
     assert "No space left on device; reads go on from the GFS" in one.said[0]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount a file system of four pages as the folder `lfs`, where that is allowed."""
+    folder = tmp_path / "lfs"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("hand_over", [True, False])
+def test_file_system_that_is_full_is_understood_as_such(small_disk, node, hand_over):
+    one = node("monarch", 100)
+    one.start(hand_over=hand_over, n_copy_threads=1)
+    first, *later = one.run()
+    assert first == 0
+    assert later == [len(one.on_lfs())] * 2
+    assert 0 < len(one.on_lfs()) <= 4
+    assert one.count("failed", "full") == one.count("failed") > 0
+    for name in one.on_lfs():
+        assert (one.lfs / "set" / name).stat().st_size == SIZE
 
 
 def test_failing_copy_leaves_its_file_on_the_gfs_and_is_counted(node):
