@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 
+import numpy as np
 import pytest
 from tierscope.dataset import generate_files
 from tierscope.loaders import make_loader
@@ -110,10 +111,11 @@ class Node:
         return sorted(os.listdir(self.lfs / "set"))
 
     def count(self, event, detail=None):
-        return sum(
-            row["event"] == event and detail in (None, row["detail"])
-            for row in self.server.decisions.rows
-        )
+        log = self.server.decisions.columns()
+        wanted = log["event"] == event.encode()
+        if detail is not None:
+            wanted &= log["detail"] == detail.encode()
+        return int(wanted.sum())
 
 
 @pytest.fixture
@@ -128,6 +130,17 @@ def node(tmp_path):
     for one in nodes:
         if one.server:
             one.server.stop()
+
+
+def test_log_of_decisions_is_whole_and_in_order(node):
+    one = node("monarch", 50)
+    one.start()
+    one.run()
+    log = one.server.decisions.columns()
+    assert log["step"].tolist() == list(range(len(log["event"])))
+    assert (np.diff(log["time_s"]) >= 0).all()
+    assert one.count("begin") == one.count("end") == N_FILES * EPOCHS
+    assert set(log["place"][log["event"] == b"begin"]) == {b"gfs", b"lfs"}
 
 
 @pytest.mark.parametrize("hand_over", [True, False])

@@ -538,8 +538,11 @@ class Benchmark:
         from tierscope.tables import write_table
 
         reports = [report for report in reports if report]
-        rows = [row for report in reports for row in report.pop("decisions")]
-        write_table(pd.DataFrame(rows), folder / "decisions.parquet", "decisions")
+        parts = [pd.DataFrame(report.pop("decisions")) for report in reports]
+        decisions = pd.concat(parts, ignore_index=True)
+        for name in ("event", "place", "detail"):
+            decisions[name] = np.char.decode(decisions[name].to_numpy("S"))
+        write_table(decisions, folder / "decisions.parquet", "decisions")
         if n_failed := sum(report["failed"] for report in reports):
             self.say(f"  {n_failed} copies failed; their files were read from the GFS")
         roots = {

@@ -99,5 +99,5 @@ class NodePlacement:
             "node": self._processes.node,
             "drain_time_s": self._drain_times_s,
             "failed": self._server.n_failed,
-            "decisions": self._server.decisions.rows,
+            "decisions": self._server.decisions.columns(),
         }
