@@ -49,6 +49,7 @@ rule all:
         rules.explorer.input,
         rules.report.input,
         rules.tables.input,
+        background_table(),
         [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 

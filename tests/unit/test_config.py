@@ -354,3 +354,52 @@ def test_a_simulated_experiment_needs_no_calibration(config):
     experiment = read_experiment(config, RESOURCES)
     assert experiment.methods == ("rule", "model")
     assert experiment.used_calibration is None
+
+
+def test_options_of_policies_belong_to_the_runs_that_use_them(config):
+    def described(path=None, value=None):
+        wanted = changed(config, "sweep.policies", ["pinning", "lru", "monarch"])
+        if path:
+            wanted = changed(wanted, path, value)
+        experiment = read_experiment(wanted, RESOURCES)
+        return {
+            scenario.policy: experiment.description(scenario)
+            for scenario in experiment.sweep
+        }
+
+    before, after = described(), described("policies.stop", "first-fit")
+    assert "policy" not in before["pinning"]
+    assert before["monarch"]["policy"]["stop"] == "first-misfit"
+    assert [policy for policy in before if before[policy] != after[policy]] == [
+        "monarch"
+    ]
+    after = described("policies.copy_threads", 1)
+    assert before["pinning"] == after["pinning"]
+    assert before["lru"] != after["lru"]
+
+
+def test_run_without_lfs_is_made_at_cache_rate_0_only(config):
+    config = changed(config, "sweep.policies", ["none", "pinning"])
+    config = changed(config, "sweep.cache_rates_percent", [50, 100])
+    sweep = read_experiment(config, RESOURCES).sweep
+    rates = {
+        scenario.policy: [point.cache_rate_percent for point in points]
+        for scenario, points in sweep.items()
+    }
+    assert rates == {"none": [0], "pinning": [50, 100]}
+
+
+def test_hash_of_the_default_pinning_run_is_that_of_finished_runs(config):
+    experiment = read_experiment(config, RESOURCES)
+    hashes = {
+        scenario.name: description_hash(experiment.description(scenario))
+        for scenario in experiment.sweep
+    }
+    assert hashes["small-60ost-pinning-tensorflow"] == "c6f79371af3b"
+
+
+def test_policies_that_the_simulator_does_not_know_are_refused(config):
+    config = changed(config, "sweep.policies", ["pinning", "monarch"])
+    config |= {"system": "fugaku", "simulate": True, "datasets": {}}
+    with pytest.raises(ConfigError, match=r"sweep\.policies: got monarch"):
+        read_experiment(config, RESOURCES)

@@ -246,6 +246,28 @@ def test_writing_is_free(machine, files):
     assert devices.statistics[0].n_opens == 0
 
 
+def test_background_writing_is_charged_like_reading(machine, files, tmp_path):
+    devices = machine(Device(("/gfs",), open_s=0.001, close_s=0.001, request_bytes=400))
+    files("gfs")
+    (tmp_path / "gfs.bg.ep3").symlink_to("gfs")
+    devices.run("""
+        start = time.monotonic()
+        fd = os.open("gfs.bg.ep3/new5.bin", os.O_WRONLY | os.O_CREAT)
+        os.write(fd, bytes(900))
+        os.pwrite(fd, bytes(100), 900)
+        os.close(fd)
+        assert time.monotonic() - start >= 0.002
+        read_whole("gfs.bg.ep3/new5.bin")
+        fd = os.open("gfs/plain.bin", os.O_WRONLY | os.O_CREAT)
+        os.write(fd, bytes(900))
+        os.close(fd)
+    """)
+    (statistics,) = devices.statistics
+    assert (statistics.n_opens, statistics.n_closes) == (2, 2)
+    assert statistics.n_requests == 3 + 1 + 3
+    assert statistics.n_bytes == 2000
+
+
 def test_failing_open_end_of_file_stat_and_directories_are_free(machine, files):
     devices = machine(Device(("/gfs",), open_s=1, close_s=1, request_s=1))
     files("gfs")

@@ -3,7 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.policies import Pinning
-from tierscope.shuffle import epoch_files, epoch_order
+from tierscope.shuffle import (
+    epoch_files,
+    epoch_order,
+    process_share,
+    stratified_shares,
+)
 
 
 def all_ranks(n_files, n_processes, **options):
@@ -67,3 +72,50 @@ def test_order_of_all_processes_is_theirs_one_after_the_other(shuffle):
     options = {"shuffle": shuffle, "seed": 1, "repetition": 2, "epoch": 3}
     parts = all_ranks(20, 3, **options)
     assert epoch_order(20, 3, **options).tolist() == np.concatenate(parts).tolist()
+
+
+@pytest.mark.parametrize("shuffle", ["global", "local"])
+def test_strata_are_dealt_equally_in_every_epoch(shuffle):
+    on_lfs = Pinning(96, 50, seed=1).on_lfs()
+    arguments = {"shuffle": shuffle, "seed": 1, "repetition": 0}
+    parts = {
+        (rank, epoch): epoch_files(96, rank, 8, epoch=epoch, strata=on_lfs, **arguments)
+        for rank in range(8)
+        for epoch in range(3)
+    }
+    assert {int(on_lfs[part].sum()) for part in parts.values()} == {6}
+    for epoch in range(3):
+        files = np.concatenate([parts[rank, epoch] for rank in range(8)])
+        assert sorted(files) == list(range(96))
+        order = epoch_order(96, 8, epoch=epoch, strata=on_lfs, **arguments)
+        assert order.tolist() == files.tolist()
+    same = set(parts[3, 0]) == set(parts[3, 1])
+    assert same == (shuffle == "local")
+    assert parts[3, 0].tolist() != parts[3, 1].tolist()
+
+
+@given(
+    n_files=st.integers(1, 200),
+    n_processes=st.integers(1, 20),
+    held=st.integers(0, 100),
+)
+def test_strata_never_change_the_size_of_a_share(n_files, n_processes, held):
+    on_lfs = Pinning(n_files, held, seed=1).on_lfs()
+    shares = list(
+        stratified_shares(np.arange(n_files), on_lfs, range(n_processes), n_processes)
+    )
+    assert sorted(np.concatenate(shares)) == list(range(n_files))
+    for rank, share in enumerate(shares):
+        wanted = process_share(n_files, rank, n_processes)
+        assert len(share) == wanted.stop - wanted.start
+    if n_files % n_processes == 0:
+        n_held = [int(on_lfs[share].sum()) for share in shares]
+        assert max(n_held) - min(n_held) <= (on_lfs.sum() % n_processes > 0)
+
+
+def test_held_files_of_a_share_are_spread_over_its_order():
+    on_lfs = Pinning(4096, 50, seed=1).on_lfs()
+    part = epoch_files(
+        4096, 1, 2, shuffle="global", seed=1, repetition=0, epoch=0, strata=on_lfs
+    )
+    assert 450 < on_lfs[part][:1024].sum() < 574

@@ -429,14 +429,15 @@ POINT = {"cache_rate_percent": 50, "repetition": 1}
 class TestRun:
     """A simulated run is like one of the benchmark."""
 
-    @pytest.fixture
-    def description(self):
+    @pytest.fixture(params=["pinning", "stratified-pinning"])
+    def description(self, request):
         tiny = experiment(
             system="scale-model",
             datasets={"small": {"n_files": 37}},
             training={"epochs": 2},
+            sweep={"policies": ["pinning", "stratified-pinning"]},
         )
-        return tiny.description(SMALL)
+        return tiny.description(replace(SMALL, policy=request.param))
 
     @pytest.fixture
     def reads(self, description):
@@ -495,6 +496,7 @@ class TestRun:
         assert len(made) == 2 * (1 + 1 + 2 * 2)
         assert len(set(made)) == len(made) - 1
 
+    @pytest.mark.parametrize("description", ["pinning"], indirect=True)
     def test_cache_rate_changes_neither_order_nor_servers(self, description, reads):
         other = next(simulate_reads(description, POINT | {"cache_rate_percent": 0}))
         assert np.array_equal(other.files, reads[0].files)

@@ -14,7 +14,13 @@ from darshan.backend import cffi_backend
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tierscope.tables import TABLES
-from tierscope.trace import LogError, read_file_records, read_job, write_log
+from tierscope.trace import (
+    LogError,
+    read_background_records,
+    read_file_records,
+    read_job,
+    write_log,
+)
 from tierscope.trace.log import read_posix
 from tierscope.trace.posix_records import COUNTERS, POSIX_RECORD, TIMERS
 
@@ -295,6 +301,27 @@ def test_alias_stands_at_the_root_or_below_it(write):
 def test_paths_beside_a_root_are_ignored(write, path):
     table = read_file_records(write([path, "/srv/gfs.ep0/s_7.bin"]), TIERS)
     assert keys(table) == [(0, 0, "gfs", 7)]
+
+
+def test_background_is_told_from_the_epochs_by_path(write):
+    paths = [
+        "/srv/gfs.ep0/set/7.tfrecord",
+        "/srv/gfs.bg.ep0/set/7.tfrecord",
+        "/dev/shm/lfs.bg.ep1/node-0/set/.placing-7.tfrecord",
+    ]
+    log = write(paths, POSIX_WRITES=[0, 0, 3], POSIX_BYTES_WRITTEN=[0, 0, 90])
+    assert keys(read_file_records(log, TIERS)) == [(0, 0, "gfs", 7)]
+    roots = {tier: f"{root}.bg" for tier, root in TIERS.items()}
+    background = read_background_records(log, roots)
+    assert keys(background) == [(0, 0, "gfs", 7), (1, 0, "lfs", 7)]
+    assert background["writes"].tolist() == [0, 3]
+    assert background["bytes_written"].tolist() == [0, 90]
+    assert list(background.columns) == list(TABLES["background_records"])
+
+
+def test_log_without_background_has_no_rows_of_it(write):
+    log = write(["/srv/gfs.ep0/set/7.tfrecord"])
+    assert read_background_records(log, {"gfs": "/srv/gfs.bg"}).empty
 
 
 def test_longest_of_nested_roots_wins(write):

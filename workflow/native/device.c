@@ -15,7 +15,9 @@
  *
  * What is charged. Only opens for reading (O_RDONLY without O_PATH and without
  * O_DIRECTORY) that succeed, and reads and the close of descriptors opened so.
- * Writing runs at the bare directory's speed, so datasets are generated fast.
+ * Writing runs at the bare directory's speed, so datasets are generated fast, but
+ * for background traffic: what is written through an alias `.bg.ep<digits>` of a
+ * directory is charged as if it were read (O_WRONLY).
  * A read that moves nothing (end of file) is free. So are stat and its family:
  * tf.data makes none, and a loader that does would stat at the real speed.
  * A device whose close_s is 0 answers closes without asking: no queue, no latency.
@@ -336,7 +338,8 @@ static bool is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* The length of a path component without its epoch suffix `.ep<digits>`. */
+/* The length of a path component without its suffix `.ep<digits>` or
+ * `.bg.ep<digits>`, an epoch's alias for reads or for background traffic. */
 static size_t length_without_epoch(const char *component, size_t length)
 {
     size_t end = length;
@@ -344,7 +347,12 @@ static size_t length_without_epoch(const char *component, size_t length)
         end--;
     bool is_alias =
         end < length && end > 3 && memcmp(component + end - 3, ".ep", 3) == 0;
-    return is_alias ? length_without_epoch(component, end - 3) : length;
+    if (!is_alias)
+        return length;
+    end -= 3;
+    if (end > 3 && memcmp(component + end - 3, ".bg", 3) == 0)
+        end -= 3;
+    return length_without_epoch(component, end);
 }
 
 /* Drop from an absolute path `//`, `.`, `..` (as text) and epoch suffixes. */
@@ -531,8 +539,10 @@ static int after_open(int fd, int directory, const char *path, int flags,
         return fd;
     bool is_read = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
                    (flags & O_DIRECTORY) != O_DIRECTORY;
+    bool is_background =
+        (flags & O_ACCMODE) == O_WRONLY && strstr(path, ".bg.ep") != NULL;
     int saved_errno = errno;
-    int64_t device = is_read ? device_of(directory, path) : -1;
+    int64_t device = is_read || is_background ? device_of(directory, path) : -1;
     if (device < 0) {
         remember(fd, 0);
     } else {
@@ -544,7 +554,8 @@ static int after_open(int fd, int directory, const char *path, int flags,
     return fd;
 }
 
-static ssize_t after_read(int fd, ssize_t bytes, int64_t arrival)
+/* After a read; after a write as well, of which only the background's has a device. */
+static ssize_t after_transfer(int fd, ssize_t bytes, int64_t arrival)
 {
     uint64_t value = bytes > 0 ? look_up(fd) : 0;
     if (value)
@@ -847,80 +858,102 @@ int __openat64_2(int directory, const char *path, int flags)
 
 /* ---- wrappers: read ----------------------------------------------------------- */
 
-#define READ_BODY(name, fd, ...)                                                   \
+#define TRANSFER_BODY(name, fd, ...)                                                   \
     int64_t arrival = arrival_ns();                                                \
-    return after_read(fd, NEXT(name)(__VA_ARGS__), arrival);
+    return after_transfer(fd, NEXT(name)(__VA_ARGS__), arrival);
 
 ssize_t read(int fd, void *buffer, size_t bytes)
 {
-    READ_BODY(read, fd, fd, buffer, bytes)
+    TRANSFER_BODY(read, fd, fd, buffer, bytes)
 }
 
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 {
-    READ_BODY(pread, fd, fd, buffer, bytes, offset)
+    TRANSFER_BODY(pread, fd, fd, buffer, bytes, offset)
 }
 
 ssize_t pread64(int fd, void *buffer, size_t bytes, off64_t offset)
 {
-    READ_BODY(pread64, fd, fd, buffer, bytes, offset)
+    TRANSFER_BODY(pread64, fd, fd, buffer, bytes, offset)
 }
 
 ssize_t readv(int fd, const struct iovec *parts, int n)
 {
-    READ_BODY(readv, fd, fd, parts, n)
+    TRANSFER_BODY(readv, fd, fd, parts, n)
 }
 
 ssize_t preadv(int fd, const struct iovec *parts, int n, off_t offset)
 {
-    READ_BODY(preadv, fd, fd, parts, n, offset)
+    TRANSFER_BODY(preadv, fd, fd, parts, n, offset)
 }
 
 ssize_t preadv64(int fd, const struct iovec *parts, int n, off64_t offset)
 {
-    READ_BODY(preadv64, fd, fd, parts, n, offset)
+    TRANSFER_BODY(preadv64, fd, fd, parts, n, offset)
 }
 
 ssize_t preadv2(int fd, const struct iovec *parts, int n, off_t offset, int flags)
 {
-    READ_BODY(preadv2, fd, fd, parts, n, offset, flags)
+    TRANSFER_BODY(preadv2, fd, fd, parts, n, offset, flags)
 }
 
 ssize_t preadv64v2(int fd, const struct iovec *parts, int n, off64_t offset, int flags)
 {
-    READ_BODY(preadv64v2, fd, fd, parts, n, offset, flags)
+    TRANSFER_BODY(preadv64v2, fd, fd, parts, n, offset, flags)
 }
 
 ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t size)
 {
-    READ_BODY(__read_chk, fd, fd, buffer, bytes, size)
+    TRANSFER_BODY(__read_chk, fd, fd, buffer, bytes, size)
 }
 
 ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t size)
 {
-    READ_BODY(__pread_chk, fd, fd, buffer, bytes, offset, size)
+    TRANSFER_BODY(__pread_chk, fd, fd, buffer, bytes, offset, size)
 }
 
 ssize_t __pread64_chk(int fd, void *buffer, size_t bytes, off64_t offset, size_t size)
 {
-    READ_BODY(__pread64_chk, fd, fd, buffer, bytes, offset, size)
+    TRANSFER_BODY(__pread64_chk, fd, fd, buffer, bytes, offset, size)
 }
 
 /* How shutil.copyfile reads. */
 ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
 {
-    READ_BODY(sendfile, from, to, from, offset, bytes)
+    TRANSFER_BODY(sendfile, from, to, from, offset, bytes)
 }
 
 ssize_t sendfile64(int to, int from, off64_t *offset, size_t bytes)
 {
-    READ_BODY(sendfile64, from, to, from, offset, bytes)
+    TRANSFER_BODY(sendfile64, from, to, from, offset, bytes)
 }
 
 ssize_t copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset,
                         size_t bytes, unsigned flags)
 {
-    READ_BODY(copy_file_range, from, from, from_offset, to, to_offset, bytes, flags)
+    TRANSFER_BODY(copy_file_range, from, from, from_offset, to, to_offset, bytes, flags)
+}
+
+/* ---- wrappers: write ---------------------------------------------------------- */
+
+ssize_t write(int fd, const void *buffer, size_t bytes)
+{
+    TRANSFER_BODY(write, fd, fd, buffer, bytes)
+}
+
+ssize_t pwrite(int fd, const void *buffer, size_t bytes, off_t offset)
+{
+    TRANSFER_BODY(pwrite, fd, fd, buffer, bytes, offset)
+}
+
+ssize_t pwrite64(int fd, const void *buffer, size_t bytes, off64_t offset)
+{
+    TRANSFER_BODY(pwrite64, fd, fd, buffer, bytes, offset)
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int n)
+{
+    TRANSFER_BODY(writev, fd, fd, parts, n)
 }
 
 /* ---- wrappers: close and duplicate -------------------------------------------- */

@@ -7,18 +7,21 @@ rule audit_run:
         epochs=f"{RUN}/epochs.parquet",
         run=f"{RUN}/run.json",
         manifest=manifest,
+        decisions=decisions,
         library=library(
             "audit_run",
             "audit",
+            "audit_placement",
             "breakdown",
+            "check",
             "io_class",
-            "policies/pinning",
             "shuffle",
             "tables",
             "trace/file_records",
             "trace/log",
             "trace/posix_records",
             "trace/pydarshan_route",
+            *POLICIES,
         ),
     output:
         file_records=f"{RUN}/file_records.parquet",
@@ -35,6 +38,54 @@ rule audit_run:
         "Auditing run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
     script:
         "../scripts/audit_run.py"
+
+
+rule sum_background:
+    input:
+        log=f"{RUN}/log.darshan",
+        epochs=f"{RUN}/epochs.parquet",
+        run=f"{RUN}/run.json",
+        decisions=f"{RUN}/decisions.parquet",
+        audit=f"{RUN}/audit.json",
+        library=library(
+            "sum_background",
+            "background",
+            "io_class",
+            "tables",
+            "trace/file_records",
+            "trace/log",
+            "trace/posix_records",
+            "trace/pydarshan_route",
+        ),
+    output:
+        f"{RUN}/background.parquet",
+    log:
+        f"{LOGS}/sum_background/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Summing up the copies of run {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %."
+    script:
+        "../scripts/sum_background.py"
+
+
+rule collect_background:
+    input:
+        background=of_dynamic("background.parquet"),
+        library=library("collect_background", "io_class", "tables"),
+    output:
+        f"{RESULTS}/{{sweep}}/background.parquet",
+    log:
+        f"{LOGS}/collect_background/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Collecting the copies of all runs ({wildcards.sweep})."
+    script:
+        "../scripts/collect_background.py"
 
 
 rule collect_epochs:
@@ -76,3 +127,4 @@ rule collect_io_time:
 rule audits:
     input:
         run_files("audit.json"),
+        background_table(),

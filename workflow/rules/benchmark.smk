@@ -61,3 +61,23 @@ rule run_benchmark:
         ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'
         " for name in log.darshan epochs.parquet run.json;"
         " do mv {params.staged:q}/$name {params.run:q}; done"
+
+
+rule keep_decisions:
+    # Not an output of the benchmark: runs of policies without any are finished without.
+    input:
+        run=f"{RUN}/run.json",
+    output:
+        protected(f"{RUN}/decisions.parquet"),
+    log:
+        f"{LOGS}/keep_decisions/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        staged=staged,
+    message:
+        "Keeping what the nodes of run {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %, decided."
+    shell:
+        "mv {params.staged:q}/decisions.parquet {output:q} 2> {log:q}"

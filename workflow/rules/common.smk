@@ -25,6 +25,7 @@ from tierscope import job, slurm
 from tierscope.io_class import IOClass
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.model.network import ModelError
+from tierscope.policies import DYNAMIC
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
 from tierscope.whatif_truth import check_can_improve
@@ -71,6 +72,17 @@ wildcard_constraints:
     n_osts=r"\d+",
 
 
+# What decisions of policies depend on, for `library`.
+POLICIES = (
+    "policies/__init__",
+    "policies/clairvoyant",
+    "policies/lru",
+    "policies/monarch",
+    "policies/node",
+    "policies/pinning",
+    "policies/static",
+)
+
 # What a model's answer depends on, for `library`.
 MODELS = (
     "breakdown",
@@ -90,10 +102,10 @@ MODELS = (
     "model/simulated_run",
     "model/starting_values",
     "model/tiered",
-    "policies/pinning",
     "probes",
     "shuffle",
     "tables",
+    *POLICIES,
 )
 
 
@@ -132,6 +144,33 @@ def if_devices_can_be_faster(path):
         return path
 
     return name
+
+
+def dynamic_run_files(name, sweep="tables"):
+    """Return a file of every run of a sweep whose policy decides while it runs."""
+    return [
+        f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
+        for scenario, points in EXPERIMENT.sweeps[sweep].items()
+        for point in points
+        if scenario.policy in DYNAMIC
+    ]
+
+
+def of_dynamic(name):
+    """Return the function that names a file of every such run of a rule's sweep."""
+    return lambda wildcards: dynamic_run_files(name, wildcards.sweep)
+
+
+def background_table():
+    """Return the table of the sweep's copies, if any policy copies."""
+    has_copies = dynamic_run_files("background.parquet")
+    return [f"{RESULTS}/tables/background.parquet"] if has_copies else []
+
+
+def decisions(wildcards):
+    """Return what the nodes of a run decided, if its policy decides while it runs."""
+    is_dynamic = EXPERIMENT.scenario(wildcards.scenario).policy in DYNAMIC
+    return [f"{RUN}/decisions.parquet".format(**wildcards)] if is_dynamic else []
 
 
 def description(wildcards):

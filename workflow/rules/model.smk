@@ -128,10 +128,10 @@ rule calibrate_devices:
             "model/simulate",
             "model/simulated_run",
             "model/starting_values",
-            "policies/pinning",
             "probes",
             "shuffle",
             "tables",
+            *POLICIES,
         ),
     output:
         calibration=f"{CALIBRATION}/calibration.parquet",

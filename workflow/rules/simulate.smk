@@ -33,11 +33,11 @@ rule simulate_scenario:
             "model/network",
             "model/simulate",
             "model/simulated_run",
-            "policies/pinning",
             "shuffle",
             "tables",
             "tiers/device",
             "tiers/scale",
+            *POLICIES,
         ),
     output:
         io_time=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/io_time.parquet",
@@ -107,7 +107,6 @@ rule simulate_run:
             "model/simulate",
             "model/simulated_log",
             "model/simulated_run",
-            "policies/pinning",
             "shuffle",
             "tables",
             "tiers/device",
@@ -115,6 +114,7 @@ rule simulate_run:
             "trace/log",
             "trace/log_writer",
             "trace/posix_records",
+            *POLICIES,
         ),
     output:
         log=f"{RUN}/log.darshan",

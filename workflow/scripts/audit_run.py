@@ -8,7 +8,7 @@ import pandas as pd
 from tierscope.audit import as_json, audit, raise_failed
 from tierscope.breakdown import sum_io_time
 from tierscope.tables import read_table, run_keys, write_table
-from tierscope.trace import read_file_records
+from tierscope.trace import read_background_records, read_file_records
 
 
 def io_time_of(file_records: pd.DataFrame, run: dict) -> pd.DataFrame:
@@ -25,12 +25,20 @@ if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
     run = json.loads(Path(snakemake.input.run).read_text())
     file_records = read_file_records(snakemake.input.log, run["tier_roots"])
+    decisions = background = None
+    if snakemake.input.decisions:
+        decisions = read_table(snakemake.input.decisions, "decisions")
+        background = read_background_records(
+            snakemake.input.log, run["background_roots"]
+        )
     checks = audit(
         file_records,
         read_table(snakemake.input.epochs, "run_epochs"),
         read_table(snakemake.input.manifest, "manifest"),
         run,
         snakemake.params.limits,
+        decisions,
+        background,
     )
     raise_failed(checks, str(Path(snakemake.input.run).parent))
     write_table(file_records, snakemake.output.file_records, "file_records")

@@ -5,28 +5,20 @@ policy names, by the process the shuffle names, and if times are plausible.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tierscope.policies import Pinning
+from tierscope.audit_placement import check_decisions
+from tierscope.check import Check, equal
+from tierscope.policies import STATIC, held_files, strata
 from tierscope.shuffle import epoch_order, process_share
 
 
 class AuditError(RuntimeError):
     """A run failed its audit; the message holds the numbers."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One truth about a run: what was found and what was expected."""
-
-    name: str
-    passed: bool
-    got: str
-    expected: str
 
 
 def audit(
@@ -35,6 +27,8 @@ def audit(
     manifest: pd.DataFrame,
     run: Mapping[str, Any],
     limits: Mapping[str, float],
+    decisions: pd.DataFrame | None = None,
+    background: pd.DataFrame | None = None,
 ) -> list[Check]:
     """Return all checks of a run, passed and failed.
 
@@ -46,11 +40,19 @@ def audit(
         Content of `run.json`.
     limits : mapping
         `io_time_tolerance_percent` and `max_lateness_percent`.
+    decisions, background : DataFrame, optional
+        Tables `decisions` and `background_records` of a run whose policy decides while
+        it runs.
     """
+    if decisions is None:
+        decided = _check_static_tiers(file_records, run)
+    else:
+        decided = check_decisions(file_records, decisions, background, run)
     return [
         *_check_ranks(epochs, run),
         *_check_reads(file_records, manifest, run),
-        *_check_decisions(file_records, run),
+        *decided,
+        *_check_readers(file_records, run),
         *_check_consumption(file_records, epochs),
         *_check_times(file_records, epochs, run, limits),
         *_check_lateness(run, limits),
@@ -77,11 +79,6 @@ def as_json(checks: list[Check]) -> dict[str, Any]:
     }
 
 
-def _check(name: str, got: Any, expected: Any) -> Check:
-    """Return a check that two values are equal."""
-    return Check(name, bool(got == expected), str(got), str(expected))
-
-
 def _check_ranks(epochs: pd.DataFrame, run: Mapping[str, Any]) -> Iterator[Check]:
     """Check that all ranks finished all epochs."""
     finished = set(zip(epochs["rank"], epochs["epoch"], strict=True))
@@ -90,8 +87,8 @@ def _check_ranks(epochs: pd.DataFrame, run: Mapping[str, Any]) -> Iterator[Check
         for rank in range(run["n_processes"])
         for epoch in range(run["training"]["epochs"])
     }
-    yield _check("ranks and epochs that finished", len(finished & wanted), len(wanted))
-    yield _check("rows of the epochs table", len(epochs), len(wanted))
+    yield equal("ranks and epochs that finished", len(finished & wanted), len(wanted))
+    yield equal("rows of the epochs table", len(epochs), len(wanted))
 
 
 def _check_reads(
@@ -102,46 +99,85 @@ def _check_reads(
         records = file_records[file_records["epoch"] == epoch]
         opens = records.groupby("file_id")["opens"].sum()
         opens = opens.reindex(manifest["file_id"], fill_value=0)
-        yield _check(
+        yield equal(
             f"files opened exactly once in epoch {epoch}",
             int((opens == 1).sum()),
             len(manifest),
         )
-        yield _check(
+        yield equal(
             f"opens in epoch {epoch}", int(records["opens"].sum()), len(manifest)
         )
         n_bytes = records.groupby("file_id")["bytes_read"].sum()
         sizes = manifest.set_index("file_id")["size_bytes"]
         n_bytes = n_bytes.reindex(sizes.index, fill_value=0)
-        yield _check(
+        yield equal(
             f"files of which epoch {epoch} read every byte once",
             int((n_bytes == sizes).sum()),
             len(manifest),
         )
-        yield _check(
+        yield equal(
             f"bytes read in epoch {epoch}",
             int(records["bytes_read"].sum()),
             int(manifest["size_bytes"].sum()),
         )
     later = file_records["epoch"] >= run["training"]["epochs"]
-    yield _check("records of other epochs", int(later.sum()), 0)
+    yield equal("records of other epochs", int(later.sum()), 0)
 
 
-def _check_decisions(
+def _held_files(run: Mapping[str, Any]) -> np.ndarray:
+    """Return what the LFS held before the first epoch: bool, shape (n_files,)."""
+    return held_files(
+        run["scenario"]["policy"],
+        run["dataset"]["n_files"],
+        run["point"]["cache_rate_percent"],
+        run["training"]["seed"],
+    )
+
+
+def _check_static_tiers(
     file_records: pd.DataFrame, run: Mapping[str, Any]
 ) -> Iterator[Check]:
-    """Check that tier and process of each read are what policy and shuffle decided."""
-    n_files, training = run["dataset"]["n_files"], run["training"]
-    on_lfs = Pinning(
-        n_files, run["point"]["cache_rate_percent"], training["seed"]
-    ).on_lfs()
-    known = file_records[file_records["file_id"] < n_files]
+    """Check that the tier of each read is what a static policy decided."""
+    if run["scenario"]["policy"] not in STATIC:
+        raise ValueError(f"policy {run['scenario']['policy']}: needs its decisions.")
+    on_lfs = _held_files(run)
+    known = file_records[file_records["file_id"] < len(on_lfs)]
     decided = np.where(on_lfs[known["file_id"]], "lfs", "gfs")
-    yield _check(
+    yield equal(
         "records on the tier that the policy chose",
         int((known["tier"] == decided).sum()),
         len(file_records),
     )
+    if run["scenario"]["policy"] == "stratified-pinning":
+        yield from _check_equal_hits(file_records, on_lfs, run)
+
+
+def _check_equal_hits(
+    file_records: pd.DataFrame, on_lfs: np.ndarray, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that all processes had as many LFS reads, where the numbers allow it."""
+    if len(on_lfs) % run["n_processes"]:
+        return
+    keys = pd.MultiIndex.from_product(
+        [range(run["n_processes"]), range(run["training"]["epochs"])],
+        names=["rank", "epoch"],
+    )
+    reads = file_records[file_records["tier"] == "lfs"].groupby(["rank", "epoch"])
+    n_hits = reads["opens"].sum().reindex(keys, fill_value=0)
+    yield equal(
+        "difference of the processes' numbers of LFS reads in any epoch",
+        int((n_hits.groupby("epoch").max() - n_hits.groupby("epoch").min()).max()),
+        int(on_lfs.sum() % run["n_processes"] > 0),
+    )
+
+
+def _check_readers(
+    file_records: pd.DataFrame, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that the process of each read is what the shuffle decided."""
+    n_files, training = run["dataset"]["n_files"], run["training"]
+    known = file_records[file_records["file_id"] < n_files]
+    dealt_apart = strata(run["scenario"]["policy"], _held_files(run))
     reader = np.full((training["epochs"], n_files), -1)
     n_processes = run["n_processes"]
     shares = [process_share(n_files, rank, n_processes) for rank in range(n_processes)]
@@ -156,10 +192,11 @@ def _check_decisions(
             seed=training["seed"],
             repetition=run["point"]["repetition"],
             epoch=epoch,
+            strata=dealt_apart,
         )
         reader[epoch, files] = reader_of_read
     known = known[known["epoch"] < training["epochs"]]
-    yield _check(
+    yield equal(
         "records of the process that the shuffle chose",
         int((reader[known["epoch"], known["file_id"]] == known["rank"]).sum()),
         len(file_records),
@@ -174,12 +211,12 @@ def _check_consumption(
     read = file_records.groupby(keys)[["opens", "bytes_read"]].sum()
     seen = epochs.set_index(keys)
     read = read.reindex(seen.index, fill_value=0)
-    yield _check(
+    yield equal(
         "processes and epochs whose samples equal their opens",
         int((seen["samples"] == read["opens"]).sum()),
         len(seen),
     )
-    yield _check(
+    yield equal(
         "processes and epochs whose bytes equal those in the log",
         int((seen["bytes"] == read["bytes_read"]).sum()),
         len(seen),

@@ -26,6 +26,7 @@ from tierscope.job import (
 )
 from tierscope.job import launcher as launcher_of
 from tierscope.model.network import ModelError, network_of
+from tierscope.policies import DYNAMIC, policy_options
 from tierscope.tables import MODEL
 from tierscope.tiers import Tier
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
@@ -343,6 +344,7 @@ class Experiment:
             "training": dict(self.settings["training"]),
             "loader": dict(self.settings["loader"]),
             "darshan": {"runtime": self.runtime},
+            **self._policy_options(scenario),
         }
 
     def model_description(self, scenario: Scenario) -> dict[str, Any]:
@@ -410,6 +412,11 @@ class Experiment:
             tuple(sorted(wanted["probed_n_osts"], reverse=True)),
             tuple(wanted["parameters"]),
         )
+
+    def _policy_options(self, scenario: Scenario) -> dict[str, Any]:
+        """Return the options of a scenario's policy, if it has any."""
+        options = policy_options(scenario.policy, self.settings["policies"])
+        return {"policy": options} if options else {}
 
     @property
     def runtime(self) -> str:
@@ -640,6 +647,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         settings={
             key: config[key]
             for key in (
+                "policies",
                 "training",
                 "loader",
                 "darshan",
@@ -738,11 +746,15 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
             sweep["datasets"], sweep["n_osts"], sweep["policies"], sweep["loaders"]
         )
     ]
-    points = _points(sweep["cache_rates_percent"], range(sweep["repetitions"]))
+    rates, repetitions = sweep["cache_rates_percent"], range(sweep["repetitions"])
+    points = {
+        scenario: _points(rates if scenario.policy != "none" else [0], repetitions)
+        for scenario in scenarios
+    }
     excluded = {
         (scenario, point): names
         for scenario in scenarios
-        for point in points
+        for point in points[scenario]
         if (names := list(_matching(sweep["exclude"], scenario, point)))
     }
     used = set(itertools.chain.from_iterable(excluded.values()))
@@ -752,7 +764,7 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
             "expected keys that match a point of the sweep"
         )
     kept = {
-        scenario: tuple(p for p in points if (scenario, p) not in excluded)
+        scenario: tuple(p for p in points[scenario] if (scenario, p) not in excluded)
         for scenario in scenarios
     }
     kept = {scenario: points for scenario, points in kept.items() if points}
@@ -770,6 +782,7 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
     predict = {
         scenario: _points({point.cache_rate_percent for point in points}, repetitions)
         for scenario, points in experiment.sweep.items()
+        if scenario.policy == "pinning"  # the models know no other
     }
     truth = studies["whatif_truth"]
     wanted = _points(truth["cache_rates_percent"], range(truth["repetitions"]))
@@ -827,6 +840,11 @@ def _check_simulation(experiment: Experiment) -> None:
             "simulated"
         )
     for scenario in experiment.sweep:
+        if scenario.policy in DYNAMIC:
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, expected no "
+                f"{', '.join(DYNAMIC)} where runs are simulated"
+            )
         try:
             network_of(asdict(experiment.system), scenario.n_osts)
         except ModelError as error:

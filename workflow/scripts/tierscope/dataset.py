@@ -39,6 +39,13 @@ def masked_crc32c(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + _CRC_MASK_DELTA) & 0xFFFFFFFF
 
 
+def framed(payload: bytes) -> bytes:
+    """Return the file of one sample: the frame that TFRecord readers take off."""
+    length = struct.pack("<Q", len(payload))
+    crcs = [_CRC.pack(masked_crc32c(google_crc32c.value(p))) for p in (length, payload)]
+    return b"".join((length, crcs[0], payload, crcs[1]))
+
+
 class SampleWriter:
     """Writes dataset files of one size.
 
@@ -97,7 +104,7 @@ class SampleWriter:
                 temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
             )
             try:
-                _write_all(descriptor, self.frame(file_id))
+                write_all(descriptor, self.frame(file_id))
             finally:
                 os.close(descriptor)
             os.rename(temporary, path)
@@ -111,7 +118,7 @@ class SampleWriter:
             raise
 
 
-def _write_all(descriptor: int, content: bytearray) -> None:
+def write_all(descriptor: int, content: bytes | bytearray) -> None:
     """Write everything; a short write goes on until the system says why."""
     written = os.write(descriptor, content)
     while written < len(content):

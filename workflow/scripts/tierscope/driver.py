@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -26,9 +26,18 @@ import numpy as np
 from tierscope.config import ConfigError, Dataset, Point, description_hash
 from tierscope.dataset import DatasetError, generate_files
 from tierscope.loaders import Loader
-from tierscope.policies import Pinning
+from tierscope.placement import PlacementError
+from tierscope.placement.copies import Copier
+from tierscope.placement.node import NodePlacement
+from tierscope.policies import DYNAMIC, Place, held_files, strata
 from tierscope.shuffle import epoch_files, process_share
-from tierscope.tiers import Tier, TierError, epoch_alias, make_epoch_aliases
+from tierscope.tiers import (
+    Tier,
+    TierError,
+    background_root,
+    epoch_alias,
+    make_epoch_aliases,
+)
 from tierscope.tiers.local_storage import LocalStorage
 
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
@@ -50,7 +59,10 @@ class Terminated(BaseException):
     """The job was told to end by a signal."""
 
 
-_EXPLAINED = (BenchmarkError, ConfigError, DatasetError, TierError, Terminated)
+_EXPLAINED = (
+    *(BenchmarkError, ConfigError, DatasetError, PlacementError, TierError),
+    Terminated,
+)
 
 
 class Processes:
@@ -96,13 +108,14 @@ class Processes:
         self.hosts = [hosts[nodes.index(node)] for node in range(system["n_nodes"])]
         self.node = nodes[self.rank]
         on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
+        self.on_node = on_node
         self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
 
     def barrier(self, poll_s: float = _POLL_S) -> None:
         """Wait for all processes, or raise OtherRankFailed."""
         request = self.comm.Ibarrier()
         while not request.Test():
-            self._look_for_failure()
+            self.look_for_failure()
             time.sleep(poll_s)
 
     def gather(self, value: Any) -> list[Any] | None:
@@ -115,7 +128,8 @@ class Processes:
         self.barrier()
         return self.comm.bcast(value)
 
-    def _look_for_failure(self) -> None:
+    def look_for_failure(self) -> None:
+        """Raise OtherRankFailed if another process has reported a failure."""
         from mpi4py import MPI
 
         status = MPI.Status()
@@ -147,8 +161,7 @@ class Processes:
 
 
 def run_epoch(
-    loader: Loader,
-    paths: Sequence[str],
+    batches: Iterator[tuple[int, int]],
     barrier: Callable[[], None],
     compute_time_s: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
@@ -157,10 +170,8 @@ def run_epoch(
 
     Parameters
     ----------
-    loader : Loader
-        Reads the files in batches.
-    paths : sequence of str
-        This process's files in reading order.
+    batches : iterator of (samples, bytes)
+        This process's epoch, as a loader returns it.
     barrier : callable
         Waits for all processes.
     compute_time_s : float
@@ -168,7 +179,6 @@ def run_epoch(
     clock : callable
         Seconds since some instant.
     """
-    batches = loader.epoch(paths)
     barrier()
     start = clock()
     samples = n_bytes = 0
@@ -190,12 +200,18 @@ def check_is_there(folder: Path) -> None:
         )
 
 
-def claim_storage(processes: Processes, storage: LocalStorage, folder: str) -> None:
+def claim_storage(
+    processes: Processes,
+    storage: LocalStorage,
+    folder: str,
+    *,
+    background: bool = False,
+) -> None:
     """Make every node's LFS ours and empty but for a folder of this name."""
     if processes.node_rank == 0:
         storage.claim()
         (storage.folder / folder).mkdir()
-        make_epoch_aliases(storage.data_root, storage.n_epochs)
+        make_epoch_aliases(storage.data_root, storage.n_epochs, background=background)
     processes.barrier()
 
 
@@ -230,6 +246,23 @@ def describe_emulation(
         "lateness_percent_of_attempts": list(lateness_percent),
         **emulation.describe(),
     }
+
+
+@dataclass(frozen=True)
+class KnownFiles:
+    """A loader's `Feed` of files whose paths are known."""
+
+    paths: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def path(self, index: int) -> str:
+        """Return the path of the file of this index."""
+        return self.paths[index]
+
+    def finished(self, index: int, content: Callable[[], bytes]) -> None:
+        """Do nothing: nobody wants to know."""
 
 
 @dataclass
@@ -278,7 +311,13 @@ class Benchmark:
             None if system["virtual_nodes"] else self.processes.host,
         )
         self.loader = None
+        self.placement: NodePlacement | None = None
         self._complete = lambda: None
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Return whether the policy decides while files are read."""
+        return self.scenario["policy"] in DYNAMIC
 
     @property
     def folder_name(self) -> str:
@@ -295,7 +334,7 @@ class Benchmark:
         self.warm_up()
         if self.processes.rank == 0:
             check_is_there(self.gfs_root / self.folder_name)
-            make_epoch_aliases(self.gfs_root, self.training["epochs"])
+            self.make_aliases(self.gfs_root)
         for number, point in enumerate(points, start=1):
             self.say(
                 f"point {number} of {len(points)}: cache rate "
@@ -315,6 +354,10 @@ class Benchmark:
         """
         self._complete()
 
+    def make_aliases(self, root: Path) -> None:
+        """Make the links of the epochs beside a tier's data directory."""
+        make_epoch_aliases(root, self.training["epochs"], background=self.is_dynamic)
+
     def warm_up(self) -> None:
         """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
         n_files = self.dataset.batch_size + 1
@@ -323,10 +366,15 @@ class Benchmark:
             size = self.dataset.file_size_bytes
             generate_files(Path(folder), names, range(n_files), size)
             paths = [os.path.join(folder, name) for name in names]
-            run_epoch(self.loader, paths, self.processes.barrier)
+            run_epoch(self.loader.epoch(paths), self.processes.barrier)
+            if self.is_dynamic:
+                fed = self.loader.fed_epoch(KnownFiles(paths))
+                run_epoch(fed, self.processes.barrier)
 
     def release(self) -> None:
         """Remove this node's LFS contents."""
+        if self.placement:
+            self.placement.stop()
         release_storage(self.processes, self.storage, self.emulation)
 
     def run_point(self, point: Point, folder: Path) -> None:
@@ -337,9 +385,12 @@ class Benchmark:
         stands, and the audit judges it by the same limit.
         """
         processes = self.processes
-        on_lfs = Pinning(
-            self.dataset.n_files, point.cache_rate_percent, self.training["seed"]
-        ).on_lfs()
+        on_lfs = held_files(
+            self.scenario["policy"],
+            self.dataset.n_files,
+            point.cache_rate_percent,
+            self.training["seed"],
+        )
         fill_time_s = self.fill(np.flatnonzero(on_lfs))
         lateness_percent = []
         while True:
@@ -350,6 +401,9 @@ class Benchmark:
             if not self.is_too_late(late, n_attempts=len(lateness_percent)):
                 break
             self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
+            if self.is_dynamic:
+                self.fill(np.flatnonzero(on_lfs))  # that is, empty it
+        reports = processes.gather(self.placement.report() if self.placement else None)
         gathered = processes.gather(rows)
         lfs_roots = processes.gather(str(self.lfs_root))
         if processes.rank == 0:
@@ -362,7 +416,10 @@ class Benchmark:
                 "gfs": [str(self.gfs_root)],
                 "lfs": list(dict.fromkeys(lfs_roots)),
             }
-            self._write_run(point, folder, rows, started, lateness_percent, tier_roots)
+            placement = self._write_decisions(folder, reports, tier_roots)
+            self._write_run(
+                point, folder, rows, started, lateness_percent, tier_roots, placement
+            )
         processes.barrier()
 
     def measure(
@@ -377,13 +434,37 @@ class Benchmark:
                 self.emulation.reset()
         processes.barrier()
         self.tracer.begin(folder)
+        if self.is_dynamic:
+            self.placement = self.make_placement(point)
+            self.placement.begin()
         rows = []
         for epoch in range(self.training["epochs"]):
             rows.append(self._epoch_row(point, epoch, on_lfs))
             self.say(f"  epoch {epoch}: {rows[-1]['execution_time_s']:.3f} s")
+            if self.placement:
+                self.placement.end_epoch(epoch)
+        if self.placement:
+            self.placement.stop()
         self.tracer.end()
         processes.barrier()
         return rows
+
+    def make_placement(self, point: Point) -> NodePlacement:
+        """Return the node's placement for a measurement; its LFS is empty."""
+        copier = Copier(
+            self.gfs_root,
+            self.lfs_root,
+            self.folder_name,
+            f"{self.storage.node_name}/{self.folder_name}",
+            self.dataset.file_size_bytes,
+        )
+        return NodePlacement(
+            self.description,
+            asdict(point),
+            self.processes,
+            copier,
+            say=lambda line: print(line, file=sys.stderr, flush=True),
+        )
 
     def is_too_late(self, lateness_percent: float, n_attempts: int) -> bool:
         """Return whether the epochs are to be measured once more."""
@@ -400,7 +481,9 @@ class Benchmark:
         processes = self.processes
         processes.barrier()
         start = time.perf_counter()
-        claim_storage(processes, self.storage, self.folder_name)
+        claim_storage(
+            processes, self.storage, self.folder_name, background=self.is_dynamic
+        )
         mine = pinned[
             process_share(len(pinned), processes.node_rank, processes.node_size)
         ]
@@ -425,6 +508,7 @@ class Benchmark:
             seed=self.training["seed"],
             repetition=point.repetition,
             epoch=epoch,
+            strata=strata(self.scenario["policy"], on_lfs),
         )
         gfs = epoch_alias(self.gfs_root, epoch) / self.folder_name
         lfs = (
@@ -432,23 +516,30 @@ class Benchmark:
             / self.storage.node_name
             / self.folder_name
         )
-        paths = [
-            f"{lfs if on_lfs[file_id] else gfs}/{self.dataset.file_name(file_id)}"
-            for file_id in files
-        ]
+        feed = None
+        if self.placement:
+            folders = {Place.GFS: str(gfs), Place.LFS: str(lfs)}
+            feed = self.placement.feed(epoch, files, folders)
+            batches = self.loader.fed_epoch(feed)
+        else:
+            paths = [
+                f"{lfs if on_lfs[file_id] else gfs}/{self.dataset.file_name(file_id)}"
+                for file_id in files
+            ]
+            batches = self.loader.epoch(paths)
         try:
             execution_time_s, samples, n_bytes = run_epoch(
-                self.loader,
-                paths,
-                self.processes.barrier,
-                self.training["compute_time_s"],
+                batches, self.processes.barrier, self.training["compute_time_s"]
             )
+            if self.placement:
+                self.placement.check()
         except Exception as error:
-            error.add_note(
-                f"in epoch {epoch} of cache rate {point.cache_rate_percent} %"
-            )
+            where = f"in epoch {epoch} of cache rate {point.cache_rate_percent} %"
+            error.add_note(where)
+            if self.placement:
+                self._explain(error, where)
             raise
-        n_lfs = int(on_lfs[files].sum())
+        n_lfs = feed.places.count(Place.LFS) if feed else int(on_lfs[files].sum())
         return {
             "rank": self.processes.rank,
             "node": self.processes.node,
@@ -460,6 +551,43 @@ class Benchmark:
             "gfs_files": len(files) - n_lfs,
         }
 
+    def _explain(self, error: Exception, where: str) -> None:
+        """Raise the placement's own error where it is behind a loader's."""
+        try:
+            self.placement.check()
+        except PlacementError as reason:
+            if reason is error:
+                return
+            reason.add_note(where)
+            raise reason from error
+
+    def _write_decisions(
+        self,
+        folder: Path,
+        reports: list[dict[str, Any] | None],
+        tier_roots: Mapping[str, Sequence[str]],
+    ) -> dict[str, Any]:
+        """Write what the nodes decided; return what `run.json` says about it."""
+        if not self.is_dynamic:
+            return {}
+        import pandas as pd  # here, as the other ranks need not load it
+
+        from tierscope.tables import write_table
+
+        reports = [report for report in reports if report]
+        parts = [pd.DataFrame(report.pop("decisions")) for report in reports]
+        decisions = pd.concat(parts, ignore_index=True)
+        for name in ("event", "place", "detail"):
+            decisions[name] = np.char.decode(decisions[name].to_numpy("S"))
+        write_table(decisions, folder / "decisions.parquet", "decisions")
+        if n_failed := sum(report["failed"] for report in reports):
+            self.say(f"  {n_failed} copies failed; their files were read from the GFS")
+        roots = {
+            tier: [str(background_root(Path(root))) for root in tier_roots[tier]]
+            for tier in tier_roots
+        }
+        return {"background_roots": roots, "placement": reports}
+
     def _write_run(
         self,
         point: Point,
@@ -468,6 +596,7 @@ class Benchmark:
         started: datetime,
         lateness_percent: list[float],
         tier_roots: dict[str, list[str]],
+        placement: Mapping[str, Any],
     ) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
         import pandas as pd  # here, as the other ranks need not load it
@@ -490,6 +619,7 @@ class Benchmark:
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "tier_roots": tier_roots,
+            **placement,
             "tracer": self.tracer.describe(),
             "emulation": describe_emulation(self.emulation, lateness_percent),
             "versions": software_versions(),

@@ -4,6 +4,8 @@ Every order is a permutation seeded by numbers that all processes share, so each
 process computes its own part and nothing is communicated.
 """
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 
@@ -21,6 +23,7 @@ def epoch_files(
     seed: int,
     repetition: int,
     epoch: int,
+    strata: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the files a process reads in an epoch, in reading order.
 
@@ -33,11 +36,18 @@ def epoch_files(
         reorders each process's own part every epoch.
     seed, repetition, epoch : int
         Together they determine the order.
+    strata : ndarray of bool, shape (n_files,), optional
+        Files to deal apart from the others, so that each process gets its part of
+        both (`stratified_shares`).
 
     Returns
     -------
     ndarray of int, shape (about n_files / n_processes,)
     """
+    if strata is not None:
+        order = _dealt(n_files, shuffle, seed, repetition, epoch)
+        part = next(stratified_shares(order, strata, [rank], n_processes))
+        return _order_within(seed, repetition, epoch, rank).permutation(part)
     share = process_share(n_files, rank, n_processes)
     if shuffle == "global":
         return np.random.default_rng((seed, repetition, epoch)).permutation(n_files)[
@@ -45,6 +55,50 @@ def epoch_files(
         ]
     dealt = np.random.default_rng((seed, repetition)).permutation(n_files)[share]
     return np.random.default_rng((seed, repetition, epoch, rank)).permutation(dealt)
+
+
+def _dealt(
+    n_files: int, shuffle: str, seed: int, repetition: int, epoch: int
+) -> np.ndarray:
+    """Return the order in which files are dealt to the processes."""
+    seeds = (seed, repetition, epoch) if shuffle == "global" else (seed, repetition)
+    return np.random.default_rng(seeds).permutation(n_files)
+
+
+def _order_within(*seeds: int) -> np.random.Generator:
+    """Return the generator of the order within a process's part of both strata."""
+    return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(2,)))
+
+
+def stratified_shares(
+    order: np.ndarray, strata: np.ndarray, ranks: Iterable[int], n_processes: int
+) -> Iterator[np.ndarray]:
+    """Yield processes' parts of an order of which two strata are dealt apart.
+
+    Let the share of rank r (`process_share`) be places T_r to T_r+1 of n, and K of the
+    n files be in the first stratum. The rank gets files floor(K T_r / n) to
+    floor(K T_r+1 / n) of the first stratum, in the order given, and as many of the
+    others as make its share full. All ranks get equally many of the first stratum if
+    their number divides n and K; if it divides n only, their numbers differ by one.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (n_files,)
+        All files.
+    strata : ndarray of bool, shape (n_files,)
+        Whether each file is in the first stratum.
+    ranks : iterable of int
+        The processes.
+    n_processes : int
+        Number of processes.
+    """
+    in_first = strata[order]
+    first, others = order[in_first], order[~in_first]
+    for rank in ranks:
+        share = process_share(len(order), rank, n_processes)
+        start, stop = (len(first) * t // len(order) for t in (share.start, share.stop))
+        rest = others[share.start - start : share.stop - stop]
+        yield np.concatenate([first[start:stop], rest])
 
 
 def epoch_order(
@@ -55,12 +109,13 @@ def epoch_order(
     seed: int,
     repetition: int,
     epoch: int,
+    strata: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the files that all processes read in an epoch, process after process.
 
     Parameters
     ----------
-    n_files, n_processes, shuffle, seed, repetition, epoch
+    n_files, n_processes, shuffle, seed, repetition, epoch, strata
         As for `epoch_files`.
 
     Returns
@@ -68,9 +123,17 @@ def epoch_order(
     ndarray of int, shape (n_files,)
         `epoch_files` of rank 0, then of rank 1, and so on.
     """
-    seeds = {"seed": seed, "repetition": repetition, "epoch": epoch}
-    if shuffle == "global":  # one permutation holds all parts
+    seeds = {"seed": seed, "repetition": repetition, "epoch": epoch, "strata": strata}
+    if shuffle == "global" and strata is None:  # one permutation holds all parts
         return epoch_files(n_files, 0, 1, shuffle=shuffle, **seeds)
+    if strata is not None:
+        order = _dealt(n_files, shuffle, seed, repetition, epoch)
+        shares = stratified_shares(order, strata, range(n_processes), n_processes)
+        parts = [
+            _order_within(seed, repetition, epoch, rank).permutation(part)
+            for rank, part in enumerate(shares)
+        ]
+        return np.concatenate(parts)
     parts = [
         epoch_files(n_files, rank, n_processes, shuffle=shuffle, **seeds)
         for rank in range(n_processes)

@@ -44,6 +44,27 @@ _RUN_EPOCHS = {
 }
 
 RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
+
+_RUN_BACKGROUND = {
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "placed_files": INTEGER,
+    "handed_over_files": INTEGER,
+    "failed_files": INTEGER,
+    "evicted_files": INTEGER,
+    "gfs_opens": INTEGER,
+    "gfs_reads": INTEGER,
+    "gfs_bytes": INTEGER,
+    "gfs_read_time_s": SECONDS,
+    "gfs_meta_time_s": SECONDS,
+    "lfs_opens": INTEGER,
+    "lfs_writes": INTEGER,
+    "lfs_bytes": INTEGER,
+    "lfs_write_time_s": SECONDS,
+    "lfs_meta_time_s": SECONDS,
+    "drain_time_s": SECONDS,
+}
+
 _IMPROVEMENTS = {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
 _CLASS_TIMES = {f"{io_class}_s": SECONDS for io_class in IOClass}
 
@@ -67,6 +88,33 @@ TABLES = {
         "read_time_s": SECONDS,
         "meta_time_s": SECONDS,
     },
+    "background_records": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "opens": INTEGER,
+        "reads": INTEGER,
+        "bytes_read": INTEGER,
+        "read_time_s": SECONDS,
+        "writes": INTEGER,
+        "bytes_written": INTEGER,
+        "write_time_s": SECONDS,
+        "meta_time_s": SECONDS,
+    },
+    "decisions": {
+        "node": INTEGER,
+        "step": INTEGER,
+        "time_s": SECONDS,
+        "event": TEXT,
+        "epoch": INTEGER,
+        "rank": INTEGER,
+        "file_id": INTEGER,
+        "place": TEXT,
+        "detail": TEXT,
+    },
+    "run_background": _RUN_BACKGROUND,
+    "background": RUN_KEYS | _RUN_BACKGROUND,
     "io_time": RUN_KEYS
     | {
         "epoch": INTEGER,
@@ -258,6 +306,9 @@ _ALLOWED = {
     "source": {"measured", "emulated", "simulated"},
     "tier": {"gfs", "lfs"},
     "operation": {"open", "read", "close"},
+    "place": {"gfs", "lfs", "peer"},
+    "event": {"begin", "end", "copy", "placed", "failed", "evict"},
+    "detail": {"", "handed over", "read again", "full", "error"},
     "io_class": {str(io_class) for io_class in IOClass},
     "quantity": {"execution time", "I/O time"},
     "method": {RULE, MODEL},

@@ -1,12 +1,28 @@
 """Loaders: how a process reads the files of an epoch.
 
-A loader has one method, ``epoch(paths)``: a finite iterator over batches that yields
-the number of samples and of file bytes of each. Work that belongs to building the
-pipeline is done by the call, reading starts with the first step.
+A loader's epoch is a finite iterator over batches that yields the number of samples and
+of file bytes of each. Work that belongs to building the pipeline is done by the call,
+reading starts with the first step.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
+
+
+class Feed(Protocol):
+    """The files of an epoch where each one's path is asked for when its turn comes.
+
+    The methods are called from whichever threads the loader has.
+    """
+
+    def __len__(self) -> int:
+        """Return how many files there are."""
+
+    def path(self, index: int) -> str:
+        """Return the path of the file of this index, which is opened next."""
+
+    def finished(self, index: int, content: Callable[[], bytes]) -> None:
+        """Note that a file was read whole; `content()` returns its bytes just now."""
 
 
 class Loader(Protocol):
@@ -14,6 +30,9 @@ class Loader(Protocol):
 
     def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch."""
+
+    def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
+        """Do the same with files whose paths are not known before."""
 
 
 def make_loader(

@@ -17,7 +17,7 @@ import pandas as pd
 from tierscope.io_class import IOClass
 from tierscope.model.network import Network, Workload, network_of
 from tierscope.model.simulate import SimulatedEpoch, first_reads, simulate_epoch
-from tierscope.policies import Pinning
+from tierscope.policies import held_files, strata
 from tierscope.shuffle import epoch_order
 from tierscope.tables import TABLES, run_keys
 
@@ -78,7 +78,8 @@ def simulate_reads(
     workload, training = workload_of(description), description["training"]
     n_files, repetition = workload.n_files, point["repetition"]
     seed = training["seed"]
-    on_lfs = Pinning(n_files, point["cache_rate_percent"], seed).on_lfs()
+    policy = description["scenario"]["policy"]
+    on_lfs = held_files(policy, n_files, point["cache_rate_percent"], seed)
     rank_of = _ranks_of_reads(n_files, network.n_ranks)
     slowness = _draw_slowness(network, _generator(_SLOWNESS, seed, repetition))
     for epoch in range(training["epochs"]) if epochs is None else epochs:
@@ -89,6 +90,7 @@ def simulate_reads(
             seed=seed,
             repetition=repetition,
             epoch=epoch,
+            strata=strata(policy, on_lfs),
         )
         simulated = simulate_epoch(
             network,

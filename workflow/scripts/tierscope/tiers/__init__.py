@@ -66,10 +66,27 @@ def epoch_alias(data_root: Path, epoch: int) -> Path:
     return data_root.with_name(f"{data_root.name}.ep{epoch}")
 
 
-def make_epoch_aliases(data_root: Path, n_epochs: int) -> None:
-    """Make one symlink an epoch, so that a log tells epochs apart by path."""
-    for epoch in range(n_epochs):
-        alias = epoch_alias(data_root, epoch)
+def background_root(data_root: Path) -> Path:
+    """Return the name of a tier's root in the aliases of its background traffic."""
+    return data_root.with_name(f"{data_root.name}.bg")
+
+
+def background_alias(data_root: Path, epoch: int) -> Path:
+    """Return the name under which copies of an epoch open a tier's files."""
+    return epoch_alias(background_root(data_root), epoch)
+
+
+def make_epoch_aliases(
+    data_root: Path, n_epochs: int, background: bool = False
+) -> None:
+    """Make one symlink an epoch, so that a log tells epochs apart by path.
+
+    With `background` there is a second one an epoch (`background_alias`).
+    """
+    aliases = [epoch_alias(data_root, epoch) for epoch in range(n_epochs)]
+    if background:
+        aliases += [background_alias(data_root, epoch) for epoch in range(n_epochs)]
+    for alias in aliases:
         try:
             alias.symlink_to(data_root.name)
         except FileExistsError:

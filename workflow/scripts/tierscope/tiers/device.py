@@ -45,7 +45,7 @@ _COUNTERS = (
     "max_lateness_ns",
 )
 _STATION_WORDS = 2  # the instant at which the station is free, its busy time
-_EPOCH_SUFFIX = re.compile(r"(?<=[^/])(\.ep[0-9]+)+(?=/|$)")
+_EPOCH_SUFFIX = re.compile(r"(?<=[^/])((\.bg)?\.ep[0-9]+)+(?=/|$)")
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Device:
     prefixes : tuple of str
         Directories of the device, absolute and normalised. A path belongs to the
         device with the longest prefix; epoch aliases ``<directory>.ep<N>`` of a
-        prefix or of a directory above it count as the directory itself, in a prefix
-        as well.
+        prefix or of a directory above it, and ``<directory>.bg.ep<N>`` of background
+        traffic, count as the directory itself, in a prefix as well.
     open_s, close_s : float
         Service time of the metadata queue per open and per close, in seconds. A
         device with ``close_s`` 0 answers closes without asking: no latency either.
@@ -237,7 +237,7 @@ class DeviceStatistics:
     Parameters
     ----------
     n_opens, n_closes : int
-        Opens for reading, and closes of what they returned.
+        Opens for reading, and closes of what they returned; background writes too.
     n_requests, n_bytes : int
         Requests to the object servers and the bytes they moved.
     n_waits : int

@@ -13,6 +13,7 @@ _HOMES = {
     "darshan_environment": "runtime",
     "darshan_settings": "runtime",
     "find_darshan_runtime": "runtime",
+    "read_background_records": "file_records",
     "read_file_records": "file_records",
     "read_job": "log",
     "write_log": "log_writer",

@@ -10,12 +10,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tierscope.tables import check_table
-from tierscope.trace.log import Job, LogError, Names, read_posix
+from tierscope.tables import TABLES, check_table
+from tierscope.trace.log import (
+    COLUMNS,
+    WRITE_COLUMNS,
+    Job,
+    LogError,
+    Names,
+    read_posix,
+)
 
 Roots = str | Path | Sequence[str | Path]
 
-_SUMMED = ["opens", "reads", "bytes_read", "read_time_s", "meta_time_s"]
 _KEYS = ["epoch", "rank", "tier", "file_id"]
 _ALIAS = re.compile(rb"\.ep([0-9]+)(?=/|$)")
 _NO_EPOCH = -1
@@ -55,6 +61,56 @@ def read_file_records(
     """
     job, columns, names = read_posix(log)
     places = _place_names(log, tiers, names, epoch)
+    table = _attribute(log, tiers, job, columns, names, places)
+    if table is None:
+        raise LogError(log, _nothing_found(tiers, names))
+    return check_table(table, "file_records")
+
+
+def read_background_records(
+    log: str | Path, tiers: Mapping[str, Roots]
+) -> pd.DataFrame:
+    """Read one row per (rank, epoch, tier, file) of a run's background traffic.
+
+    Parameters
+    ----------
+    log : path
+        A Darshan log of one run.
+    tiers : mapping of str to path or sequence of path
+        Root folders of the background's aliases by tier (`background_root`).
+
+    Returns
+    -------
+    DataFrame
+        The table `background_records`, sorted by epoch, rank, tier and file_id; without
+        rows if there was no such traffic.
+
+    Raises
+    ------
+    LogError
+        As `read_file_records`.
+    """
+    job, columns, names = read_posix(log, COLUMNS | WRITE_COLUMNS)
+    places = _place_names(log, tiers, names, None)
+    table = _attribute(log, tiers, job, columns, names, places)
+    if table is None:
+        kinds = TABLES["background_records"]
+        table = pd.DataFrame({name: pd.Series(dtype=kinds[name]) for name in kinds})
+    return check_table(table, "background_records")
+
+
+def _attribute(
+    log: str | Path,
+    tiers: Mapping[str, Roots],
+    job: Job,
+    columns: dict[str, np.ndarray],
+    names: Names,
+    places: dict[str, np.ndarray],
+) -> pd.DataFrame | None:
+    """Return the sums of the records below the tiers by key, None if there are none.
+
+    The arguments are used up.
+    """
     found = np.searchsorted(names.ids, columns["id"])
     found = np.minimum(found, max(len(names.ids) - 1, 0))
     nameless = names.ids[found] != columns["id"] if len(names.ids) else columns["id"]
@@ -63,18 +119,19 @@ def read_file_records(
         raise LogError(log, f"has {n_nameless} records without a name.")
     below_tier = places["tier"][found] != _NO_TIER
     if not below_tier.any():
-        raise LogError(log, _nothing_found(tiers, names))
+        return None
     if not below_tier.all():
-        columns = {name: column[below_tier] for name, column in columns.items()}
+        for name in columns:
+            columns[name] = columns[name][below_tier]
         found = found[below_tier]
     _check_counters(log, job, columns, names, found)
-    keys = {key: places[key][found] for key in ("epoch", "tier", "file_id")}
+    keys = {key: places.pop(key)[found] for key in ("epoch", "tier", "file_id")}
     keys["rank"] = columns.pop("rank")
-    del names, places, found
+    del columns["id"], found
     table = _sum_by_key(keys, columns)
     tier_names = np.array(list(tiers), object)
     table["tier"] = pd.Series(tier_names[table["tier"]], dtype="str")
-    return check_table(table, "file_records")
+    return table
 
 
 def _place_names(
@@ -229,7 +286,7 @@ def _check_counters(
     refuse(
         rank >= job.n_processes, f"have a rank not below {job.n_processes} processes"
     )
-    for name in _SUMMED:
+    for name in set(columns) - {"id", "rank"}:
         refuse(~(columns[name] >= 0), f"have impossible {name}")
         refuse(~np.isfinite(columns[name]), f"have infinite {name}")
 
@@ -249,6 +306,6 @@ def _sum_by_key(
         is_first[1:] |= keys[key][1:] != keys[key][:-1]
     first = np.flatnonzero(is_first)
     table = {key: keys.pop(key)[first] for key in _KEYS}
-    for name in _SUMMED:
+    for name in list(values):
         table[name] = np.add.reduceat(values.pop(name)[order], first)
     return pd.DataFrame(table, copy=False)

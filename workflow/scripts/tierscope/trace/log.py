@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,6 +35,11 @@ COLUMNS = {
     "bytes_read": "POSIX_BYTES_READ",
     "read_time_s": "POSIX_F_READ_TIME",
     "meta_time_s": "POSIX_F_META_TIME",
+}
+WRITE_COLUMNS = {
+    "writes": "POSIX_WRITES",
+    "bytes_written": "POSIX_BYTES_WRITTEN",
+    "write_time_s": "POSIX_F_WRITE_TIME",
 }
 
 _MAGIC = 6567223
@@ -290,19 +295,23 @@ def _read_job(log: _Log) -> Job:
     )
 
 
-def read_posix(path: str | Path) -> tuple[Job, dict[str, np.ndarray], Names]:
-    """Read the job, the counters of `COLUMNS` and the names of a log.
+def read_posix(
+    path: str | Path, columns: Mapping[str, str] = COLUMNS
+) -> tuple[Job, dict[str, np.ndarray], Names]:
+    """Read the job, some counters and the names of a log.
 
     Parameters
     ----------
     path : path
         A Darshan log with a POSIX module that is not marked as partial.
+    columns : mapping of str to str
+        The counters by the names that they get here; old logs have `COLUMNS` only.
 
     Returns
     -------
     job : Job
     columns : dict of str to ndarray, shape (n_records,)
-        The keys of `COLUMNS`.
+        The keys of `columns`.
     names : Names
 
     Raises
@@ -325,7 +334,9 @@ def read_posix(path: str | Path) -> tuple[Job, dict[str, np.ndarray], Names]:
         )
     names = _read_names(log)
     if version == POSIX_VERSION:
-        return job, _read_columns(log), names
+        return job, _read_columns(log, columns), names
+    if columns is not COLUMNS:
+        raise log.error(f"has POSIX records of version {version}, without {columns}.")
     return job, _read_old_columns(log, RECORD_BYTES[version]), names
 
 
@@ -334,20 +345,20 @@ def _posix_blocks(log: _Log) -> Iterator[bytes]:
     return log.blocks(log.header["modules"][POSIX_MODULE], "POSIX records")
 
 
-def _read_columns(log: _Log) -> dict[str, np.ndarray]:
+def _read_columns(log: _Log, columns: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Read the columns from records of the current version, block by block."""
-    parts = {column: [] for column in COLUMNS}
+    parts = {column: [] for column in columns}
     rest = b""
     for block in _posix_blocks(log):
         block = rest + block
         n_records = len(block) // POSIX_RECORD.itemsize
         records = np.frombuffer(block, POSIX_RECORD, n_records)
-        for column, counter in COLUMNS.items():
+        for column, counter in columns.items():
             parts[column].append(records[counter].copy())
         rest = block[n_records * POSIX_RECORD.itemsize :]
     if rest:
         raise log.error("corrupt in its POSIX records: the last one is cut.")
-    return {column: np.concatenate(parts.pop(column)) for column in COLUMNS}
+    return {column: np.concatenate(parts.pop(column)) for column in columns}
 
 
 def _read_old_columns(log: _Log, record_bytes: int) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.config import ConfigError, Dataset, Point
-from tierscope.tiers import Tier
+from tierscope.tiers import Tier, background_root
 from tierscope.trace.runtime import (
     darshan_environment,
     darshan_settings,
@@ -212,6 +212,8 @@ def choose_tracer(
     """
     roots = [Tier(**description["system"][tier]).data_root() for tier in ("gfs", "lfs")]
     prefixes = [f"{root}.ep" for root in roots]
+    if "policy" in description:  # there is background traffic
+        prefixes += [f"{background_root(root)}.ep" for root in roots]
     runtime = find_darshan_runtime(description["darshan"]["runtime"], os.environ)
     if runtime is None:
         library = native.absolute() / "libtierscope_trace.so"
@@ -235,12 +237,15 @@ def _settle_darshan(
     system = description["system"]
     n_processes = system["n_nodes"] * system["processes_per_node"]
     epochs = description["training"]["epochs"]
+    n_records = -(-dataset.n_files // n_processes) * epochs
+    if "policy" in description:  # a process copies for all of its node
+        n_records += 2 * -(-dataset.n_files // system["n_nodes"]) * epochs
     folder = (staging / points[0].path).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log.darshan").unlink(missing_ok=True)  # of a run that failed
     text = darshan_settings(
         prefixes,
-        n_records_per_process=-(-dataset.n_files // n_processes) * epochs,
+        n_records_per_process=n_records,
         longest_path_bytes=max(map(len, prefixes)) + _PATH_BYTES,
     )
     # Named by content: all processes of a node, often of all nodes, share a file.

@@ -1,0 +1,82 @@
+import pytest
+from tierscope.dataset import DatasetError, SampleWriter, framed, generate_files
+from tierscope.loaders import make_loader
+
+N_FILES, SIZE = 10, 300
+
+
+class Recorded:
+    """A feed of known paths that writes down what it is asked and told."""
+
+    def __init__(self, paths):
+        self.paths, self.asked, self.contents = paths, [], {}
+
+    def __len__(self):
+        return len(self.paths)
+
+    def path(self, index):
+        self.asked.append(index)
+        return self.paths[index]
+
+    def finished(self, index, content):
+        self.contents[index] = content()
+
+
+@pytest.fixture
+def paths(tmp_path):
+    names = [f"{i:07d}.tfrecord" for i in range(N_FILES)]
+    generate_files(tmp_path, names, range(N_FILES), SIZE)
+    return [str(tmp_path / name) for name in names]
+
+
+def loader(name, prefetch_batches=1, read_threads=1):
+    return make_loader(
+        name,
+        batch_size=4,
+        read_threads=read_threads,
+        prefetch_batches=prefetch_batches,
+        buffer_bytes=128,
+    )
+
+
+@pytest.mark.parametrize("read_threads", [1, 3])
+@pytest.mark.parametrize("prefetch_batches", [0, 2])
+@pytest.mark.parametrize("name", ["posix", "tensorflow"])
+def test_fed_epoch_reads_the_same_and_knows_the_bytes_of_every_file(
+    paths, name, prefetch_batches, read_threads
+):
+    some = loader(name, prefetch_batches, read_threads)
+    feed = Recorded(paths)
+    batches = list(some.fed_epoch(feed))
+    assert batches == list(some.epoch(paths)) == [(4, 1200), (4, 1200), (2, 600)]
+    assert sorted(feed.asked) == list(range(N_FILES))
+    for index, path in enumerate(paths):
+        with open(path, "rb") as file:
+            assert feed.contents[index] == file.read()
+
+
+@pytest.mark.parametrize("name", ["posix", "tensorflow"])
+def test_path_is_asked_for_when_the_file_is_about_to_be_opened(paths, name):
+    feed = Recorded(paths)
+    batches = loader(name, prefetch_batches=0).fed_epoch(feed)
+    assert feed.asked == []
+    next(batches)
+    assert len(feed.asked) <= 5  # a batch, and the one that TensorFlow has in hand
+    assert list(batches) == [(4, 1200), (2, 600)]
+
+
+@pytest.mark.parametrize("name", ["posix", "tensorflow"])
+def test_failing_feed_ends_the_epoch_with_its_error(paths, name):
+    class Broken(Recorded):
+        def path(self, index):
+            if index == 6:
+                raise DatasetError("no such place")
+            return super().path(index)
+
+    with pytest.raises(Exception, match="no such place"):
+        list(loader(name).fed_epoch(Broken(paths)))
+
+
+def test_frame_of_a_payload_is_the_file_that_was_written():
+    file = bytes(SampleWriter(SIZE).frame(7))
+    assert framed(file[12:-4]) == file

@@ -1,0 +1,228 @@
+import pandas as pd
+import pytest
+from tierscope.audit_placement import check_decisions
+from tierscope.background import sum_background
+from tierscope.policies import Copy, node_policy
+from tierscope.shuffle import epoch_files
+from tierscope.tables import check_table
+
+N_FILES, SIZE, EPOCHS, PER_NODE = 12, 100, 3, 2
+OPTIONS = {"copy_threads": 2, "drain": True, "hand_over": True, "stop": "first-misfit"}
+
+
+def describe(policy):
+    return {
+        "scenario": {"policy": policy},
+        "point": {"cache_rate_percent": 50, "repetition": 0},
+        "dataset": {"n_files": N_FILES, "file_size_bytes": SIZE},
+        "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
+        "system": {"n_nodes": 2, "processes_per_node": PER_NODE},
+        "policy": OPTIONS,
+    }
+
+
+class Recorder:
+    """Plays a run of two nodes and writes down what the driver's tables would hold.
+
+    Ranks read in turn; every second copy is handed over, all end at once.
+    """
+
+    def __init__(self, policy):
+        self.run = describe(policy)
+        self.decisions, self.records, self.background = [], [], []
+        for node in range(2):
+            self.play(node)
+
+    def play(self, node):
+        ranks = range(node * PER_NODE, (node + 1) * PER_NODE)
+        policy = node_policy(self.run, self.run["point"], ranks)
+        steps, first = [], ranks[0]
+
+        def add(event, epoch, file_id, place, rank=first, detail=""):
+            row = {"node": node, "step": len(steps), "time_s": 0.0, "event": event}
+            row |= {"epoch": epoch, "rank": rank, "file_id": file_id}
+            steps.append(row | {"place": place, "detail": detail})
+
+        def copied(epoch, file_id, tier, n_read, n_written):
+            row = {"rank": first, "epoch": epoch, "tier": tier, "file_id": file_id}
+            row |= {"opens": 1, "reads": 2 * (n_read > 0), "bytes_read": n_read}
+            row |= {"writes": int(n_written > 0), "bytes_written": n_written}
+            times = {"read_time_s": 0.1, "write_time_s": 0.2, "meta_time_s": 0.3}
+            self.background.append(row | times)
+
+        def carry_out(actions, epoch):
+            for action in actions:
+                event = "copy" if isinstance(action, Copy) else "evict"
+                add(event, epoch, action.file_id, "lfs")
+            for action in filter(lambda a: isinstance(a, Copy), actions):
+                again = action.file_id % 2
+                if again:
+                    copied(epoch, action.file_id, "gfs", SIZE, 0)
+                copied(epoch, action.file_id, "lfs", 0, SIZE)
+                detail = "read again" if again else "handed over"
+                add("placed", epoch, action.file_id, "lfs", detail=detail)
+                carry_out(policy.placed(action.file_id), epoch)
+
+        carry_out(policy.start()[:0], 0)
+        for epoch in range(EPOCHS):
+            for rank in ranks:
+                files = epoch_files(
+                    *(N_FILES, rank, 2 * PER_NODE),
+                    **{"shuffle": "global", "seed": 1, "repetition": 0, "epoch": epoch},
+                )
+                for file_id in files.tolist():
+                    place = policy.begin_read(file_id)
+                    add("begin", epoch, file_id, str(place), rank)
+                    self.records.append(
+                        {
+                            "rank": rank,
+                            "epoch": epoch,
+                            "tier": str(place),
+                            "file_id": file_id,
+                        }
+                    )
+                    add("end", epoch, file_id, str(place), rank)
+                    carry_out(policy.end_read(file_id, place), epoch)
+        self.decisions += steps
+
+    def failed(self):
+        """Return the names of the failed checks."""
+        checks = check_decisions(
+            pd.DataFrame(self.records),
+            pd.DataFrame(self.decisions),
+            pd.DataFrame(self.background),
+            self.run,
+        )
+        return [check.name for check in checks if not check.passed]
+
+    def first(self, event, **wanted):
+        """Return the first row of decisions of this kind."""
+        wanted = {"event": event, **wanted}
+        return next(row for row in self.decisions if wanted.items() <= row.items())
+
+
+@pytest.fixture(params=["monarch", "lru"])
+def good(request):
+    return Recorder(request.param)
+
+
+LFS_RULES = "reads and copies that the contents of the LFS forbid"
+POLICY = "decisions that the policy would not have made"
+
+
+def test_good_run_passes_and_its_tables_keep_their_contracts(good):
+    assert good.failed() == []
+    check_table(pd.DataFrame(good.decisions), "decisions")
+    check_table(pd.DataFrame(good.background), "background_records")
+
+
+def test_read_from_another_tier_than_decided_is_found(good):
+    good.records[0]["tier"] = "lfs"
+    assert good.failed() == ["records on the tier that the policy chose"]
+
+
+def test_read_that_nobody_decided_is_found(good):
+    good.decisions.remove(good.first("begin"))
+    assert "reads that were decided" in good.failed()
+
+
+def test_decision_for_a_file_that_is_not_on_the_lfs_is_found(good):
+    for row in (good.first("begin"), good.first("end"), good.records[0]):
+        row["tier" if "tier" in row else "place"] = "lfs"
+    assert good.failed() == [POLICY, LFS_RULES]
+
+
+def test_read_before_its_placement_is_found(good):
+    hit = good.first("begin", place="lfs")
+    late = good.first("placed", node=hit["node"], file_id=hit["file_id"])
+    late["step"], hit["step"] = hit["step"], late["step"]
+    assert LFS_RULES in good.failed()
+
+
+def test_copy_that_the_policy_did_not_want_is_found(good):
+    step = max(row["step"] for row in good.decisions if row["node"] == 0) + 1
+    row = good.first("copy", node=0)
+    good.decisions.append(row | {"step": step, "epoch": 2, "file_id": 11})
+    assert POLICY in good.failed()
+
+
+def test_more_files_than_the_quota_are_found(good):
+    good.run["point"]["cache_rate_percent"] = 25
+    assert LFS_RULES in good.failed()
+
+
+def test_eviction_under_monarch_is_found():
+    monarch = Recorder("monarch")
+    hit = [row for row in monarch.decisions if row["event"] == "placed"][-1]
+    row = hit | {"event": "evict", "detail": "", "step": 10**6}
+    monarch.decisions.append(row)
+    assert monarch.failed() == [POLICY, LFS_RULES]
+
+
+def test_file_placed_twice_under_monarch_is_found():
+    monarch = Recorder("monarch")
+    placed = monarch.first("placed", node=0)
+    copy = placed | {"event": "copy", "detail": "", "step": 10**6}
+    monarch.decisions += [copy, placed | {"step": 10**6 + 1}]
+    assert LFS_RULES in monarch.failed()
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"bytes_read": SIZE - 1}, "bytes read from the GFS by copies"),
+        ({"opens": 2}, "opens on the GFS by copies"),
+        ({"epoch": 9}, "copies that only the log has or only the decisions"),
+    ],
+)
+def test_background_traffic_that_was_not_decided_is_found(good, change, name):
+    read = next(row for row in good.background if row["tier"] == "gfs")
+    read |= change
+    assert good.failed() == [name]
+
+
+def test_background_writing_of_too_few_bytes_is_found(good):
+    written = next(row for row in good.background if row["tier"] == "lfs")
+    written["bytes_written"] = 0
+    assert good.failed() == ["bytes written to the LFS by copies"]
+
+
+def test_failed_copies_may_have_moved_anything():
+    monarch = Recorder("monarch")
+    placed = [row for row in monarch.decisions if row["event"] == "placed"][-1]
+    placed |= {"event": "failed", "detail": "error", "place": "gfs"}
+    last = placed["step"]
+    node = placed["node"]
+    reads = [
+        row
+        for row in monarch.decisions
+        if (row["node"], row["file_id"]) == (node, placed["file_id"])
+        and row["event"] in ("begin", "end")
+        and row["step"] > last
+    ]
+    for row in reads:
+        row["place"] = "gfs"
+        for record in monarch.records:
+            if all(record[key] == row[key] for key in ("rank", "epoch", "file_id")):
+                record["tier"] = "gfs"
+    names = monarch.failed()
+    assert "bytes written to the LFS by copies" not in names
+    assert LFS_RULES not in names
+
+
+def test_background_is_summed_by_node_and_epoch(good):
+    table = sum_background(
+        pd.DataFrame(good.background),
+        pd.DataFrame(good.decisions),
+        {rank: rank // PER_NODE for rank in range(4)},
+        {0: [0.5, 0.0, 0.25], 1: [1.0, 0.0, 0.0]},
+    )
+    check_table(table, "run_background")
+    assert len(table) == 2 * EPOCHS
+    assert table["drain_time_s"].tolist() == [0.5, 0.0, 0.25, 1.0, 0.0, 0.0]
+    first = table.iloc[0]
+    again = first["placed_files"] - first["handed_over_files"]
+    assert first["placed_files"] == 6
+    assert first["gfs_bytes"] == SIZE * again == SIZE * first["gfs_opens"]
+    assert first["lfs_bytes"] == 6 * SIZE
+    assert first["lfs_write_time_s"] == pytest.approx(1.2)

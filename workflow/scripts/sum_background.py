@@ -1,0 +1,22 @@
+"""Sum up the background traffic of a run by node and epoch."""
+
+import json
+import sys
+from pathlib import Path
+
+from tierscope.background import sum_background
+from tierscope.tables import read_table, run_keys, write_table
+from tierscope.trace import read_background_records
+
+if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w")
+    run = json.loads(Path(snakemake.input.run).read_text())
+    epochs = read_table(snakemake.input.epochs, "run_epochs")
+    background = sum_background(
+        read_background_records(snakemake.input.log, run["background_roots"]),
+        read_table(snakemake.input.decisions, "decisions"),
+        epochs.drop_duplicates("rank").set_index("rank")["node"],
+        {node["node"]: node["drain_time_s"] for node in run["placement"]},
+    )
+    background = background.assign(**run_keys(run))
+    write_table(background, snakemake.output[0], "background")

@@ -1,0 +1,193 @@
+"""Check what the nodes of a run decided, and the background traffic it made.
+
+The log of decisions is checked in three ways: against what was read (each read was
+decided, and done where it was decided), against the policy (another one, told the same,
+decides the same) and against what any placement must keep to (a file is read from the
+LFS only while it is there, the quota).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from tierscope.check import Check, equal
+from tierscope.policies import Action, Evict, NodePolicy, Pinning, Place, node_policy
+
+_READ = ["rank", "epoch", "file_id"]
+
+
+def check_decisions(
+    file_records: pd.DataFrame,
+    decisions: pd.DataFrame,
+    background: pd.DataFrame,
+    run: Mapping[str, Any],
+) -> Iterator[Check]:
+    """Yield the checks of a run whose policy decided while it ran.
+
+    Parameters
+    ----------
+    file_records, decisions, background : DataFrame
+        Tables `file_records`, `decisions` and `background_records` of the run.
+    run : mapping
+        Content of `run.json`.
+    """
+    yield from _check_reads(file_records, decisions)
+    n_per_node = run["system"]["processes_per_node"]
+    ranks_of = {
+        node: sorted(part.loc[part["event"] == "begin", "rank"].unique().tolist())
+        for node, part in decisions.groupby("node")
+    }
+    yield equal("nodes that decided", len(ranks_of), run["system"]["n_nodes"])
+    yield equal(
+        "processes that asked their node",
+        sum(map(len, ranks_of.values())),
+        run["system"]["n_nodes"] * n_per_node,
+    )
+    differences = broken = 0
+    for node, part in decisions.groupby("node"):
+        rows = part.sort_values("step").to_dict("records")
+        policy = node_policy(run, run["point"], ranks_of[node])
+        differences += n_differences(rows, policy)
+        broken += n_broken_rules(rows, run)
+    yield equal("decisions that the policy would not have made", differences, 0)
+    yield equal("reads and copies that the contents of the LFS forbid", broken, 0)
+    yield from _check_traffic(decisions, background, run)
+
+
+def _check_reads(
+    file_records: pd.DataFrame, decisions: pd.DataFrame
+) -> Iterator[Check]:
+    """Check that each read was decided once, and done where it was decided."""
+    begun = decisions[decisions["event"] == "begin"]
+    ended = decisions[decisions["event"] == "end"]
+    yield equal("reads that were decided", len(begun), len(file_records))
+    joined = file_records.merge(begun, on=_READ)
+    yield equal(
+        "records on the tier that the policy chose",
+        int((joined["tier"] == joined["place"]).sum()),
+        len(file_records),
+    )
+    both = begun.merge(ended, on=[*_READ, "place"])
+    yield equal("reads that ended where they had begun", len(both), len(file_records))
+
+
+def n_differences(rows: list[dict[str, Any]], policy: NodePolicy) -> int:
+    """Return how many rows of a node's log its policy, asked anew, contradicts.
+
+    Parameters
+    ----------
+    rows : list of mapping
+        The node's rows of `decisions` in their order.
+    policy : NodePolicy
+        The node's policy at the start of a run.
+    """
+    n_different, due = 0, policy.start()
+    for number, row in enumerate(rows):
+        if row["event"] in ("copy", "evict"):
+            wanted = (row["event"], row["file_id"])
+            n_different += not due or _row_of(due.pop(0)) != wanted
+            continue
+        n_different += len(due)
+        try:
+            place, due = _tell(policy, row)
+        except KeyError:  # an end of what the policy has not begun
+            return n_different + len(rows) - number
+        n_different += place != row["place"]
+    return n_different + len(due)
+
+
+def _tell(policy: NodePolicy, row: Mapping[str, Any]) -> tuple[str, list[Action]]:
+    """Tell a policy of an event; return the place it decides and its actions."""
+    file_id, event, place = row["file_id"], row["event"], row["place"]
+    if event == "begin":
+        return policy.begin_read(file_id), []
+    if event == "end":
+        return place, policy.end_read(file_id, Place(place))
+    if event == "placed":
+        return place, policy.placed(file_id)
+    return place, policy.failed(file_id, full=row["detail"] == "full")
+
+
+def _row_of(action: Action) -> tuple[str, int]:
+    """Return event and file of the row that an action leaves."""
+    return "evict" if isinstance(action, Evict) else "copy", action.file_id
+
+
+def n_broken_rules(rows: list[dict[str, Any]], run: Mapping[str, Any]) -> int:
+    """Return how many rows of a node's log no policy may produce.
+
+    A read from the LFS of a file that is not there, an eviction of one that is not
+    there or is being read, a copy of one that is there or on its way, more files than
+    the cache rate allows; and, but for LRU, any eviction or second placement.
+    """
+    dataset, may_evict = run["dataset"], run["scenario"]["policy"] == "lru"
+    rate = run["point"]["cache_rate_percent"]
+    quota = Pinning(dataset["n_files"], rate, seed=0).n_on_lfs
+    there, coming, ever = set(), set(), set()
+    reading, n_broken = Counter(), 0
+    for row in rows:
+        file_id, event, is_lfs = row["file_id"], row["event"], row["place"] == "lfs"
+        if event == "begin" and is_lfs:
+            n_broken += file_id not in there
+            reading[file_id] += 1
+        elif event == "end" and is_lfs:
+            n_broken += reading[file_id] == 0
+            reading[file_id] -= 1
+        elif event == "copy":
+            n_broken += file_id in there | coming
+            coming.add(file_id)
+            n_broken += len(there) + len(coming) > quota
+        elif event == "evict":
+            n_broken += file_id not in there or reading[file_id] > 0 or not may_evict
+            there.discard(file_id)
+        elif event in ("placed", "failed"):
+            n_broken += file_id not in coming
+            coming.discard(file_id)
+        if event == "placed":
+            n_broken += file_id in ever and not may_evict
+            there.add(file_id)
+            ever.add(file_id)
+    return n_broken
+
+
+def _check_traffic(
+    decisions: pd.DataFrame, background: pd.DataFrame, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that the background moved what was placed, and nothing else.
+
+    A copy that failed may have read and written any part of its file, so files with a
+    failed copy are left out.
+    """
+    size = run["dataset"]["file_size_bytes"]
+    keys = ["rank", "file_id"]
+    failed = decisions.loc[decisions["event"] == "failed", keys].drop_duplicates()
+    placed = _without(decisions[decisions["event"] == "placed"], failed)
+    moved = _without(background, failed)
+    gfs, lfs = (moved[moved["tier"] == tier] for tier in ("gfs", "lfs"))
+    n_read = int((placed["detail"] == "read again").sum())
+    for name, got, wanted in (
+        ("opens on the GFS by copies", gfs["opens"].sum(), n_read),
+        ("bytes read from the GFS by copies", gfs["bytes_read"].sum(), n_read * size),
+        ("opens on the LFS by copies", lfs["opens"].sum(), len(placed)),
+        (
+            "bytes written to the LFS by copies",
+            lfs["bytes_written"].sum(),
+            len(placed) * size,
+        ),
+        ("bytes read from the LFS by copies", lfs["bytes_read"].sum(), 0),
+        ("bytes written to the GFS by copies", gfs["bytes_written"].sum(), 0),
+    ):
+        yield equal(name, int(got), int(wanted))
+    wanted = set(zip(*(placed[key] for key in (*keys, "epoch")), strict=True))
+    found = set(zip(*(moved[key] for key in (*keys, "epoch")), strict=True))
+    yield equal(
+        "copies that only the log has or only the decisions", len(found ^ wanted), 0
+    )
+
+
+def _without(frame: pd.DataFrame, keys: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows whose (rank, file_id) is not among the keys."""
+    known = pd.MultiIndex.from_frame(keys)
+    return frame[~pd.MultiIndex.from_frame(frame[["rank", "file_id"]]).isin(known)]

@@ -1,0 +1,19 @@
+"""A check of an audit."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Check:
+    """One truth about a run: what was found and what was expected."""
+
+    name: str
+    passed: bool
+    got: str
+    expected: str
+
+
+def equal(name: str, got: Any, expected: Any) -> Check:
+    """Return a check that two values are equal."""
+    return Check(name, bool(got == expected), str(got), str(expected))

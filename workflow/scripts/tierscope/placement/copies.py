@@ -1,0 +1,104 @@
+"""Background I/O of a node: copy a file to the LFS, remove one."""
+
+import errno
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierscope.dataset import write_all
+from tierscope.tiers import background_alias
+
+TEMPORARY_PREFIX = ".placing-"
+_READ_BYTES = 1 << 20
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether a copy failed for want of space."""
+    return isinstance(error, OSError) and error.errno in _NO_SPACE
+
+
+@dataclass(frozen=True)
+class Copier:
+    """Copies a dataset's files from the GFS to a node's LFS, through the aliases.
+
+    Parameters
+    ----------
+    gfs_root, lfs_root : Path
+        The tiers' data directories.
+    gfs_folder, lfs_folder : str
+        Where the files are below them.
+    file_size_bytes : int
+        Exact size of each file.
+    """
+
+    gfs_root: Path
+    lfs_root: Path
+    gfs_folder: str
+    lfs_folder: str
+    file_size_bytes: int
+
+    def copy(self, name: str, epoch: int, content: bytes | None) -> None:
+        """Write a file under a temporary name and rename it.
+
+        Parameters
+        ----------
+        name : str
+            Name of the file on both tiers.
+        epoch : int
+            Epoch that the traffic belongs to.
+        content : bytes, optional
+            The file, if a reader handed it over; else it is read from the GFS.
+
+        Raises
+        ------
+        OSError
+            If it cannot be read or written whole; nothing is left then.
+        """
+        if content is None:
+            content = read_whole(os.path.join(self._gfs(epoch), name))
+        if len(content) != self.file_size_bytes:
+            raise OSError(
+                errno.EIO,
+                f"got {len(content)} bytes, expected {self.file_size_bytes}",
+                name,
+            )
+        folder = self._lfs(epoch)
+        temporary = os.path.join(folder, TEMPORARY_PREFIX + name)
+        try:
+            descriptor = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
+            )
+            try:
+                write_all(descriptor, content)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, os.path.join(folder, name))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def evict(self, name: str, epoch: int) -> None:
+        """Remove a file from the LFS."""
+        os.unlink(os.path.join(self._lfs(epoch), name))
+
+    def _gfs(self, epoch: int) -> str:
+        return os.path.join(background_alias(self.gfs_root, epoch), self.gfs_folder)
+
+    def _lfs(self, epoch: int) -> str:
+        return os.path.join(background_alias(self.lfs_root, epoch), self.lfs_folder)
+
+
+def read_whole(path: str) -> bytes:
+    """Return the content of a file, read to its end."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        chunks, n_bytes = [], 0
+        while chunk := os.pread(descriptor, _READ_BYTES, n_bytes):
+            chunks.append(chunk)
+            n_bytes += len(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,397 @@
+"""A node's placement server: one decision thread, and threads that copy."""
+
+import os
+import queue
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from tierscope.placement import PlacementError
+from tierscope.placement.copies import is_full
+from tierscope.placement.messages import ANSWER, PLACES, REQUEST, Kind, receive
+from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
+
+TIMEOUT_S = 60.0
+_HELD_BYTES = 256 << 20  # of files handed over; beyond it they are read again
+_STOP_S = 5.0
+_POLL_S = 0.001
+_MESSAGES = 3  # about failed copies, before they are only counted
+_PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
+
+
+class Storage(Protocol):
+    """Carries out what the policy wants (`tierscope.placement.copies.Copier`)."""
+
+    def copy(self, name: str, epoch: int, content: bytes | None) -> None:
+        """Put a file on the LFS."""
+
+    def evict(self, name: str, epoch: int) -> None:
+        """Remove a file from the LFS."""
+
+
+_ROW = np.dtype(
+    [
+        ("time_s", "f8"),
+        ("event", "S6"),
+        ("epoch", "i4"),
+        ("rank", "i4"),
+        ("file_id", "i8"),
+        ("place", "S4"),
+        ("detail", "S11"),
+    ]
+)
+
+
+@dataclass
+class Decisions:
+    """The log of a node's server: a row for everything that it was told or decided.
+
+    `rank` is the server's process, which copies and evicts.
+    """
+
+    node: int
+    rank: int
+    started_s: float = field(default_factory=time.monotonic)
+    rows: list[tuple] = field(default_factory=list)
+
+    def add(
+        self,
+        event: str,
+        epoch: int,
+        file_id: int,
+        place: Place,
+        rank: int | None = None,
+        detail: str = "",
+    ) -> None:
+        """Note an event (see the table `decisions`)."""
+        time_s = time.monotonic() - self.started_s
+        rank = self.rank if rank is None else rank
+        self.rows.append((time_s, event, epoch, rank, file_id, place.value, detail))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the node's part of the table `decisions`; texts are bytes."""
+        rows = np.array(self.rows, _ROW)
+        steps = {"node": np.full(len(rows), self.node), "step": np.arange(len(rows))}
+        return steps | {name: rows[name] for name in _ROW.names}
+
+
+class PlacementServer:
+    """Decides for the processes of a node and has their files copied.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        Decides; only the decision thread asks it.
+    storage : Storage
+        Carries the actions out.
+    file_name : callable
+        Returns the name of a file.
+    node, rank : int
+        Index of the node, this process.
+    n_copy_threads : int
+        Copies at a time.
+    hand_over : bool
+        Whether readers hand the bytes over that they have read.
+    say : callable
+        Prints a line.
+    timeout_s : float
+        Time in which at least one copy must end while copies are waited for.
+    """
+
+    def __init__(
+        self,
+        policy: NodePolicy,
+        storage: Storage,
+        file_name: Callable[[int], str],
+        node: int,
+        rank: int,
+        n_copy_threads: int,
+        hand_over: bool,
+        say: Callable[[str], None],
+        timeout_s: float = TIMEOUT_S,
+    ):
+        self._policy, self._storage, self._file_name = policy, storage, file_name
+        self._hand_over, self._say, self._timeout_s = hand_over, say, timeout_s
+        self.decisions = Decisions(node, rank)
+        self.error: BaseException | None = None
+        self.n_failed = 0
+        self._epoch = self._held_bytes = self._n_copying = 0
+        self._awaited: dict[int, int] = {}  # file whose bytes are to come, its epoch
+        self._held_back: list[Action] = []
+        self._copies: set[Future] = set()  # under way or to come
+        self._drained: threading.Event | None = None
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(n_copy_threads, f"copy-{node}")
+        self._selector = selectors.DefaultSelector()
+        self._wake_up, self._woken = socket.socketpair()
+        self._wake_up.setblocking(False)  # if it is full, the thread will wake up
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind("")  # the kernel chooses a free name
+        self._listener.listen(128)
+        self.address: bytes = self._listener.getsockname()
+        self._selector.register(self._woken, selectors.EVENT_READ, self._obey)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._serve, name=f"place-{node}")
+        self._thread.daemon = True
+        self._thread.start()
+
+    # ---- called by the process that has the server ------------------------------
+
+    def begin(self) -> None:
+        """Let the policy begin: the first epoch starts."""
+        self.decisions.started_s = time.monotonic()
+        self._order_and_wait(lambda: self._carry_out(self._policy.start()))
+
+    def drain(self, meanwhile: Callable[[], None] = lambda: None) -> float:
+        """Wait until no copy is under way, and return for how long, in seconds.
+
+        Copies that the policy wants meanwhile begin at `resume`; `meanwhile` is called
+        again and again.
+
+        Raises
+        ------
+        PlacementError
+            If the server has ended, or no copy ends any more.
+        """
+        start, drained = time.monotonic(), threading.Event()
+        self._order(lambda: self._begin_drain(drained))
+        n_before, deadline = -1, 0.0
+        while not drained.wait(_POLL_S):
+            self.check()
+            meanwhile()
+            n_now = len(self.decisions.rows)
+            if n_now != n_before:
+                n_before, deadline = n_now, time.monotonic() + self._timeout_s
+            if time.monotonic() > deadline:
+                raise PlacementError(
+                    f"node {self.decisions.node}: {self._n_copying} copies to the LFS "
+                    f"hang: none has ended within {self._timeout_s:g} s."
+                )
+        self.check()
+        return time.monotonic() - start
+
+    def resume(self, epoch: int) -> None:
+        """Begin the copies that were held back, as those of this epoch."""
+        self._order_and_wait(lambda: self._end_drain(epoch))
+
+    def check(self) -> None:
+        """Raise the error that ended the server, if it has ended."""
+        if self.error is not None:
+            raise PlacementError(
+                f"the placement server of node {self.decisions.node} has ended: "
+                f"{type(self.error).__name__}: {self.error}"
+            ) from self.error
+
+    def stop(self) -> None:
+        """End the server; copies not yet begun are dropped."""
+        self._stopping = True
+        self._order(lambda: None)
+        self._thread.join(_STOP_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        wait(self._copies, _STOP_S)
+
+    def _order_and_wait(self, order: Callable[[], None]) -> None:
+        """Have the decision thread do something, and wait until it has."""
+        done = threading.Event()
+        self._order(lambda: (order(), done.set()))
+        while not done.wait(_POLL_S):
+            self.check()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        """Have the decision thread do something."""
+        self._orders.put(order)
+        try:
+            self._wake_up.send(b"\0")
+        except OSError:
+            return  # the thread has ended; `check` says why
+
+    # ---- the decision thread ----------------------------------------------------
+
+    def _serve(self) -> None:
+        """Answer requests until the end, or until something goes wrong."""
+        try:
+            while not self._stopping:
+                for ready, _ in self._selector.select():
+                    ready.data(ready.fileobj)
+        except BaseException as error:  # the processes must learn of it, whatever it is
+            self.error = error
+        finally:
+            for registered in list(self._selector.get_map().values()):
+                registered.fileobj.close()
+            self._wake_up.close()
+            self._selector.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Take a new connection, unless it comes from another user."""
+        connection, _ = listener.accept()
+        peer = connection.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_ID.size
+        )
+        if _PEER_ID.unpack(peer)[1] != os.getuid():
+            connection.close()
+            return
+        connection.settimeout(self._timeout_s)
+        self._selector.register(connection, selectors.EVENT_READ, self._request)
+
+    def _obey(self, woken: socket.socket) -> None:
+        """Do what other threads have ordered."""
+        woken.recv(4096)
+        while True:
+            try:
+                order = self._orders.get_nowait()
+            except queue.Empty:
+                return
+            order()
+
+    def _request(self, connection: socket.socket) -> None:
+        """Receive a request and answer it."""
+        try:
+            head = receive(connection, REQUEST.size)
+            if head is None:
+                self._selector.unregister(connection)
+                connection.close()
+                return
+            kind, at, epoch, rank, file_id, n_bytes = REQUEST.unpack(head)
+            content = receive(connection, n_bytes) if n_bytes else b""
+            if kind == Kind.BEGIN:
+                answer = PLACES.index(self._begin_read(epoch, rank, file_id))
+            elif kind == Kind.END:
+                answer = self._end_read(epoch, rank, file_id, PLACES[at])
+            else:
+                answer = None
+                self._hold(file_id, content)
+            if answer is not None:
+                connection.sendall(ANSWER.pack(answer))
+        except (ConnectionError, EOFError):  # a process that ended while it asked
+            self._selector.unregister(connection)
+            connection.close()
+
+    def _begin_read(self, epoch: int, rank: int, file_id: int) -> Place:
+        """Return where a file is read from."""
+        self._epoch = max(self._epoch, epoch)
+        place = self._policy.begin_read(file_id)
+        self.decisions.add("begin", epoch, file_id, place, rank)
+        return place
+
+    def _end_read(
+        self, epoch: int, rank: int, file_id: int, place: Place
+    ) -> bool | None:
+        """Do what follows a read; return whether its bytes are wanted, if asked."""
+        self.decisions.add("end", epoch, file_id, place, rank)
+        actions = self._policy.end_read(file_id, place)
+        wanted = (
+            self._hand_over
+            and place != Place.LFS
+            and self._drained is None
+            and Copy(file_id) in actions
+            and self._held_bytes < _HELD_BYTES
+        )
+        if wanted:
+            self._awaited[file_id] = epoch
+        self._carry_out(actions, epoch)
+        return None if place == Place.LFS else wanted
+
+    def _carry_out(self, actions: list[Action], epoch: int | None = None) -> None:
+        """Evict at once, and begin copies or wait for their bytes."""
+        epoch = self._epoch if epoch is None else epoch
+        for action in actions:
+            event = "evict" if isinstance(action, Evict) else "copy"
+            self.decisions.add(event, epoch, action.file_id, Place.LFS)
+            if isinstance(action, Evict):
+                self._evict(action.file_id, epoch)
+            elif self._drained is not None:
+                self._held_back.append(action)
+            else:
+                self._n_copying += 1
+                if action.file_id not in self._awaited:
+                    self._submit(action.file_id, epoch, None)
+
+    def _hold(self, file_id: int, content: bytearray) -> None:
+        """Begin the copy of a file that was handed over."""
+        self._held_bytes += len(content)
+        self._submit(file_id, self._awaited.pop(file_id), content)
+
+    def _submit(self, file_id: int, epoch: int, content: bytearray | None) -> None:
+        """Have a thread copy a file."""
+        task = self._pool.submit(
+            self._storage.copy, self._file_name(file_id), epoch, content
+        )
+        n_held, detail = (len(content), "handed over") if content else (0, "read again")
+
+        def report(done: Future) -> None:
+            self._copies.discard(done)
+            if not done.cancelled():
+                end = (file_id, epoch, detail, n_held, done.exception())
+                self._order(lambda: self._end_copy(*end))
+
+        self._copies.add(task)
+        task.add_done_callback(report)
+
+    def _end_copy(
+        self,
+        file_id: int,
+        epoch: int,
+        detail: str,
+        n_held: int,
+        error: BaseException | None,
+    ) -> None:
+        """Tell the policy how a copy ended."""
+        self._n_copying -= 1
+        self._held_bytes -= n_held
+        if error is None:
+            self.decisions.add("placed", epoch, file_id, Place.LFS, detail=detail)
+            self._carry_out(self._policy.placed(file_id))
+        else:
+            self._tell(f"copying {self._file_name(file_id)} to the LFS failed", error)
+            full = is_full(error)
+            detail = "full" if full else "error"
+            self.decisions.add("failed", epoch, file_id, Place.GFS, detail=detail)
+            self._carry_out(self._policy.failed(file_id, full))
+        self._note_drained()
+
+    def _evict(self, file_id: int, epoch: int) -> None:
+        """Remove a file from the LFS; what cannot be removed takes up room."""
+        try:
+            self._storage.evict(self._file_name(file_id), epoch)
+        except OSError as error:
+            self._tell(
+                f"removing {self._file_name(file_id)} from the LFS failed", error
+            )
+
+    def _tell(self, what: str, error: BaseException) -> None:
+        """Print what failed, as long as it is not too much."""
+        self.n_failed += 1
+        if self.n_failed <= _MESSAGES:
+            more = "; further failures are counted" * (self.n_failed == _MESSAGES)
+            reason = getattr(error, "strerror", None) or f"{error!r}"
+            self._say(
+                f"  node {self.decisions.node}: {what}: {reason}; reads go on from the "
+                f"GFS{more}"
+            )
+
+    def _begin_drain(self, drained: threading.Event) -> None:
+        """Hold new copies back and wait for those under way."""
+        self._drained = drained
+        self._note_drained()
+
+    def _note_drained(self) -> None:
+        """Say so if copies are waited for and none is under way."""
+        if self._drained is not None and not self._n_copying:
+            self._drained.set()
+
+    def _end_drain(self, epoch: int) -> None:
+        """Begin the copies that were held back."""
+        self._drained, self._epoch = None, epoch
+        held_back, self._held_back = self._held_back, []
+        for action in held_back:
+            self._n_copying += 1
+            self._submit(action.file_id, epoch, None)

@@ -1,0 +1,147 @@
+"""Clairvoyant: seeds tell all future reads, so the node fetches what it will use most.
+
+After NoPFS (Dryden et al., SC 2021): of the files that a node's processes will read,
+those that they read most often go to its LFS, fetched in the order of first use.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tierscope.policies.node import Action, Copy, NodeStore, Place
+from tierscope.shuffle import epoch_files
+
+
+def node_accesses(
+    n_files: int,
+    ranks: Sequence[int],
+    n_processes: int,
+    *,
+    shuffle: str,
+    seed: int,
+    repetition: int,
+    n_epochs: int,
+) -> np.ndarray:
+    """Return the files that a node's processes read, all epochs one after the other.
+
+    Within an epoch the processes take turns, as they do at equal speed.
+
+    Parameters
+    ----------
+    n_files, ranks, n_processes
+        Size of the dataset, processes on the node, number of all processes.
+    shuffle, seed, repetition
+        As for `epoch_files`.
+    n_epochs : int
+        Passes over the dataset.
+
+    Returns
+    -------
+    ndarray of int, shape (n_reads,)
+    """
+    epochs = []
+    for epoch in range(n_epochs):
+        parts = [
+            epoch_files(
+                n_files,
+                rank,
+                n_processes,
+                shuffle=shuffle,
+                seed=seed,
+                repetition=repetition,
+                epoch=epoch,
+            )
+            for rank in ranks
+        ]
+        turn = np.concatenate([np.arange(len(part)) for part in parts])
+        epochs.append(np.concatenate(parts)[np.argsort(turn, kind="stable")])
+    return np.concatenate(epochs)
+
+
+def files_to_fetch(
+    accesses: np.ndarray, sizes: np.ndarray, quota_bytes: int
+) -> np.ndarray:
+    """Return the files that a clairvoyant node fetches, in the order of first use.
+
+    Parameters
+    ----------
+    accesses : ndarray of int, shape (n_reads,)
+        The node's reads in their order.
+    sizes : ndarray of int, shape (n_files,)
+        Size of each file in bytes.
+    quota_bytes : int
+        Room on the LFS: the most frequent files, of equal ones those used first, until
+        one does not fit.
+    """
+    files, first, n_uses = np.unique(accesses, return_index=True, return_counts=True)
+    best = np.lexsort((first, -n_uses))
+    best = best[np.cumsum(sizes[files[best]]) <= quota_bytes]
+    return files[best[np.argsort(first[best])]]
+
+
+class Clairvoyant:
+    """Fetches the most frequently used files of the node, the first used first.
+
+    A file that its reader was faster to get is placed then (its bytes may be handed
+    over), and one without further reads is not fetched any more.
+
+    Parameters
+    ----------
+    store : NodeStore
+        The node's LFS, empty.
+    accesses : ndarray of int, shape (n_reads,)
+        The node's reads in their order (`node_accesses`).
+    n_ahead : int
+        Fetches under way at a time.
+    """
+
+    def __init__(self, store: NodeStore, accesses: np.ndarray, n_ahead: int):
+        self.store, self._n_ahead = store, n_ahead
+        wanted = files_to_fetch(accesses, store.sizes, store.quota_bytes)
+        self._waiting = dict.fromkeys(wanted.tolist())
+        self._n_left = np.bincount(accesses)
+
+    def start(self) -> list[Action]:
+        """Begin to fetch."""
+        return self._fetch(self._n_ahead)
+
+    def begin_read(self, file_id: int) -> Place:
+        """Return the LFS for a file that has been fetched."""
+        return Place.LFS if file_id in self.store.held else Place.GFS
+
+    def end_read(self, file_id: int, place: Place) -> list[Action]:
+        """Place a file that its reader was faster to get than the fetches."""
+        self._n_left[file_id] -= 1
+        if place != Place.GFS or file_id not in self._waiting:
+            return []
+        del self._waiting[file_id]
+        if not self._n_left[file_id] or not self.store.reserve(file_id):
+            return []
+        return [Copy(file_id)]
+
+    def placed(self, file_id: int) -> list[Action]:
+        """Switch the file to the LFS and go on."""
+        self.store.hold(file_id)
+        return self._refill()
+
+    def failed(self, file_id: int, full: bool) -> list[Action]:
+        """Leave the file on the GFS for good and go on; end if the LFS is full."""
+        self.store.give_back(file_id)
+        if full:
+            self.store.shrink()
+            self._waiting.clear()
+        return self._refill()
+
+    def _refill(self) -> list[Action]:
+        """Fetch as many as are missing in the number under way."""
+        return self._fetch(self._n_ahead - len(self.store.reserved))
+
+    def _fetch(self, n_files: int) -> list[Action]:
+        """Return the copies of the next files that are wanted."""
+        fetched = []
+        while self._waiting and len(fetched) < n_files:
+            file_id = next(iter(self._waiting))
+            del self._waiting[file_id]
+            if self._n_left[file_id] and self.store.reserve(file_id):
+                fetched.append(Copy(file_id))
+        return fetched

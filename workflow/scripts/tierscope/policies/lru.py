@@ -1,0 +1,83 @@
+"""LRU: every file read from the GFS is placed; the least recently used ones make room.
+
+A control. With each file read once an epoch it evicts what will be read soonest.
+"""
+
+from collections import Counter
+
+from tierscope.policies.node import Action, Copy, Evict, NodeStore, Place
+
+
+class LeastRecentlyUsed:
+    """Places what is read and evicts what has not been read for longest.
+
+    A file that is being read is not evicted, nor one that is still being copied; if
+    then there is no room, the file is not placed.
+
+    Parameters
+    ----------
+    store : NodeStore
+        The node's LFS, empty.
+    """
+
+    def __init__(self, store: NodeStore):
+        self.store = store
+        self._by_use: dict[int, None] = {}  # what is held, least recently used first
+        self._readers: Counter[int] = Counter()
+
+    def start(self) -> list[Action]:
+        """Return no action: nothing is known before a read."""
+        return []
+
+    def begin_read(self, file_id: int) -> Place:
+        """Return the LFS for a file that it holds, which is then the latest used."""
+        if file_id not in self._by_use:
+            return Place.GFS
+        self._use(file_id)
+        self._readers[file_id] += 1
+        return Place.LFS
+
+    def end_read(self, file_id: int, place: Place) -> list[Action]:
+        """Place a file that was read from the GFS, in place of the oldest."""
+        if place == Place.LFS:
+            self._readers[file_id] -= 1
+            return []
+        if file_id in self.store.held or file_id in self.store.reserved:
+            return []
+        victims = self._victims(self.store.size(file_id) - self.store.free_bytes)
+        if victims is None:
+            return []
+        for victim in victims:
+            del self._by_use[victim]
+            self.store.give_back(victim)
+        self.store.reserve(file_id)
+        return [*map(Evict, victims), Copy(file_id)]
+
+    def placed(self, file_id: int) -> list[Action]:
+        """Switch the file to the LFS as the latest used."""
+        self.store.hold(file_id)
+        self._use(file_id)
+        return []
+
+    def failed(self, file_id: int, full: bool) -> list[Action]:
+        """Leave the file on the GFS until it is read again."""
+        self.store.give_back(file_id)
+        if full:
+            self.store.shrink()
+        return []
+
+    def _use(self, file_id: int) -> None:
+        """Move a file to the end of the order of use."""
+        self._by_use.pop(file_id, None)
+        self._by_use[file_id] = None
+
+    def _victims(self, needed_bytes: int) -> list[int] | None:
+        """Return the oldest files that make so much room, None if they do not."""
+        victims = []
+        for file_id in self._by_use:
+            if needed_bytes <= 0:
+                break
+            if not self._readers[file_id]:
+                victims.append(file_id)
+                needed_bytes -= self.store.size(file_id)
+        return victims if needed_bytes <= 0 else None

@@ -1,0 +1,61 @@
+"""Monarch: whole files are placed after their first read, until the LFS is full.
+
+Dantas et al., CCGrid 2022, and its code: room is reserved before the copy, nothing is
+evicted, and reads move to the LFS when the copy is complete.
+"""
+
+from tierscope.policies.node import Action, Copy, NodeStore, Place
+
+STOP_RULES = ("first-misfit", "first-fit")
+
+
+class Monarch:
+    """Places a file after its first read if there is room.
+
+    Parameters
+    ----------
+    store : NodeStore
+        The node's LFS, empty.
+    stop : {"first-misfit", "first-fit"}
+        What a file without room means: the end of all placement (Monarch's code), or
+        that smaller files may still fit (its paper). Files of one size know no
+        difference.
+    """
+
+    def __init__(self, store: NodeStore, stop: str):
+        if stop not in STOP_RULES:
+            raise ValueError(f"stop: got {stop!r}, expected one of {STOP_RULES}.")
+        self.store, self._stop = store, stop
+        self._tried: set[int] = set()
+        self._ended = False
+
+    def start(self) -> list[Action]:
+        """Return no action: nothing is known before a read."""
+        return []
+
+    def begin_read(self, file_id: int) -> Place:
+        """Return the LFS for a file that has been placed."""
+        return Place.LFS if file_id in self.store.held else Place.GFS
+
+    def end_read(self, file_id: int, place: Place) -> list[Action]:
+        """Place a file that was read from the GFS for the first time."""
+        if place != Place.GFS or self._ended or file_id in self._tried:
+            return []
+        if not self.store.reserve(file_id):
+            self._ended = self._stop == "first-misfit"
+            return []
+        self._tried.add(file_id)
+        return [Copy(file_id)]
+
+    def placed(self, file_id: int) -> list[Action]:
+        """Switch the file to the LFS."""
+        self.store.hold(file_id)
+        return []
+
+    def failed(self, file_id: int, full: bool) -> list[Action]:
+        """Leave the file on the GFS for good; a full LFS has the quota it has."""
+        self.store.give_back(file_id)
+        if full:
+            self.store.shrink()
+            self._ended = self._stop == "first-misfit"
+        return []
