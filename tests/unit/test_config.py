@@ -36,6 +36,25 @@ def changed(config, path, value):
     return config
 
 
+class KeysOnce(yaml.SafeLoader):
+    """YAML keeps the last of several equal keys without a word; this reader does not."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"{node.start_mark}: {keys}"
+        return super().construct_mapping(node, deep)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*ROOT.glob("config/*.yaml"), *ROOT.glob("workflow/schemas/*.yaml")],
+    ids=lambda path: path.name,
+)
+def test_no_key_of_configurations_and_schemas_is_there_twice(path):
+    with path.open() as file:
+        assert yaml.load(file, KeysOnce)
+
+
 def test_default_experiment_is_the_product_of_its_lists(config):
     experiment = read_experiment(config, RESOURCES)
     names = [scenario.name for scenario in experiment.sweep]
