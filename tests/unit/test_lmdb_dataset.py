@@ -1,5 +1,6 @@
 import os
 import shutil
+from contextlib import suppress
 
 import google_crc32c
 import numpy as np
@@ -12,7 +13,6 @@ pytest.importorskip("lmdb")
 from tierscope.dataset import DatasetError, SampleWriter, generate_files
 from tierscope.lmdb_dataset import (
     DATA_FILE,
-    Provenance,
     check_record,
     check_size,
     copy_ranges,
@@ -23,11 +23,12 @@ from tierscope.lmdb_dataset import (
     n_pieces,
     open_database,
     page_ranges,
+    provenance_here,
     read_provenance,
     read_records,
     walked_offsets,
 )
-from tierscope.lmdb_layout import layout_of
+from tierscope.lmdb_layout import Provenance, layout_of
 from tierscope.lmdb_pages import find_records
 
 PAGE = 4096
@@ -42,7 +43,7 @@ def pread_of(path):
 
 
 def written(folder, n_records, file_size_bytes, records_per_commit):
-    provenance = Provenance.here(n_records, file_size_bytes, records_per_commit)
+    provenance = provenance_here(n_records, file_size_bytes, records_per_commit)
     generate_database(folder, provenance)
     return provenance
 
@@ -163,7 +164,7 @@ def test_database_is_kept_unless_it_is_another(tmp_path):
 
 
 def test_nothing_half_is_left_where_the_space_does_not_suffice(tmp_path, monkeypatch):
-    provenance = Provenance.here(10**9, 4096, 10**9)
+    provenance = provenance_here(10**9, 4096, 10**9)
     monkeypatch.setattr(Provenance, "file_bytes", 10**18)
     with pytest.raises(DatasetError, match=r"needs 10{18} bytes for data.mdb, but"):
         generate_database(tmp_path, provenance)
@@ -205,12 +206,9 @@ def test_a_damaged_tree_is_refused_or_read(tmp_path_factory, data):
     def read(offset, n_bytes):
         return bytes(content[offset : offset + n_bytes])
 
-    try:
+    with suppress(DatasetError):  # and no other error
         offsets, sizes, _ = find_records(read, "data.mdb", 10)
-    except DatasetError as error:
-        assert "data.mdb" in str(error)
-    else:
-        assert len(offsets) == len(sizes)
+        assert len(offsets) == len(sizes) <= 200  # fewer by the older metadata
 
 
 def test_copy_holds_the_tree_and_the_first_records_at_the_same_places(tmp_path):

@@ -35,6 +35,7 @@ def audit(
     manifest: pd.DataFrame,
     run: Mapping[str, Any],
     limits: Mapping[str, float],
+    database_checks: list[Check] | None = None,
 ) -> list[Check]:
     """Return all checks of a run, passed and failed.
 
@@ -46,12 +47,21 @@ def audit(
         Content of `run.json`.
     limits : mapping
         `io_time_tolerance_percent` and `max_lateness_percent`.
+    database_checks : list of Check, optional
+        What stands in place of the checks that go by file, where all samples are in one
+        (`tierscope.database_audit`).
     """
+    if database_checks is None:
+        samples = [
+            *_check_reads(file_records, manifest, run),
+            *_check_decisions(file_records, run),
+            *_check_consumption(file_records, epochs),
+        ]
+    else:
+        samples = database_checks
     return [
         *_check_ranks(epochs, run),
-        *_check_reads(file_records, manifest, run),
-        *_check_decisions(file_records, run),
-        *_check_consumption(file_records, epochs),
+        *samples,
         *_check_times(file_records, epochs, run, limits),
         *_check_lateness(run, limits),
     ]

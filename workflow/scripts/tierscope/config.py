@@ -25,8 +25,11 @@ from tierscope.job import (
     site_resources,
 )
 from tierscope.job import launcher as launcher_of
+from tierscope.lmdb_settings import LOADERS as LMDB_LOADERS
+from tierscope.lmdb_settings import lmdb_description
 from tierscope.model.network import ModelError, network_of
 from tierscope.tiers import Tier
+from tierscope.tiers.emulated import emulated_gfs
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -179,6 +182,11 @@ class Scenario:
         return name + improvement_suffix(dict(self.improvements))
 
     @property
+    def reads_database(self) -> bool:
+        """Return whether the samples are records of one LMDB file."""
+        return self.loader in LMDB_LOADERS
+
+    @property
     def keys(self) -> dict[str, str | int]:
         """Return the columns of tables that tell scenarios of a system apart."""
         values = asdict(self)
@@ -280,15 +288,21 @@ class Experiment:
             del system["improvements"]
         if self.source == "measured":
             system["devices"] = None  # of no measurement
-        return {
+        dataset = asdict(self.datasets[scenario.dataset])
+        description = {
             "source": self.source,
             "system": system,
-            "dataset": asdict(self.datasets[scenario.dataset]),
+            "dataset": dataset,
             "scenario": scenario.keys,
             "training": dict(self.settings["training"]),
             "loader": dict(self.settings["loader"]),
             "darshan": {"runtime": self.runtime},
         }
+        if scenario.reads_database:
+            description["lmdb"] = lmdb_description(
+                scenario.loader, self.settings["lmdb"], dataset, system
+            )
+        return description
 
     @property
     def runtime(self) -> str:
@@ -506,7 +520,15 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         sweep=_sweep(config["sweep"]),
         settings={
             key: config[key]
-            for key in ("training", "loader", "darshan", "audit", "whatif", "figures")
+            for key in (
+                "training",
+                "loader",
+                "lmdb",
+                "darshan",
+                "audit",
+                "whatif",
+                "figures",
+            )
         },
         simulated=config["simulate"],
     )
@@ -519,6 +541,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         )
     _check_figures(experiment)
     _check_whatif(experiment)
+    _check_databases(experiment)
     if experiment.simulated:
         _check_simulation(experiment)
     else:
@@ -688,6 +711,45 @@ def _check_simulation(experiment: Experiment) -> None:
             network_of(asdict(experiment.system), scenario.n_osts)
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
+
+
+def _check_databases(experiment: Experiment) -> None:
+    """Refuse what the LMDB loaders cannot do."""
+    scenarios = [one for one in experiment.all_points if one.reads_database]
+    for scenario in scenarios:
+        if experiment.simulated:
+            raise ConfigError(
+                f"config: sweep.loaders: got {scenario.loader}, expected tensorflow or "
+                "posix where runs are simulated"
+            )
+        if scenario.policy != "pinning":
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, expected pinning with "
+                f"loader {scenario.loader}: the LFS holds the first part of its file"
+            )
+        system = experiment.system
+        if system.gfs.kind == "emulated":
+            gfs = emulated_gfs(asdict(system), scenario.n_osts)
+            if gfs.n_object_servers > 1:
+                raise ConfigError(
+                    f"config: sweep.loaders: got {scenario.loader}, but the emulated "
+                    f"GFS has {gfs.n_object_servers} object servers for "
+                    f"{scenario.n_osts} OSTs and keeps a file on one of them"
+                )
+    if not scenarios:
+        return
+    threads = experiment.settings["loader"]["read_threads"]
+    if threads != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 with loader "
+            f"{scenarios[0].loader}"
+        )
+    switches = experiment.settings["lmdb"]["lmdbio"]
+    if switches["dm"] and switches["prov"]:
+        raise ConfigError(
+            "config: lmdb.lmdbio.dm: got true, expected false with prov: arithmetic "
+            "leaves no tree to walk"
+        )
 
 
 def _check_figures(experiment: Experiment) -> None:

@@ -14,7 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.config import ConfigError, Dataset, Point, description_hash
+from tierscope.database import Database, tables_of
 from tierscope.dataset import DatasetError, generate_files
 from tierscope.loaders import Loader
 from tierscope.policies import Pinning
@@ -100,7 +101,10 @@ class Processes:
 
     def barrier(self) -> None:
         """Wait for all processes, or raise OtherRankFailed."""
-        request = self.comm.Ibarrier()
+        self.wait(self.comm.Ibarrier())
+
+    def wait(self, request) -> None:
+        """Wait for an MPI request, or raise OtherRankFailed."""
         while not request.Test():
             self._look_for_failure()
             time.sleep(_POLL_S)
@@ -227,11 +231,14 @@ class Benchmark:
             None if system["virtual_nodes"] else self.processes.host,
         )
         self.loader = None
+        self.database = Database.of(self.description)
         self._complete = lambda: None
 
     @property
     def folder_name(self) -> str:
         """Return the name of the dataset's folder on either tier."""
+        if self.database:
+            return self.database.folder_name
         return self.dataset.directory(self.scenario["n_osts"])
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
@@ -257,6 +264,8 @@ class Benchmark:
                 f"{point.cache_rate_percent} %, repetition {point.repetition}"
             )
             self.run_point(point, staging / point.path)
+        if self.database:
+            self.loader.close()
         self.release()
         self.processes.barrier()  # what ends the first rank must find all nodes empty
 
@@ -272,6 +281,8 @@ class Benchmark:
 
     def warm_up(self) -> None:
         """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
+        if self.database:  # its loader starts nothing lazily
+            return
         n_files = self.dataset.batch_size + 1
         names = [self.dataset.file_name(file_id) for file_id in range(n_files)]
         with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
@@ -297,9 +308,12 @@ class Benchmark:
         stands, and the audit judges it by the same limit.
         """
         processes = self.processes
-        on_lfs = Pinning(
-            self.dataset.n_files, point.cache_rate_percent, self.training["seed"]
-        ).on_lfs()
+        if self.database:
+            on_lfs = self.database.on_lfs(point.cache_rate_percent)
+        else:
+            on_lfs = Pinning(
+                self.dataset.n_files, point.cache_rate_percent, self.training["seed"]
+            ).on_lfs()
         fill_time_s = self.fill(np.flatnonzero(on_lfs))
         lateness_percent = []
         while True:
@@ -312,6 +326,7 @@ class Benchmark:
             self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
         gathered = processes.gather(rows)
         lfs_roots = processes.gather(str(self.lfs_root))
+        reads = processes.gather(self.loader.tables()) if self.database else None
         if processes.rank == 0:
             rows = [
                 row | {"lfs_fill_time_s": fill_time_s}
@@ -322,7 +337,9 @@ class Benchmark:
                 "gfs": [str(self.gfs_root)],
                 "lfs": list(dict.fromkeys(lfs_roots)),
             }
-            self._write_run(point, folder, rows, started, lateness_percent, tier_roots)
+            self._write_run(
+                point, folder, rows, started, lateness_percent, tier_roots, reads
+            )
         processes.barrier()
 
     def measure(
@@ -336,6 +353,8 @@ class Benchmark:
             if self.emulation:
                 self.emulation.reset()
         processes.barrier()
+        if self.database:
+            self.loader.begin_run()
         self.tracer.begin(folder)
         rows = []
         for epoch in range(self.training["epochs"]):
@@ -371,16 +390,28 @@ class Benchmark:
             self.storage.claim()
             (self.storage.folder / self.folder_name).mkdir()
             make_epoch_aliases(self.lfs_root, self.training["epochs"])
+            if self.database:
+                self.database.begin_fill(
+                    self.storage.folder / self.folder_name, len(pinned)
+                )
         processes.barrier()
         mine = pinned[
             process_share(len(pinned), processes.node_rank, processes.node_size)
         ]
-        generate_files(
-            self.storage.folder / self.folder_name,
-            [self.dataset.file_name(file_id) for file_id in mine],
-            mine,
-            self.dataset.file_size_bytes,
-        )
+        if self.database:
+            self.database.fill(
+                self.storage.folder / self.folder_name,
+                len(pinned),
+                processes.node_rank,
+                processes.node_size,
+            )
+        else:
+            generate_files(
+                self.storage.folder / self.folder_name,
+                [self.dataset.file_name(file_id) for file_id in mine],
+                mine,
+                self.dataset.file_size_bytes,
+            )
         processes.barrier()
         return time.perf_counter() - start
 
@@ -388,25 +419,31 @@ class Benchmark:
         self, point: Point, epoch: int, on_lfs: np.ndarray
     ) -> dict[str, Any]:
         """Run one epoch and return this rank's row of the table of epochs."""
-        files = epoch_files(
-            self.dataset.n_files,
-            self.processes.rank,
-            self.processes.size,
-            shuffle=self.training["shuffle"],
-            seed=self.training["seed"],
-            repetition=point.repetition,
-            epoch=epoch,
-        )
+        if self.database:
+            files = self.database.records_of(self.processes, point.repetition, epoch)
+        else:
+            files = epoch_files(
+                self.dataset.n_files,
+                self.processes.rank,
+                self.processes.size,
+                shuffle=self.training["shuffle"],
+                seed=self.training["seed"],
+                repetition=point.repetition,
+                epoch=epoch,
+            )
         gfs = epoch_alias(self.gfs_root, epoch) / self.folder_name
         lfs = (
             epoch_alias(self.lfs_root, epoch)
             / self.storage.node_name
             / self.folder_name
         )
-        paths = [
-            f"{lfs if on_lfs[file_id] else gfs}/{self.dataset.file_name(file_id)}"
-            for file_id in files
-        ]
+        if self.database:
+            paths = self.database.references(files, on_lfs, gfs, lfs)
+        else:
+            paths = [
+                f"{lfs if on_lfs[file_id] else gfs}/{self.dataset.file_name(file_id)}"
+                for file_id in files
+            ]
         try:
             execution_time_s, samples, n_bytes = run_epoch(
                 self.loader,
@@ -439,6 +476,7 @@ class Benchmark:
         started: datetime,
         lateness_percent: list[float],
         tier_roots: dict[str, list[str]],
+        reads: list[dict[str, list[tuple]]] | None,
     ) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
         import pandas as pd  # here, as the other ranks need not load it
@@ -471,6 +509,10 @@ class Benchmark:
                 "lateness_percent_of_attempts": lateness_percent,
                 **self.emulation.describe(),
             }
+        if self.database:
+            run["database"] = asdict(self.database.provenance())
+            for name, table in tables_of(reads).items():
+                write_table(table, folder / f"{name}.parquet", name)
         if self.tracer.writes_log_at_end:
             self._complete = partial(self._check_and_mark, folder, run)
         else:
@@ -506,7 +548,8 @@ def software_versions() -> dict[str, str]:
         "kernel": platform.release(),
         "mpi": MPI.Get_library_version().splitlines()[0].strip(),
     }
-    for package in ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan"):
+    packages = ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan", "lmdb")
+    for package in packages:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

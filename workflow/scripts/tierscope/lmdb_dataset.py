@@ -11,12 +11,11 @@ import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import google_crc32c
-import lmdb
 import numpy as np
 
 from tierscope.dataset import (
@@ -26,11 +25,13 @@ from tierscope.dataset import (
     SampleWriter,
     make_directory,
 )
-from tierscope.lmdb_layout import Layout, layout_of
+from tierscope.lmdb_layout import KEY_BYTES, Provenance
 from tierscope.lmdb_pages import find_records
 
+if TYPE_CHECKING:
+    import lmdb
+
 DATA_FILE, PROVENANCE_FILE, RECORDS_FILE = "data.mdb", "provenance.json", "records.npy"
-KEY_BYTES = 10
 # 0 stands for LMDB 0.9, whose file format is that of LMDBIO; py-lmdb also has 1.0.
 _LMDB_MAJOR_VERSION = 0
 _LARGEST_PAGE_BYTES = 1 << 15  # of LMDB, where the machine's are larger
@@ -39,62 +40,21 @@ _COPY_BYTES = 4 << 20
 RECORD = np.dtype([("offset", "<i8"), ("bytes", "<i8"), ("crc32c", "<u4")])
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """How a database was written: all that the place of its records depends on.
+def provenance_here(
+    n_records: int, file_size_bytes: int, records_per_commit: int
+) -> Provenance:
+    """Return the provenance of a database written on this machine.
 
     Parameters
     ----------
-    n_records, value_bytes : int
-        Number of records and length of each value.
+    n_records, file_size_bytes : int
+        Number and size of the TFRecord files whose payloads are the values.
     records_per_commit : int
         Records of a transaction.
-    page_bytes : int
-        Size of LMDB's pages: the machine's that wrote it, 32 KiB at most.
     """
-
-    n_records: int
-    value_bytes: int
-    records_per_commit: int
-    page_bytes: int
-    key_bytes: int = KEY_BYTES
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Return where everything lies, by arithmetic."""
-        return layout_of(
-            self.n_records,
-            self.key_bytes,
-            self.value_bytes,
-            self.records_per_commit,
-            self.page_bytes,
-        )
-
-    @property
-    def file_bytes(self) -> int:
-        """Return the size of the file."""
-        return self.layout.n_pages * self.page_bytes
-
-    @classmethod
-    def here(
-        cls, n_records: int, file_size_bytes: int, records_per_commit: int
-    ) -> "Provenance":
-        """Return that of a database written on this machine.
-
-        Parameters
-        ----------
-        n_records, file_size_bytes : int
-            Number and size of the TFRecord files whose payloads are the values.
-        records_per_commit : int
-            Records of a transaction.
-        """
-        page_bytes = min(mmap.PAGESIZE, _LARGEST_PAGE_BYTES)
-        value_bytes = file_size_bytes - FRAMING_BYTES
-        return cls(n_records, value_bytes, records_per_commit, page_bytes)
-
-    def write(self, path: Path) -> None:
-        """Write `provenance.json`."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+    page_bytes = min(mmap.PAGESIZE, _LARGEST_PAGE_BYTES)
+    value_bytes = file_size_bytes - FRAMING_BYTES
+    return Provenance(n_records, value_bytes, records_per_commit, page_bytes)
 
 
 def read_provenance(folder: Path) -> Provenance:
@@ -174,8 +134,10 @@ def check_record(path: str | Path, record: int, value, crc32c: int) -> None:
         )
 
 
-def open_database(path: str, map_bytes: int | None = None) -> lmdb.Environment:
+def open_database(path: str, map_bytes: int | None = None) -> "lmdb.Environment":
     """Open a database, for reading unless the size of its map is given."""
+    import lmdb  # here, as readers of files and of arithmetic do without
+
     options = {"subdir": False, "lock": False, "lib_version": _LMDB_MAJOR_VERSION}
     if map_bytes is None:
         return lmdb.open(path, readonly=True, create=False, max_spare_txns=0, **options)
@@ -203,7 +165,7 @@ def map_address(descriptor: int) -> int:
     raise DatasetError(f"file of inode {inode}: is not mapped by this process.")
 
 
-def walked_offsets(environment: lmdb.Environment, descriptor: int) -> np.ndarray:
+def walked_offsets(environment: "lmdb.Environment", descriptor: int) -> np.ndarray:
     """Walk a cursor over all records and return where their values lie in the file.
 
     Parameters
@@ -255,6 +217,8 @@ def generate_database(
         If the space does not suffice, the database cannot be written, or LMDB did not
         put a record where arithmetic and tree say. Nothing half is left.
     """
+    import lmdb
+
     make_directory(folder)
     report(0, provenance.n_records)
     if is_complete(folder, provenance):
@@ -278,7 +242,8 @@ def generate_database(
     try:
         records = _write_records(temporary[DATA_FILE], provenance, report)
         np.save(temporary[RECORDS_FILE], records)
-        provenance.write(temporary[PROVENANCE_FILE])
+        text = json.dumps(asdict(provenance), indent=1)
+        temporary[PROVENANCE_FILE].write_text(text + "\n")
         for name, path in temporary.items():  # the data last: they mark it complete
             path.rename(folder / name)
     except (OSError, lmdb.Error) as error:

@@ -1,15 +1,16 @@
 """Where LMDB puts the records of a database that was appended to, by arithmetic.
 
-LMDBIO calls this provenance: from how a database was written follows on which page each
-record lies, so a reader needs neither cursor nor tree. Here LMDB 0.9 is followed page by
-page: copy on write of the path to the last leaf in every transaction, splits of full
-leaves and branches, pages of earlier transactions used again, the list of free pages
-that every commit writes. Equal to what LMDB does (a test compares them); valid for
-sequential keys of one length, values of one length and commits at regular intervals,
-written by one process without readers.
+LMDBIO calls this provenance: how a database was written determines the page on which
+each record lies, so a reader needs neither cursor nor tree. Here LMDB 0.9 is followed
+page by page: copy on write of the path to the last leaf in every transaction, splits of
+full leaves and branches, pages of earlier transactions used again, the list of free
+pages that every commit writes. Equal to what LMDB does (a test compares them); valid
+for sequential keys of one length, values of one length and commits at regular
+intervals, written by one process without readers.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +19,7 @@ NODE_HEADER_BYTES = 8
 INDEX_BYTES = 2
 PAGE_NUMBER_BYTES = 8
 N_META_PAGES = 2
+KEY_BYTES = 10  # of our keys: record numbers in decimal digits
 
 
 def node_limit(page_bytes: int) -> int:
@@ -309,3 +311,40 @@ def layout_of(
             tree.append()
         tree.pages.commit()
     return tree.layout()
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a database was written: all that the place of its records depends on.
+
+    Parameters
+    ----------
+    n_records, value_bytes : int
+        Number of records and length of each value.
+    records_per_commit : int
+        Records of a transaction.
+    page_bytes : int
+        Size of LMDB's pages: the machine's that wrote it, 32 KiB at most.
+    """
+
+    n_records: int
+    value_bytes: int
+    records_per_commit: int
+    page_bytes: int
+    key_bytes: int = KEY_BYTES
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Return where everything lies, by arithmetic."""
+        return layout_of(
+            self.n_records,
+            self.key_bytes,
+            self.value_bytes,
+            self.records_per_commit,
+            self.page_bytes,
+        )
+
+    @property
+    def file_bytes(self) -> int:
+        """Return the size of the file."""
+        return self.layout.n_pages * self.page_bytes

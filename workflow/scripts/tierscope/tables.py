@@ -64,6 +64,33 @@ TABLES = {
         "read_time_s": SECONDS,
         "meta_time_s": SECONDS,
     },
+    "read_calls": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "kind": TEXT,
+        "mapped": FLAG,
+        "offset": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "faults": INTEGER,
+    },
+    "record_reads": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "reader": INTEGER,
+    },
+    "faults": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "access_time_s": SECONDS,
+        "major_faults": INTEGER,
+        "minor_faults": INTEGER,
+        "voluntary_switches": INTEGER,
+        "involuntary_switches": INTEGER,
+    },
     "io_time": RUN_KEYS
     | {
         "epoch": INTEGER,
@@ -147,6 +174,7 @@ TABLES = {
 _ALLOWED = {
     "source": {"measured", "emulated", "simulated"},
     "tier": {"gfs", "lfs"},
+    "kind": {"tree", "data", "fault"},
     "io_class": {str(io_class) for io_class in IOClass},
     "quantity": {"execution time", "I/O time"},
     "goal_of": {"io_time", "execution_time"},
