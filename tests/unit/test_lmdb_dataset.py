@@ -20,6 +20,7 @@ from tierscope.lmdb_dataset import (
     is_complete,
     key_of,
     make_hollow,
+    map_address,
     n_pieces,
     open_database,
     page_ranges,
@@ -57,7 +58,10 @@ def written_values(path, values, records_per_commit):
                 for i, value in enumerate(values[start : start + records_per_commit]):
                     transaction.put(key_of(start + i), value, append=True)
     with open(path, "rb") as file, open_database(str(path)) as environment:
-        return walked_offsets(environment, file.fileno()), environment.info()
+        return (
+            walked_offsets(environment, map_address(file.fileno())),
+            environment.info(),
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ each one follows from the provenance (`tierscope.lmdb_layout`). Beside `data.mdb
 import json
 import mmap
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -165,22 +166,27 @@ def map_address(descriptor: int) -> int:
     raise DatasetError(f"file of inode {inode}: is not mapped by this process.")
 
 
-def walked_offsets(environment: "lmdb.Environment", descriptor: int) -> np.ndarray:
+def walk_cursor(environment: "lmdb.Environment") -> None:
+    """Walk a cursor over all records at LMDB's own speed; touches the tree's pages."""
+    with environment.begin(buffers=True) as transaction:
+        deque(transaction.cursor().iternext(keys=False, values=True), maxlen=0)
+
+
+def walked_offsets(environment: "lmdb.Environment", base: int) -> np.ndarray:
     """Walk a cursor over all records and return where their values lie in the file.
 
     Parameters
     ----------
     environment : lmdb.Environment
         The open database.
-    descriptor : int
-        Any descriptor of its file.
+    base : int
+        Where its file is mapped (`map_address`).
 
     Returns
     -------
     ndarray of int64, shape (n_records,)
         Addresses of the values less that of the map. No value's page is touched.
     """
-    base = map_address(descriptor)
     with environment.begin(buffers=True) as transaction:
         values = transaction.cursor().iternext(keys=False, values=True)
         return np.array([address_of(value) - base for value in values], np.int64)
@@ -278,7 +284,7 @@ def _write_records(
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with open_database(str(path)) as environment:
-            records["offset"] = walked_offsets(environment, descriptor)
+            records["offset"] = walked_offsets(environment, map_address(descriptor))
         _check_offsets(path, descriptor, records["offset"], provenance)
     finally:
         os.close(descriptor)
