@@ -1,5 +1,6 @@
 import copy
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def changed(config, path, value):
 
 
 class KeysOnce(yaml.SafeLoader):
-    """YAML keeps the last of several equal keys without a word; this reader does not."""
+    """YAML takes the last of several equal keys in silence; this reader does not."""
 
     def construct_mapping(self, node, deep=False):
         keys = [key.value for key, _ in node.value]
@@ -422,3 +423,47 @@ def test_policies_that_the_simulator_does_not_know_are_refused(config):
     config |= {"system": "fugaku", "simulate": True, "datasets": {}}
     with pytest.raises(ConfigError, match=r"sweep\.policies: got monarch"):
         read_experiment(config, RESOURCES)
+
+
+def test_description_has_a_section_for_databases_only(config):
+    config = changed(config, "sweep.loaders", ["tensorflow", "lmdb", "lmdbio"])
+    experiment = read_experiment(config, RESOURCES)
+    for scenario in experiment.sweep:
+        description = experiment.description(scenario)
+        assert ("lmdb" in description) == scenario.reads_database
+    lmdbio = experiment.description(experiment.scenario("small-60ost-pinning-lmdbio"))
+    assert lmdbio["lmdb"] == {
+        "order": "blocks",
+        "records_per_commit": 16,
+        "coalesced_bytes": 4194304,
+        "stagger_size": 1,
+        "fault_bytes": 131072,
+        "optimisations": ["lmm", "dio", "prov", "coal", "stag"],
+        "block_records": 48,  # 4 processes' batches of 12: 6 MiB, more than asked for
+        "steps_per_fetch": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("lmdb.lmdbio.dm", True, "dm: got true, expected false with prov"),
+        ("loader.read_threads", 2, "read_threads: got 2, expected 1 with loader lmdb"),
+        ("lmdb.order", "random", "lmdb.order: got 'random', expected one of blocks"),
+        ("simulate", True, "got lmdb, expected tensorflow or posix where runs are sim"),
+    ],
+)
+def test_what_the_lmdb_loaders_cannot_do_is_refused(config, path, value, words):
+    config = changed(config, "sweep.loaders", ["tensorflow", "lmdb"])
+    with pytest.raises(ConfigError, match=words):
+        read_experiment(changed(config, path, value), RESOURCES)
+
+
+def test_database_on_several_emulated_object_servers_is_refused(config, tmp_path):
+    shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "systems" / "scale-model.yaml"
+    path.write_text(path.read_text().replace("n_nodes: 2", "n_nodes: 40"))
+    config = changed(config, "sweep.datasets", ["small"])
+    config = changed(config, "sweep.loaders", ["lmdb", "tensorflow"])
+    with pytest.raises(ConfigError, match="GFS has 3 object servers for 60 OSTs and"):
+        read_experiment(config, tmp_path)

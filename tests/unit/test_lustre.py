@@ -348,3 +348,17 @@ def test_paths_of_one_command_are_counted_in_its_error(lustre, tmp_path):
     lustre(mount="/nowhere")
     with pytest.raises(TierError, match=r"getstripe \S+ \(and 31 more\): exit code 25"):
         StripedFolder(folder, TIER, 4).find_osts(NAMES)
+
+
+@pytest.mark.parametrize(("n_osts", "count", "ost"), [(1, 1, 0), (4, 4, -1)])
+def test_database_is_striped_over_as_many_osts(lustre, monkeypatch, n_osts, count, ost):
+    set_layouts = []
+    monkeypatch.setattr(
+        tierscope.tiers.lustre,
+        "_set_layout",
+        lambda folder, layout: set_layouts.append(layout),
+    )
+    StripedFolder(TIER.data_root(), TIER, n_osts).stripe_files()
+    assert set_layouts == [Layout(count, ost)]
+    with pytest.raises(TierError, match=r"over the OSTs \[2, 0\] needs an OST pool"):
+        StripedFolder(TIER.data_root(), TIER, 2).stripe_files()

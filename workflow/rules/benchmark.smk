@@ -81,3 +81,25 @@ rule keep_decisions:
         "{wildcards.cache_rate} %, decided."
     shell:
         "mv {params.staged:q}/decisions.parquet {output:q} 2> {log:q}"
+
+
+rule keep_reads:
+    # Not outputs of the benchmark: runs of loaders of files are finished without.
+    input:
+        run=f"{RUN}/run.json",
+    output:
+        [protected(f"{RUN}/{name}.parquet") for name in READ_TABLES],
+    log:
+        f"{LOGS}/keep_reads/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        staged=staged,
+        run=lambda wildcards: RUN.format(**wildcards),
+    message:
+        "Keeping what was read in run {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %."
+    shell:
+        "for name in " + " ".join(READ_TABLES) + "; do"
+        " mv {params.staged:q}/$name.parquet {params.run:q} 2>> {log:q}; done"

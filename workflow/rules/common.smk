@@ -277,7 +277,18 @@ def generation_resources():
 def manifest(wildcards):
     """Return the manifest of a scenario's dataset."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
-    return f"{RESULTS}/datasets/{scenario.dataset}-{scenario.n_osts}ost.parquet"
+    kind = "-lmdb" if scenario.reads_database else ""
+    return f"{RESULTS}/datasets/{scenario.dataset}-{scenario.n_osts}ost{kind}.parquet"
+
+
+READ_TABLES = ("read_calls", "record_reads", "faults")
+
+
+def read_tables(wildcards):
+    """Return the tables of what a run of an LMDB loader read."""
+    if not EXPERIMENT.scenario(wildcards.scenario).reads_database:
+        return []
+    return [f"{RUN}/{name}.parquet".format(**wildcards) for name in READ_TABLES]
 
 
 def n_object_servers(wildcards):

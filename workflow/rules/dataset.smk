@@ -20,3 +20,23 @@ rule generate_dataset:
         "Generating dataset {wildcards.dataset} on the GFS, {wildcards.n_osts} OSTs."
     script:
         "../scripts/generate_dataset.py"
+
+
+rule generate_database:
+    output:
+        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost-lmdb.parquet",
+    log:
+        f"{LOGS}/generate_database/{{dataset}}-{{n_osts}}ost.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        **generation_resources(),
+    params:
+        dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
+        tier=asdict(SYSTEM.gfs),
+        n_osts=lambda wildcards: int(wildcards.n_osts),
+        records_per_commit=SETTINGS["lmdb"]["records_per_commit"],
+    message:
+        "Writing dataset {wildcards.dataset} as LMDB on the GFS, {wildcards.n_osts} OSTs."
+    script:
+        "../scripts/generate_database.py"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 from tierscope.audit import as_json, audit, raise_failed
 from tierscope.breakdown import sum_io_time
+from tierscope.database_audit import check_database, with_mapped_reads
 from tierscope.tables import read_table, run_keys, write_table
 from tierscope.trace import read_background_records, read_file_records
 
@@ -31,18 +32,28 @@ if __name__ == "__main__":
         background = read_background_records(
             snakemake.input.log, run["background_roots"]
         )
+    epochs = read_table(snakemake.input.epochs, "run_epochs")
+    all_records, database_checks = file_records, None
+    if snakemake.input.reads:
+        reads = {
+            Path(path).stem: read_table(path, Path(path).stem)
+            for path in snakemake.input.reads
+        }
+        database_checks = check_database(file_records, epochs, reads, run)
+        all_records = with_mapped_reads(file_records, reads["read_calls"], run)
     checks = audit(
-        file_records,
-        read_table(snakemake.input.epochs, "run_epochs"),
+        all_records,
+        epochs,
         read_table(snakemake.input.manifest, "manifest"),
         run,
         snakemake.params.limits,
         decisions,
         background,
+        database_checks=database_checks,
     )
     raise_failed(checks, str(Path(snakemake.input.run).parent))
     write_table(file_records, snakemake.output.file_records, "file_records")
-    write_table(io_time_of(file_records, run), snakemake.output.io_time, "io_time")
+    write_table(io_time_of(all_records, run), snakemake.output.io_time, "io_time")
     Path(snakemake.output.audit).write_text(
         json.dumps(as_json(checks), indent=1) + "\n"
     )

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from tierscope.config import ConfigError, Point
+from tierscope.database import Database
 from tierscope.driver import (
     Benchmark,
     BenchmarkError,
@@ -29,7 +30,7 @@ from tierscope.launch import (
     start_again,
     terminate_by_exception,
 )
-from tierscope.loaders import make_loader
+from tierscope.loaders import Loader, make_loader
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
 from tierscope.trace.tracer import choose_tracer
@@ -98,11 +99,7 @@ def main() -> None:
     benchmark = Benchmark(
         description,
         processes,
-        make_loader=lambda: make_loader(
-            description["scenario"]["loader"],
-            batch_size=description["dataset"]["batch_size"],
-            **description["loader"],
-        ),
+        make_loader=lambda: make_loader_of(description, processes),
         tracer=tracer,
         emulation=emulation,
         say=lambda line: say(processes, line),
@@ -122,6 +119,17 @@ def main() -> None:
             benchmark.finish()
         except (ValueError, OSError) as error:  # LogError, too large to import before
             sys.exit(f"tierscope: {error}")
+
+
+def make_loader_of(description: dict, processes: Processes) -> Loader:
+    """Return the loader of a scenario."""
+    if database := Database.of(description):
+        return database.make_loader(processes)
+    return make_loader(
+        description["scenario"]["loader"],
+        batch_size=description["dataset"]["batch_size"],
+        **description["loader"],
+    )
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ def audit(
     limits: Mapping[str, float],
     decisions: pd.DataFrame | None = None,
     background: pd.DataFrame | None = None,
+    database_checks: list[Check] | None = None,
 ) -> list[Check]:
     """Return all checks of a run, passed and failed.
 
@@ -43,17 +44,26 @@ def audit(
     decisions, background : DataFrame, optional
         Tables `decisions` and `background_records` of a run whose policy decides while
         it runs.
+    database_checks : list of Check, optional
+        What stands in place of the checks that go by file, where all samples are in one
+        (`tierscope.database_audit`).
     """
-    if decisions is None:
-        decided = _check_static_tiers(file_records, run)
+    if database_checks is None:
+        if decisions is None:
+            decided = _check_static_tiers(file_records, run)
+        else:
+            decided = check_decisions(file_records, decisions, background, run)
+        samples = [
+            *_check_reads(file_records, manifest, run),
+            *decided,
+            *_check_readers(file_records, run),
+            *_check_consumption(file_records, epochs),
+        ]
     else:
-        decided = check_decisions(file_records, decisions, background, run)
+        samples = database_checks
     return [
         *_check_ranks(epochs, run),
-        *_check_reads(file_records, manifest, run),
-        *decided,
-        *_check_readers(file_records, run),
-        *_check_consumption(file_records, epochs),
+        *samples,
         *_check_times(file_records, epochs, run, limits),
         *_check_lateness(run, limits),
     ]

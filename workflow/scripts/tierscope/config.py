@@ -25,10 +25,13 @@ from tierscope.job import (
     site_resources,
 )
 from tierscope.job import launcher as launcher_of
+from tierscope.lmdb_settings import LOADERS as LMDB_LOADERS
+from tierscope.lmdb_settings import lmdb_description
 from tierscope.model.network import ModelError, network_of
 from tierscope.policies import DYNAMIC, policy_options
 from tierscope.tables import MODEL
 from tierscope.tiers import Tier
+from tierscope.tiers.emulated import emulated_gfs
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -179,6 +182,11 @@ class Scenario:
         """Return the name used in paths."""
         name = f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
         return name + improvement_suffix(dict(self.improvements))
+
+    @property
+    def reads_database(self) -> bool:
+        """Return whether the samples are records of one LMDB file."""
+        return self.loader in LMDB_LOADERS
 
     @property
     def keys(self) -> dict[str, str | int]:
@@ -336,16 +344,22 @@ class Experiment:
             del system["improvements"]
         if self.source == "measured":
             system["devices"] = None  # of no measurement
-        return {
+        dataset = asdict(self.datasets[scenario.dataset])
+        description = {
             "source": self.source,
             "system": system,
-            "dataset": asdict(self.datasets[scenario.dataset]),
+            "dataset": dataset,
             "scenario": scenario.keys,
             "training": dict(self.settings["training"]),
             "loader": dict(self.settings["loader"]),
             "darshan": {"runtime": self.runtime},
             **self._policy_options(scenario),
         }
+        if scenario.reads_database:
+            description["lmdb"] = lmdb_description(
+                scenario.loader, self.settings["lmdb"], dataset, system
+            )
+        return description
 
     def model_description(self, scenario: Scenario) -> dict[str, Any]:
         """Return a scenario's description for models: always with the devices."""
@@ -650,6 +664,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
                 "policies",
                 "training",
                 "loader",
+                "lmdb",
                 "darshan",
                 "audit",
                 "whatif",
@@ -670,6 +685,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
     _check_figures(experiment)
     _check_whatif(experiment)
     _check_model(experiment)
+    _check_databases(experiment)
     if experiment.simulated:
         _check_simulation(experiment)
     else:
@@ -849,6 +865,45 @@ def _check_simulation(experiment: Experiment) -> None:
             network_of(asdict(experiment.system), scenario.n_osts)
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
+
+
+def _check_databases(experiment: Experiment) -> None:
+    """Refuse what the LMDB loaders cannot do."""
+    scenarios = [one for one in experiment.all_points if one.reads_database]
+    for scenario in scenarios:
+        if experiment.simulated:
+            raise ConfigError(
+                f"config: sweep.loaders: got {scenario.loader}, expected tensorflow or "
+                "posix where runs are simulated"
+            )
+        if scenario.policy != "pinning":
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, expected pinning with "
+                f"loader {scenario.loader}: the LFS holds the first part of its file"
+            )
+        system = experiment.system
+        if system.gfs.kind == "emulated":
+            gfs = emulated_gfs(asdict(system), scenario.n_osts)
+            if gfs.n_object_servers > 1:
+                raise ConfigError(
+                    f"config: sweep.loaders: got {scenario.loader}, but the emulated "
+                    f"GFS has {gfs.n_object_servers} object servers for "
+                    f"{scenario.n_osts} OSTs and keeps a file on one of them"
+                )
+    if not scenarios:
+        return
+    threads = experiment.settings["loader"]["read_threads"]
+    if threads != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 with loader "
+            f"{scenarios[0].loader}"
+        )
+    switches = experiment.settings["lmdb"]["lmdbio"]
+    if switches["dm"] and switches["prov"]:
+        raise ConfigError(
+            "config: lmdb.lmdbio.dm: got true, expected false with prov: arithmetic "
+            "leaves no tree to walk"
+        )
 
 
 def _check_figures(experiment: Experiment) -> None:

@@ -78,6 +78,10 @@ class SampleWriter:
         self._frame[-_END_BYTES:] = header + _CRC.pack(masked_crc32c(crc))
         return self._frame
 
+    def payload(self, file_id: int) -> memoryview:
+        """Return the sample of a file, without its frame; valid until the next call."""
+        return memoryview(self.frame(file_id))[FRAMING_BYTES - _CRC.size : -_CRC.size]
+
     def write(self, path: str, file_id: int, write_in: str | None = None) -> None:
         """Write a file under a temporary name and rename it.
 
@@ -281,8 +285,9 @@ def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:
 class ProgressLine:
     """Prints how many files are there, at most once a second and at the end."""
 
-    def __init__(self, what: str, file_size_bytes: int, stream):
+    def __init__(self, what: str, file_size_bytes: int, stream, unit: str = "files"):
         self._what, self._mib, self._stream = what, file_size_bytes / 2**20, stream
+        self._unit = unit
         self._next = 0.0
 
     def __call__(self, done: int, total: int) -> None:
@@ -292,7 +297,7 @@ class ProgressLine:
             return
         self._next = now + 1
         print(
-            f"{self._what}: {done} of {total} files, "
+            f"{self._what}: {done} of {total} {self._unit}, "
             f"{done * self._mib:.0f} of {total * self._mib:.0f} MiB",
             file=self._stream,
             flush=True,

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.config import ConfigError, Dataset, Point, description_hash
+from tierscope.database import Database, tables_of
 from tierscope.dataset import DatasetError, generate_files
 from tierscope.loaders import Loader
 from tierscope.placement import PlacementError
@@ -113,7 +114,10 @@ class Processes:
 
     def barrier(self, poll_s: float = _POLL_S) -> None:
         """Wait for all processes, or raise OtherRankFailed."""
-        request = self.comm.Ibarrier()
+        self.wait(self.comm.Ibarrier(), poll_s)
+
+    def wait(self, request: Any, poll_s: float = _POLL_S) -> None:
+        """Wait for an MPI request, or raise OtherRankFailed."""
         while not request.Test():
             self.look_for_failure()
             time.sleep(poll_s)
@@ -312,6 +316,7 @@ class Benchmark:
         )
         self.loader = None
         self.placement: NodePlacement | None = None
+        self.database = Database.of(self.description)
         self._complete = lambda: None
 
     @property
@@ -322,6 +327,8 @@ class Benchmark:
     @property
     def folder_name(self) -> str:
         """Return the name of the dataset's folder on either tier."""
+        if self.database:
+            return self.database.folder_name
         return self.dataset.directory(self.scenario["n_osts"])
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
@@ -341,6 +348,8 @@ class Benchmark:
                 f"{point.cache_rate_percent} %, repetition {point.repetition}"
             )
             self.run_point(point, staging / point.path)
+        if self.database:
+            self.loader.close()
         self.release()
         self.processes.barrier()  # what ends the first rank must find all nodes empty
 
@@ -360,6 +369,8 @@ class Benchmark:
 
     def warm_up(self) -> None:
         """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
+        if self.database:  # its loader starts nothing lazily
+            return
         n_files = self.dataset.batch_size + 1
         names = [self.dataset.file_name(file_id) for file_id in range(n_files)]
         with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
@@ -385,12 +396,7 @@ class Benchmark:
         stands, and the audit judges it by the same limit.
         """
         processes = self.processes
-        on_lfs = held_files(
-            self.scenario["policy"],
-            self.dataset.n_files,
-            point.cache_rate_percent,
-            self.training["seed"],
-        )
+        on_lfs = self._held(point)
         fill_time_s = self.fill(np.flatnonzero(on_lfs))
         lateness_percent = []
         while True:
@@ -406,6 +412,7 @@ class Benchmark:
         reports = processes.gather(self.placement.report() if self.placement else None)
         gathered = processes.gather(rows)
         lfs_roots = processes.gather(str(self.lfs_root))
+        reads = processes.gather(self.loader.tables()) if self.database else None
         if processes.rank == 0:
             rows = [
                 row | {"lfs_fill_time_s": fill_time_s}
@@ -416,9 +423,12 @@ class Benchmark:
                 "gfs": [str(self.gfs_root)],
                 "lfs": list(dict.fromkeys(lfs_roots)),
             }
-            placement = self._write_decisions(folder, reports, tier_roots)
+            further = {
+                **self._write_decisions(folder, reports, tier_roots),
+                **self._write_reads(folder, reads),
+            }
             self._write_run(
-                point, folder, rows, started, lateness_percent, tier_roots, placement
+                point, folder, rows, started, lateness_percent, tier_roots, further
             )
         processes.barrier()
 
@@ -433,6 +443,8 @@ class Benchmark:
             if self.emulation:
                 self.emulation.reset()
         processes.barrier()
+        if self.database:
+            self.loader.begin_run()
         self.tracer.begin(folder)
         if self.is_dynamic:
             self.placement = self.make_placement(point)
@@ -484,23 +496,48 @@ class Benchmark:
         claim_storage(
             processes, self.storage, self.folder_name, background=self.is_dynamic
         )
+        if self.database:
+            if processes.node_rank == 0:
+                self.database.begin_fill(
+                    self.storage.folder / self.folder_name, len(pinned)
+                )
+            processes.barrier()
         mine = pinned[
             process_share(len(pinned), processes.node_rank, processes.node_size)
         ]
-        generate_files(
-            self.storage.folder / self.folder_name,
-            [self.dataset.file_name(file_id) for file_id in mine],
-            mine,
-            self.dataset.file_size_bytes,
-        )
+        if self.database:
+            self.database.fill(
+                self.storage.folder / self.folder_name,
+                len(pinned),
+                processes.node_rank,
+                processes.node_size,
+            )
+        else:
+            generate_files(
+                self.storage.folder / self.folder_name,
+                [self.dataset.file_name(file_id) for file_id in mine],
+                mine,
+                self.dataset.file_size_bytes,
+            )
         processes.barrier()
         return time.perf_counter() - start
 
-    def _epoch_row(
-        self, point: Point, epoch: int, on_lfs: np.ndarray
-    ) -> dict[str, Any]:
-        """Run one epoch and return this rank's row of the table of epochs."""
-        files = epoch_files(
+    def _held(self, point: Point) -> np.ndarray:
+        """Return which samples the LFS holds before the first epoch."""
+        if self.database:
+            return self.database.on_lfs(point.cache_rate_percent)
+        return held_files(
+            self.scenario["policy"],
+            self.dataset.n_files,
+            point.cache_rate_percent,
+            self.training["seed"],
+        )
+
+    def _files(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
+        """Return the samples that this rank reads in an epoch, in reading order."""
+        if self.database:
+            return self.database.records_of(self.processes, point.repetition, epoch)
+        return epoch_files(
             self.dataset.n_files,
             self.processes.rank,
             self.processes.size,
@@ -510,6 +547,12 @@ class Benchmark:
             epoch=epoch,
             strata=strata(self.scenario["policy"], on_lfs),
         )
+
+    def _epoch_row(
+        self, point: Point, epoch: int, on_lfs: np.ndarray
+    ) -> dict[str, Any]:
+        """Run one epoch and return this rank's row of the table of epochs."""
+        files = self._files(point, epoch, on_lfs)
         gfs = epoch_alias(self.gfs_root, epoch) / self.folder_name
         lfs = (
             epoch_alias(self.lfs_root, epoch)
@@ -521,6 +564,10 @@ class Benchmark:
             folders = {Place.GFS: str(gfs), Place.LFS: str(lfs)}
             feed = self.placement.feed(epoch, files, folders)
             batches = self.loader.fed_epoch(feed)
+        elif self.database:
+            batches = self.loader.epoch(
+                self.database.references(files, on_lfs, gfs, lfs)
+            )
         else:
             paths = [
                 f"{lfs if on_lfs[file_id] else gfs}/{self.dataset.file_name(file_id)}"
@@ -588,6 +635,18 @@ class Benchmark:
         }
         return {"background_roots": roots, "placement": reports}
 
+    def _write_reads(
+        self, folder: Path, reads: list[dict[str, list[tuple]]] | None
+    ) -> dict[str, Any]:
+        """Write what was read of a database; return what `run.json` says about it."""
+        if not self.database:
+            return {}
+        from tierscope.tables import write_table
+
+        for name, table in tables_of(reads).items():
+            write_table(table, folder / f"{name}.parquet", name)
+        return {"database": asdict(self.database.provenance())}
+
     def _write_run(
         self,
         point: Point,
@@ -596,7 +655,7 @@ class Benchmark:
         started: datetime,
         lateness_percent: list[float],
         tier_roots: dict[str, list[str]],
-        placement: Mapping[str, Any],
+        further: Mapping[str, Any],
     ) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
         import pandas as pd  # here, as the other ranks need not load it
@@ -619,7 +678,7 @@ class Benchmark:
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "tier_roots": tier_roots,
-            **placement,
+            **further,
             "tracer": self.tracer.describe(),
             "emulation": describe_emulation(self.emulation, lateness_percent),
             "versions": software_versions(),
@@ -659,7 +718,8 @@ def software_versions() -> dict[str, str]:
         "kernel": platform.release(),
         "mpi": MPI.Get_library_version().splitlines()[0].strip(),
     }
-    for package in ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan"):
+    packages = ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan", "lmdb")
+    for package in packages:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

@@ -115,6 +115,33 @@ TABLES = {
     },
     "run_background": _RUN_BACKGROUND,
     "background": RUN_KEYS | _RUN_BACKGROUND,
+    "read_calls": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "kind": TEXT,
+        "mapped": FLAG,
+        "offset": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "faults": INTEGER,
+    },
+    "record_reads": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "reader": INTEGER,
+    },
+    "faults": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "access_time_s": SECONDS,
+        "major_faults": INTEGER,
+        "minor_faults": INTEGER,
+        "voluntary_switches": INTEGER,
+        "involuntary_switches": INTEGER,
+    },
     "io_time": RUN_KEYS
     | {
         "epoch": INTEGER,
@@ -305,6 +332,7 @@ TABLES = {
 _ALLOWED = {
     "source": {"measured", "emulated", "simulated"},
     "tier": {"gfs", "lfs"},
+    "kind": {"tree", "data", "fault"},
     "operation": {"open", "read", "close"},
     "place": {"gfs", "lfs", "peer"},
     "event": {"begin", "end", "copy", "placed", "failed", "evict"},

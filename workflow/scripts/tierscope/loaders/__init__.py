@@ -3,6 +3,10 @@
 A loader's epoch is a finite iterator over batches that yields the number of samples and
 of file bytes of each. Work that belongs to building the pipeline is done by the call,
 reading starts with the first step.
+
+The loaders of LMDB (`tierscope.loaders.lmdb`) keep to this; in place of paths their
+samples are referred to by `tierscope.loaders.records.RecordReference`, since one file
+holds them all.
 """
 
 from collections.abc import Callable, Iterator, Sequence

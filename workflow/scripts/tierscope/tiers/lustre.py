@@ -112,6 +112,23 @@ class StripedFolder:
             _set_layout(self._folder, layout)
         return []
 
+    def stripe_files(self) -> None:
+        """Let each new file of the folder be striped over all the OSTs.
+
+        Raises
+        ------
+        TierError
+            With the command's own words, or if the OSTs are a list of several: a
+            stripe count cannot name them, a pool can.
+        """
+        if self._osts and len(self._osts) > 1:
+            raise TierError(
+                f"{self._folder}: one file over the OSTs {list(self._osts)} needs an "
+                "OST pool in gfs.pools of the system file."
+            )
+        ost = self._osts[0] if self._osts else -1
+        _set_layout(self._folder, Layout(self._n_osts, ost, self._pool))
+
     def remove_ost_folders(self) -> None:
         """Remove the folders that `prepare` made, also those of a killed run."""
         for folder in self._folder.glob(f"{OST_FOLDER_PREFIX}*"):

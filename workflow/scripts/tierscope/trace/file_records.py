@@ -26,6 +26,7 @@ _KEYS = ["epoch", "rank", "tier", "file_id"]
 _ALIAS = re.compile(rb"\.ep([0-9]+)(?=/|$)")
 _NO_EPOCH = -1
 _NO_TIER = -1
+_DATABASE = "data.mdb"  # of LMDB: the one file of its folder
 
 
 def read_file_records(
@@ -37,7 +38,7 @@ def read_file_records(
     alias ``<root>.ep<N>``; of nested roots the longest wins. The epoch is the N of
     the alias, which may also stand at any component below the root. Records of
     other paths are ignored. The file's id is the last number in its name without
-    suffix (``s_00012.tfrecord`` is 12).
+    suffix (``s_00012.tfrecord`` is 12); ``data.mdb`` of LMDB is 0.
 
     Parameters
     ----------
@@ -217,8 +218,10 @@ def _split_aliases(bases: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 def _file_ids(bases: pa.Array) -> np.ndarray:
     """Return the last number in each base name without suffix, -1 for none."""
+    is_database = pc.equal(bases, pa.scalar(_DATABASE, bases.type)).to_numpy(False)
     stems = pc.replace_substring_regex(bases, r"(?s)^(.+)\.[^.]*$", r"\1")
-    return _extract_integers(stems, r"(?P<number>[0-9]+)[^0-9]*$")
+    found = _extract_integers(stems, r"(?P<number>[0-9]+)[^0-9]*$")
+    return np.where(is_database, 0, found)
 
 
 def _extract_integers(texts: pa.Array, pattern: str) -> np.ndarray:

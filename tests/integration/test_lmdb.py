@@ -1,0 +1,190 @@
+"""The LMDB loaders under MPI: four processes on two virtual nodes, real files."""
+
+import json
+
+import pytest
+import yaml
+from integration.conftest import Project
+from tierscope.lmdb_dataset import read_records
+from tierscope.tables import read_table
+
+pytest.importorskip("lmdb")
+
+LOADERS = ("posix", "lmdb", "lmdbio-lmm-dm", "lmdbio-lmm-dio-prov", "lmdbio")
+N_FILES, SIZE, N_EPOCHS = 32, 4096, 2
+
+
+def on_plain_directories(folder, loaders, cache_rates_percent):
+    """Return a project whose tiers are directories as they are."""
+    folder.mkdir(exist_ok=True)
+    project = Project(folder)
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [0],
+                "loaders": list(loaders),
+                "cache_rates_percent": list(cache_rates_percent),
+            },
+            "figures": {
+                "scenario": {"dataset": "tiny", "n_osts": 0, "loader": loaders[0]}
+            },
+        },
+    )
+    path = folder / "resources" / "systems" / "tiny.yaml"
+    system = yaml.safe_load(path.read_text())
+    del system["emulation"]
+    for tier in ("gfs", "lfs"):
+        system[tier]["kind"] = "directory"
+    path.write_text(yaml.safe_dump(system))
+    return project
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
+    """Return a project in which every kind of loader has read, with its audits."""
+    project = on_plain_directories(
+        tmp_path_factory.mktemp("lmdb"), LOADERS, (0, 50, 100)
+    )
+    project.snakemake("audits")
+    return project
+
+
+def run_of(project, loader, cache_rate_percent):
+    name = f"tiny-0ost-pinning-{loader}"
+    return project.path("runs", name, f"cache-{cache_rate_percent:03d}", "rep-0")
+
+
+def sums_of(run, table="io_time"):
+    """Return operations and bytes by epoch and class, over all processes."""
+    sums = read_table(run / "io_time.parquet", table)
+    return sums.groupby(["epoch", "io_class"])[["operations", "bytes"]].sum()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("cache_rate_percent", [0, 50, 100])
+def test_every_run_passes_its_audit_and_leaves_nothing(
+    read, loader, cache_rate_percent
+):
+    audit = json.loads(
+        (run_of(read, loader, cache_rate_percent) / "audit.json").read_text()
+    )
+    assert audit["passed"]
+    assert not (read.folder / "scratch" / "lfs").exists()
+
+
+@pytest.mark.parametrize("loader", LOADERS[1:])
+@pytest.mark.parametrize("cache_rate_percent", [0, 50, 100])
+def test_records_are_the_samples_of_the_files(read, loader, cache_rate_percent):
+    files = read_table(
+        run_of(read, "posix", cache_rate_percent) / "epochs.parquet", "run_epochs"
+    )
+    run = run_of(read, loader, cache_rate_percent)
+    records = read_table(run / "epochs.parquet", "run_epochs")
+    read_bytes = records["bytes"].sum() + 16 * N_FILES * N_EPOCHS  # their frames
+    assert read_bytes == files["bytes"].sum() == N_FILES * SIZE * N_EPOCHS
+    assert records["lfs_files"].sum() == N_EPOCHS * N_FILES * cache_rate_percent // 100
+    reads = read_table(run / "record_reads.parquet", "record_reads")
+    for _, part in reads.groupby("epoch"):
+        assert sorted(part["file_id"]) == list(range(N_FILES))
+
+
+def test_file_is_opened_once_by_each_reader(read):
+    opens = {
+        loader: sums_of(run_of(read, loader, 0)).loc[(1, "gfs_meta"), "operations"]
+        for loader in LOADERS
+    }
+    assert opens == {
+        "posix": N_FILES,
+        "lmdb": 4,  # processes
+        "lmdbio-lmm-dm": 2,  # nodes
+        "lmdbio-lmm-dio-prov": 2,
+        "lmdbio": 2,
+    }
+
+
+def test_coalescing_halves_the_reads_and_leaves_the_bytes(read):
+    one, two = (
+        sums_of(run_of(read, loader, 0)).loc[(1, "gfs_read")]
+        for loader in ("lmdbio-lmm-dio-prov", "lmdbio")
+    )
+    description = json.loads((run_of(read, "lmdbio", 0) / "run.json").read_text())
+    assert description["lmdb"]["steps_per_fetch"] == 2
+    assert (one["operations"], two["operations"]) == (4, 2)
+    # Values of 4080 bytes, one a page: a read has their headers in between.
+    assert one["bytes"] == 4 * (8 * SIZE - 16)
+    assert two["bytes"] == 2 * (16 * SIZE - 16)
+
+
+def test_page_faults_are_read_time_where_the_file_is_mapped(read):
+    for loader in ("lmdb", "lmdbio-lmm-dm"):
+        run = run_of(read, loader, 0)
+        calls = read_table(run / "read_calls.parquet", "read_calls")
+        mapped, called = calls[calls["mapped"]], calls[~calls["mapped"]]
+        io_time = read_table(run / "io_time.parquet", "io_time")
+        of_reads = io_time[io_time["io_class"] == "gfs_read"]
+        assert of_reads["operations"].sum() == mapped["faults"].sum() + len(called)
+        assert mapped["faults"].sum() > 0
+        assert of_reads["time_s"].sum() > mapped["time_s"].sum() > 0
+        faults = read_table(run / "faults.parquet", "faults")
+        assert len(faults) == 4 * N_EPOCHS
+    run = run_of(read, "lmdbio", 0)
+    assert not read_table(run / "read_calls.parquet", "read_calls")["mapped"].any()
+
+
+def test_only_readers_read_and_all_get_records(read):
+    run = run_of(read, "lmdbio", 50)
+    reads = read_table(run / "record_reads.parquet", "record_reads")
+    assert set(reads["rank"]) == {0, 1, 2, 3}
+    assert (reads["reader"] == reads["rank"] // 2 * 2).all()
+    calls = read_table(run / "read_calls.parquet", "read_calls")
+    assert set(calls["rank"]) == {0, 2}
+
+
+@pytest.mark.parametrize("loader", ["lmdb", "lmdbio"])
+def test_damaged_file_ends_the_run_with_file_and_record(tmp_path, loader):
+    project = on_plain_directories(tmp_path / "project", [loader], [0])
+    project.snakemake("--until", "generate_database")
+    (path,) = (project.folder / "scratch").rglob("data.mdb")
+    whole = path.read_bytes()
+    offset = int(read_records(path.parent)["offset"][21])
+    path.write_bytes(
+        whole[: offset + 99] + bytes([whole[offset + 99] ^ 1]) + whole[offset + 100 :]
+    )
+    output = project.snakemake("audits", expect=1)
+    assert "data.mdb: record 21 is damaged: got checksum" in output
+    assert "failed in epoch 0 of cache rate 0 %" in output
+    path.write_bytes(whole[: offset + 99])
+    output = project.snakemake("audits", expect=1)
+    assert "data.mdb: is cut short, record 21 is not whole" in output
+    assert not (project.folder / "scratch" / "lfs").exists()
+    path.write_bytes(whole)
+    project.snakemake("audits")
+
+
+def test_emulated_tiers_are_charged_for_page_faults(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    project = Project(folder)
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [60],
+                "loaders": ["lmdb", "lmdbio"],
+                "cache_rates_percent": [50],
+            },
+            "figures": {"scenario": {"dataset": "tiny", "loader": "lmdb"}},
+        },
+    )
+    project.snakemake("audits")
+    run = project.path("runs", "tiny-60ost-pinning-lmdb", "cache-050", "rep-0")
+    calls = read_table(run / "read_calls.parquet", "read_calls")
+    assert (calls["kind"] == "fault").sum() >= N_EPOCHS * N_FILES
+    assert not calls.loc[calls["kind"] == "fault", "mapped"].any()
+    io_time = read_table(run / "io_time.parquet", "io_time")
+    n_reads = io_time.loc[io_time["io_class"].str.endswith("read"), "operations"].sum()
+    assert n_reads == (~calls["mapped"]).sum()
+    assert set(io_time["source"]) == {"emulated"}

@@ -1,0 +1,67 @@
+"""Write a dataset as one LMDB file on the global file system, and its manifest."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tierscope.config import Dataset
+from tierscope.database import database_folder
+from tierscope.dataset import DatasetError, ProgressLine, make_directory
+from tierscope.lmdb_dataset import DATA_FILE, generate_database, provenance_here
+from tierscope.lmdb_layout import Provenance
+from tierscope.tables import write_table
+from tierscope.tiers import Tier, TierError
+from tierscope.tiers.lustre import StripedFolder
+
+
+def make_manifest(
+    dataset: Dataset, n_osts: int, provenance: Provenance
+) -> pd.DataFrame:
+    """Return the table `manifest` of a database; a record's id is its number."""
+    path = f"{database_folder(dataset, n_osts)}/{DATA_FILE}"
+    return pd.DataFrame(
+        {
+            "file_id": np.arange(dataset.n_files),
+            "path": path,
+            "size_bytes": provenance.value_bytes,
+            "ost": -1,
+        }
+    )
+
+
+def generate(
+    dataset: Dataset, tier: Tier, n_osts: int, records_per_commit: int
+) -> pd.DataFrame:
+    """Write a dataset as a database, unless it is there, and return its manifest.
+
+    On Lustre the file is striped over as many OSTs as the files of the other loaders
+    are spread over.
+    """
+    folder = tier.data_root() / database_folder(dataset, n_osts)
+    provenance = provenance_here(
+        dataset.n_files, dataset.file_size_bytes, records_per_commit
+    )
+    make_directory(folder)
+    if tier.kind == "lustre":
+        StripedFolder(folder, tier, n_osts).stripe_files()
+    progress = ProgressLine(
+        folder.name, provenance.value_bytes, sys.stderr, unit="records"
+    )
+    generate_database(folder, provenance, progress)
+    return make_manifest(dataset, n_osts, provenance)
+
+
+if __name__ == "__main__":
+    try:
+        manifest = generate(
+            Dataset(**snakemake.params.dataset),
+            Tier(**snakemake.params.tier),
+            snakemake.params.n_osts,
+            snakemake.params.records_per_commit,
+        )
+    except (DatasetError, TierError) as error:
+        message = f"tierscope: {error}"
+        Path(snakemake.log[0]).write_text(f"{message}\n")
+        sys.exit(message)
+    write_table(manifest, snakemake.output.manifest, "manifest")

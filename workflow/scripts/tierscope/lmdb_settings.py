@@ -1,0 +1,108 @@
+"""How the LMDB loaders read: LMDBIO's optimisations, their named variants, sizes.
+
+Loader `lmdb` is what LMDBIO starts from: every process maps the file and walks a cursor
+from the first record. Loader `lmdbio` has the optimisations that the configuration
+switches on; the variants that its authors name are loaders of their own.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+OPTIMISATIONS = {
+    "lmm": "localised mmap: one process of a node reads for all of them",
+    "dm": "the first reader walks the tree once and tells the others where to read",
+    "dio": "explicit reads in place of page faults",
+    "prov": "where to read follows by arithmetic from how the file was written",
+    "coal": "several batches are read at once",
+    "stag": "readers take turns",
+}
+VARIANTS = {
+    "lmdb": (),
+    "lmdbio-lmm": ("lmm",),
+    "lmdbio-lmm-dm": ("lmm", "dm"),
+    "lmdbio-lmm-dio": ("lmm", "dio"),
+    "lmdbio-lmm-dio-prov": ("lmm", "dio", "prov"),
+    "lmdbio-lmm-dio-prov-coal": ("lmm", "dio", "prov", "coal"),
+    "lmdbio-lmm-dio-prov-coal-stag": ("lmm", "dio", "prov", "coal", "stag"),
+}
+LOADERS = (*VARIANTS, "lmdbio")
+
+
+def optimisations_of(loader: str, switches: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return the optimisations of a loader; `switches` are those of `lmdbio`."""
+    if loader in VARIANTS:
+        return VARIANTS[loader]
+    return tuple(name for name in OPTIMISATIONS if switches[name])
+
+
+def steps_per_fetch(
+    n_records: int,
+    record_bytes: int,
+    step_records: int,
+    n_nodes: int,
+    coalesced_bytes: int,
+) -> int:
+    """Return how many steps of a node are read at once where reads are coalesced.
+
+    As in LMDBIO: enough for the bytes wanted, rounded up to a power of two, and not
+    more than there are.
+
+    Parameters
+    ----------
+    n_records, record_bytes : int
+        Size of the dataset and of a record.
+    step_records : int
+        Records that a node's processes consume in a step.
+    n_nodes : int
+        Number of nodes.
+    coalesced_bytes : int
+        Size that a read is to have at least.
+    """
+    wanted = math.ceil(coalesced_bytes / (step_records * record_bytes))
+    power = 1 << max(0, wanted - 1).bit_length()
+    return min(power, max(1, n_records // (n_nodes * step_records)))
+
+
+def lmdb_description(
+    loader: str,
+    config: Mapping[str, Any],
+    dataset: Mapping[str, Any],
+    system: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what a description says about an LMDB loader.
+
+    Parameters
+    ----------
+    loader : str
+        One of `LOADERS`.
+    config : mapping
+        Section `lmdb` of the configuration.
+    dataset, system : mapping
+        Those of the description.
+
+    Returns
+    -------
+    dict
+        The section without the switches, and the `optimisations` that are on,
+        `block_records` (contiguous records that are shuffled as one) and
+        `steps_per_fetch`. Blocks are as large as coalesced reads for all loaders, so
+        that all read in the same order.
+    """
+    settings = {key: value for key, value in config.items() if key != "lmdbio"}
+    optimisations = optimisations_of(loader, config["lmdbio"])
+    n_records, n_nodes = dataset["n_files"], system["n_nodes"]
+    step_records = dataset["batch_size"] * system["processes_per_node"]
+    coalesced = steps_per_fetch(
+        n_records,
+        dataset["file_size_bytes"],
+        step_records,
+        n_nodes,
+        config["coalesced_bytes"],
+    )
+    block = min(coalesced * step_records, math.ceil(n_records / n_nodes))
+    return settings | {
+        "optimisations": list(optimisations),
+        "block_records": block,
+        "steps_per_fetch": coalesced if "coal" in optimisations else 1,
+    }

@@ -1,0 +1,136 @@
+"""Records of a database: how they are referred to, and what a loader notes of them."""
+
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+TIERS = ("gfs", "lfs")
+
+
+class RecordReference(NamedTuple):
+    """A sample that is a record of a database.
+
+    Parameters
+    ----------
+    tier : {"gfs", "lfs"}
+        The tier that it is read from.
+    path : str
+        The database file on that tier.
+    record : int
+        Number of the record.
+    """
+
+    tier: str
+    path: str
+    record: int
+
+
+@dataclass
+class Usage:
+    """What the thread used while something was measured."""
+
+    time_s: float = 0.0
+    major_faults: int = 0
+    minor_faults: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+
+    @property
+    def faults(self) -> int:
+        """Return the page faults of either kind."""
+        return self.major_faults + self.minor_faults
+
+
+@dataclass
+class ReadLog:
+    """What a process read since the run began, as rows of the run's tables.
+
+    Faults and context switches are those of the thread while it reads, not while it
+    waits for other processes.
+    """
+
+    rank: int
+    epoch: int = -1
+    calls: list[tuple] = field(default_factory=list)
+    records: list[tuple] = field(default_factory=list)
+    used: dict[int, Usage] = field(default_factory=lambda: defaultdict(Usage))
+
+    def begin_epoch(self) -> None:
+        """Count what follows to the next epoch."""
+        self.epoch += 1
+        self.used[self.epoch] = Usage()
+
+    @contextmanager
+    def measure(self) -> Iterator[Usage]:
+        """Measure what the thread uses inside, and add it to the epoch's."""
+        before, start_s = (
+            resource.getrusage(resource.RUSAGE_THREAD),
+            time.perf_counter(),
+        )
+        usage = Usage()
+        yield usage
+        usage.time_s = time.perf_counter() - start_s
+        after, total = resource.getrusage(resource.RUSAGE_THREAD), self.used[self.epoch]
+        for name, counter in (
+            ("major_faults", "ru_majflt"),
+            ("minor_faults", "ru_minflt"),
+            ("voluntary_switches", "ru_nvcsw"),
+            ("involuntary_switches", "ru_nivcsw"),
+        ):
+            value = getattr(after, counter) - getattr(before, counter)
+            setattr(usage, name, value)
+            setattr(total, name, getattr(total, name) + value)
+        total.time_s += usage.time_s
+
+    def note_call(
+        self,
+        tier: str,
+        kind: str,
+        offset: int,
+        n_bytes: int,
+        usage: Usage,
+        mapped: bool = False,
+    ) -> None:
+        """Note a read call, or an access to mapped memory."""
+        self.calls.append(
+            (
+                self.rank,
+                self.epoch,
+                tier,
+                kind,
+                mapped,
+                offset,
+                n_bytes,
+                usage.time_s,
+                usage.faults,
+            )
+        )
+
+    def note_record(self, tier: str, record: int, reader: int) -> None:
+        """Note a record that this process got, and the process that read it."""
+        self.records.append((self.rank, self.epoch, tier, record, reader))
+
+    def tables(self) -> dict[str, list[tuple]]:
+        """Return the rows by table, in the order of the tables' columns."""
+        used = [
+            (
+                self.rank,
+                epoch,
+                one.time_s,
+                one.major_faults,
+                one.minor_faults,
+                one.voluntary_switches,
+                one.involuntary_switches,
+            )
+            for epoch, one in sorted(self.used.items())
+            if epoch >= 0
+        ]
+        return {
+            "read_calls": self.calls,
+            "record_reads": self.records,
+            "faults": used,
+        }
