@@ -157,6 +157,7 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("whatif.search.cost_per_percent.lfs_read", -1, ["cost", "lfs_read", "-1"]),
         ("sweep.exclude", {"a": {"n_osts": 5}}, ["sweep.exclude.a", "5", "match"]),
         ("sweep.exclude", {"a": {"osts": 5}}, ["sweep.exclude.a", "osts", "n_osts"]),
+        ("sweep.exclude", {"a": {"n_osts": []}}, ["exclude.a.n_osts", "1 items"]),
     ],
 )
 def test_wrong_value_is_refused_in_one_line_with_key_value_and_expectation(
@@ -186,6 +187,16 @@ def test_exclusion_leaves_out_what_matches_all_its_keys(config):
     small = sweep[Scenario("small", 60, "pinning", "tensorflow")]
     assert len(small) == 11
     assert Point(65, 0) not in small
+
+
+def test_exclusion_may_list_values_of_a_key(config):
+    config["sweep"]["exclude"] = {
+        "large": {"dataset": ["large"], "n_osts": [60, 1]},
+        "some rates": {"n_osts": 1, "cache_rate_percent": [0, 65, 100]},
+    }
+    sweep = read_experiment(config, RESOURCES).sweep
+    numbers = {(one.dataset, one.n_osts): len(points) for one, points in sweep.items()}
+    assert numbers == {("small", 60): 12, ("small", 1): 9}
 
 
 def test_hash_depends_on_what_the_measurement_depends_on_only(config):
@@ -366,6 +377,21 @@ def test_a_system_without_devices_has_no_model(config):
     experiment = read_experiment(config, RESOURCES)
     assert experiment.methods == ("rule",)
     assert "system laptop has no devices" in experiment.why_no_model
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("policy", "stratified-pinning"), ("loader", "lmdbio")]
+)
+def test_what_the_models_do_not_know_is_estimated_by_rule_only(config, key, value):
+    listed = {"policy": "policies", "loader": "loaders"}[key]
+    config["sweep"][listed].append(value)
+    assert read_experiment(config, RESOURCES).methods == ("rule", "model")
+    studied = read_experiment(config, RESOURCES).sweeps["predict"]
+    assert value not in {getattr(scenario, key) for scenario in studied}
+    config["figures"]["scenario"][key] = value
+    experiment = read_experiment(config, RESOURCES)
+    assert experiment.methods == ("rule",)
+    assert value in experiment.why_no_model
 
 
 def test_a_simulated_experiment_needs_no_calibration(config):

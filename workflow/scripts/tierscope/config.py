@@ -189,6 +189,11 @@ class Scenario:
         return self.loader in LMDB_LOADERS
 
     @property
+    def is_modelled(self) -> bool:
+        """Return whether the models know how it reads."""
+        return self.policy == "pinning" and not self.reads_database
+
+    @property
     def keys(self) -> dict[str, str | int]:
         """Return the columns of tables that tell scenarios of a system apart."""
         values = asdict(self)
@@ -285,6 +290,11 @@ class Experiment:
     def why_no_model(self) -> str | None:
         """Return why the model cannot estimate, None if it can."""
         scenario = self.settings["figures"]["scenario"]
+        if not Scenario(**scenario).is_modelled:
+            return (
+                f"config: figures.scenario: got policy {scenario['policy']}, loader "
+                f"{scenario['loader']}; the model knows pinning and loaders of files"
+            )
         try:
             if not self.simulated:
                 if self.used_calibration is None:
@@ -798,7 +808,7 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
     predict = {
         scenario: _points({point.cache_rate_percent for point in points}, repetitions)
         for scenario, points in experiment.sweep.items()
-        if scenario.policy == "pinning"  # the models know no other
+        if scenario.is_modelled
     }
     truth = studies["whatif_truth"]
     wanted = _points(truth["cache_rates_percent"], range(truth["repetitions"]))
@@ -822,8 +832,13 @@ def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[st
     """Yield the names of the exclusions that a point falls under."""
     keys = scenario.keys | asdict(point)
     for name, wanted in exclude.items():
-        if all(keys[key] == value for key, value in wanted.items()):
+        if all(keys[key] in _listed(value) for key, value in wanted.items()):
             yield name
+
+
+def _listed(value: Any) -> list:
+    """Return a value of an exclusion as the list that it may be."""
+    return value if isinstance(value, list) else [value]
 
 
 def _check_jobs(experiment: Experiment) -> None:
