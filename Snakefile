@@ -16,6 +16,7 @@ include: "workflow/rules/audit.smk"
 include: "workflow/rules/breakdown.smk"
 include: "workflow/rules/estimate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/policies.smk"
 include: "workflow/rules/explorer.smk"
 include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
@@ -50,6 +51,7 @@ rule all:
         rules.report.input,
         rules.tables.input,
         background_table(),
+        COMPARISON_FIGURES,
         [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 

@@ -3,8 +3,8 @@
 Every table is Parquet. Percentages are integers (but for errors of predictions,
 float64), times are seconds in float64, sizes are bytes. A table that breaks its
 contract is refused when it is written and when it is read, so the code in between
-trusts its frames. No value is missing but the spread of points that were run once and
-the number behind a claim that has none.
+trusts its frames. No value is missing but the spread of points that were run once, the
+number behind a claim that has none, and the epochs after which staging never pays.
 """
 
 import os
@@ -115,6 +115,50 @@ TABLES = {
     },
     "run_background": _RUN_BACKGROUND,
     "background": RUN_KEYS | _RUN_BACKGROUND,
+    "policy_epochs": RUN_KEYS
+    | {
+        "epoch": INTEGER,
+        "execution_time_s": SECONDS,
+        "drain_time_s": SECONDS,
+        "io_time_s": SECONDS,
+        **_CLASS_TIMES,
+        "gfs_opens": INTEGER,
+        "gfs_reads": INTEGER,
+        "lfs_opens": INTEGER,
+        "background_gfs_opens": INTEGER,
+        "background_gfs_reads": INTEGER,
+        "placed_files": INTEGER,
+        "evicted_files": INTEGER,
+        "failed_files": INTEGER,
+    },
+    "policy_totals": RUN_KEYS
+    | {
+        "n_epochs": INTEGER,
+        "staging": TEXT,
+        "staging_time_s": SECONDS,
+        "staging_gfs_operations": INTEGER,
+        "time_s": SECONDS,
+        "reference_time_s": SECONDS,
+        "io_time_s": SECONDS,
+        "reference_io_time_s": SECONDS,
+        "gfs_operations": INTEGER,
+        "background_gfs_operations": INTEGER,
+        "reference_gfs_operations": INTEGER,
+    },
+    "policy_summary": SCENARIO_KEYS
+    | {
+        "cache_rate_percent": INTEGER,
+        "n_repetitions": INTEGER,
+        "n_epochs": INTEGER,
+        "staging": TEXT,
+        "staging_time_s": SECONDS,
+        "last_epoch_time_s": SECONDS,
+        "reference_last_epoch_time_s": SECONDS,
+        "time_cut_percent": SECONDS,
+        "io_time_cut_percent": SECONDS,
+        "gfs_operations_cut_percent": SECONDS,
+        "pays_after_epochs": SECONDS,
+    },
     "read_calls": {
         "rank": INTEGER,
         "epoch": INTEGER,
@@ -343,11 +387,15 @@ _ALLOWED = {
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
     "fitted": {"no", "target", "by hand", "derived"},
+    "staging": {"none", "while training", "estimated", "measured"},
 }
 _SIGNED = [
     "difference_s",
     "value",
     "mean_error_percent",
+    "time_cut_percent",
+    "io_time_cut_percent",
+    "gfs_operations_cut_percent",
     *(f"{sayer}_cut_percent" for sayer in ("measured", "rule", "model")),
     *(f"{sayer}_best_cut_percent" for sayer in ("measured", "rule", "model")),
     *(f"{sayer}_error_points" for sayer in ("rule", "model")),
@@ -362,6 +410,7 @@ _MAY_BE_MISSING = {
     "measured_io_time_sd_s",
     "repeat_cv_percent",
     "largest_repeat_cv_percent",
+    "pays_after_epochs",
     "value",
 }
 

@@ -1,0 +1,256 @@
+import math
+
+import pandas as pd
+import pytest
+from tierscope.config import Point, Scenario
+from tierscope.io_class import IOClass
+from tierscope.plot_loaders import in_order, plot_loaders
+from tierscope.plot_policies import plot_policies, summary_text
+from tierscope.policy_comparison import (
+    ComparisonError,
+    add_up,
+    compare_epochs,
+    summarise,
+    without_reference,
+)
+from tierscope.tables import TABLES, check_table
+
+RUN = {
+    "source": "emulated",
+    "system": "small",
+    "dataset": "tiny",
+    "n_osts": 1,
+    "policy": "none",
+    "loader": "posix",
+    "cache_rate_percent": 0,
+    "repetition": 0,
+}
+PLACE = {"pinning": 50, "monarch": 50, "none": 0}
+
+
+def tables(times_s, hits, **keys):
+    """Return io_time and epochs of a run of two nodes of a process each.
+
+    Each epoch reads eight files; `hits` of them are on the LFS. Rank 1 takes a second
+    longer than rank 0, which takes `times_s`, all of it GFS-META.
+    """
+    io_time, epochs = [], []
+    for epoch, (time_s, n_hits) in enumerate(zip(times_s, hits, strict=True)):
+        for rank in (0, 1):
+            calls = dict(zip(IOClass, (8 - n_hits, 4 - n_hits // 2, 4, 4), strict=True))
+            calls[IOClass.LFS_READ] = calls[IOClass.LFS_META] = n_hits // 2
+            seconds = dict.fromkeys(IOClass, 0.0) | {IOClass.GFS_META: time_s + rank}
+            where = RUN | keys | {"epoch": epoch, "rank": rank}
+            io_time += [
+                where
+                | {
+                    "io_class": str(io_class),
+                    "time_s": seconds[io_class],
+                    "operations": calls[io_class],
+                    "bytes": 0,
+                }
+                for io_class in IOClass
+            ]
+            epochs.append(
+                where
+                | {
+                    "node": rank,
+                    "execution_time_s": time_s + 2 * rank,
+                    "samples": 4,
+                    "bytes": 40,
+                    "lfs_files": n_hits // 2,
+                    "gfs_files": 4 - n_hits // 2,
+                    "lfs_fill_time_s": 0.1,
+                }
+            )
+    return pd.DataFrame(io_time), pd.DataFrame(epochs)
+
+
+def background_of(**keys):
+    """Return the copies of two nodes: in the first epoch they place two files each."""
+    zeros = {
+        name: 0
+        for name in TABLES["run_background"]
+        if name not in ("node", "epoch", "drain_time_s")
+    }
+    rows = []
+    for node in (0, 1):
+        for epoch in (0, 1):
+            new = 2 * (epoch == 0)
+            copies = {"placed_files": new, "gfs_opens": new, "gfs_reads": 3 * new}
+            where = {"node": node, "epoch": epoch, "drain_time_s": 0.5 * node * new}
+            rows.append(RUN | keys | zeros | where | copies)
+    return check_table(pd.DataFrame(rows).astype(_seconds()), "background")
+
+
+def _seconds():
+    return {
+        name: kind for name, kind in TABLES["background"].items() if kind == "float64"
+    }
+
+
+@pytest.fixture
+def compared():
+    """Return the tables of none, pinning and monarch, two epochs and repetitions."""
+    parts, copies = [], []
+    for repetition in (0, 1):
+        for policy, times_s, hits in (
+            ("none", (10, 10), (0, 0)),
+            ("pinning", (4, 4), (4, 4)),
+            ("monarch", (10, 6), (0, 4)),
+        ):
+            keys = {
+                "policy": policy,
+                "cache_rate_percent": PLACE[policy],
+                "repetition": repetition,
+            }
+            parts.append(tables(times_s, hits, **keys))
+            if policy == "monarch":
+                copies.append(background_of(**keys))
+    io_time, epochs = (
+        check_table(pd.concat(part, ignore_index=True), name)
+        for part, name in zip(
+            zip(*parts, strict=True), ("io_time", "epochs"), strict=True
+        )
+    )
+    policy_epochs = compare_epochs(io_time, epochs, pd.concat(copies))
+    totals = add_up(policy_epochs, epochs)
+    return (
+        check_table(policy_epochs, "policy_epochs"),
+        check_table(totals, "policy_totals"),
+        check_table(summarise(totals), "policy_summary"),
+    )
+
+
+def of(table, policy, **keys):
+    """Return a policy's rows of the first repetition."""
+    wanted = {"policy": policy, "repetition": 0} | keys
+    wanted = {key: value for key, value in wanted.items() if key in table}
+    return table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+
+
+def test_epochs_have_the_slowest_process_and_operations_of_all(compared):
+    none, second = of(compared[0], "none"), of(compared[0], "monarch", epoch=1)
+    assert none["io_time_s"].tolist() == none["gfs_meta_s"].tolist() == [11, 11]
+    assert none["execution_time_s"].tolist() == [12, 12]
+    assert none[["gfs_opens", "gfs_reads"]].to_numpy().tolist() == [[8, 16]] * 2
+    assert second[["gfs_opens", "lfs_opens"]].to_numpy().tolist() == [[4, 4]]
+
+
+def test_copies_stand_apart_from_what_processes_ask_for(compared):
+    first = of(compared[0], "monarch", epoch=0).iloc[0]
+    assert first[["gfs_opens", "gfs_reads"]].tolist() == [8, 16]
+    assert first[["background_gfs_opens", "background_gfs_reads"]].tolist() == [4, 12]
+    assert (first["placed_files"], first["drain_time_s"]) == (4, 1)
+    assert of(compared[0], "pinning")["placed_files"].tolist() == [0, 0]
+
+
+def test_sums_hold_drains_and_the_estimated_staging(compared):
+    _, totals, _ = compared
+    assert of(totals, "none")["time_s"].tolist() == [12, 24]
+    assert of(totals, "monarch")["time_s"].tolist() == [13, 21]
+    assert of(totals, "monarch")["background_gfs_operations"].tolist() == [16, 16]
+    pinning = of(totals, "pinning")
+    # Both nodes read half of the dataset: one epoch of the reference.
+    assert pinning["staging"].tolist() == ["estimated"] * 2
+    assert pinning["staging_time_s"].tolist() == [12, 12]
+    assert pinning["staging_gfs_operations"].tolist() == [24, 24]
+    assert pinning["time_s"].tolist() == [12 + 6, 12 + 6 + 6]
+    assert pinning["reference_time_s"].tolist() == [12, 24]
+
+
+def test_summary_says_what_is_saved_and_when_it_pays(compared):
+    summary = compared[2].set_index("policy")
+    monarch, pinning = summary.loc["monarch"], summary.loc["pinning"]
+    assert monarch["time_cut_percent"] == pytest.approx(100 * 3 / 24)
+    assert monarch["io_time_cut_percent"] == pytest.approx(100 * 4 / 22)
+    # Of 24 opens and reads an epoch half are left in the second; copies have 16.
+    assert monarch["gfs_operations_cut_percent"] == pytest.approx(
+        100 * (1 - (24 + 12 + 16) / 48)
+    )
+    assert monarch["pays_after_epochs"] == 2
+    # After two epochs as long as the reference, the third is ahead.
+    assert pinning["pays_after_epochs"] == 3
+    assert math.isnan(summary.loc["none", "pays_after_epochs"])
+    assert (summary["n_repetitions"] == 2).all()
+
+
+def test_what_gains_nothing_in_its_last_epoch_never_pays():
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True)
+        for parts in zip(
+            tables((10, 10), (0, 0)),
+            tables((10, 10), (0, 4), policy="monarch", cache_rate_percent=50),
+            strict=True,
+        )
+    )
+    summary = summarise(add_up(compare_epochs(io_time, epochs), epochs))
+    assert summary["pays_after_epochs"].isna().all()
+    assert "never" in summary_text(summary)
+
+
+def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True)
+        for parts in zip(
+            tables((10, 10), (0, 0)),
+            tables((5, 5), (0, 0), policy="monarch"),
+            strict=True,
+        )
+    )
+    totals = add_up(compare_epochs(io_time, epochs), epochs)
+    assert totals["reference_time_s"].tolist() == [12, 24] * 2
+    assert totals["staging"].unique().tolist() == ["none"]
+
+
+def test_run_without_reference_is_refused_by_name():
+    io_time, epochs = tables((10,), (4,), policy="lru", cache_rate_percent=50)
+    with pytest.raises(ComparisonError, match="policy lru, loader posix"):
+        add_up(compare_epochs(io_time, epochs), epochs)
+
+
+@pytest.mark.parametrize(
+    ("point", "other", "found"),
+    [
+        (Point(0, 0), "tensorflow", None),
+        (Point(0, 1), "tensorflow", "lru"),
+        (Point(50, 0), "tensorflow", "none"),
+        (Point(0, 0), "posix", "lru"),
+    ],
+)
+def test_sweep_tells_what_it_cannot_compare(point, other, found):
+    sweep = {
+        Scenario("tiny", 1, "none", "tensorflow"): (point,),
+        Scenario("tiny", 1, "lru", other): (Point(50, 0),),
+    }
+    lacking = without_reference(sweep)
+    assert (lacking.policy if lacking else None) == found
+
+
+def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compared):
+    figure = plot_policies(*compared, provenance="tests")
+    assert len(figure.axes) == 3
+    ticks = [tick.get_text() for tick in figure.axes[1].get_yticklabels()]
+    assert ticks == ["none", "pinning", "monarch"]
+    notes = " ".join(figure.get_supxlabel().split())
+    assert "2 repetitions" in notes
+    assert "staging is estimated" in notes
+    assert "(emulated)" in figure.get_suptitle()
+    text = summary_text(compared[2])
+    assert "3 epochs (extrapolated)" in text
+    assert "2 epochs\n" in text
+
+
+def test_loaders_are_drawn_in_the_order_of_their_authors(compared):
+    files = compared[0][compared[0]["policy"] == "none"]
+    others = [
+        files.assign(loader=loader, policy="pinning", gfs_opens=2)
+        for loader in ("lmdbio-lmm-dio", "lmdb", "lmdbio-lmm")
+    ]
+    table = pd.concat([files, *others], ignore_index=True)
+    names = ["posix", "lmdb", "lmdbio-lmm", "lmdbio-lmm-dio"]
+    assert in_order(table["loader"]) == names
+    figure = plot_loaders(table, provenance="tests")
+    opens = figure.axes[1].get_lines()[0]
+    assert opens.get_xdata().tolist() == [8, 2, 2, 2]
+    assert "page cache has no queue" in " ".join(figure.get_supxlabel().split())

@@ -1,0 +1,164 @@
+"""Rules that compare policies and loaders: what they save, and when that begins.
+
+Where an experiment has several policies for the figures' dataset, OST count and loader,
+or LMDB loaders, the figures are part of its report.
+"""
+
+from tierscope.lmdb_settings import LOADERS as DATABASES
+from tierscope.policy_comparison import without_reference
+
+COMPARISON = f"{RESULTS}/policies"
+SCENE = {
+    key: SETTINGS["figures"]["scenario"][key] for key in ("dataset", "n_osts", "loader")
+}
+FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
+
+
+def has_several(key, scene):
+    """Return whether scenarios of the sweep that fit a scene differ in a key."""
+    keys = [scenario.keys for scenario in EXPERIMENT.sweep]
+    return len({one[key] for one in keys if scene.items() <= one.items()}) > 1
+
+
+LACKING = without_reference(EXPERIMENT.sweep)
+COMPARED = {}
+if not LACKING and has_several("policy", SCENE):
+    COMPARED["policies"] = "Policies compared"
+if not LACKING and any(one.loader in DATABASES for one in EXPERIMENT.sweep):
+    COMPARED["loaders"] = "Files and one LMDB file compared"
+FIGURES.update(COMPARED)
+
+
+def if_compared(files):
+    """Return the function that names files, or says why there is no comparison."""
+
+    def names(wildcards):
+        if LACKING:
+            raise WorkflowError(
+                f"sweep: {LACKING.name} has no run at cache rate 0, expected one of its "
+                "loader to compare with, such as that of policy none"
+            )
+        if not COMPARED:
+            raise WorkflowError(
+                f"sweep.policies: got {', '.join({one.policy for one in EXPERIMENT.sweep})}, "
+                "expected several to compare, or loaders of LMDB: config/policies.yaml"
+            )
+        return files
+
+    return names
+
+
+rule compare_policies:
+    input:
+        io_time=f"{RESULTS}/tables/io_time.parquet",
+        epochs=f"{RESULTS}/tables/epochs.parquet",
+        background=background_table(),
+        library=library(
+            "compare_policies",
+            "breakdown",
+            "io_class",
+            "plot",
+            "plot_policies",
+            "policy_comparison",
+            "shuffle",
+            "tables",
+            "whatif",
+            *POLICIES,
+        ),
+    output:
+        epochs=f"{COMPARISON}/policy_epochs.parquet",
+        totals=f"{COMPARISON}/policy_totals.parquet",
+        summary=f"{COMPARISON}/policy_summary.parquet",
+        text=f"{COMPARISON}/summary.txt",
+    log:
+        f"{LOGS}/compare_policies.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Comparing policies and loaders."
+    script:
+        "../scripts/compare_policies.py"
+
+
+rule plot_policies:
+    input:
+        epochs=f"{COMPARISON}/policy_epochs.parquet",
+        totals=f"{COMPARISON}/policy_totals.parquet",
+        summary=f"{COMPARISON}/policy_summary.parquet",
+        library=library(
+            "plot_policies",
+            "breakdown",
+            "io_class",
+            "plot",
+            "plot_policies",
+            "policy_comparison",
+            "shuffle",
+            "tables",
+            "whatif",
+            *POLICIES,
+        ),
+    output:
+        **figure("policies"),
+    log:
+        f"{LOGS}/plot_policies.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        scene=SCENE,
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Drawing the comparison of policies."
+    script:
+        "../scripts/plot_policies.py"
+
+
+rule plot_loaders:
+    input:
+        epochs=f"{COMPARISON}/policy_epochs.parquet",
+        library=library(
+            "plot_loaders",
+            "breakdown",
+            "io_class",
+            "lmdb_settings",
+            "plot",
+            "plot_loaders",
+            "tables",
+            "whatif",
+        ),
+    output:
+        **figure("loaders"),
+    log:
+        f"{LOGS}/plot_loaders.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        scene=FILES_AND_DATABASES,
+        policy=SETTINGS["figures"]["scenario"]["policy"],
+        provenance=PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Drawing the comparison of files and LMDB."
+    script:
+        "../scripts/plot_loaders.py"
+
+
+COMPARISON_FIGURES = expand(
+    f"{RESULTS}/figures/{{name}}.{{kind}}", name=COMPARED, kind=("svg", "png", "pdf")
+)
+
+
+rule policies:
+    input:
+        figures=if_compared(COMPARISON_FIGURES),
+        text=if_compared(f"{COMPARISON}/summary.txt"),
+    log:
+        f"{LOGS}/policies.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "tee {log:q} < {input.text:q}"

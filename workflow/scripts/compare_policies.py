@@ -1,0 +1,24 @@
+"""Compare the policies and loaders of an experiment."""
+
+import sys
+from pathlib import Path
+
+from tierscope.plot_policies import summary_text
+from tierscope.policy_comparison import add_up, compare_epochs, summarise
+from tierscope.tables import read_table, write_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    epochs = read_table(snakemake.input.epochs, "epochs")
+    background = [read_table(path, "background") for path in snakemake.input.background]
+    policy_epochs = compare_epochs(
+        read_table(snakemake.input.io_time, "io_time"), epochs, *background
+    )
+    totals = add_up(policy_epochs, epochs)
+    summary = summarise(totals)
+    write_table(policy_epochs, snakemake.output.epochs, "policy_epochs")
+    write_table(totals, snakemake.output.totals, "policy_totals")
+    write_table(summary, snakemake.output.summary, "policy_summary")
+    text = summary_text(summary)
+    Path(snakemake.output.text).write_text(text, encoding="utf-8")
+    print(text)

@@ -1,0 +1,25 @@
+"""Draw how loaders of files and of one LMDB file compare."""
+
+import sys
+
+from tierscope.breakdown import select_scenarios
+from tierscope.lmdb_settings import LOADERS
+from tierscope.plot import save_figure
+from tierscope.plot_loaders import plot_loaders
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    table = read_table(snakemake.input.epochs, "policy_epochs")
+    table = select_scenarios(table, [snakemake.params.scene])
+    is_alone = table["policy"] == snakemake.params.policy
+    is_nothing_held = table["policy"] == "none"
+    table = table[is_alone | is_nothing_held]
+    databases = table[table["loader"].isin(LOADERS)]
+    rates = databases["cache_rate_percent"].unique()
+    figure = plot_loaders(
+        table[table["cache_rate_percent"].isin(rates)],
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])

@@ -1,0 +1,25 @@
+"""Draw how policies compare, for the loader of the figures."""
+
+import sys
+
+from tierscope.breakdown import select_scenarios
+from tierscope.plot import save_figure
+from tierscope.plot_policies import plot_policies
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    tables = [
+        select_scenarios(read_table(path, name), [snakemake.params.scene])
+        for name, path in (
+            ("policy_epochs", snakemake.input.epochs),
+            ("policy_totals", snakemake.input.totals),
+            ("policy_summary", snakemake.input.summary),
+        )
+    ]
+    figure = plot_policies(
+        *tables,
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])

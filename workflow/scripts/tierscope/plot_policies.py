@@ -1,0 +1,247 @@
+"""Draw and tell how policies compare: I/O time, operations on the GFS, time saved."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tierscope.io_class import IOClass
+from tierscope.plot import (
+    class_handles,
+    scenario_titles,
+    styled,
+    titled,
+    write_around,
+)
+from tierscope.policy_comparison import ESTIMATED
+
+SCENE = ["source", "system", "dataset", "n_osts", "loader"]
+# Dark colours of Paul Tol's colour-blind-safe palette, none of an I/O class.
+_POLICIES = {
+    "none": ("#000000", "o"),
+    "pinning": ("#117733", "s"),
+    "stratified-pinning": ("#44AA99", "D"),
+    "lru": ("#999933", "v"),
+    "monarch": ("#AA4499", "^"),
+    "clairvoyant": ("#332288", "P"),
+    "adhoc": ("#CC6677", "X"),
+}
+_OTHER = ("#666666", "*")
+_FOREGROUND = {"gfs_opens": IOClass.GFS_META, "gfs_reads": IOClass.GFS_READ}
+_BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
+_STAGING = {"facecolor": "white", "edgecolor": "#444444", "hatch": "...", "ls": "--"}
+_TITLES = (
+    "I/O time of the slowest process,\nepochs from left to right",
+    "GFS opens and reads\nof all epochs",
+    "Time saved against none,\nstaging and drains included",
+)
+
+
+@styled
+def plot_policies(
+    policy_epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    summary: pd.DataFrame,
+    *,
+    provenance: str,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw what each policy takes, asks of the GFS and saves; a row a cache rate.
+
+    Parameters
+    ----------
+    policy_epochs, totals, summary : DataFrame
+        Tables ``policy_epochs``, ``policy_totals`` and ``policy_summary`` of one
+        dataset, OST count and loader.
+    provenance, dataset_titles
+        As for `tierscope.plot.plot_times`.
+
+    Returns
+    -------
+    Figure
+        Left: bars of each epoch stacked by I/O class, the line from the least to the
+        largest of the repetitions. Middle: opens and reads on the GFS of all epochs,
+        copies hatched, staging that was not run dotted. Right: the time saved up to
+        each epoch against no LFS, solid as far as it was run, dashed if all further
+        epochs are like the last; a large marker where it begins to be above 0.
+    """
+    rates = sorted(set(totals["cache_rate_percent"]) - {0})
+    n_repetitions = summary["n_repetitions"].max()
+    figure = Figure(figsize=(15.5, 1.9 + 3.6 * len(rates)), layout="constrained")
+    axes = figure.subplots(len(rates), 3, squeeze=False, width_ratios=(2.4, 1.2, 1.5))
+    for row in axes[1:]:  # times and operations compare over rows, savings are unlike
+        row[0].sharey(axes[0][0])
+        row[1].sharex(axes[0][1])
+    scene = scenario_titles(summary.assign(policy=""), dataset_titles)["title"].iloc[0]
+    title = titled(f"Policies compared: {scene}", summary)
+    write_around(figure, title, _notes(provenance, summary, n_repetitions))
+    for row, rate in zip(axes, rates, strict=True):
+        epochs, sums, saved = (
+            part[part["cache_rate_percent"].isin([0, rate])]
+            for part in (policy_epochs, totals, summary)
+        )
+        names = in_order(sums["policy"])
+        _draw_times(row[0], epochs, names)
+        _draw_operations(row[1], epochs, sums, names)
+        _draw_savings(row[2], sums, saved, names)
+        row[0].set_ylabel(f"Cache rate {rate} %\nI/O time (s)")
+    for ax, words in zip(axes[0], _TITLES, strict=True):
+        ax.set_title(words)
+    axes[-1][1].set_xlabel("Opens and reads")
+    axes[-1][2].set_xlabel("Number of epochs")
+    figure.legend(handles=_handles(totals), loc="outside right center")
+    return figure
+
+
+def in_order(policies: pd.Series) -> list[str]:
+    """Return the names of policies in the order of the figure."""
+    known = [name for name in _POLICIES if name in set(policies)]
+    return known + sorted(set(policies) - set(known))
+
+
+def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draw each policy's epochs, stacked by I/O class."""
+    n_epochs = epochs["epoch"].nunique()
+    width = 0.84 / n_epochs
+    for place, name in enumerate(names):
+        by_epoch = epochs[epochs["policy"] == name].groupby("epoch")
+        left = place - 0.42 + width * (np.arange(n_epochs) + 0.5)
+        bottom_s = np.zeros(n_epochs)
+        for io_class in IOClass:
+            height_s = by_epoch[f"{io_class}_s"].mean().to_numpy()
+            ax.bar(left, height_s, 0.9 * width, bottom=bottom_s, color=io_class.colour)
+            bottom_s += height_s
+        times_s = by_epoch["io_time_s"]
+        ax.vlines(left, times_s.min(), times_s.max(), color="#222222", lw=1)
+    ax.set_xticks(range(len(names)), [_in_lines(name) for name in names])
+    ax.tick_params(axis="x", length=0)
+
+
+def _draw_operations(
+    ax: Axes, epochs: pd.DataFrame, sums: pd.DataFrame, names: Sequence[str]
+) -> None:
+    """Draw each policy's operations on the GFS: of reads, copies and staging."""
+    n_repetitions = epochs.groupby("policy")["repetition"].nunique()[names].to_numpy()
+    bottom = np.zeros(len(names))
+
+    def stack(totals: pd.Series, **look) -> None:
+        heights = totals.reindex(names, fill_value=0).to_numpy() / n_repetitions
+        here = heights > 0
+        ax.barh(np.flatnonzero(here), heights[here], left=bottom[here], **look)
+        bottom[:] += heights
+
+    by_policy = epochs.groupby("policy")
+    for column, io_class in _FOREGROUND.items():
+        stack(by_policy[column].sum(), color=io_class.colour)
+    copies = ["background_gfs_opens", "background_gfs_reads"]
+    stack(by_policy[copies].sum().sum(axis=1), **_BACKGROUND)
+    first = sums[sums["n_epochs"] == 1].groupby("policy")
+    stack(first["staging_gfs_operations"].sum(), **_STAGING)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(True, axis="x")
+    ax.grid(False, axis="y")
+
+
+def _draw_savings(
+    ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame, names: Sequence[str]
+) -> None:
+    """Draw the time that each policy has saved after each number of epochs."""
+    n_epochs = int(sums["n_epochs"].max())
+    ax.axhline(0, color=_POLICIES["none"][0], lw=1)
+    ax.axvline(n_epochs, color="#bbbbbb", lw=0.8, ls=":")
+    for row in summary.to_dict("records"):
+        if row["policy"] == "none" or row["cache_rate_percent"] == 0:
+            continue
+        mine = sums[sums["policy"] == row["policy"]].groupby("n_epochs")
+        saved_s = (mine["reference_time_s"].mean() - mine["time_s"].mean()).to_numpy()
+        saved_s = np.concatenate([[-row["staging_time_s"]], saved_s])
+        gain_s = row["reference_last_epoch_time_s"] - row["last_epoch_time_s"]
+        further = np.arange(n_epochs, 2 * n_epochs + 1)
+        further_s = saved_s[-1] + gain_s * (further - n_epochs)
+        colour, marker = _POLICIES.get(row["policy"], _OTHER)
+        line = {"color": colour, "lw": 1.6}
+        ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=4, **line)
+        ax.plot(further, further_s, ls=(0, (3, 2)), **line)
+        if (pays := row["pays_after_epochs"]) <= further[-1]:
+            all_s = np.concatenate([saved_s, further_s[1:]])
+            ax.plot(pays, all_s[int(pays)], marker, ms=10, mec="black", color=colour)
+    ax.set_ylabel("Seconds saved")
+    ax.set_xlim(-0.3, 2 * n_epochs + 0.3)
+
+
+def _in_lines(name: str) -> str:
+    """Return a policy's name broken where it has a hyphen."""
+    return name.replace("-", "-\n")
+
+
+def _handles(totals: pd.DataFrame) -> list[Patch | Line2D]:
+    """Return the entries of the legend."""
+    policies = [
+        Line2D([], [], color=colour, marker=marker, label=name)
+        for name in in_order(totals["policy"])
+        if name != "none"
+        for colour, marker in [_POLICIES.get(name, _OTHER)]
+    ]
+    return [
+        *class_handles(),
+        Patch(**_BACKGROUND, label="GFS opens and reads\nof copies"),
+        Patch(**_STAGING, label="of staging, estimated"),
+        *policies,
+        Line2D([], [], color="#444444", ls=(0, (3, 2)), label="epochs like the last"),
+        Line2D(
+            *([], []),
+            color="#dddddd",
+            marker="o",
+            ms=10,
+            mec="black",
+            ls="",
+            label="begins to pay",
+        ),
+    ]
+
+
+def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[str]:
+    """Return what to write below the figure."""
+    repetitions = (
+        f"{n_repetitions} repetitions"
+        if n_repetitions > 1
+        else "one repetition, spread unknown"
+    )
+    notes = [f"Source: {provenance}; {repetitions}"]
+    if (summary["staging"] == ESTIMATED).any():
+        notes.append(
+            "The benchmark generates pinned files on the LFS, as the paper's. Their "
+            "staging is estimated: every node reads its part of the GFS as an epoch "
+            "without LFS reads it; writing to the LFS is left out."
+        )
+    return notes
+
+
+def summary_text(summary: pd.DataFrame) -> str:
+    """Return table ``policy_summary`` in words, to be read on a terminal."""
+    lines = [
+        f"{'dataset':>8} {'loader':>30} {'policy':>20} rate  time cut  I/O cut  "
+        "GFS cut  staging s  pays after"
+    ]
+    for row in summary.to_dict("records"):
+        pays = row["pays_after_epochs"]
+        words = "never" if np.isnan(pays) else f"{pays:.0f} epoch{'s'[: pays > 1]}"
+        beyond = " (extrapolated)" if pays > row["n_epochs"] else ""
+        lines.append(
+            f"{row['dataset']:>8} {row['loader']:>30} {row['policy']:>20} "
+            f"{row['cache_rate_percent']:3} % {row['time_cut_percent']:8.1f}% "
+            f"{row['io_time_cut_percent']:7.1f}% "
+            f"{row['gfs_operations_cut_percent']:7.1f}% {row['staging_time_s']:10.2f}  "
+            f"{words}{beyond}"
+        )
+    head = (
+        "Saved against the same loader without LFS over all epochs; time and GFS "
+        "operations with staging and copies"
+    )
+    return "\n".join([head, *lines]) + "\n"
