@@ -52,6 +52,7 @@ rule all:
         rules.tables.input,
         background_table(),
         COMPARISON_FIGURES,
+        f"{COMPARISON}/claims.md" if COMPARED else [],
         [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 

@@ -146,6 +146,39 @@ rule plot_loaders:
         "../scripts/plot_loaders.py"
 
 
+rule score_policy_claims:
+    input:
+        claims=workflow.source_path("../../resources/paper/policy_claims.yaml"),
+        epochs=f"{COMPARISON}/policy_epochs.parquet",
+        totals=f"{COMPARISON}/policy_totals.parquet",
+        library=library(
+            "score_policy_claims",
+            "breakdown",
+            "claims",
+            "io_class",
+            "plot",
+            "policy_claims",
+            "tables",
+            "whatif",
+        ),
+    output:
+        claims=f"{COMPARISON}/policy_claims.parquet",
+        markdown=f"{COMPARISON}/claims.md",
+    log:
+        f"{LOGS}/score_policy_claims.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        scene=FILES_AND_DATABASES,
+        loader=SCENE["loader"],
+        provenance=PROVENANCE,
+    message:
+        "Putting what other papers say beside what is found."
+    script:
+        "../scripts/score_policy_claims.py"
+
+
 COMPARISON_FIGURES = expand(
     f"{RESULTS}/figures/{{name}}.{{kind}}", name=COMPARED, kind=("svg", "png", "pdf")
 )
@@ -154,11 +187,11 @@ COMPARISON_FIGURES = expand(
 rule policies:
     input:
         figures=if_compared(COMPARISON_FIGURES),
-        text=if_compared(f"{COMPARISON}/summary.txt"),
+        text=if_compared([f"{COMPARISON}/summary.txt", f"{COMPARISON}/claims.md"]),
     log:
         f"{LOGS}/policies.log",
     localrule: True
     conda:
         "../../environment.yml"
     shell:
-        "tee {log:q} < {input.text:q}"
+        "cat {input.text:q} | tee {log:q}"

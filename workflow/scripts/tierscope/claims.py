@@ -616,8 +616,8 @@ def score_claims(
         try:
             used = _scenarios_of(claim, paper["scenarios"], scenarios)
             measured = _measure(claim, used, results)
-            status = _judge(claim["accept"], measured.value)
-            stated = _judge(claim.get("stated", {}), measured.value)
+            status = judge(claim["accept"], measured.value)
+            stated = judge(claim.get("stated", {}), measured.value)
             if (status, stated) == (HOLDS, FAILS):
                 measured = measured._replace(
                     details=f"{measured.details}, within tolerance"
@@ -637,7 +637,7 @@ def score_claims(
                 "expected": claim["expected"],
                 "accepted": accept_words(claim["accept"], claim["unit"]),
                 "tolerance": claim["tolerance"],
-                "measured": _measured_words(measured, status, claim["unit"]),
+                "measured": measured_words(measured, status, claim["unit"]),
                 "details": measured.details,
                 "value": np.nan if measured.value is None else float(measured.value),
                 "status": status,
@@ -722,7 +722,7 @@ def _measure(
     return measured
 
 
-def _judge(accept: Mapping[str, float], value: float | None) -> str:
+def judge(accept: Mapping[str, float], value: float | None) -> str:
     """Return whether a number lies within a claim's bounds."""
     if value is None:
         return FAILS
@@ -731,7 +731,7 @@ def _judge(accept: Mapping[str, float], value: float | None) -> str:
     return HOLDS if within else FAILS
 
 
-def _measured_words(measured: Measured, status: str, unit: str) -> str:
+def measured_words(measured: Measured, status: str, unit: str) -> str:
     """Return a claim's number with its unit, ``none``, or nothing if not measurable."""
     if measured.value is None:
         return "" if status == UNMEASURABLE else "none"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from tierscope.io_class import IOClass
 from tierscope.lmdb_settings import LOADERS as DATABASES
@@ -110,6 +111,8 @@ def _draw_calls(ax: Axes, part: pd.DataFrame, loaders: list[str]) -> None:
         here = calls > 0
         ax.plot(calls[here], np.flatnonzero(here), label=label, **look)
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_yticks(range(len(loaders)), [""] * len(loaders))
     _along_x(ax, len(loaders))
 

@@ -88,6 +88,7 @@ def plot_policies(
         _draw_times(row[0], epochs, names)
         _draw_operations(row[1], epochs, sums, names)
         _draw_savings(row[2], sums, saved, names)
+        row[0].set_ylim(0, 1.05 * policy_epochs["io_time_s"].max() or 1)
         row[0].set_ylabel(f"Cache rate {rate} %\nI/O time (s)")
     for ax, words in zip(axes[0], _TITLES, strict=True):
         ax.set_title(words)

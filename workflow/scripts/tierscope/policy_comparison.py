@@ -108,7 +108,7 @@ def add_up(policy_epochs: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs, 19)
+    DataFrame, shape (n_runs * n_epochs, 20)
         Table ``policy_totals``. ``time_s`` is staging, execution and drains;
         operations are opens and reads on the GFS, those of staging included in none
         but their own column.

@@ -133,6 +133,7 @@ TABLES = {
     },
     "policy_totals": RUN_KEYS
     | {
+        "n_nodes": INTEGER,
         "n_epochs": INTEGER,
         "staging": TEXT,
         "staging_time_s": SECONDS,
@@ -158,6 +159,20 @@ TABLES = {
         "io_time_cut_percent": SECONDS,
         "gfs_operations_cut_percent": SECONDS,
         "pays_after_epochs": SECONDS,
+    },
+    "policy_claims": {
+        "claim": TEXT,
+        "paper": TEXT,
+        "statement": TEXT,
+        "stated": TEXT,
+        "here": TEXT,
+        "value": SECONDS,
+        "accepted": TEXT,
+        "status": TEXT,
+        "details": TEXT,
+        "comparable": TEXT,
+        "not_comparable": TEXT,
+        "source": TEXT,
     },
     "read_calls": {
         "rank": INTEGER,

@@ -1,0 +1,26 @@
+"""Put what other papers say of policies and loaders beside what is found."""
+
+import sys
+from pathlib import Path
+
+from tierscope.breakdown import select_scenarios
+from tierscope.policy_claims import (
+    claims_text,
+    read_policy_claims,
+    score_policy_claims,
+)
+from tierscope.tables import read_table, write_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    scene = [snakemake.params.scene]
+    claims = score_policy_claims(
+        read_policy_claims(snakemake.input.claims),
+        select_scenarios(read_table(snakemake.input.epochs, "policy_epochs"), scene),
+        select_scenarios(read_table(snakemake.input.totals, "policy_totals"), scene),
+        loader=snakemake.params.loader,
+    )
+    write_table(claims, snakemake.output.claims, "policy_claims")
+    text = claims_text(claims, snakemake.params.provenance)
+    Path(snakemake.output.markdown).write_text(text, encoding="utf-8")
+    print(text)

@@ -1,0 +1,258 @@
+"""Check what other papers claim of policies and loaders, and say what that is worth.
+
+`resources/paper/policy_claims.yaml` holds the claims. Their numbers stand beside ours
+and bound nothing: machines and workloads differ, and each claim says how.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.claims import (
+    UNMEASURABLE,
+    Measured,
+    NotMeasurable,
+    accept_words,
+    judge,
+    measured_words,
+    number_words,
+)
+from tierscope.config import ConfigError, check, read_yaml
+from tierscope.tables import TABLES
+
+
+def read_policy_claims(path: str | Path) -> dict[str, Any]:
+    """Read and check ``policy_claims.yaml``; a ConfigError says what is wrong."""
+    content = read_yaml(path)
+    check(content, "policy_claims", str(path))
+    ids = [claim["id"] for claim in content["claims"]]
+    for number, claim in enumerate(content["claims"]):
+        where = f"{path}: claims.{claim['id']}"
+        if claim["id"] in ids[:number]:
+            raise ConfigError(f"{where}.id: got it twice, expected it once")
+        for key, known in (("paper", content["papers"]), ("formula", FORMULAS)):
+            if claim[key] is not None and claim[key] not in known:
+                raise ConfigError(
+                    f"{where}.{key}: got {claim[key]}, expected one of "
+                    f"{', '.join(known)}"
+                )
+        needed = {"parameters", "unit", "accept"} if claim["formula"] else set()
+        if missing := sorted(needed - set(claim)):
+            raise ConfigError(f"{where}: missing key {missing[0]}")
+    return content
+
+
+def time_cut(
+    epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    policy: str,
+    at_percent: int,
+    n_epochs: int,
+) -> Measured:
+    """Return how much less time some epochs take with a policy in percent."""
+    rows = _after(totals, policy, at_percent, n_epochs)
+    time_s, reference_s = rows["time_s"].mean(), rows["reference_time_s"].mean()
+    words = (
+        f"{number_words(time_s)} instead of {number_words(reference_s)} s in "
+        f"{n_epochs} epochs"
+    )
+    return Measured(100 * (1 - time_s / reference_s), words)
+
+
+def gfs_operations_cut(
+    epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    policy: str,
+    at_percent: int,
+    n_epochs: int,
+) -> Measured:
+    """Return how many fewer calls some epochs make on the GFS in percent."""
+    rows = _after(totals, policy, at_percent, n_epochs)
+    parts = ["gfs_operations", "background_gfs_operations", "staging_gfs_operations"]
+    calls, copies, staging = (rows[name].mean() for name in parts)
+    reference = rows["reference_gfs_operations"].mean()
+    words = (
+        f"{number_words(calls)} of reads, {number_words(copies)} of copies, "
+        f"{number_words(staging)} of staging instead of {number_words(reference)} in "
+        f"{n_epochs} epochs"
+    )
+    return Measured(100 * (1 - (calls + copies + staging) / reference), words)
+
+
+def distance_from_law(
+    epochs: pd.DataFrame, totals: pd.DataFrame, policy: str, at_percent: int
+) -> Measured:
+    """Return how far the mean hit rate is from that of the law in points.
+
+    With n nodes and room for a part f, that is min(f, 1 - (1 - 1/n)^e) in epoch e, from
+    0 on; the mean is over the epochs and the repetitions.
+    """
+    rows = _of(epochs, at_percent, policy=policy)
+    n_nodes = int(_of(totals, at_percent, policy=policy)["n_nodes"].iloc[0])
+    opens = rows.groupby("epoch")[["gfs_opens", "lfs_opens"]].sum()
+    hits = opens["lfs_opens"] / opens.sum(axis=1)
+    seen = 1 - (1 - 1 / n_nodes) ** opens.index.to_numpy()
+    law = np.minimum(at_percent / 100, seen)
+    found, expected = 100 * hits.mean(), 100 * law.mean()
+    words = (
+        f"{number_words(found)} % of reads from the LFS, {number_words(expected)} % by "
+        f"the law, {n_nodes} nodes, {len(opens)} epochs"
+    )
+    return Measured(abs(found - expected), words)
+
+
+def loader_ratio(
+    epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    slow: str,
+    fast: str,
+    at_percent: int,
+    policy: str,
+) -> Measured:
+    """Return how many times the I/O time of a loader another one's is."""
+    times_s = [
+        _of(epochs, at_percent, policy=policy, loader=loader)["io_time_s"].mean()
+        for loader in (slow, fast)
+    ]
+    words = " against ".join(f"{number_words(time_s)} s" for time_s in times_s)
+    return Measured(times_s[0] / times_s[1], f"{words} an epoch")
+
+
+def opens_ratio(
+    epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    slow: str,
+    fast: str,
+    at_percent: int,
+    policy: str,
+) -> Measured:
+    """Return how many times the opens on the GFS of a loader another one's are."""
+    opens = [
+        _of(epochs, at_percent, policy=policy, loader=loader)["gfs_opens"].mean()
+        for loader in (slow, fast)
+    ]
+    words = " against ".join(map(number_words, opens))
+    return Measured(opens[0] / opens[1], f"{words} an epoch")
+
+
+FORMULAS = {
+    one.__name__: one
+    for one in (
+        time_cut,
+        gfs_operations_cut,
+        distance_from_law,
+        loader_ratio,
+        opens_ratio,
+    )
+}
+
+
+def _of(table: pd.DataFrame, at_percent: int, **keys: str) -> pd.DataFrame:
+    """Return the rows of some keys at a cache rate, or raise a NotMeasurable."""
+    fits = table["cache_rate_percent"] == at_percent
+    for key, value in keys.items():
+        fits &= table[key] == value
+    if not fits.any():
+        words = ", ".join(f"{key} {value}" for key, value in keys.items())
+        raise NotMeasurable(f"no run of {words} at a cache rate of {at_percent} %")
+    return table[fits]
+
+
+def _after(
+    totals: pd.DataFrame, policy: str, at_percent: int, n_epochs: int
+) -> pd.DataFrame:
+    """Return a policy's sums after a number of epochs, or raise a NotMeasurable."""
+    rows = _of(totals, at_percent, policy=policy)
+    rows = rows[rows["n_epochs"] == n_epochs]
+    if rows.empty:
+        raise NotMeasurable(f"runs of {policy} have no {n_epochs} epochs")
+    return rows
+
+
+def score_policy_claims(
+    content: Mapping[str, Any],
+    policy_epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    *,
+    loader: str,
+) -> pd.DataFrame:
+    """Return table ``policy_claims``: each claim beside what was found.
+
+    Parameters
+    ----------
+    content : mapping
+        What `read_policy_claims` returns.
+    policy_epochs, totals : DataFrame
+        Tables ``policy_epochs`` and ``policy_totals`` of one dataset and OST count.
+    loader : str
+        The loader of files with which policies are judged.
+    """
+    rows = []
+    for claim in content["claims"]:
+        reason, measured = "", Measured(None, "")
+        try:
+            measured = _measure(claim, policy_epochs, totals, loader)
+            status = judge(claim["accept"], measured.value)
+        except NotMeasurable as error:
+            reason, status = str(error), UNMEASURABLE
+        unit, accept = claim.get("unit", ""), claim.get("accept")
+        rows.append(
+            {
+                "claim": claim["id"],
+                "paper": content["papers"][claim["paper"]],
+                **{
+                    key: claim[key]
+                    for key in ("statement", "stated", "comparable", "not_comparable")
+                },
+                "here": measured_words(measured, status, unit),
+                "value": np.nan if measured.value is None else measured.value,
+                "accepted": accept_words(accept, unit) if accept else "",
+                "status": status,
+                "details": reason or measured.details,
+                "source": policy_epochs["source"].iloc[0],
+            }
+        )
+    return pd.DataFrame(rows)[list(TABLES["policy_claims"])]
+
+
+def _measure(
+    claim: Mapping[str, Any],
+    policy_epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    loader: str,
+) -> Measured:
+    """Return the number of a claim, or raise a NotMeasurable."""
+    if claim["formula"] is None:
+        raise NotMeasurable(claim["not_comparable"])
+    tables = [policy_epochs, totals]
+    if "slow" not in claim["parameters"]:
+        tables = [table[table["loader"] == loader] for table in tables]
+    return FORMULAS[claim["formula"]](*tables, **claim["parameters"])
+
+
+def claims_text(claims: pd.DataFrame, provenance: str) -> str:
+    """Return table ``policy_claims`` in Markdown."""
+    blocks = [
+        "# What other papers say, and what is found here",
+        f"Source: {provenance}. Numbers that the papers state were taken "
+        "on other machines with other workloads. They stand beside ours and bound "
+        "nothing; a claim holds if what its argument implies anywhere is so here.",
+    ]
+    for row in claims.to_dict("records"):
+        lines = [
+            f"## {row['claim']}: {row['status']}",
+            f"{row['statement']} ({row['paper']})",
+            f"- stated: {row['stated']}",
+            f"- here: {row['here'] or row['status']} ({row['details']})",
+        ]
+        if row["accepted"]:
+            lines.append(f"- holds for: {row['accepted']}")
+        lines += [
+            f"- comparable: {row['comparable']}",
+            f"- not comparable: {row['not_comparable']}",
+        ]
+        blocks.append("\n".join([lines[0], "", lines[1], "", *lines[2:]]))
+    return "\n\n".join(blocks) + "\n"
