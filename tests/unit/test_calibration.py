@@ -25,7 +25,7 @@ from tierscope.model.network import ModelError, network_of
 from tierscope.model.probe_times import probe_times
 from tierscope.model.simulated_run import simulate_reads, tables_of
 from tierscope.model.starting_values import with_values
-from tierscope.probes import plan
+from tierscope.probes import REPEATS, plan
 from tierscope.tables import check_table
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def probes_of(description, n_osts, noise=0.0):
     for count in n_osts:
         times_s = probe_times(description, count)
         for probe in plan(description):
-            for repeat in range(5):
+            for repeat in range(REPEATS):
                 error = np.exp(noise * generator.standard_normal())
                 time_s = max(times_s[probe.name], 1e-6) * error
                 rows.append(

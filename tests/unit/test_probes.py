@@ -127,9 +127,9 @@ class TestClient:
 
     def test_every_call_is_counted_and_timed(self, client):
         # Two ticks around the probe and two around each call.
-        assert client.run(Probe("a_rate", "gfs", "open", 1, 3)) == Timing(7, 3, 3, 0)
+        assert client.run(Probe("a_rate", "gfs", "open", 1, 3)) == Timing(0, 7, 3, 3, 0)
         read = Probe("b_rate", "gfs", "read", 1, 2, 10, 4)
-        assert client.run(read) == Timing(13, 6, 6, 20)
+        assert client.run(read) == Timing(8, 21, 6, 6, 20)
         n_open = len(os.listdir("/proc/self/fd"))
         assert client.run(Probe("c_rate", "gfs", "close", 1, 3)).n_operations == 3
         assert len(os.listdir("/proc/self/fd")) == n_open - 3
@@ -148,12 +148,14 @@ class TestClient:
         client.run(Probe("c_rate", "gfs", "close", 1, 3))
 
 
-def test_row_holds_the_slowest_client_and_the_mean_call():
+@pytest.mark.parametrize(("one_clock", "time_s"), [(False, 5), (True, 7)])
+def test_row_holds_the_slowest_client_and_the_mean_call(one_clock, time_s):
     probe = Probe("gfs_read_rate", "gfs", "read", 2, 1, 10, 10)
-    row = probe_row(probe, 1, [Timing(2.0, 1.0, 1, 10), Timing(5.0, 4.0, 1, 10)])
+    timings = [Timing(1.0, 3.0, 1.0, 1, 10), Timing(3.0, 8.0, 4.0, 1, 10)]
+    row = probe_row(probe, 1, timings, one_clock)
     keys = {"source": "emulated", "system": "x", "dataset": "tiny", "n_osts": 1}
     checked = check_table(pd.DataFrame([row | keys]), "probes").iloc[0]
-    assert checked["time_s"] == 5
+    assert checked["time_s"] == time_s
     assert checked["mean_call_s"] == 2.5
     assert (checked["operations"], checked["bytes"], checked["n_clients"]) == (2, 20, 2)
 

@@ -141,7 +141,9 @@ class ProbeLaunch:
             timing = client.run(probe) if takes_part else None
             timings = processes.gather(timing)
             if processes.rank == 0:
-                rows.append(probe_row(probe, repeat, timings[: probe.n_clients]))
+                one_clock = len(set(processes.hosts)) == 1
+                clients = timings[: probe.n_clients]
+                rows.append(probe_row(probe, repeat, clients, one_clock))
         return rows
 
     def _paths(self, probe: Probe, repeat: int) -> list[str]:

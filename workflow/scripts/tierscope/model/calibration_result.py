@@ -13,6 +13,7 @@ from tierscope.tables import TABLES
 
 LARGEST_ERROR = 0.2  # of an identified parameter, as a share of it
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
+_SUMMED = ("gfs.open_s", "gfs.close_s")
 _TIED = 0.9  # correlation of parameters that the data tell together only
 _AT_BOUND = 0.05  # closer to a bound, as a share of it, is stuck there
 
@@ -123,7 +124,7 @@ class Calibration:
         subject = f"{self.parameters[worst].name} " if len(names) > 1 else ""
         raise ModelError(
             f"{' and '.join(names)}: {subject}{how_far}, expected {LARGEST_ERROR:.0%} "
-            f"at most: {_advice(names)}."
+            f"at most: {_advice(self.parameters[worst].name, names)}."
         )
 
     def _stuck(self, at: int) -> str:
@@ -171,30 +172,24 @@ class Calibration:
         return "\n".join(lines)
 
 
-def _advice(names: Sequence[str]) -> str:
-    """Return what would identify some parameters."""
-    names = set(names)
-    if names >= {"gfs.open_s", "gfs.close_s"}:
+def _advice(worst: str, names: Sequence[str]) -> str:
+    """Return what would identify a parameter and those it is refused with."""
+    if worst in _SUMMED and set(names) >= set(_SUMMED):
         return (
-            "only the sum of gfs.open_s and gfs.close_s acts on these data; add the "
+            f"only the sum of {' and '.join(_SUMMED)} acts on these data; add the "
             "probes (probed_n_osts) or fit one of them"
         )
-    if "gfs.link_bytes_per_s" in names:
+    if worst == "gfs.link_bytes_per_s":
         return (
             "these OSTs do not fill the link; add probes on more OSTs (probed_n_osts) "
             "or do not fit it"
         )
-    if "gfs.ost_bandwidth_bytes_per_s" in names:
+    if worst == "gfs.ost_bandwidth_bytes_per_s":
         return (
             "these OSTs are not what limits the reads; add probes on fewer OSTs "
             "(probed_n_osts) or do not fit it"
         )
-    if any(name.startswith("lfs") for name in names):
-        return (
-            "too little is read from the LFS; add the probes (probed_n_osts) or a "
-            "higher cache rate"
-        )
     return (
-        "too little of it is in these data; add the probes (probed_n_osts) or points, "
-        "or do not fit it"
+        "too little of it is in these data, or they scatter too much; add the probes "
+        "(probed_n_osts) or points, measure again, or do not fit it"
     )

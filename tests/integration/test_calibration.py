@@ -1,0 +1,109 @@
+"""Probes under MPI on emulated devices, and the calibration that takes them."""
+
+import json
+
+import pandas as pd
+import pytest
+import yaml
+from integration.conftest import Project
+from tierscope.config import read_yaml
+from tierscope.model.probe_times import probe_times
+from tierscope.probes import REPEATS
+from tierscope.tables import read_table
+
+PROBES = "results/tiny/probes/tiny-60ost/probes.parquet"
+FITTED = ["gfs.open_s", "lfs.request_s"]
+MODEL = {
+    "calibrations": {
+        "all-osts": {
+            "scenario": {"dataset": "tiny", "n_osts": 60},
+            "cache_rates_percent": [0, 50, 100],
+            "probed_n_osts": [60],
+            "parameters": FITTED,
+        }
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def probed(tmp_path_factory):
+    """Return a project whose storage has been probed: 4 processes, 32 files."""
+    project = Project(tmp_path_factory.mktemp("probed"))
+    project.change("config/tiny.yaml", {"model": MODEL})
+    project.first_output = project.snakemake(PROBES)
+    return project
+
+
+@pytest.fixture(scope="module")
+def probes(probed):
+    return read_table(probed.folder / PROBES, "probes")
+
+
+@pytest.fixture(scope="module")
+def modelled_s(probed):
+    """Return the time of each probe according to the model, in seconds."""
+    summary = json.loads((probed.folder / PROBES).with_suffix(".json").read_text())
+    return pd.Series(probe_times(summary, n_osts=60))
+
+
+def test_probes_take_the_models_time_and_the_machines_lateness(probes, modelled_s):
+    fastest_s = probes.groupby("probe")["time_s"].min()
+    waiting = modelled_s[modelled_s > 0]
+    assert len(waiting) == 12  # closes on the LFS are free
+    excess_s = fastest_s[waiting.index] - waiting
+    # The devices forgive the first call of a sequence that it was woken late.
+    assert (excess_s > -0.02 * waiting - 0.0003).all(), excess_s
+    # An awakening of a tenth of a millisecond a call, and of ten where all end late.
+    calls = probes.groupby("probe")["operations"].first()[waiting.index]
+    assert (excess_s < 0.05 * waiting + 0.0003 * calls + 0.01).all(), excess_s
+
+
+def test_every_repeat_makes_all_calls(probes):
+    assert (probes.groupby("probe")["repeat"].nunique() == REPEATS).all()
+    assert set(probes["source"]) == {"emulated"}
+    rate = probes[probes["probe"] == "gfs_read_rate"]
+    assert (rate["n_clients"] == 4).all()
+    assert (rate["bytes"] == 32 * 4096).all()
+
+
+def test_summary_says_what_was_probed_and_how_busy_the_machine_was(probed):
+    summary = json.loads((probed.folder / PROBES).with_suffix(".json").read_text())
+    assert summary["emulation"]["lateness_percent"] > 0
+    assert summary["versions"]["mpi"].startswith("MPICH")
+    assert f"repeat {REPEATS} of {REPEATS}" in probed.first_output
+
+
+def test_local_file_systems_are_empty_afterwards(probed):
+    assert not (probed.folder / "scratch" / "lfs").exists()
+
+
+def test_calibration_finds_devices_and_prints_them(probed):
+    target = "results/tiny/model/all-osts/devices.yaml"
+    output = probed.snakemake(target)
+    assert "Calibration all-osts of system tiny (emulated data):" in output
+    assert "observations, met within" in output
+    text = (probed.folder / target).read_text()
+    fitted = yaml.safe_load(text)["devices"]
+    truth = read_yaml(probed.folder / "resources" / "systems" / "fugaku.yaml")
+    # Of the right size: the tests' machine is busy, and its lateness is fitted as well.
+    for name in FITTED:
+        tier, key = name.split(".")
+        assert 0.7 < fitted[tier][key] / truth["devices"][tier][key] < 3
+    table = read_table(
+        (probed.folder / target).with_name("calibration.parquet"), "calibration"
+    )
+    assert table["parameter"].tolist() == FITTED
+    assert (table["standard_error"] > 0).all()
+
+
+def test_target_refuses_a_calibration_of_what_is_not_run(probed):
+    output = probed.snakemake("calibrate", expect=1)
+    lines = [line for line in output.splitlines() if "one-ost.scenario" in line]
+    (line,) = set(map(str.strip, lines))
+    assert line.startswith(
+        "config: model.calibrations.one-ost.scenario: got small-1ost-pinning-tensorflow"
+    )
+
+
+def test_other_targets_need_no_calibration(probed):
+    assert "probe_storage" not in probed.snakemake("--dry-run", "fig2")
