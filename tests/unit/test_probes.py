@@ -4,7 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.model.probe_times import probe_times
-from tierscope.probes import Client, Probe, Timing, plan, probe_files, probe_row
+from tierscope.probes import (
+    Client,
+    Probe,
+    Timing,
+    lfs_rate_percent,
+    plan,
+    probe_files,
+    probe_row,
+)
 from tierscope.tables import check_table
 
 DEVICES = {
@@ -112,6 +120,11 @@ class TestFiles:
                 for repeat in range(5):
                     last = probe_files(description, probe, 3, repeat)[-1]
                     assert last < n_files
+
+
+@pytest.mark.parametrize(("n_files", "percent"), [(4, 50), (12, 50), (6400, 1)])
+def test_node_holds_the_files_of_its_two_processes(n_files, percent):
+    assert lfs_rate_percent(describe(n_files)) == percent
 
 
 class TestClient:

@@ -1,5 +1,7 @@
 """Rules that probe the storage and fit the system's devices to measurements."""
 
+from tierscope.probes import lfs_rate_percent
+
 PROBES = f"{RESULTS}/probes/{{dataset}}-{{n_osts}}ost"
 PROBES_LOG = f"{LOGS}/probe_storage/{{dataset}}-{{n_osts}}ost"
 CALIBRATION = f"{RESULTS}/model/{{calibration}}"
@@ -15,7 +17,8 @@ def probe_resources():
 
     def probe_job(wildcards):
         scenario = Scenario(wildcards.dataset, int(wildcards.n_osts), "", "")
-        return EXPERIMENT.job(scenario, [Point(100, 0)])
+        rate = lfs_rate_percent(probe_description(wildcards))
+        return EXPERIMENT.job(scenario, [Point(rate, 0)])
 
     def launcher(wildcards):
         return job.launcher(SYSTEM, log=PROBES_LOG.format(**wildcards))

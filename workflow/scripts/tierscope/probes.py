@@ -150,6 +150,17 @@ def probe_files(
     return first + rank + n_processes * np.arange(probe.files_per_client)
 
 
+def lfs_rate_percent(description: Mapping[str, Any]) -> int:
+    """Return the part of the dataset that a node's LFS holds for the probes, at most.
+
+    It is rounded up to whole percent, as a cache rate.
+    """
+    n_files, _, n_processes = _sizes(description)
+    per_node = description["system"]["processes_per_node"]
+    n_held = per_node * _files_per_client(n_files, n_processes)
+    return -(-100 * n_held // n_files)
+
+
 @dataclass
 class Timing:
     """What one process saw of a probe: first to last call, calls, bytes.
