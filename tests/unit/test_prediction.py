@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PolyCollection
 from tierscope.breakdown import break_down
 from tierscope.config import Scenario, read_experiment, read_yaml
 from tierscope.io_class import IOClass
@@ -341,13 +342,22 @@ class TestFigure:
     def test_panels_show_measured_points_and_the_models_lines(self):
         figure = self.draw()
         uppers = [ax for ax in figure.axes if "process" in ax.get_ylabel()]
-        assert len(figure.axes) == 4
+        assert len(figure.axes) == 6
         titles = [ax.get_title(loc="left") for ax in uppers]
         assert titles[0].startswith("128 KiB files, 60 OSTs, calibration some\nMAPE: ")
         assert "Repetitions vary by" in titles[0]
         line = uppers[0].lines[0]
         assert line.get_ydata().tolist() == [10, 9, 10]
         assert np.allclose(uppers[1].containers[0].lines[0].get_ydata(), [10, 8, 10])
+
+    def test_errors_stand_over_the_spread_of_the_measurements(self):
+        first, _ = (ax for ax in self.draw().axes if "Error" in ax.get_ylabel())
+        zero, line = first.lines
+        assert set(zero.get_ydata()) == {0}
+        expected = [100 * (one - 1) for one in (10 / 10.1, 9 / 8.1, 10 / 10.1)]
+        assert line.get_ydata().tolist() == pytest.approx(expected)
+        (band,) = first.collections
+        assert isinstance(band, PolyCollection)
 
     def test_squares_mark_the_calibrated_points(self):
         first, _ = (ax for ax in self.draw().axes if "process" in ax.get_ylabel())
