@@ -72,7 +72,7 @@ wildcard_constraints:
 
 
 # What a model's answer depends on, for `library`.
-MODELS = (
+MODEL_MODULES = (
     "breakdown",
     "io_class",
     "model/bounds",

@@ -40,7 +40,7 @@ rule predict_io_time:
         devices=expand(
             f"{RESULTS}/model/{{calibration}}/devices.yaml", calibration=CALIBRATIONS
         ),
-        library=library("predict_io_time", *MODELS, "prediction"),
+        library=library("predict_io_time", *MODEL_MODULES, "prediction"),
     output:
         predictions=f"{PREDICT}/predictions.parquet",
         errors=f"{PREDICT}/prediction_errors.parquet",

@@ -21,7 +21,9 @@ rule compare_whatif_truth:
             if TRUTH_CALIBRATION
             else []
         ),
-        library=library("compare_whatif_truth", *MODELS, "whatif", "whatif_truth"),
+        library=library(
+            "compare_whatif_truth", *MODEL_MODULES, "whatif", "whatif_truth"
+        ),
     output:
         table=f"{TRUTH}/whatif_truth.parquet",
         summary=f"{TRUTH}/whatif_truth_summary.parquet",
