@@ -36,6 +36,7 @@ from scipy.optimize import least_squares
 from tierscope.model.calibration_result import (
     IN_SERIES,
     LARGEST_ERROR,
+    NOTHING_KNOWN,
     PARAMETERS,
     Calibration,
     Parameter,
@@ -50,7 +51,6 @@ from tierscope.model.probe_times import probe_times
 from tierscope.model.starting_values import starting_values, station, with_values
 
 NOISE = 0.01  # no time is known better, as a share of it
-_FLAT = 5.0  # error of what the data tell nothing of, in logarithms
 _CLEARLY = 3.0  # standard errors by which another solution must be worse
 _STEP = 0.1  # of derivatives in the search, in logarithms
 # The simulator is rough: a small change lets another rank come first somewhere, and all
@@ -228,7 +228,8 @@ class _Fit:
         return bool((self.residuals(exchanged) ** 2).sum() < limit)
 
     def _least_squares(self, residuals, start: np.ndarray) -> np.ndarray:
-        return least_squares(
+        """Return where a sum of squares is least."""
+        found = least_squares(
             residuals,
             start,
             jac=lambda x: _derivatives(residuals, x),
@@ -236,7 +237,13 @@ class _Fit:
             xtol=_TOLERANCE,
             ftol=_TOLERANCE,
             max_nfev=_MOST_EVALUATIONS,
-        ).x
+        )
+        if not found.success:
+            raise ModelError(
+                f"{', '.join(self.names)}: the fit has not converged after "
+                f"{found.nfev} evaluations; measure again, or fit fewer of them."
+            )
+        return found.x
 
 
 def _derivatives(residuals, x: np.ndarray, step: float = _STEP) -> np.ndarray:
@@ -280,12 +287,12 @@ def _uncertainty(
     """Return standard errors and correlations of the logarithms of the parameters.
 
     Noise adds to the diagonal of J'J as if it were information; it is taken off twice.
-    A direction of which then nothing is left has the error `_FLAT`.
+    A direction of which then nothing is left has the error `NOTHING_KNOWN`.
     """
     information = jacobian.T @ jacobian - 2 * np.diag(noise)
     eigenvalues, directions = np.linalg.eigh(information)
     scaled = directions * np.minimum(
-        s / np.sqrt(np.maximum(eigenvalues, 1e-300)), _FLAT
+        s / np.sqrt(np.maximum(eigenvalues, 1e-300)), NOTHING_KNOWN
     )
     covariance = scaled @ scaled.T
     errors = np.sqrt(np.diag(covariance))
