@@ -10,7 +10,7 @@ WORKFLOW = Path(__file__).parents[2] / "workflow"
 SCRIPTS = WORKFLOW / "scripts"
 LIBRARY = re.compile(r"library\(([^)]*)\)")
 MODELS = re.compile(r"^MODEL_MODULES = \(([^)]*)\)", re.MULTILINE)
-UNRELATED = {"config", "tiers", "tiers/device", "tiers/scale"}  # of no result here
+UNRELATED = {"config", "tiers"}  # of no result here
 
 
 def named_modules():

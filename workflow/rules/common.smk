@@ -84,6 +84,8 @@ MODEL_MODULES = (
     "probes",
     "shuffle",
     "tables",
+    "tiers/device",
+    "tiers/scale",
 )
 
 

@@ -52,7 +52,6 @@ if MODEL in METHODS:
                 "estimate_by_model",
                 *MODEL_MODULES,
                 "model/whatif",
-                "tiers/scale",
                 "whatif",
             ),
         output:

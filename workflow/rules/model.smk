@@ -69,6 +69,8 @@ rule calibrate_devices:
             "probes",
             "shuffle",
             "tables",
+            "tiers/device",
+            "tiers/scale",
         ),
     output:
         calibration=f"{CALIBRATION}/calibration.parquet",

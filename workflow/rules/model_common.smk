@@ -13,7 +13,7 @@ def probe_description(wildcards):
 
 
 def probe_resources():
-    """Return what a launch of the probes asks for: as much as a run of one epoch."""
+    """Return what a launch of the probes asks for: no less than a run of a point."""
 
     def probe_job(wildcards):
         scenario = Scenario(wildcards.dataset, int(wildcards.n_osts), "", "")
