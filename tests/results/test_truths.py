@@ -75,14 +75,28 @@ def test_hit_rate_is_the_cache_rate(table):
     assert (abs(hit_rate_percent - cache_rate_percent) <= 50 / n_files).all()
 
 
-def test_measured_rows_of_the_estimates_are_the_io_time(table):
-    estimates = table("estimates")
+@pytest.fixture(params=["estimates", "estimates_model"])
+def estimates(request, experiment):
+    """Return the table of estimates by the rule, and by the model if there is one."""
+    path = experiment / "tables" / f"{request.param}.parquet"
+    if not path.exists():
+        pytest.skip("no estimates by the model")
+    return read_table(path, "estimates")
+
+
+def test_measured_rows_of_the_estimates_are_the_io_time(table, estimates):
     improvements = [f"{io_class}_improvement_percent" for io_class in IOClass]
     measured = estimates[(estimates[improvements] == 0).all(axis="columns")]
     keys = [*RUN, "epoch"]
     slowest = slowest_process(table("io_time")).set_index(keys)["io_time_s"]
     measured = measured.set_index(keys)["io_time_s"]
+    assert len(measured)
     assert np.allclose(measured, slowest.reindex(measured.index), rtol=1e-12)
+
+
+def test_classes_of_the_estimates_sum_to_their_io_time(estimates):
+    classes_s = estimates[[f"{io_class}_s" for io_class in IOClass]].sum(axis=1)
+    assert np.allclose(classes_s, estimates["io_time_s"], rtol=1e-12)
 
 
 @pytest.fixture
