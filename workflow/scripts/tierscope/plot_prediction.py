@@ -81,7 +81,7 @@ def plot_prediction(
         epochs, with error bars of one standard deviation to each side, squares
         around those that the calibration was fitted to; lines: predictions. Above it
         in words the errors at the other cache rates. Below, the error of each model
-        over a band of one standard deviation of the measurements, cut off where simple
+        over a band of one standard deviation of the measurements, cut off where
         scaling is further off than all models; and bars of the measured shares of the
         I/O classes, with marks where the finest model has the borders between them.
         Each panel has its own y range.
