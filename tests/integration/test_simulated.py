@@ -127,8 +127,8 @@ def test_analytic_models_are_compared_with_the_simulator(simulated):
     assert set(errors["calibration"]) == {"as written"}
     models = errors.groupby("n_osts", sort=False)["model"].agg(list).to_dict()
     analytic = ["bounds", "mva", "order-statistics"]
-    assert models == {60: [*analytic, "rule"], 1: analytic}
-    on_one_ost = (errors["n_osts"] == 1) | (errors["model"] == "rule")
+    assert models == {60: [*analytic, "scaling"], 1: analytic}
+    on_one_ost = (errors["n_osts"] == 1) | (errors["model"] == "scaling")
     assert (errors["n_points"] == 3 - on_one_ost).all()  # not all on the LFS
     assert simulated.path("predict", "summary.txt").read_text() in output
     assert simulated.path("figures", "prediction.svg").exists()

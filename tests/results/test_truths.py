@@ -338,11 +338,11 @@ class TestScaleModel:
         assert errors["dominant_goal_met"]
         assert errors["best_within_one_step"]
 
-    def test_simple_scaling_from_one_ost_does_not_fit(self, prediction_errors):
+    def test_scaling_from_one_ost_does_not_fit(self, prediction_errors):
         errors = prediction_errors.loc["one-ost", "small", 60]
         mape_percent = errors["mape_percent"]
-        assert mape_percent["rule"] > 2 * mape_percent["simulation"]
-        assert not errors.loc["rule", "error_goal_met"]
+        assert mape_percent["scaling"] > 2 * mape_percent["simulation"]
+        assert not errors.loc["scaling", "error_goal_met"]
 
 
 def test_every_miss_of_the_simulated_fugaku_is_explained(experiment, claims):

@@ -13,7 +13,7 @@ from tierscope.prediction import (
     AS_WRITTEN,
     EXTRAPOLATION_GOAL_PERCENT,
     GOAL_PERCENT,
-    RULE,
+    SCALING,
     Pair,
     compare,
     prediction_errors,
@@ -184,7 +184,7 @@ def test_predictions_of_other_runs_are_refused():
         compare(predicted, breakdown, calibration="some", model="mva")
 
 
-def test_simple_scaling_divides_gfs_read_and_picks_the_slowest_anew():
+def test_scaling_divides_gfs_read_and_picks_the_slowest_anew():
     io_time = io_time_of({0: (60, 2, 0, 0)}, n_osts=1)
     other = io_time["rank"] == 0  # slowest once GFS-READ hardly counts
     io_time.loc[other & (io_time["io_class"] == "gfs_meta"), "time_s"] = 5.0
@@ -318,9 +318,9 @@ class TestKnownTruth:
         assert errors["mean_error_percent"] == pytest.approx(100)
         assert errors["dominant_right_percent"] == 100
 
-    def test_simple_scaling_misses_the_waiting_that_moves_to_metadata(self, truth):
+    def test_scaling_misses_the_waiting_that_moves_to_metadata(self, truth):
         _, (sixty, one) = truth
-        errors = self.errors(scale_osts(one, 60), sixty, RULE)
+        errors = self.errors(scale_osts(one, 60), sixty, SCALING)
         assert errors["mean_error_percent"] < -20
         assert not errors["error_goal_met"]
 

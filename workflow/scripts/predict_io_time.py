@@ -12,7 +12,7 @@ from tierscope.model.calibration import calibrated
 from tierscope.model.network import ModelError
 from tierscope.model.predict import ANALYTIC, MODELS, predict
 from tierscope.prediction import (
-    RULE,
+    SCALING,
     Pair,
     compare,
     prediction_errors,
@@ -30,7 +30,7 @@ def predict_scenario(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
-    The simple rule predicts the points that were measured on the other OSTs as well.
+    Scaling predicts the points that were measured on the other OSTs as well.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def predict_scenario(
         )
         shared = runs.merge(other[list(runs)].drop_duplicates())
         predicted = scale_osts(other.merge(shared), pair.scenario["n_osts"])
-        yield compare(predicted, breakdown.merge(shared), model=RULE, **calibration)
+        yield compare(predicted, breakdown.merge(shared), model=SCALING, **calibration)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from tierscope.plot import (
     titled,
     write_around,
 )
-from tierscope.prediction import AS_WRITTEN, RULE, compare_points, study_words
+from tierscope.prediction import AS_WRITTEN, SCALING, compare_points, study_words
 
 _STUDY = [*SCENARIO, "calibration"]
 _LABELS = {
@@ -28,7 +28,7 @@ _LABELS = {
     "mva": "MVA",
     "order-statistics": "order statistics",
     "simulation": "simulation",
-    RULE: "simple scaling",
+    SCALING: "scaling",
 }
 # Colours of no I/O class; told apart without them by their dashes.
 _LINES = {
@@ -36,7 +36,7 @@ _LINES = {
     "mva": {"color": "#555555", "linestyle": (0, (6, 2, 1, 2))},
     "order-statistics": {"color": "#CC79A7", "linestyle": (0, (5, 2))},
     "simulation": {"color": "#009E73", "linestyle": "-"},
-    RULE: {"color": "#882255", "linestyle": (0, (1, 1.5))},
+    SCALING: {"color": "#882255", "linestyle": (0, (1, 1.5))},
 }
 _MEASURED = {"color": "#222222", "marker": "o", "markersize": 4.5, "linestyle": ""}
 _CALIBRATED = {
@@ -81,7 +81,7 @@ def plot_prediction(
         epochs, with error bars of one standard deviation to each side, squares
         around those that the calibration was fitted to; lines: predictions. Above it
         in words the errors at the other cache rates. Below, the error of each model
-        over a band of one standard deviation of the measurements, cut off where simple
+        over a band of one standard deviation of the measurements, cut off where
         scaling is further off than all models; and bars of the measured shares of the
         I/O classes, with marks where the finest model has the borders between them.
         Each panel has its own y range.
@@ -89,7 +89,7 @@ def plot_prediction(
     titles = scenario_titles(errors, dataset_titles).set_index(SCENARIO)["title"]
     studies = list(errors.groupby(_STUDY, sort=False))
     models = [model for model in _LINES if model in set(errors["model"])]
-    finest = [model for model in models if model != RULE][-1]
+    finest = [model for model in models if model != SCALING][-1]
     n_columns = 2 if len(studies) in (2, 4) else min(len(studies), 3)
     n_rows = -(-len(studies) // n_columns)
     width = {1: 7.4, 2: 10.2, 3: 13.6}[n_columns]
@@ -161,7 +161,7 @@ def _draw_errors(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
         ax.plot(
             "cache_rate_percent", "error_percent", data=line, lw=1.4, **_LINES[model]
         )
-    errors = points.loc[points["model"] != RULE, "error_percent"].abs()
+    errors = points.loc[points["model"] != SCALING, "error_percent"].abs()
     limit = 1.1 * max(_LEAST_ERROR_PERCENT, errors.max())
     ax.set(ylim=(-limit, limit), ylabel="Error (%)")
 
