@@ -21,8 +21,9 @@ root of the sum of the squares of `NOISE` and the median's error.
 Standard errors are those of a linear fit, s^2 (J'J)^-1 with s^2 the sum of squares over
 the degrees of freedom, but s at least `NOISE`: that a simulated table is met exactly
 does not make its parameters known exactly. They hold the scatter of these data, not
-what the model leaves out, such as processor time inside the calls. What the data do not
-tell is refused: see `Calibration.check`.
+what the model leaves out, such as processor time between the calls, which makes fitted
+service times too short by some percent. What the data do not tell is refused: see
+`Calibration.check`.
 """
 
 from collections.abc import Mapping, Sequence

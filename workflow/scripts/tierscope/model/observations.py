@@ -100,8 +100,10 @@ def measured_probes(
 ) -> dict[int, dict[str, ProbeTime]]:
     """Return the time of each probe, by OST count and name.
 
-    The error is that of a median of normally distributed logarithms of times,
-    sqrt(pi / 2) of their standard deviation over the root of the number of repeats.
+    The error is that of a median of normally distributed logarithms of times: sqrt(pi /
+    2) of their standard deviation over the root of the number of repeats. The standard
+    deviation is 1.4826 of the median distance to the median, so that one repeat that
+    something has disturbed does not count.
 
     Raises
     ------
@@ -140,8 +142,8 @@ def measured_probes(
 
 def _probe_time(times_s: np.ndarray) -> ProbeTime:
     """Return the median of the repeats of a probe with its error."""
-    error = 0.0
-    if len(times_s) > 1:
-        deviation = np.log(times_s).std(ddof=1)
-        error = float(np.sqrt(np.pi / 2 / len(times_s)) * deviation)
-    return ProbeTime(float(np.median(times_s)), error)
+    logarithms = np.log(times_s)
+    distances = np.abs(logarithms - np.median(logarithms))
+    deviation = 1.4826 * np.median(distances)
+    error = np.sqrt(np.pi / 2 / len(times_s)) * deviation
+    return ProbeTime(float(np.median(times_s)), float(error))
