@@ -19,6 +19,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/explorer.smk"
 include: "workflow/rules/scorecard.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/model_common.smk"
 include: "workflow/rules/model.smk"
 include: "workflow/rules/predict.smk"
 

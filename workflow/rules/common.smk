@@ -48,16 +48,6 @@ SETTINGS = EXPERIMENT.settings
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
     JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
-# One launch at a time: one whose snakemake was killed ends first, and its runs are taken
-# over. In a batch job nodes would wait idle; the start sees to that.
-LAUNCH_ALONE = (
-    'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
-    " exec 9> results/.launch;"
-    ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-)
-# Where the launcher keeps the ranks' output apart (job.launcher), what they say of a
-# failure goes into the log as well.
-SHOW_RANKS_FAILURE = '{{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}'
 
 
 wildcard_constraints:
