@@ -373,5 +373,6 @@ class TestFigure:
 
     def test_figure_names_its_source(self):
         figure = self.draw(repetitions=1)
-        assert "(emulated)" in figure.get_suptitle()
+        title = "Predicted and measured I/O time of the slowest process (emulated)"
+        assert figure.get_suptitle() == title
         assert "emulated, system scale-model" in figure.get_supxlabel()

@@ -25,6 +25,7 @@ from tierscope import job, slurm
 from tierscope.io_class import IOClass
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.model.network import ModelError
+from tierscope.prediction import studied_pairs, written_pairs
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
 from tierscope.whatif_truth import check_can_improve
@@ -238,6 +239,29 @@ def n_object_servers(wildcards):
     if SYSTEM.gfs.kind != "emulated":
         return None
     return emulated_gfs(asdict(SYSTEM), int(wildcards.n_osts)).n_object_servers
+
+
+def prediction_studies(wildcards):
+    """Return what is predicted from what, and the descriptions of what is predicted."""
+    scenarios = {
+        tuple(scenario.keys.values()): scenario
+        for scenario in EXPERIMENT.sweeps["predict"]
+    }
+    keys = [scenario.keys for scenario in scenarios.values()]
+    if EXPERIMENT.simulated:
+        pairs = written_pairs(keys)
+    else:
+        model = SETTINGS["model"]
+        pairs = studied_pairs(keys, model["calibrations"], model["calibration"])
+    return [
+        {
+            "pair": asdict(pair),
+            "description": EXPERIMENT.model_description(
+                scenarios[tuple(pair.scenario.values())]
+            ),
+        }
+        for pair in pairs
+    ]
 
 
 def figure(name):

@@ -81,7 +81,7 @@ def plot_prediction(
         epochs, with error bars of one standard deviation to each side, squares
         around those that the calibration was fitted to; lines: predictions. Above it
         in words the errors at the other cache rates. Below, the error of each model
-        over a band of one standard deviation of the measurements, cut off where
+        over a band of one standard deviation to each side, cut off where simple
         scaling is further off than all models; and bars of the measured shares of the
         I/O classes, with marks where the finest model has the borders between them.
         Each panel has its own y range.
@@ -100,11 +100,11 @@ def plot_prediction(
     axes = axes.reshape(n_rows, 3, n_columns).swapaxes(1, 2).reshape(-1, 3)
     for unused in axes[len(studies) :].ravel():
         unused.remove()
-    title = "Predicted and measured I/O time of the slowest process"
+    truth = "simulated" if (errors["source"] == "simulated").all() else "measured"
+    title = f"Predicted and {truth} I/O time of the slowest process"
     notes = [
-        f"Source of the measurements: {provenance}; means over repetitions and epochs",
-        "MAPE: mean absolute error at held-out cache rates, those that the calibration "
-        "was not fitted to.",
+        f"Source of what is predicted: {provenance}; means over repetitions and epochs",
+        "MAPE: mean absolute error over the cache rates that nothing was fitted to.",
     ]
     write_around(figure, titled(title, errors), notes)
     for (upper, middle, lower), (keys, study) in zip(axes, studies, strict=False):
@@ -127,7 +127,7 @@ def plot_prediction(
         [], [], **_SHARES, markersize=13, label=f"borders by\n{_LABELS[finest]}"
     )
     figure.legend(
-        handles=[*_time_handles(predictions, models), *class_handles(), borders],
+        handles=[*_time_handles(predictions, models, truth), *class_handles(), borders],
         loc="outside right center",
     )
     return figure
@@ -214,13 +214,15 @@ def _capitalised(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _time_handles(predictions: pd.DataFrame, models: list[str]) -> list[Line2D | Patch]:
+def _time_handles(
+    predictions: pd.DataFrame, models: list[str], truth: str
+) -> list[Line2D | Patch]:
     """Return the legend entries of measured points, fitted ones and models."""
-    label = "measured,\n\N{PLUS-MINUS SIGN} standard deviation"
+    label = f"{truth},\n\N{PLUS-MINUS SIGN} standard deviation"
     handles = [Line2D([], [], **_MEASURED, label=label)]
     if not predictions["held_out"].all():
         handles.append(Line2D([], [], **_CALIBRATED, label="calibrated on"))
     for model in models:
         style = _LINES[model]
         handles.append(Line2D([], [], lw=1.7, label=_LABELS[model], **style))
-    return [*handles, Patch(**_SPREAD, label="spread of the\nmeasurements")]
+    return [*handles, Patch(**_SPREAD, label="that deviation,\nbeside the errors")]
