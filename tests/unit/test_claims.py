@@ -606,6 +606,29 @@ def test_wrong_claims_are_refused_in_one_line(tmp_path, change, message):
 
 
 @pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("why", {"C99": "why"}, r"fitted.misses.why: got C99, expected some of C1"),
+        ("why", {"C9": "why"}, r"why.C9.scenarios: got small_slow, expected some of"),
+        ("why", {"C23": "why"}, r"why.C23.scenarios: got all, expected some of"),
+        ("of", {"huge": None}, r"fitted.misses.of: got huge, expected some of"),
+        ("of", {"small_fast": {}}, r"fitted.misses.of.small_fast: missing key"),
+    ],
+)
+def test_wrong_misses_are_refused_in_one_line(tmp_path, part, change, message):
+    paper = yaml.safe_load(CLAIMS.read_text())
+    misses = paper["fitted"]["misses"]
+    of = misses["of"]["small_fast"]
+    change = {name: of if what is None else what for name, what in change.items()}
+    misses[part].update(change)
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump(paper))
+    with pytest.raises(ConfigError, match=message) as error:
+        read_claims(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("accept", "words"),
     [
         ({"at_least": 60, "at_most": 70}, "60 to 70 %"),

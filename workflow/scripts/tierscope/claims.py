@@ -540,6 +540,13 @@ def read_claims(path: str | Path) -> dict[str, Any]:
         _check_words(fitted[part], ids, f"{path}: fitted.{part}")
     _check_words(misses["why"], ids, f"{path}: fitted.misses.why")
     _check_words(misses["of"], paper["scenarios"], f"{path}: fitted.misses.of")
+    for claim in paper["claims"]:
+        if claim["id"] in misses["why"]:
+            where = f"{path}: fitted.misses.why.{claim['id']}.scenarios"
+            scenarios = claim["scenarios"]
+            _check_words(
+                ["all"] if scenarios == "all" else scenarios, misses["of"], where
+            )
     return paper
 
 
