@@ -16,12 +16,16 @@ from tierscope.model.network import ModelError, Network, Service, TierModel, Wor
 from tierscope.model.predict import (
     ANALYTIC,
     MODELS,
-    class_times,
     predict,
     predict_times,
 )
 from tierscope.model.simulate import first_reads, simulate_epoch
-from tierscope.model.simulated_run import SimulatedReads, simulate_reads, tables_of
+from tierscope.model.simulated_run import (
+    SimulatedReads,
+    class_times,
+    simulate_reads,
+    tables_of,
+)
 from tierscope.policies import Pinning
 
 ROOT = Path(__file__).parents[2]
