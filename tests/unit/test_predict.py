@@ -16,12 +16,16 @@ from tierscope.model.network import ModelError, Network, Service, TierModel, Wor
 from tierscope.model.predict import (
     ANALYTIC,
     MODELS,
-    class_times,
     predict,
     predict_times,
 )
 from tierscope.model.simulate import first_reads, simulate_epoch
-from tierscope.model.simulated_run import SimulatedReads, simulate_reads, tables_of
+from tierscope.model.simulated_run import (
+    SimulatedReads,
+    class_times,
+    simulate_reads,
+    tables_of,
+)
 from tierscope.policies import Pinning
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +149,6 @@ class TestBounds:
         assert bounds.busy_s["gfs_metadata"] == pytest.approx(32 * 1.5)
         assert bounds.busy_s["lfs_object"] == pytest.approx(40 / 2 * 0.2 * 3)
         assert bounds.bottleneck == ["gfs_metadata"]
-        assert bounds.epoch_s == pytest.approx(48)
         # 8 of a rank's 10 files are on the GFS.
         alone_s = [8 * 2, 8 * 1.75, 2 * 3, 0]
         assert bounds.without_waiting_s == pytest.approx(alone_s)
@@ -156,15 +159,12 @@ class TestBounds:
         bounds = asymptotic_bounds(Network(4, gfs, LFS), Workload(40, 100), 0)
         assert bounds.class_time_s[0] == pytest.approx([50, 1, 0, 0])
 
-    @pytest.mark.parametrize(
-        ("prefetch", "io_s", "epoch_s"), [(0, 25, 40), (1, 40, 40)]
-    )
-    def test_compute_time_is_no_io_time(self, prefetch, io_s, epoch_s):
+    @pytest.mark.parametrize(("prefetch", "io_s"), [(0, 25), (1, 40)])
+    def test_compute_time_is_no_io_time(self, prefetch, io_s):
         workload = Workload(40, 100, 2, prefetch_batches=prefetch, compute_time_s=3)
         machine = Network(4, TierModel(open_s=1), TierModel())
         bounds = asymptotic_bounds(machine, workload, 0)
         assert bounds.class_time_s.sum() == pytest.approx(io_s)
-        assert bounds.epoch_s == pytest.approx(epoch_s)
 
     @settings(max_examples=60, deadline=None)
     @given(

@@ -101,6 +101,7 @@ rule simulate_run:
         manifest=manifest,
         library=library(
             "simulate_run",
+            "breakdown",
             "io_class",
             "model/events",
             "model/network",

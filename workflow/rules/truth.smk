@@ -5,6 +5,8 @@ are and on faster ones. The figure is no part of the report, which gathers what 
 run of the experiment has.
 """
 
+from tierscope.prediction import AS_WRITTEN
+
 FIGURES["whatif_truth"] = "What faster devices really bring"
 TRUTH = f"{RESULTS}/whatif-truth"
 TRUTH_SWEEP = EXPERIMENT.sweeps["whatif-truth"]
@@ -36,7 +38,7 @@ rule compare_whatif_truth:
         descriptions=list(map(EXPERIMENT.description, TRUTH_SWEEP)),
         points=list(map(asdict, TRUTH_POINTS)),
         model=SETTINGS["model"]["whatif"],
-        calibration=TRUTH_CALIBRATION or "as written",
+        calibration=TRUTH_CALIBRATION or AS_WRITTEN,
     message:
         "Comparing what faster devices bring with what rule and model promise."
     script:

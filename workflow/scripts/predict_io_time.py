@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from tierscope.breakdown import break_down, select_scenario
-from tierscope.model.calibration import calibrated
+from tierscope.model.calibration import calibrated, read_devices
 from tierscope.model.network import ModelError
 from tierscope.model.predict import ANALYTIC, MODELS, predict
 from tierscope.prediction import (
@@ -73,8 +72,8 @@ def main() -> None:
     for study in snakemake.params.studies:
         pair, description = Pair(**study["pair"]), study["description"]
         if pair.calibration in files:
-            devices = yaml.safe_load(Path(files[pair.calibration]).read_text())
-            description = calibrated(description, devices["devices"])
+            devices = read_devices(files[pair.calibration])
+            description = calibrated(description, devices)
         pairs.append(pair)
         parts += predict_scenario(pair, description, io_time, models)
     predictions = pd.concat(parts, ignore_index=True)

@@ -27,10 +27,12 @@ service times too short by some percent. What the data do not tell is refused: s
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 from scipy.optimize import least_squares
 
 from tierscope.model.calibration_result import (
@@ -81,6 +83,24 @@ def calibrated(
         **description,
         "system": {**system, "devices": {**system["devices"], **devices}},
     }
+
+
+def read_devices(path: str | Path) -> dict[str, Any]:
+    """Return the section `devices` of a file that target `calibrate` has written.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be read or has no such section.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise ModelError(f"{path}: {' '.join(str(error).split())}") from error
+    devices = content.get("devices") if isinstance(content, dict) else None
+    if not isinstance(devices, dict):
+        raise ModelError(f"{path}: got no section devices, expected a mapping.")
+    return devices
 
 
 def calibrate(

@@ -73,14 +73,10 @@ class RankTimes:
     ----------
     mean_s, slowest_s : ndarray, shape (4,)
         I/O time by class, in the order of `IOClass`.
-    slowest_n_hits, slowest_slowness : float
-        Hits of the slowest rank and slowness of its group's servers.
     """
 
     mean_s: np.ndarray
     slowest_s: np.ndarray
-    slowest_n_hits: float
-    slowest_slowness: float
 
 
 def log_hypergeometric(
@@ -232,8 +228,6 @@ def rank_times(
     return RankTimes(
         mean_s=np.tensordot(ranks, times_s),
         slowest_s=np.tensordot(slowest, times_s),
-        slowest_n_hits=float((slowest * counts.n_hits).sum()),
-        slowest_slowness=float(slowest.sum(axis=1) @ counts.groups.slowness),
     )
 
 

@@ -19,13 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tierscope.breakdown import CLASSES, total_s
-from tierscope.io_class import IOClass
+from tierscope.breakdown import CLASSES
 from tierscope.model.bounds import asymptotic_bounds
 from tierscope.model.demands import check_modelled, hit_fraction
 from tierscope.model.network import ModelError, Network, Workload, network_of
 from tierscope.model.order_statistics import rank_times
-from tierscope.model.simulated_run import SimulatedReads, simulate_reads, workload_of
+from tierscope.model.simulated_run import (
+    class_times,
+    simulate_reads,
+    slowest_class_times,
+    workload_of,
+)
 from tierscope.model.tiered import mean_groups, tiered_network
 
 ANALYTIC = ("bounds", "mva", "order-statistics")
@@ -142,21 +146,6 @@ def _steady_state(
     return groups.share @ file_s * parts * (workload.n_files / network.n_ranks)
 
 
-def class_times(reads: SimulatedReads) -> np.ndarray:
-    """Return the I/O time of each rank of a simulated epoch, shape (n_ranks, 4)."""
-    n_ranks = int(reads.rank_of[-1]) + 1
-    by_kind = {
-        "read": np.asarray(reads.epoch.read_time_s),
-        "meta": np.asarray(reads.epoch.meta_time_s),
-    }
-    columns = []
-    for io_class in IOClass:
-        mine = reads.on_lfs == (io_class.tier == "lfs")
-        time_s = by_kind[io_class.value.removeprefix(f"{io_class.tier}_")][mine]
-        columns.append(np.bincount(reads.rank_of[mine], time_s, n_ranks))
-    return np.column_stack(columns)
-
-
 def _simulate(
     description: Mapping[str, Any], point: Mapping[str, int]
 ) -> list[ClassTimes]:
@@ -164,9 +153,7 @@ def _simulate(
     predicted = []
     for reads in simulate_reads(description, point):
         times_s = class_times(reads)
-        # The first of equally slow ones, as `tierscope.breakdown.slowest_process`.
-        slowest = int(total_s(times_s).argmax())
-        predicted.append(ClassTimes(times_s[slowest], times_s.mean(axis=0)))
+        predicted.append(ClassTimes(slowest_class_times(times_s), times_s.mean(axis=0)))
     return predicted
 
 
