@@ -140,6 +140,22 @@ class TestAgainstSimulator:
             predicted = predict_times(machine, workload, rate, "order-statistics")
             assert predicted.slowest_s.sum() == pytest.approx(slowest_s, rel=0.05)
 
+    @pytest.mark.parametrize("rate", [50, 70, 80, 85, 90, 95])
+    def test_two_files_a_rank_that_all_wait_for_one_server(self, rate):
+        gfs = replace(GFS, n_object_servers=1, bandwidth_bytes_per_s=2e8)
+        machine = Network(256, gfs, replace(LFS, group_size=64))
+        workload = Workload(512, 12 << 20, buffer_bytes=1 << 20)
+        slowest_s, _ = simulated_times(machine, workload, rate)
+        predicted = predict_times(machine, workload, rate, "order-statistics")
+        bound = predict_times(machine, workload, rate, "bounds")
+        assert predicted.slowest_s.sum() >= bound.slowest_s.sum() * (1 - 1e-9)
+        # Nobody waits for longer than the server takes for all files.
+        requests = workload.request_bytes(gfs)
+        served_s = gfs.request_service_s(requests).sum() * 512 * (1 - rate / 100)
+        alone_s = 2 * (gfs.request_link_s(requests).sum() * 128 + len(requests) * 1e-3)
+        assert predicted.slowest_s[0] <= served_s + alone_s
+        assert predicted.slowest_s.sum() == pytest.approx(slowest_s, rel=0.15)
+
 
 class TestBounds:
     def test_bottleneck_takes_the_waiting(self):
