@@ -161,9 +161,8 @@ class TestProductForm:
 
     def test_too_many_states_are_refused_in_one_line(self):
         machine = Network(96, GFS, LFS)  # 12 groups of 8
-        with pytest.raises(
-            TooLargeError, match=r"exact-mva: got 96 .* take schweitzer"
-        ):
+        words = r"exact-mva: got 96 .* take schweitzer"
+        with pytest.raises(TooLargeError, match=words) as e:
             predict_times(machine, WORKLOAD, 50, "exact-mva")
         assert "\n" not in str(e.value)
         assert predict_times(machine, WORKLOAD, 50, "schweitzer").mean_s.sum() > 0
