@@ -11,8 +11,7 @@ from tierscope.breakdown import break_down
 from tierscope.config import Scenario, read_experiment, read_system, read_yaml
 from tierscope.model.bounds import asymptotic_bounds
 from tierscope.model.demands import file_demand
-<<<<<<< HEAD
-from tierscope.model.mva import schweitzer_mva
+from tierscope.model.mva import TooLargeError, schweitzer_mva
 from tierscope.model.network import (
     ModelError,
     Network,
@@ -21,10 +20,6 @@ from tierscope.model.network import (
     Workload,
     network_of,
 )
-=======
-from tierscope.model.mva import TooLargeError, schweitzer_mva
-from tierscope.model.network import ModelError, Network, Service, TierModel, Workload
->>>>>>> mend-models
 from tierscope.model.predict import (
     ANALYTIC,
     MODELS,
