@@ -251,7 +251,7 @@ def test_the_page_fits_its_window(browser, explorer, width, n_columns):
 def test_at_paper_size_the_page_stays_small_quick_and_exact(
     paper_size_explorer, paper_size_page, paper_size_io_time
 ):
-    assert paper_size_page.stat().st_size < 2_000_000
+    assert paper_size_page.stat().st_size < 1_500_000
     for method in ("rule", "model"):
         paper_size_explorer.set(method=method)
         redraws_ms = [

@@ -23,6 +23,9 @@ RESULTS = Path(os.environ.get("TIERSCOPE_RESULTS", PROJECT / "results"))
 FINISHED = sorted(
     path.parents[1] for path in RESULTS.glob("*/tables/estimates.parquet")
 )
+PREDICTED = sorted(
+    path.parents[1] for path in RESULTS.glob("*/predict/prediction_errors.parquet")
+)
 RUN = ["dataset", "n_osts", "policy", "loader", "cache_rate_percent", "repetition"]
 
 
@@ -72,14 +75,28 @@ def test_hit_rate_is_the_cache_rate(table):
     assert (abs(hit_rate_percent - cache_rate_percent) <= 50 / n_files).all()
 
 
-def test_measured_rows_of_the_estimates_are_the_io_time(table):
-    estimates = table("estimates")
+@pytest.fixture(params=["estimates", "estimates_model"])
+def estimates(request, experiment):
+    """Return the table of estimates by the rule, and by the model if there is one."""
+    path = experiment / "tables" / f"{request.param}.parquet"
+    if not path.exists():
+        pytest.skip("no estimates by the model")
+    return read_table(path, "estimates")
+
+
+def test_measured_rows_of_the_estimates_are_the_io_time(table, estimates):
     improvements = [f"{io_class}_improvement_percent" for io_class in IOClass]
     measured = estimates[(estimates[improvements] == 0).all(axis="columns")]
     keys = [*RUN, "epoch"]
     slowest = slowest_process(table("io_time")).set_index(keys)["io_time_s"]
     measured = measured.set_index(keys)["io_time_s"]
+    assert len(measured)
     assert np.allclose(measured, slowest.reindex(measured.index), rtol=1e-12)
+
+
+def test_classes_of_the_estimates_sum_to_their_io_time(estimates):
+    classes_s = estimates[[f"{io_class}_s" for io_class in IOClass]].sum(axis=1)
+    assert np.allclose(classes_s, estimates["io_time_s"], rtol=1e-12)
 
 
 @pytest.fixture
@@ -165,29 +182,28 @@ def test_summary_of_the_truth_names_the_largest_error_of_the_rule(truth):
     assert np.allclose(named, largest.reindex(named.index))
 
 
-@pytest.fixture
-def predicted(experiment):
-    """Return the tables predictions and prediction_errors of the experiment."""
-    folder = experiment / "predict"
-    if not (folder / "prediction_errors.parquet").exists():
+@pytest.fixture(params=PREDICTED or [None], ids=lambda path: path.name if path else "-")
+def predicted(request):
+    """Return the tables of each prediction study: measured, predicted, errors."""
+    if request.param is None:
         pytest.skip("no prediction study: snakemake --profile local predict")
-    names = ("predictions", "prediction_errors")
-    return [read_table(folder / f"{name}.parquet", name) for name in names]
+    names = ("io_time", "predictions", "prediction_errors")
+    return [read_table(request.param / "predict" / f"{n}.parquet", n) for n in names]
 
 
 STUDY = ["dataset", "n_osts", "policy", "loader", "calibration", "model"]
 
 
-def test_predictions_stand_beside_the_mean_of_what_was_measured(experiment, predicted):
-    io_time = read_table(experiment / "predict" / "io_time.parquet", "io_time")
+def test_predictions_stand_beside_the_mean_of_what_was_measured(predicted):
+    io_time, predictions, _ = predicted
     point = [*RUN[:-1], "io_class"]
     measured_s = break_down(io_time).groupby(point)["time_s"].mean()
-    predictions = predicted[0].set_index(point)["measured_s"]
+    predictions = predictions.set_index(point)["measured_s"]
     assert np.allclose(predictions, measured_s.reindex(predictions.index), rtol=1e-12)
 
 
 def test_errors_of_predictions_follow_from_them(predicted):
-    predictions, errors = predicted
+    _, predictions, errors = predicted
     times_s = (
         predictions[predictions["held_out"]]
         .groupby([*STUDY, "cache_rate_percent"])[["predicted_s", "measured_s"]]
@@ -291,6 +307,42 @@ class TestScaleModel:
         _, total, bottlenecks = self.scenario(second_epoch, "large", 60)
         assert total.idxmin() <= 10
         assert set(bottlenecks.loc[40:100]) == {"lfs_read"}
+
+    @pytest.fixture
+    def prediction_errors(self):
+        """Return the errors of predictions by calibration, scenario and model."""
+        path = RESULTS / "scale-model" / "predict" / "prediction_errors.parquet"
+        if not path.exists():
+            pytest.skip("no prediction study: snakemake --profile local predict")
+        errors = read_table(path, "prediction_errors")
+        keys = ["calibration", "dataset", "n_osts", "model"]
+        return errors.set_index(keys).sort_index()
+
+    # Without large files on 60 OSTs from all-osts: small files hardly fill the link, so
+    # its bandwidth takes a quiet machine to find.
+    @pytest.mark.parametrize(
+        ("calibration", "dataset", "n_osts"),
+        [
+            ("all-osts", "small", 60),
+            ("all-osts", "small", 1),
+            ("all-osts", "large", 1),
+            ("one-ost", "small", 60),
+            ("one-ost", "large", 60),
+        ],
+    )
+    def test_calibrated_simulation_predicts_what_it_has_not_seen(
+        self, prediction_errors, calibration, dataset, n_osts
+    ):
+        errors = prediction_errors.loc[calibration, dataset, n_osts, "simulation"]
+        assert errors["error_goal_met"]
+        assert errors["dominant_goal_met"]
+        assert errors["best_within_one_step"]
+
+    def test_scaling_from_one_ost_does_not_fit(self, prediction_errors):
+        errors = prediction_errors.loc["one-ost", "small", 60]
+        mape_percent = errors["mape_percent"]
+        assert mape_percent["scaling"] > 2 * mape_percent["simulation"]
+        assert not errors.loc["scaling", "error_goal_met"]
 
 
 def test_every_miss_of_the_simulated_fugaku_is_explained(experiment, claims):

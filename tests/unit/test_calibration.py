@@ -20,6 +20,7 @@ from tierscope.model.calibration import (
     Calibration,
     calibrate,
     calibrated,
+    read_devices,
 )
 from tierscope.model.network import ModelError, network_of
 from tierscope.model.probe_times import probe_times
@@ -225,6 +226,23 @@ class TestIdentifiability:
             rms_percent=1.0,
         )
         assert "lfs.latency_s: got 1.01e-07 s, expected" in self.refusal(found)
+
+
+class TestDevicesFile:
+    def test_what_was_written_is_read(self, tmp_path):
+        devices = {"origin": "calibrated", "gfs": {"open_s": 3e-5}}
+        path = tmp_path / "devices.yaml"
+        path.write_text(devices_text(devices, "Fitted\nto something"))
+        assert read_devices(path) == devices
+
+    @pytest.mark.parametrize("text", ["", "[1]", "devices: 3", "gfs: {}", "a: [", None])
+    def test_other_files_are_refused_in_one_line(self, tmp_path, text):
+        path = tmp_path / "devices.yaml"
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(ModelError, match=r"devices\.yaml") as error:
+            read_devices(path)
+        assert "\n" not in str(error.value)
 
 
 def scrambled_open(description):

@@ -3,6 +3,7 @@
 import copy
 import math
 import re
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from snakemake.utils import update_config
 from tierscope.breakdown import break_down
 from tierscope.claims import (
     FAILS,
@@ -23,7 +25,7 @@ from tierscope.claims import (
     read_claims,
     score_claims,
 )
-from tierscope.config import ConfigError
+from tierscope.config import ConfigError, read_experiment, read_yaml
 from tierscope.plot import save_figure
 from tierscope.scorecard import (
     html,
@@ -36,7 +38,8 @@ from tierscope.scorecard import (
 from tierscope.tables import check_table
 from tierscope.whatif import make_goal
 
-CLAIMS = Path(__file__).parents[2] / "resources" / "paper" / "claims.yaml"
+ROOT = Path(__file__).parents[2]
+CLAIMS = ROOT / "resources" / "paper" / "claims.yaml"
 PAPER = read_claims(CLAIMS)
 IDS = [claim["id"] for claim in PAPER["claims"]]
 CLASSES = ["gfs_read", "gfs_meta", "lfs_read", "lfs_meta"]
@@ -128,13 +131,13 @@ def executions(io_time, more_s=2.0):
     return check_table(times.drop(columns="time_s"), "epochs")
 
 
-def score(io_time, breakdown=None, epochs=None, **changed):
+def score(io_time, breakdown=None, epochs=None, paper=PAPER, **changed):
     """Return the table of claims, indexed by the claim."""
     arguments = {"epoch": 1, "policy": "pinning", "loader": "posix", "model": "fugaku"}
     arguments["dataset_titles"] = TITLES
     breakdown = break_down(io_time) if breakdown is None else breakdown
     epochs = executions(io_time) if epochs is None else epochs
-    claims = score_claims(PAPER, io_time, breakdown, epochs, **arguments | changed)
+    claims = score_claims(paper, io_time, breakdown, epochs, **arguments | changed)
     return check_table(claims, "claims").set_index("claim", drop=False)
 
 
@@ -475,20 +478,38 @@ def test_claims_that_the_devices_were_fitted_to_are_marked(source, model, expect
     assert claims.loc[list(expected), "fitted"].to_dict() == expected
 
 
+HERE = {"loader": "posix", "n_processes": 1, "n_files": N_FILES}  # of `tables`
+
+
+def misses_of(**facts):
+    """Return the paper with reasons for misses that are true of other sweeps."""
+    paper = copy.deepcopy(PAPER)
+    for of in paper["fitted"]["misses"]["of"].values():
+        of.update(facts)
+    return paper
+
+
 @pytest.mark.parametrize(
-    ("source", "model", "words"),
+    ("source", "model", "facts", "explained"),
     [
-        ("simulated", "fugaku", PAPER["fitted"]["misses"]["C16"]),
-        ("simulated", "other", ""),
-        ("emulated", "fugaku", ""),
-        ("measured", "fugaku", ""),
+        ("simulated", "fugaku", HERE, True),
+        ("simulated", "fugaku", {}, False),
+        ("simulated", "fugaku", HERE | {"n_processes": 3072}, False),
+        ("simulated", "fugaku", HERE | {"n_files": N_FILES + 1}, False),
+        ("simulated", "fugaku", HERE | {"n_osts": 59}, False),
+        ("simulated", "fugaku", HERE | {"policy": "other"}, False),
+        ("simulated", "fugaku", HERE | {"loader": "tensorflow"}, False),
+        ("simulated", "other", HERE, False),
+        ("emulated", "fugaku", HERE, False),
+        ("measured", "fugaku", HERE, False),
     ],
 )
-def test_a_miss_of_the_fitted_model_is_explained_where_that_was_simulated(
-    source, model, words
+def test_a_miss_of_the_fitted_model_is_explained_where_the_papers_sweep_was_simulated(
+    source, model, facts, explained
 ):
+    words = PAPER["fitted"]["misses"]["why"]["C16"] if explained else ""
     broken = tables(changed_times(BREAKS["C16"][0]), source=source)
-    claims = score(*broken, model=model)
+    claims = score(*broken, paper=misses_of(**facts), model=model)
     assert claims.loc["C16", "status"] == FAILS
     assert (claims["reason"] != "").sum() == bool(words)
     assert claims.loc["C16", "reason"] == words
@@ -496,6 +517,33 @@ def test_a_miss_of_the_fitted_model_is_explained_where_that_was_simulated(
     assert ("## Why some do not hold" in text) == bool(words)
     assert words in text
     assert words in html(claims, "Paper", PROVENANCE).replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize(("claim", "explained"), [("C16", False), ("C12", True)])
+def test_only_the_scenarios_of_a_claim_have_to_agree(claim, explained):
+    paper = misses_of(**HERE)
+    paper["fitted"]["misses"]["of"]["small_fast"]["n_files"] += 1
+    broken = tables(changed_times(BREAKS[claim][0]), source="simulated")
+    claims = score(*broken, paper=paper)
+    assert claims.loc[claim, "status"] == FAILS
+    assert bool(claims.loc[claim, "reason"]) == explained
+
+
+def test_misses_are_explained_of_the_simulated_experiment_as_written():
+    config = read_yaml(ROOT / "config" / "config.yaml")
+    update_config(config, read_yaml(ROOT / "config" / "fugaku-simulated.yaml"))
+    experiment = read_experiment(config, ROOT / "resources")
+    assert experiment.system.name == PAPER["fitted"]["system"]
+    for name, of in PAPER["fitted"]["misses"]["of"].items():
+        size_bytes = PAPER["scenarios"][name]["file_size_bytes"]
+        simulated = [
+            asdict(scenario)
+            | {"n_processes": experiment.system.n_processes}
+            | {"n_files": experiment.datasets[scenario.dataset].n_files}
+            for scenario in experiment.sweep
+            if experiment.datasets[scenario.dataset].file_size_bytes == size_bytes
+        ]
+        assert any(of.items() <= facts.items() for facts in simulated)
 
 
 def test_only_runs_of_the_policy_and_loader_count():
@@ -550,6 +598,29 @@ def test_an_epoch_that_was_not_run_is_refused():
 def test_wrong_claims_are_refused_in_one_line(tmp_path, change, message):
     paper = yaml.safe_load(CLAIMS.read_text())
     paper["claims"][0].update(change)
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump(paper))
+    with pytest.raises(ConfigError, match=message) as error:
+        read_claims(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("why", {"C99": "why"}, r"fitted.misses.why: got C99, expected some of C1"),
+        ("why", {"C9": "why"}, r"why.C9.scenarios: got small_slow, expected some of"),
+        ("why", {"C23": "why"}, r"why.C23.scenarios: got all, expected some of"),
+        ("of", {"huge": None}, r"fitted.misses.of: got huge, expected some of"),
+        ("of", {"small_fast": {}}, r"fitted.misses.of.small_fast: missing key"),
+    ],
+)
+def test_wrong_misses_are_refused_in_one_line(tmp_path, part, change, message):
+    paper = yaml.safe_load(CLAIMS.read_text())
+    misses = paper["fitted"]["misses"]
+    of = misses["of"]["small_fast"]
+    change = {name: of if what is None else what for name, what in change.items()}
+    misses[part].update(change)
     path = tmp_path / "claims.yaml"
     path.write_text(yaml.safe_dump(paper))
     with pytest.raises(ConfigError, match=message) as error:

@@ -4,6 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from write_config_readme import config_readme
 
@@ -50,3 +51,25 @@ def test_environment_is_in_step_with_the_lock():
     environment, lock = environment_pins(), lock_pins()
     assert environment.pop("python") == "3.11"
     assert environment == {name: lock[name] for name in pyproject_pins()}
+
+
+class _WithoutDuplicates(yaml.SafeLoader):
+    """Refuses a mapping that holds a key twice: the last would win, unsaid."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        assert len(set(keys)) == len(keys), f"{node.start_mark}: {keys}"
+        return super().construct_mapping(node, deep)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for folder in ("config", "resources", "profiles", "workflow/schemas")
+        for path in (ROOT / folder).rglob("*.yaml")
+    ],
+    ids=lambda path: path.name,
+)
+def test_no_key_stands_twice(path):
+    assert yaml.load(path.read_text(), _WithoutDuplicates)

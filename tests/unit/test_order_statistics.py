@@ -129,7 +129,6 @@ class TestTimes:
         machine = Network(64, TierModel(open_s=1), IDLE)
         times = rank_times(machine, Workload(3200, 100), 50)
         assert times.slowest_s.sum() == pytest.approx(1600, rel=0.01)
-        assert times.slowest_n_hits < 25 - 5
         # The mean of the time at which a rank has all: half the mean difference of
         # two ranks' counts (s.d. over root pi, s.d. = 3.5) before.
         expected = 1600 * (1 - 3.5 / np.sqrt(np.pi) / 25)
@@ -139,5 +138,4 @@ class TestTimes:
         machine = network(64, 8, request_s=1.0, object_server_spread=0.1)
         times = rank_times(machine, Workload(640, 100), 100)
         slowest = np.exp(0.1 * norm.ppf(15 / 16))
-        assert times.slowest_slowness == pytest.approx(slowest)
         assert times.slowest_s.sum() == pytest.approx(80 * slowest, rel=0.01)

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -8,20 +8,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from snakemake.utils import update_config
 from tierscope.breakdown import break_down
-from tierscope.config import Scenario, read_experiment, read_yaml
+from tierscope.config import Scenario, read_experiment, read_system, read_yaml
 from tierscope.model.bounds import asymptotic_bounds
 from tierscope.model.demands import file_demand
-from tierscope.model.mva import schweitzer_mva
-from tierscope.model.network import ModelError, Network, Service, TierModel, Workload
+from tierscope.model.mva import TooLargeError, schweitzer_mva
+from tierscope.model.network import (
+    ModelError,
+    Network,
+    Service,
+    TierModel,
+    Workload,
+    network_of,
+)
 from tierscope.model.predict import (
     ANALYTIC,
     MODELS,
-    class_times,
     predict,
     predict_times,
 )
 from tierscope.model.simulate import first_reads, simulate_epoch
-from tierscope.model.simulated_run import SimulatedReads, simulate_reads, tables_of
+from tierscope.model.simulated_run import (
+    SimulatedReads,
+    class_times,
+    simulate_reads,
+    tables_of,
+)
 from tierscope.policies import Pinning
 
 ROOT = Path(__file__).parents[2]
@@ -136,6 +147,44 @@ class TestAgainstSimulator:
             predicted = predict_times(machine, workload, rate, "order-statistics")
             assert predicted.slowest_s.sum() == pytest.approx(slowest_s, rel=0.05)
 
+    @pytest.mark.parametrize("rate", [50, 70, 80, 85, 90, 95])
+    def test_two_files_a_rank_on_one_ost_of_fugaku(self, rate):
+        system = asdict(read_system("fugaku", ROOT / "resources" / "systems"))
+        machine = network_of(system, n_osts=1)
+        workload = Workload(6144, 12 << 20, batch_size=2, buffer_bytes=262144)
+        slowest_s, _ = simulated_times(machine, workload, rate, repetitions=1)
+        predicted = predict_times(machine, workload, rate, "order-statistics")
+        bound = predict_times(machine, workload, rate, "bounds")
+        assert predicted.slowest_s.sum() >= bound.slowest_s.sum() * (1 - 1e-9)
+        assert predicted.slowest_s.sum() == pytest.approx(slowest_s, rel=0.1)
+
+
+class TestProductForm:
+    @pytest.mark.parametrize("rate", [0, 20, 45, 70, 100])
+    @pytest.mark.parametrize(
+        ("model", "worst"), [("exact-mva", 0.035), ("schweitzer", 0.10)]
+    )
+    def test_mean_rank_of_exponential_servers(self, model, worst, rate):
+        _, mean_s = simulated_times(RANDOM_MACHINE, WORKLOAD, rate)
+        predicted = predict_times(RANDOM_MACHINE, WORKLOAD, rate, model)
+        assert predicted.mean_s.sum() == pytest.approx(mean_s, rel=worst)
+
+    @pytest.mark.parametrize("model", ["exact-mva", "schweitzer"])
+    def test_balanced_servers_are_those_of_the_formula(self, model):
+        # 6 ranks, 3 object servers of 2 s, nothing else: R = 2 s (6 + 3 - 1) / 3.
+        gfs = TierModel(request_s=2, n_object_servers=3)
+        machine = Network(6, gfs, replace(TierModel(), group_size=2))
+        times = predict_times(machine, Workload(60, 100), 0, model)
+        assert times.mean_s == pytest.approx([10 * 2 * 8 / 3, 0, 0, 0], rel=1e-6)
+
+    def test_too_many_states_are_refused_in_one_line(self):
+        machine = Network(96, GFS, LFS)  # 12 groups of 8
+        words = r"exact-mva: got 96 .* take schweitzer"
+        with pytest.raises(TooLargeError, match=words) as e:
+            predict_times(machine, WORKLOAD, 50, "exact-mva")
+        assert "\n" not in str(e.value)
+        assert predict_times(machine, WORKLOAD, 50, "schweitzer").mean_s.sum() > 0
+
 
 class TestBounds:
     def test_bottleneck_takes_the_waiting(self):
@@ -145,7 +194,6 @@ class TestBounds:
         assert bounds.busy_s["gfs_metadata"] == pytest.approx(32 * 1.5)
         assert bounds.busy_s["lfs_object"] == pytest.approx(40 / 2 * 0.2 * 3)
         assert bounds.bottleneck == ["gfs_metadata"]
-        assert bounds.epoch_s == pytest.approx(48)
         # 8 of a rank's 10 files are on the GFS.
         alone_s = [8 * 2, 8 * 1.75, 2 * 3, 0]
         assert bounds.without_waiting_s == pytest.approx(alone_s)
@@ -156,15 +204,12 @@ class TestBounds:
         bounds = asymptotic_bounds(Network(4, gfs, LFS), Workload(40, 100), 0)
         assert bounds.class_time_s[0] == pytest.approx([50, 1, 0, 0])
 
-    @pytest.mark.parametrize(
-        ("prefetch", "io_s", "epoch_s"), [(0, 25, 40), (1, 40, 40)]
-    )
-    def test_compute_time_is_no_io_time(self, prefetch, io_s, epoch_s):
+    @pytest.mark.parametrize(("prefetch", "io_s"), [(0, 25), (1, 40)])
+    def test_compute_time_is_no_io_time(self, prefetch, io_s):
         workload = Workload(40, 100, 2, prefetch_batches=prefetch, compute_time_s=3)
         machine = Network(4, TierModel(open_s=1), TierModel())
         bounds = asymptotic_bounds(machine, workload, 0)
         assert bounds.class_time_s.sum() == pytest.approx(io_s)
-        assert bounds.epoch_s == pytest.approx(epoch_s)
 
     @settings(max_examples=60, deadline=None)
     @given(

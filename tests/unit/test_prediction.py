@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PolyCollection
 from tierscope.breakdown import break_down
 from tierscope.config import Scenario, read_experiment, read_yaml
 from tierscope.io_class import IOClass
@@ -12,7 +13,7 @@ from tierscope.prediction import (
     AS_WRITTEN,
     EXTRAPOLATION_GOAL_PERCENT,
     GOAL_PERCENT,
-    RULE,
+    SCALING,
     Pair,
     compare,
     prediction_errors,
@@ -183,7 +184,7 @@ def test_predictions_of_other_runs_are_refused():
         compare(predicted, breakdown, calibration="some", model="mva")
 
 
-def test_simple_scaling_divides_gfs_read_and_picks_the_slowest_anew():
+def test_scaling_divides_gfs_read_and_picks_the_slowest_anew():
     io_time = io_time_of({0: (60, 2, 0, 0)}, n_osts=1)
     other = io_time["rank"] == 0  # slowest once GFS-READ hardly counts
     io_time.loc[other & (io_time["io_class"] == "gfs_meta"), "time_s"] = 5.0
@@ -317,9 +318,9 @@ class TestKnownTruth:
         assert errors["mean_error_percent"] == pytest.approx(100)
         assert errors["dominant_right_percent"] == 100
 
-    def test_simple_scaling_misses_the_waiting_that_moves_to_metadata(self, truth):
+    def test_scaling_misses_the_waiting_that_moves_to_metadata(self, truth):
         _, (sixty, one) = truth
-        errors = self.errors(scale_osts(one, 60), sixty, RULE)
+        errors = self.errors(scale_osts(one, 60), sixty, SCALING)
         assert errors["mean_error_percent"] < -20
         assert not errors["error_goal_met"]
 
@@ -341,13 +342,22 @@ class TestFigure:
     def test_panels_show_measured_points_and_the_models_lines(self):
         figure = self.draw()
         uppers = [ax for ax in figure.axes if "process" in ax.get_ylabel()]
-        assert len(figure.axes) == 4
+        assert len(figure.axes) == 6
         titles = [ax.get_title(loc="left") for ax in uppers]
         assert titles[0].startswith("128 KiB files, 60 OSTs, calibration some\nMAPE: ")
         assert "Repetitions vary by" in titles[0]
         line = uppers[0].lines[0]
         assert line.get_ydata().tolist() == [10, 9, 10]
         assert np.allclose(uppers[1].containers[0].lines[0].get_ydata(), [10, 8, 10])
+
+    def test_errors_stand_over_the_spread_of_the_measurements(self):
+        first, _ = (ax for ax in self.draw().axes if "Error" in ax.get_ylabel())
+        zero, line = first.lines
+        assert set(zero.get_ydata()) == {0}
+        expected = [100 * (one - 1) for one in (10 / 10.1, 9 / 8.1, 10 / 10.1)]
+        assert line.get_ydata().tolist() == pytest.approx(expected)
+        (band,) = first.collections
+        assert isinstance(band, PolyCollection)
 
     def test_squares_mark_the_calibrated_points(self):
         first, _ = (ax for ax in self.draw().axes if "process" in ax.get_ylabel())
@@ -361,7 +371,19 @@ class TestFigure:
             tops.setdefault(round(bar.get_x()), []).append(bar.get_height())
         assert [sum(heights) for heights in tops.values()] == pytest.approx([100] * 3)
 
+    def test_product_form_models_are_not_drawn(self):
+        predictions, errors = errors_of(TIMES_S)
+        names = ["mva", "schweitzer", "exact-mva"]
+        figure = plot_prediction(
+            pd.concat([predictions.assign(model=name) for name in names]),
+            pd.DataFrame([{**errors, "model": name} for name in names]),
+            provenance="emulated, system scale-model",
+        )
+        errors = next(ax for ax in figure.axes if "Error" in ax.get_ylabel())
+        assert len(errors.lines) == 2  # zero and MVA
+
     def test_figure_names_its_source(self):
         figure = self.draw(repetitions=1)
-        assert "(emulated)" in figure.get_suptitle()
+        title = "Predicted and measured I/O time of the slowest process (emulated)"
+        assert figure.get_suptitle() == title
         assert "emulated, system scale-model" in figure.get_supxlabel()

@@ -9,14 +9,14 @@ import pytest
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 SCRIPTS = WORKFLOW / "scripts"
 LIBRARY = re.compile(r"library\(([^)]*)\)")
-GROUP = re.compile(r"^([A-Z]+) = \(([^)]*)\)", re.MULTILINE)
-UNRELATED = {"config", "tiers", "tiers/device", "tiers/scale"}  # of no result here
+GROUP = re.compile(r"^([A-Z_]+) = \(([^)]*)\)", re.MULTILINE)
+UNRELATED = {"config", "tiers"}  # of no result here
 
 
 def listed(text, groups):
     """Return the modules that a list names, those of the groups in it included."""
     names = re.findall(r'"([^"]+)"', text)
-    for group in re.findall(r"\*([A-Z]+)", text):
+    for group in re.findall(r"\*([A-Z_]+)", text):
         names += listed(groups[group], groups)
     return names
 
@@ -63,3 +63,16 @@ def test_rule_names_every_module_that_its_script_uses(script, named):
 
 def test_every_analysis_rule_is_looked_at():
     assert len(list(named_modules())) == 30
+
+
+def test_no_file_of_rules_gives_another_meaning_to_a_name():
+    """All files of rules share one namespace."""
+    homes = {}
+    for rules in sorted((WORKFLOW / "rules").glob("*.smk")):
+        for name in re.findall(r"^([A-Z_]+) = ", rules.read_text(), re.MULTILINE):
+            homes.setdefault(name, set()).add(rules.name)
+        for names in re.findall(r"^from \S+ import (.+)$", rules.read_text(), re.M):
+            for name in re.findall(r"\b[A-Z_]{2,}\b", names):
+                homes.setdefault(name, set()).add(rules.name)
+    assert homes
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

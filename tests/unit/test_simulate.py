@@ -327,6 +327,40 @@ class TestBadInput:
                 network, workload, files, files > 0, np.random.default_rng(1)
             )
 
+    @pytest.mark.parametrize(
+        ("on_lfs", "words"),
+        [
+            (np.zeros(4, int), "on_lfs: got int64, expected bool"),
+            (np.zeros(4), "on_lfs: got float64, expected bool"),
+            (np.zeros(3, bool), r"got \(4,\) files and \(3,\) decisions, expected 4"),
+        ],
+    )
+    def test_other_decisions_than_one_bool_a_read_are_refused(self, on_lfs, words):
+        network, workload = Network(2, IDLE, IDLE), Workload(4, 100)
+        with pytest.raises(ModelError, match=words) as error:
+            simulate_epoch(
+                network, workload, np.arange(4), on_lfs, np.random.default_rng(1)
+            )
+        assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize(
+        "slowness",
+        [
+            (),
+            (np.ones(2),),
+            (np.ones(2), np.ones(1)),
+            (np.ones(1), np.ones(3)),
+            (np.ones(2), 1.0),
+            (np.ones(2), np.ones(3), np.ones(1)),
+        ],
+    )
+    def test_slowness_of_other_than_each_object_server_is_refused(self, slowness):
+        gfs, lfs = replace(IDLE, n_object_servers=2), replace(IDLE, n_object_servers=3)
+        with pytest.raises(ModelError, match=r"slowness: .* \[\(2,\), \(3,\)\]") as e:
+            simulate(gfs, lfs, slowness=slowness)
+        assert "\n" not in str(e.value)
+        simulate(gfs, lfs, slowness=(np.ones(2), np.ones(3)))
+
     def test_times_without_end_are_refused(self):
         with pytest.raises(ModelError, match="times: got infinite ones"):
             simulate(TierModel(request_s=1e308), files_per_rank=9)

@@ -25,7 +25,7 @@ rule audit_run:
             "trace/log",
             "trace/posix_records",
             "trace/pydarshan_route",
-            *POLICIES,
+            *POLICY_MODULES,
         ),
     output:
         file_records=f"{RUN}/file_records.parquet",

@@ -48,15 +48,21 @@ rule run_benchmark:
     message:
         f"Run {{wildcards.scenario}}, cache rate {{wildcards.cache_rate}} %{JOB_SIZE}."
     shell:
+        # One launch at a time: one whose snakemake was killed ends first, and its runs
+        # are taken over. In a batch job nodes would wait idle; the start sees to that.
         # A job that has lost its parent, snakemake, leaves its run to the next one.
-        LAUNCH_ALONE
-        + " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
+        # Where the launcher keeps the ranks' output apart (job.launcher), what they say
+        # of a failure goes into the log as well.
+        'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
+        " exec 9> results/.launch;"
+        ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
+        " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
         " || {{ {resources.setup} &&"
         " {resources.mpi} -n {resources.tasks} {resources.python:q}"
         " workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         ' --native results/native --launch "$$-$(date +%s)" {resources.launch} ||'
-        " " + SHOW_RANKS_FAILURE + "; }} }}"
+        ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }} }}'
         ' 2>&1 | tee "$log";'
         ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'
         " for name in log.darshan epochs.parquet run.json;"

@@ -26,6 +26,8 @@ from tierscope.io_class import IOClass
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.model.network import ModelError
 from tierscope.policies import DYNAMIC
+from tierscope.policy_comparison import without_reference
+from tierscope.prediction import studied_pairs, written_pairs
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
 from tierscope.whatif_truth import check_can_improve
@@ -50,16 +52,6 @@ SETTINGS = EXPERIMENT.settings
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
     JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
-# One launch at a time: one whose snakemake was killed ends first, and its runs are taken
-# over. In a batch job nodes would wait idle; the start sees to that.
-LAUNCH_ALONE = (
-    'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
-    " exec 9> results/.launch;"
-    ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-)
-# Where the launcher keeps the ranks' output apart (job.launcher), what they say of a
-# failure goes into the log as well.
-SHOW_RANKS_FAILURE = '{{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}'
 
 
 wildcard_constraints:
@@ -73,7 +65,7 @@ wildcard_constraints:
 
 
 # What decisions of policies depend on, for `library`.
-POLICIES = (
+POLICY_MODULES = (
     "policies/__init__",
     "policies/clairvoyant",
     "policies/lru",
@@ -84,7 +76,7 @@ POLICIES = (
 )
 
 # What a model's answer depends on, for `library`.
-MODELS = (
+MODEL_MODULES = (
     "breakdown",
     "io_class",
     "model/bounds",
@@ -93,11 +85,13 @@ MODELS = (
     "model/demands",
     "model/events",
     "model/fixed_point",
+    "model/mva",
     "model/network",
     "model/observations",
     "model/order_statistics",
     "model/predict",
     "model/probe_times",
+    "model/product_form",
     "model/simulate",
     "model/simulated_run",
     "model/starting_values",
@@ -105,7 +99,9 @@ MODELS = (
     "probes",
     "shuffle",
     "tables",
-    *POLICIES,
+    "tiers/device",
+    "tiers/scale",
+    *POLICY_MODULES,
 )
 
 
@@ -171,6 +167,40 @@ def decisions(wildcards):
     """Return what the nodes of a run decided, if its policy decides while it runs."""
     is_dynamic = EXPERIMENT.scenario(wildcards.scenario).policy in DYNAMIC
     return [f"{RUN}/decisions.parquet".format(**wildcards)] if is_dynamic else []
+
+
+def has_several(key, scene):
+    """Return whether scenarios of the sweep that fit a scene differ in a key."""
+    keys = [scenario.keys for scenario in EXPERIMENT.sweep]
+    return len({one[key] for one in keys if scene.items() <= one.items()}) > 1
+
+
+def has_databases(scene):
+    """Return whether LMDB loaders are among the scenarios that fit a scene."""
+    return any(
+        scenario.reads_database and scene.items() <= scenario.keys.items()
+        for scenario in EXPERIMENT.sweep
+    )
+
+
+def if_compared(files, compared, lacking):
+    """Return the function that names files, or says why there is no comparison."""
+
+    def names(wildcards):
+        if lacking:
+            raise WorkflowError(
+                f"sweep: {lacking.name} has no run at cache rate 0, expected one of its "
+                "loader to compare with, such as that of policy none"
+            )
+        if not compared:
+            policies = ", ".join(sorted({one.policy for one in EXPERIMENT.sweep}))
+            raise WorkflowError(
+                f"sweep.policies: got {policies}, expected several to compare, or "
+                "loaders of LMDB, as in config/policies.yaml"
+            )
+        return files
+
+    return names
 
 
 def description(wildcards):
@@ -298,6 +328,29 @@ def n_object_servers(wildcards):
     return emulated_gfs(asdict(SYSTEM), int(wildcards.n_osts)).n_object_servers
 
 
+def prediction_studies(wildcards):
+    """Return what is predicted from what, and the descriptions of what is predicted."""
+    scenarios = {
+        tuple(scenario.keys.values()): scenario
+        for scenario in EXPERIMENT.sweeps["predict"]
+    }
+    keys = [scenario.keys for scenario in scenarios.values()]
+    if EXPERIMENT.simulated:
+        pairs = written_pairs(keys)
+    else:
+        model = SETTINGS["model"]
+        pairs = studied_pairs(keys, model["calibrations"], model["calibration"])
+    return [
+        {
+            "pair": asdict(pair),
+            "description": EXPERIMENT.model_description(
+                scenarios[tuple(pair.scenario.values())]
+            ),
+        }
+        for pair in pairs
+    ]
+
+
 def figure(name):
     """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF."""
     kinds = ("svg", "png", "pdf")
@@ -365,7 +418,10 @@ def start():
             check_slurm()
         if len(EXPERIMENT.methods) < len(SETTINGS["figures"]["methods"]):
             reason = EXPERIMENT.why_no_model
-            print(f"Estimates are by the rule only: {reason}.", file=sys.stderr)
+            print(
+                f"No estimates by the model, only by the rule ({reason}).",
+                file=sys.stderr,
+            )
     except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
 

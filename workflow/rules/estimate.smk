@@ -49,7 +49,10 @@ if MODEL in METHODS:
             io_time=f"{RESULTS}/tables/io_time.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
             library=library(
-                "estimate_by_model", *MODELS, "model/whatif", "tiers/scale", "whatif"
+                "estimate_by_model",
+                *MODEL_MODULES,
+                "model/whatif",
+                "whatif",
             ),
         output:
             estimates=ESTIMATES[MODEL],

@@ -4,48 +4,18 @@ Where an experiment has several policies for the figures' dataset, OST count and
 or LMDB loaders, the figures are part of its report.
 """
 
-from tierscope.lmdb_settings import LOADERS as DATABASES
-from tierscope.policy_comparison import without_reference
-
 COMPARISON = f"{RESULTS}/policies"
 SCENE = {
     key: SETTINGS["figures"]["scenario"][key] for key in ("dataset", "n_osts", "loader")
 }
 FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
-
-
-def has_several(key, scene):
-    """Return whether scenarios of the sweep that fit a scene differ in a key."""
-    keys = [scenario.keys for scenario in EXPERIMENT.sweep]
-    return len({one[key] for one in keys if scene.items() <= one.items()}) > 1
-
-
 LACKING = without_reference(EXPERIMENT.sweep)
 COMPARED = {}
 if not LACKING and has_several("policy", SCENE):
     COMPARED["policies"] = "Policies compared"
-if not LACKING and any(one.loader in DATABASES for one in EXPERIMENT.sweep):
+if not LACKING and has_databases(FILES_AND_DATABASES):
     COMPARED["loaders"] = "Files and one LMDB file compared"
 FIGURES.update(COMPARED)
-
-
-def if_compared(files):
-    """Return the function that names files, or says why there is no comparison."""
-
-    def names(wildcards):
-        if LACKING:
-            raise WorkflowError(
-                f"sweep: {LACKING.name} has no run at cache rate 0, expected one of its "
-                "loader to compare with, such as that of policy none"
-            )
-        if not COMPARED:
-            raise WorkflowError(
-                f"sweep.policies: got {', '.join({one.policy for one in EXPERIMENT.sweep})}, "
-                "expected several to compare, or loaders of LMDB: config/policies.yaml"
-            )
-        return files
-
-    return names
 
 
 rule compare_policies:
@@ -63,7 +33,7 @@ rule compare_policies:
             "shuffle",
             "tables",
             "whatif",
-            *POLICIES,
+            *POLICY_MODULES,
         ),
     output:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
@@ -96,7 +66,7 @@ rule plot_policies:
             "shuffle",
             "tables",
             "whatif",
-            *POLICIES,
+            *POLICY_MODULES,
         ),
     output:
         **figure("policies"),
@@ -179,6 +149,7 @@ rule score_policy_claims:
         "../scripts/score_policy_claims.py"
 
 
+COMPARISON_TEXTS = [f"{COMPARISON}/summary.txt", f"{COMPARISON}/claims.md"]
 COMPARISON_FIGURES = expand(
     f"{RESULTS}/figures/{{name}}.{{kind}}", name=COMPARED, kind=("svg", "png", "pdf")
 )
@@ -186,8 +157,8 @@ COMPARISON_FIGURES = expand(
 
 rule policies:
     input:
-        figures=if_compared(COMPARISON_FIGURES),
-        text=if_compared([f"{COMPARISON}/summary.txt", f"{COMPARISON}/claims.md"]),
+        figures=if_compared(COMPARISON_FIGURES, COMPARED, LACKING),
+        text=if_compared(COMPARISON_TEXTS, COMPARED, LACKING),
     log:
         f"{LOGS}/policies.log",
     localrule: True

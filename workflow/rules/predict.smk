@@ -4,34 +4,9 @@ Its figure is drawn when it is asked for (`snakemake --profile local predict`), 
 part of the report, which gathers what every run of the experiment has.
 """
 
-from tierscope.prediction import studied_pairs, written_pairs
-
 FIGURES["prediction"] = "Predicted and measured I/O time"
 PREDICT = f"{RESULTS}/predict"
 CALIBRATIONS = [] if EXPERIMENT.simulated else list(SETTINGS["model"]["calibrations"])
-
-
-def prediction_studies(wildcards):
-    """Return what is predicted from what, and the descriptions of what is predicted."""
-    scenarios = {
-        tuple(scenario.keys.values()): scenario
-        for scenario in EXPERIMENT.sweeps["predict"]
-    }
-    keys = [scenario.keys for scenario in scenarios.values()]
-    if EXPERIMENT.simulated:
-        pairs = written_pairs(keys)
-    else:
-        model = SETTINGS["model"]
-        pairs = studied_pairs(keys, model["calibrations"], model["calibration"])
-    return [
-        {
-            "pair": asdict(pair),
-            "description": EXPERIMENT.model_description(
-                scenarios[tuple(pair.scenario.values())]
-            ),
-        }
-        for pair in pairs
-    ]
 
 
 rule predict_io_time:
@@ -40,7 +15,7 @@ rule predict_io_time:
         devices=expand(
             f"{RESULTS}/model/{{calibration}}/devices.yaml", calibration=CALIBRATIONS
         ),
-        library=library("predict_io_time", *MODELS, "prediction"),
+        library=library("predict_io_time", *MODEL_MODULES, "prediction"),
     output:
         predictions=f"{PREDICT}/predictions.parquet",
         errors=f"{PREDICT}/prediction_errors.parquet",

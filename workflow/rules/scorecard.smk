@@ -1,6 +1,8 @@
 """Rules that check the paper's claims against the tables."""
 
-MODEL = SYSTEM.emulation["model_of"] if SYSTEM.source == "emulated" else SYSTEM.name
+MODELLED_SYSTEM = (
+    SYSTEM.emulation["model_of"] if SYSTEM.source == "emulated" else SYSTEM.name
+)
 
 
 rule score_claims:
@@ -33,7 +35,7 @@ rule score_claims:
         epoch=SETTINGS["figures"]["epoch"],
         policy=SETTINGS["figures"]["scenario"]["policy"],
         loader=SETTINGS["figures"]["scenario"]["loader"],
-        model=MODEL,
+        model=MODELLED_SYSTEM,
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:

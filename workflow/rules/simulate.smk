@@ -37,7 +37,7 @@ rule simulate_scenario:
             "tables",
             "tiers/device",
             "tiers/scale",
-            *POLICIES,
+            *POLICY_MODULES,
         ),
     output:
         io_time=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/io_time.parquet",
@@ -101,6 +101,7 @@ rule simulate_run:
         manifest=manifest,
         library=library(
             "simulate_run",
+            "breakdown",
             "io_class",
             "model/events",
             "model/network",
@@ -114,7 +115,7 @@ rule simulate_run:
             "trace/log",
             "trace/log_writer",
             "trace/posix_records",
-            *POLICIES,
+            *POLICY_MODULES,
         ),
     output:
         log=f"{RUN}/log.darshan",

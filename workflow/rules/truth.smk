@@ -5,6 +5,8 @@ are and on faster ones. The figure is no part of the report, which gathers what 
 run of the experiment has.
 """
 
+from tierscope.prediction import AS_WRITTEN
+
 FIGURES["whatif_truth"] = "What faster devices really bring"
 TRUTH = f"{RESULTS}/whatif-truth"
 TRUTH_SWEEP = EXPERIMENT.sweeps["whatif-truth"]
@@ -21,7 +23,9 @@ rule compare_whatif_truth:
             if TRUTH_CALIBRATION
             else []
         ),
-        library=library("compare_whatif_truth", *MODELS, "whatif", "whatif_truth"),
+        library=library(
+            "compare_whatif_truth", *MODEL_MODULES, "whatif", "whatif_truth"
+        ),
     output:
         table=f"{TRUTH}/whatif_truth.parquet",
         summary=f"{TRUTH}/whatif_truth_summary.parquet",
@@ -34,7 +38,7 @@ rule compare_whatif_truth:
         descriptions=list(map(EXPERIMENT.description, TRUTH_SWEEP)),
         points=list(map(asdict, TRUTH_POINTS)),
         model=SETTINGS["model"]["whatif"],
-        calibration=TRUTH_CALIBRATION or "as written",
+        calibration=TRUTH_CALIBRATION or AS_WRITTEN,
     message:
         "Comparing what faster devices bring with what rule and model promise."
     script:

@@ -2,15 +2,14 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 from tierscope.model.calibration import calibrate
 from tierscope.model.network import ModelError
-from tierscope.tables import read_table, write_table
+from tierscope.tables import read_tables, write_table
 
 
 def check_lateness(summary: Mapping[str, Any], limit_percent: float) -> None:
@@ -33,12 +32,6 @@ def check_lateness(summary: Mapping[str, Any], limit_percent: float) -> None:
         )
 
 
-def read_all(paths: Iterable[str], name: str) -> pd.DataFrame | None:
-    """Return the rows of tables of one kind, None if there are no tables."""
-    tables = [read_table(path, name) for path in paths]
-    return pd.concat(tables, ignore_index=True) if tables else None
-
-
 def devices_text(devices: Mapping[str, Any], comment: str) -> str:
     """Return the section `devices` of a system file with a comment above."""
     head = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
@@ -52,10 +45,11 @@ def main() -> None:
         check_lateness(summary, snakemake.params.max_lateness_percent)
     name = snakemake.wildcards.calibration
     description = snakemake.params.description
+    probes = snakemake.input.probes
     result = calibrate(
         description,
-        read_all(snakemake.input.io_time, "io_time"),
-        read_all(snakemake.input.probes, "probes"),
+        read_tables(snakemake.input.io_time, "io_time"),
+        read_tables(probes, "probes") if probes else None,
         snakemake.params.parameters,
     )
     head = f"Calibration {name} of system {description['system']['name']}"
@@ -72,7 +66,7 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        message = f"tierscope: {error}"
+        message = f"tierscope: {error} Figures do without the model by figures.methods: [rule]."
         with open(snakemake.log[0], "a") as log:
             print(message, file=log)
         sys.exit(message)

@@ -2,11 +2,10 @@
 
 import sys
 
-import pandas as pd
-from tierscope.tables import read_table, write_table
+from tierscope.tables import read_tables, write_table
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
     for name in ("io_time", "epochs"):
-        tables = [read_table(path, name) for path in snakemake.input[name]]
-        write_table(pd.concat(tables), snakemake.output[name], name)
+        table = read_tables(snakemake.input[name], name)
+        write_table(table, snakemake.output[name], name)

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-import yaml
-from tierscope.model.calibration import calibrated
+from tierscope.model.calibration import calibrated, read_devices
 from tierscope.model.predict import predict
 from tierscope.tables import read_table, write_table
 from tierscope.whatif_truth import compare, summarise
@@ -43,10 +42,8 @@ def predict_systems(
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     descriptions, model = snakemake.params.descriptions, snakemake.params.model
-    devices = None
-    if path := snakemake.input.get("devices"):
-        with open(path) as file:
-            devices = yaml.safe_load(file)["devices"]
+    path = snakemake.input.get("devices")
+    devices = read_devices(path) if path else None
     systems = [description["system"] for description in descriptions]
     table = compare(
         read_table(snakemake.input.io_time, "io_time"),

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from tierscope.breakdown import select_scenario
-from tierscope.config import read_yaml
-from tierscope.model.calibration import calibrated
+from tierscope.model.calibration import calibrated, read_devices
 from tierscope.model.network import ModelError
 from tierscope.model.whatif import estimate_by_model
 from tierscope.tables import read_table, write_table
@@ -29,7 +28,7 @@ def main() -> None:
     params = snakemake.params
     description = params.description
     if snakemake.input.devices:
-        devices = read_yaml(snakemake.input.devices)["devices"]
+        devices = read_devices(snakemake.input.devices)
         description = calibrated(description, devices)
     io_time = read_table(snakemake.input.io_time, "io_time")
     estimates = estimate_by_model(

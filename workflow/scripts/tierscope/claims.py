@@ -91,6 +91,15 @@ class ScenarioTables:
         opens = sums.loc[[IOClass.GFS_META, IOClass.LFS_META], "operations"].sum()
         return sums["bytes"].sum() / opens if opens else 0.0
 
+    def is_of(self, facts: Mapping[str, Any]) -> bool:
+        """Return whether keys, number of processes and files an epoch are as given."""
+        by = ["cache_rate_percent", "repetition"]
+        found = {name: self.key(name) for name in SCENARIO} | {
+            "n_processes": self.io_time["rank"].nunique(),
+            "n_files": _n_opens(self.one_epoch, by).sum(axis="columns").max(),
+        }
+        return all(found[name] == value for name, value in facts.items())
+
     @cached_property
     def n_repetitions(self) -> int:
         """Return how often each cache rate was run at least."""
@@ -526,8 +535,18 @@ def read_claims(path: str | Path) -> dict[str, Any]:
         if claim["formula"] == _OF_CLAIMS:
             known = ids[:number]
             _check_words(claim["parameters"]["claims"], known, f"{where}.parameters")
-    for part in ("targets", "by_hand", "derived", "misses"):
-        _check_words(paper["fitted"][part], ids, f"{path}: fitted.{part}")
+    fitted, misses = paper["fitted"], paper["fitted"]["misses"]
+    for part in ("targets", "by_hand", "derived"):
+        _check_words(fitted[part], ids, f"{path}: fitted.{part}")
+    _check_words(misses["why"], ids, f"{path}: fitted.misses.why")
+    _check_words(misses["of"], paper["scenarios"], f"{path}: fitted.misses.of")
+    for claim in paper["claims"]:
+        if claim["id"] in misses["why"]:
+            where = f"{path}: fitted.misses.why.{claim['id']}.scenarios"
+            scenarios = claim["scenarios"]
+            _check_words(
+                ["all"] if scenarios == "all" else scenarios, misses["of"], where
+            )
     return paper
 
 
@@ -608,7 +627,6 @@ def score_claims(
         _tables_of(keys, io_time, breakdown, epochs, epoch)
         for keys in scenario_titles(present, dataset_titles).to_dict("records")
     ]
-    misses = _known_misses(paper["fitted"], origins[0], model)
     results: dict[str, str] = {}
     table = []
     for claim in paper["claims"]:
@@ -623,7 +641,7 @@ def score_claims(
                     details=f"{measured.details}, within tolerance"
                 )
             if status == FAILS:
-                reason = misses.get(claim["id"], "")
+                reason = _why_missed(claim, paper["fitted"], origins[0], model, used)
         except NotMeasurable as missing:
             status, reason = UNMEASURABLE, str(missing)
         results[claim["id"]] = status
@@ -738,12 +756,24 @@ def measured_words(measured: Measured, status: str, unit: str) -> str:
     return f"{number_words(round(measured.value, 2))} {unit}"
 
 
-def _known_misses(
-    fitted: Mapping[str, Any], origin: Mapping[str, str], model: str
-) -> Mapping[str, str]:
-    """Return why the fitted model misses claims; nothing for other numbers."""
-    is_fitted = origin["source"] == "simulated" and model == fitted["system"]
-    return fitted["misses"] if is_fitted else {}
+def _why_missed(
+    claim: Mapping[str, Any],
+    fitted: Mapping[str, Any],
+    origin: Mapping[str, str],
+    model: str,
+    used: Sequence[ScenarioTables],
+) -> str:
+    """Return why the fitted model misses a claim; nothing for other numbers."""
+    misses = fitted["misses"]
+    known = origin["source"] == "simulated" and model == fitted["system"]
+    if not known or claim["id"] not in misses["why"]:
+        return ""
+    of = misses["of"]
+    agree = all(
+        name in of and scenario.is_of(of[name])
+        for name, scenario in zip(claim["scenarios"], used, strict=True)
+    )
+    return misses["why"][claim["id"]] if agree else ""
 
 
 def _fitted(

@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema
 import yaml
 
+from tierscope.io_class import IOClass
 from tierscope.job import (
     RESERVED,
     BenchmarkJob,
@@ -813,7 +814,10 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
     truth = studies["whatif_truth"]
     wanted = _points(truth["cache_rates_percent"], range(truth["repetitions"]))
     base = Scenario(**experiment.settings["figures"]["scenario"])
-    improved = [()] + [tuple(one.items()) for one in truth["improvements"]]
+    improved = [()] + [
+        tuple((str(io_class), one[io_class]) for io_class in IOClass if io_class in one)
+        for one in truth["improvements"]
+    ]
     whatif_truth = {replace(base, improvements=one): wanted for one in improved}
     if experiment.source == "measured":
         whatif_truth = {}

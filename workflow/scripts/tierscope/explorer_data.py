@@ -6,18 +6,22 @@ finds among all of them. What the model answers is worked out before, for the ce
 the map (table ``estimates``): no formula of the page could say it.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import linprog
+from scipy.sparse import block_diag
 
 from tierscope.breakdown import (
     CLASSES,
     RUN_EPOCH,
     SCENARIO,
     process_times,
+    total_s,
 )
 from tierscope.tables import RULE
 from tierscope.whatif import (
@@ -31,6 +35,8 @@ from tierscope.whatif import (
 )
 
 SIGNIFICANT_DIGITS = 11  # of an embedded time, so it is right within 5e-11 of itself
+_FACTORS_TRIED = 3  # of each class
+_SOLVER_ERROR = 1e-6  # of the largest time; HiGHS promises a tenth of it
 PARTS = 100_000  # of the model's I/O time; its classes are embedded as so many of them
 
 
@@ -102,7 +108,9 @@ def slider_envelope(times_s: np.ndarray, max_improvement_percent: int) -> np.nda
     The sliders multiply a class by a factor between 100 / (100 + maximum) and 1. A
     process of the upper envelope is left out if another one is slower whatever these
     factors are: even where the classes in which the other is slower have the least
-    factor, and those in which it is faster have factor 1.
+    factor, and those in which it is faster have factor 1. It is also left out if others
+    take turns in being slower: a linear program looks for the factors with which it
+    comes closest to being the slowest.
 
     Parameters
     ----------
@@ -116,15 +124,62 @@ def slider_envelope(times_s: np.ndarray, max_improvement_percent: int) -> np.nda
     ndarray of int
         Rows of the processes that stay, ascending.
     """
-    rows = upper_envelope(times_s)
-    envelope_s = times_s[rows]
-    least_factor = improve(1.0, max_improvement_percent)
-    stays = np.empty(len(rows), dtype=bool)
-    for number, process_s in enumerate(envelope_s):
-        slower_s = envelope_s - process_s
-        least_s = np.where(slower_s > 0, least_factor * slower_s, slower_s).sum(axis=1)
-        stays[number] = not (least_s > 0).any()
-    return rows[stays]
+    least_factor = float(improve(1.0, max_improvement_percent))
+    rows = np.arange(len(times_s))
+    for row in _slowest_somewhere(times_s, least_factor):
+        rows = rows[~_always_slower(times_s[row] - times_s[rows], least_factor)]
+    rows = rows[upper_envelope(times_s[rows])]
+    stays = [
+        not _always_slower(times_s[rows] - times_s[row], least_factor).any()
+        for row in rows
+    ]
+    rows = rows[np.array(stays, dtype=bool)]
+    return rows[_has_its_turn(times_s[rows], least_factor)]
+
+
+def _always_slower(slower_s: np.ndarray, least_factor: float) -> np.ndarray:
+    """Return where differences of class times, shape (n, 4), add up to more than 0.
+
+    Whatever the factors are: more in their worst case, in which only what is positive
+    has the least factor.
+    """
+    least_s = np.where(slower_s > 0, least_factor * slower_s, slower_s)
+    return least_s.sum(axis=1) > 0
+
+
+def _slowest_somewhere(times_s: np.ndarray, least_factor: float) -> np.ndarray:
+    """Return the rows of processes that are the slowest on a grid of factors."""
+    axis = np.linspace(least_factor, 1, _FACTORS_TRIED)
+    factors = itertools.product(axis, repeat=len(CLASSES))
+    return np.unique([total_s(times_s * one).argmax() for one in factors])
+
+
+def _has_its_turn(times_s: np.ndarray, least_factor: float) -> np.ndarray:
+    """Return which processes are the slowest with some factors: shape (n_processes,).
+
+    Those that are on a grid of factors are kept. Each other one gets the factors that
+    minimise how much slower the slowest of these then is; it is left out if that is
+    more than the solver's error. All programs are solved as one.
+    """
+    slowest = _slowest_somewhere(times_s, least_factor)
+    others = np.setdiff1d(np.arange(len(times_s)), slowest)
+    kept = np.zeros(len(times_s), dtype=bool)
+    kept[slowest] = True
+    largest_s = times_s.max(initial=0)
+    if not len(others) or not largest_s:
+        return kept
+    # For each of the others: four factors, and how much slower the slowest is.
+    slower = (times_s[slowest] - times_s[others, np.newaxis]) / largest_s
+    blocks = [np.column_stack([rows, -np.ones(len(rows))]) for rows in slower]
+    solution = linprog(
+        np.tile([0.0] * len(CLASSES) + [1.0], len(others)),
+        A_ub=block_diag(blocks, format="csr"),
+        b_ub=np.zeros(slower.shape[0] * slower.shape[1]),
+        bounds=([(least_factor, 1)] * len(CLASSES) + [(None, None)]) * len(others),
+        method="highs",
+    )
+    kept[others] = solution.x[len(CLASSES) :: len(CLASSES) + 1] <= _SOLVER_ERROR
+    return kept
 
 
 def embedded_points(

@@ -131,8 +131,9 @@ def plot_sufficient(
         handles=_handles(combinations),
         loc="upper left",
         bbox_to_anchor=(-0.02, -0.1),
-        ncols=3,
+        ncols=2,
         handletextpad=0.2,
+        columnspacing=1.2,
     )
     return figure
 

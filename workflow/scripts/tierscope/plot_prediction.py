@@ -1,4 +1,4 @@
-"""Draw predicted beside measured I/O time, and below it shares of the classes."""
+"""Draw predicted beside measured I/O time, the errors, and shares of the classes."""
 
 import textwrap
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from tierscope.breakdown import SCENARIO
 from tierscope.io_class import IOClass
 from tierscope.plot import (
-    CACHE_RATE_LABEL,
     class_handles,
     scenario_titles,
     set_cache_rate_axis,
@@ -20,7 +20,7 @@ from tierscope.plot import (
     titled,
     write_around,
 )
-from tierscope.prediction import AS_WRITTEN, RULE, compare_points, study_words
+from tierscope.prediction import AS_WRITTEN, SCALING, compare_points, study_words
 
 _STUDY = [*SCENARIO, "calibration"]
 _LABELS = {
@@ -28,15 +28,15 @@ _LABELS = {
     "mva": "MVA",
     "order-statistics": "order statistics",
     "simulation": "simulation",
-    RULE: "simple scaling",
+    SCALING: "scaling",
 }
 # Colours of no I/O class; told apart without them by their dashes.
 _LINES = {
     "bounds": {"color": "#999999", "linestyle": ":"},
-    "mva": {"color": "#777777", "linestyle": (0, (6, 2, 1, 2))},
+    "mva": {"color": "#555555", "linestyle": (0, (6, 2, 1, 2))},
     "order-statistics": {"color": "#CC79A7", "linestyle": (0, (5, 2))},
     "simulation": {"color": "#009E73", "linestyle": "-"},
-    RULE: {"color": "#882255", "linestyle": (0, (1, 1.5))},
+    SCALING: {"color": "#882255", "linestyle": (0, (1, 1.5))},
 }
 _MEASURED = {"color": "#222222", "marker": "o", "markersize": 4.5, "linestyle": ""}
 _CALIBRATED = {
@@ -47,9 +47,11 @@ _CALIBRATED = {
     "markeredgewidth": 1.3,
     "linestyle": "",
 }
+_SPREAD = {"color": "#222222", "alpha": 0.12, "linewidth": 0}
 _SHARES = {"color": "#000000", "marker": "_", "markeredgewidth": 1.8, "linestyle": ""}
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-_PANEL_CHARACTERS = 54  # that fit above a panel
+_PANEL_CHARACTERS = 48  # that fit above a panel
+_LEAST_ERROR_PERCENT = 10  # of the axis of errors, to each side
 
 
 @styled
@@ -77,42 +79,51 @@ def plot_prediction(
     Figure
         Points: measured I/O time of the slowest process, mean over repetitions and
         epochs, with error bars of one standard deviation to each side, squares
-        around those that the calibration was fitted to; lines: predictions. Above it
-        in words the errors at the other cache rates. Below, bars of the measured shares
-        of the I/O classes, and where the finest model draws the borders between them.
+        around those that the calibration was fitted to; lines: predictions, but for
+        Schweitzer's and exact MVA, which the tables hold. Above it
+        in words the errors at the other cache rates. Below, the error of each model
+        over a band of one standard deviation to each side, cut off where simple
+        scaling is further off than all models; and bars of the measured shares of the
+        I/O classes, with marks where the finest model has the borders between them.
         Each panel has its own y range.
     """
+    predictions, errors = (
+        table[table["model"].isin(list(_LABELS))] for table in (predictions, errors)
+    )
     titles = scenario_titles(errors, dataset_titles).set_index(SCENARIO)["title"]
     studies = list(errors.groupby(_STUDY, sort=False))
     models = [model for model in _LINES if model in set(errors["model"])]
-    finest = [model for model in models if model != RULE][-1]
+    finest = [model for model in models if model != SCALING][-1]
     n_columns = 2 if len(studies) in (2, 4) else min(len(studies), 3)
     n_rows = -(-len(studies) // n_columns)
     width = {1: 7.4, 2: 10.2, 3: 13.6}[n_columns]
-    figure = Figure(figsize=(width, 0.9 + 5.1 * n_rows), layout="constrained")
+    figure = Figure(figsize=(width, 0.9 + 5.9 * n_rows), layout="constrained")
     axes = figure.subplots(
-        2 * n_rows, n_columns, height_ratios=[3, 1.4] * n_rows, squeeze=False
+        3 * n_rows, n_columns, height_ratios=[3, 1.4, 1.2] * n_rows, squeeze=False
     )
-    axes = axes.reshape(n_rows, 2, n_columns).swapaxes(1, 2).reshape(-1, 2)
+    axes = axes.reshape(n_rows, 3, n_columns).swapaxes(1, 2).reshape(-1, 3)
     for unused in axes[len(studies) :].ravel():
         unused.remove()
-    title = "Predicted and measured I/O time of the slowest process"
+    truth = "simulated" if (errors["source"] == "simulated").all() else "measured"
+    title = f"Predicted and {truth} I/O time of the slowest process"
     notes = [
-        f"Source of the measurements: {provenance}; means over repetitions and epochs",
-        "MAPE: mean absolute error at held-out cache rates, those that the calibration "
-        "was not fitted to.",
+        f"Source of what is predicted: {provenance}; means over repetitions and epochs",
+        "MAPE: mean absolute error over the cache rates that nothing was fitted to.",
     ]
     write_around(figure, titled(title, errors), notes)
-    for (upper, lower), (keys, study) in zip(axes, studies, strict=False):
+    for (upper, middle, lower), (keys, study) in zip(axes, studies, strict=False):
         panel = predictions.merge(study[_STUDY].drop_duplicates(), on=_STUDY)
-        rates = panel["cache_rate_percent"]
-        _draw_times(upper, compare_points(panel), models)
+        points = compare_points(panel)
+        _draw_times(upper, points, models)
         _draw_shares(lower, panel[panel["model"] == finest])
-        for ax in (upper, lower):
-            set_cache_rate_axis(ax, rates)
-        upper.set(xlabel="", ylabel="I/O time of the\nslowest process (s)")
-        upper.tick_params(labelbottom=False)
-        lower.set(ylabel="Share (%)", ylim=(0, 100), xlabel=CACHE_RATE_LABEL)
+        for ax in (upper, middle, lower):
+            set_cache_rate_axis(ax, panel["cache_rate_percent"])
+        for ax in (upper, middle):
+            ax.set_xlabel("")
+            ax.tick_params(labelbottom=False)
+        _draw_errors(middle, points, models)
+        upper.set_ylabel("I/O time of the\nslowest process (s)")
+        lower.set(ylabel="Share (%)", ylim=(0, 100))
         lower.set_yticks([0, 50, 100])
         words = _study_title(titles.loc[keys[: len(SCENARIO)]], study)
         upper.set_title(words, loc="left", fontsize=8.5, linespacing=1.3)
@@ -120,7 +131,7 @@ def plot_prediction(
         [], [], **_SHARES, markersize=13, label=f"borders by\n{_LABELS[finest]}"
     )
     figure.legend(
-        handles=[*_time_handles(predictions, models), *class_handles(), borders],
+        handles=[*_time_handles(predictions, models, truth), *class_handles(), borders],
         loc="outside right center",
     )
     return figure
@@ -140,6 +151,23 @@ def _draw_times(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
     calibrated = measured[~measured["held_out"]]
     ax.plot("cache_rate_percent", "measured_s", data=calibrated, **_CALIBRATED)
     ax.set_ylim(bottom=0)
+
+
+def _draw_errors(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
+    """Draw the error of each model over the spread of the measurements."""
+    measured = points.drop_duplicates("cache_rate_percent")
+    rates = measured["cache_rate_percent"]
+    spread = 100 * measured["measured_sd_s"].fillna(0) / measured["measured_s"]
+    ax.fill_between(rates, -spread, spread, **_SPREAD)
+    ax.axhline(0, color="#222222", linewidth=0.8)
+    for model in models:
+        line = points[points["model"] == model]
+        ax.plot(
+            "cache_rate_percent", "error_percent", data=line, lw=1.4, **_LINES[model]
+        )
+    errors = points.loc[points["model"] != SCALING, "error_percent"].abs()
+    limit = 1.1 * max(_LEAST_ERROR_PERCENT, errors.max())
+    ax.set(ylim=(-limit, limit), ylabel="Error (%)")
 
 
 def _draw_shares(ax: Axes, predictions: pd.DataFrame) -> None:
@@ -190,13 +218,15 @@ def _capitalised(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _time_handles(predictions: pd.DataFrame, models: list[str]) -> list[Line2D]:
+def _time_handles(
+    predictions: pd.DataFrame, models: list[str], truth: str
+) -> list[Line2D | Patch]:
     """Return the legend entries of measured points, fitted ones and models."""
-    label = "measured,\n\N{PLUS-MINUS SIGN} standard deviation"
+    label = f"{truth},\n\N{PLUS-MINUS SIGN} standard deviation"
     handles = [Line2D([], [], **_MEASURED, label=label)]
     if not predictions["held_out"].all():
         handles.append(Line2D([], [], **_CALIBRATED, label="calibrated on"))
     for model in models:
         style = _LINES[model]
         handles.append(Line2D([], [], lw=1.7, label=_LABELS[model], **style))
-    return handles
+    return [*handles, Patch(**_SPREAD, label="that deviation,\nbeside the errors")]

@@ -32,8 +32,22 @@ _MEASURED = {
     "zorder": 4,
 }
 _LINES = {
-    "rule": {"color": "#CC79A7", "marker": "s", "linestyle": (0, (5, 2))},
-    "model": {"color": "#009E73", "marker": "^", "linestyle": (0, (1, 1.2))},
+    "rule": {
+        "color": "#CC79A7",
+        "marker": "s",
+        "markersize": 5,
+        "linestyle": (0, (5, 2)),
+    },
+    # Around the measured points, which it often covers.
+    "model": {
+        "color": "#009E73",
+        "marker": "^",
+        "markersize": 9,
+        "markerfacecolor": "none",
+        "markeredgewidth": 1.5,
+        "linestyle": (0, (1, 1.2)),
+        "zorder": 5,
+    },
 }
 _SAID = {"rule": "by the rule", "model": "by the model"}
 _LINE = (
@@ -106,7 +120,7 @@ def _draw_cuts(ax: Axes, points: pd.DataFrame, row: Mapping) -> None:
     labels = {"rule": "by the paper's rule", "model": f"by the model\n({_model(row)})"}
     for sayer, line in _LINES.items():
         cuts = points[f"{sayer}_cut_percent"]
-        ax.plot(rates, cuts, label=labels[sayer], markersize=5, linewidth=1.6, **line)
+        ax.plot(rates, cuts, label=labels[sayer], linewidth=1.6, **line)
     worst = _worst(points, row)
     ax.vlines(
         worst["cache_rate_percent"],

@@ -6,7 +6,7 @@ point's time is the mean over repetitions and epochs. Beside them stands how muc
 repetitions of a point differ, as no prediction can be better than that.
 
 The paper scales what it measured on one OST to more of them and finds that this does
-not fit (Fukai et al., Sec. 6): here it is model `rule`.
+not fit (Fukai et al., Sec. 6): here it is model `scaling`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from tierscope.breakdown import CLASSES, SCENARIO, break_down
 from tierscope.io_class import IOClass
 from tierscope.tables import TABLES
 
-RULE = "rule"
+SCALING = "scaling"
 AS_WRITTEN = "as written"
 # Largest mean absolute percentage error of the slowest process's I/O time: of points
 # like those of the calibration, and on OST counts that it has not seen.
@@ -49,7 +49,7 @@ class Pair:
     goal_percent : int
         Largest mean absolute percentage error that is aimed at.
     scaled_n_osts : int or None
-        OST count whose measurements the simple rule scales, if it is studied.
+        OST count whose measurements are scaled, if scaling is studied.
     """
 
     calibration: str
@@ -101,7 +101,7 @@ def studied_pairs(
 def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:
     """Return each scenario as predicted from the parameters of the system file.
 
-    The simple rule scales the same scenario on the fewest OSTs.
+    Scaling starts from the same scenario on the fewest OSTs.
     """
     pairs = []
     for keys in scenarios:
@@ -113,7 +113,7 @@ def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:
 
 
 def scale_osts(io_time: pd.DataFrame, n_osts: int) -> pd.DataFrame:
-    """Return the breakdown that simple scaling predicts on another number of OSTs.
+    """Return the breakdown that scaling predicts on another number of OSTs.
 
     GFS-READ of every process is divided by the ratio of the OST counts, everything
     else is left as it was measured, and the slowest process is picked anew (Fukai et

@@ -1,10 +1,11 @@
 """Contracts of the tables: columns, types and ranges, checked on both sides.
 
-Every table is Parquet. Percentages are integers (but for errors of predictions,
-float64), times are seconds in float64, sizes are bytes. A table that breaks its
-contract is refused when it is written and when it is read, so the code in between
-trusts its frames. No value is missing but the spread of points that were run once, the
-number behind a claim that has none, and the epochs after which staging never pays.
+Every table is Parquet. What is set in percent (cache rates, improvements, goals) is an
+integer, what comes out in percent or points a float64; times are seconds in float64,
+sizes are bytes. A table that breaks its contract is refused when it is written and when
+it is read, so the code in between trusts its frames. No value is missing but the spread
+of points that were run once, the number behind a claim that has none, and the epochs
+after which staging never pays.
 """
 
 import os
@@ -19,7 +20,8 @@ import pyarrow.parquet as pq
 
 from tierscope.io_class import IOClass
 
-INTEGER, SECONDS, TEXT, FLAG = "int64", "float64", "str", "bool"
+INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
+SECONDS = NUMBER
 
 SCENARIO_KEYS = {
     "source": TEXT,
@@ -155,10 +157,10 @@ TABLES = {
         "staging_time_s": SECONDS,
         "last_epoch_time_s": SECONDS,
         "reference_last_epoch_time_s": SECONDS,
-        "time_cut_percent": SECONDS,
-        "io_time_cut_percent": SECONDS,
-        "gfs_operations_cut_percent": SECONDS,
-        "pays_after_epochs": SECONDS,
+        "time_cut_percent": NUMBER,
+        "io_time_cut_percent": NUMBER,
+        "gfs_operations_cut_percent": NUMBER,
+        "pays_after_epochs": NUMBER,
     },
     "policy_claims": {
         "claim": TEXT,
@@ -166,7 +168,7 @@ TABLES = {
         "statement": TEXT,
         "stated": TEXT,
         "here": TEXT,
-        "value": SECONDS,
+        "value": NUMBER,
         "accepted": TEXT,
         "status": TEXT,
         "details": TEXT,
@@ -216,7 +218,7 @@ TABLES = {
         "io_class": TEXT,
         "slowest_rank": INTEGER,
         "time_s": SECONDS,
-        "share": SECONDS,
+        "share": NUMBER,
     },
     "spread": SCENARIO_KEYS
     | {
@@ -226,7 +228,7 @@ TABLES = {
         "n_repetitions": INTEGER,
         "mean_s": SECONDS,
         "sd_s": SECONDS,
-        "cv": SECONDS,
+        "cv": NUMBER,
         "max_spread_percent": INTEGER,
         "flagged": FLAG,
     },
@@ -251,12 +253,12 @@ TABLES = {
     | {"epoch": INTEGER, "goal_of": TEXT, "goal_s": SECONDS}
     | _IMPROVEMENTS
     | {
-        "cost": SECONDS,
+        "cost": NUMBER,
         "cheapest": FLAG,
         "min_cache_rate_percent": INTEGER,
-        "lfs_gib_per_node": SECONDS,
+        "lfs_gib_per_node": NUMBER,
         "io_time_s": SECONDS,
-        "cv": SECONDS,
+        "cv": NUMBER,
         "in_every_repetition": FLAG,
         "best_cache_rate_percent": INTEGER,
         "best_io_time_s": SECONDS,
@@ -270,14 +272,14 @@ TABLES = {
         "improved_io_time_s": SECONDS,
         "rule_io_time_s": SECONDS,
         "model_io_time_s": SECONDS,
-        "measured_cut_percent": SECONDS,
-        "measured_cut_se_percent": SECONDS,
-        "rule_cut_percent": SECONDS,
-        "model_cut_percent": SECONDS,
-        "rule_error_points": SECONDS,
-        "rule_error_se_points": SECONDS,
-        "model_error_points": SECONDS,
-        "model_error_se_points": SECONDS,
+        "measured_cut_percent": NUMBER,
+        "measured_cut_se_percent": NUMBER,
+        "rule_cut_percent": NUMBER,
+        "model_cut_percent": NUMBER,
+        "rule_error_points": NUMBER,
+        "rule_error_se_points": NUMBER,
+        "model_error_points": NUMBER,
+        "model_error_se_points": NUMBER,
         "model": TEXT,
         "calibration": TEXT,
     },
@@ -288,21 +290,21 @@ TABLES = {
         "calibration": TEXT,
         "n_points": INTEGER,
         "n_pairs": INTEGER,
-        "cut_sd_points": SECONDS,
-        "cut_se_points": SECONDS,
-        "rule_mean_error_points": SECONDS,
-        "rule_largest_error_points": SECONDS,
+        "cut_sd_points": NUMBER,
+        "cut_se_points": NUMBER,
+        "rule_mean_error_points": NUMBER,
+        "rule_largest_error_points": NUMBER,
         "rule_largest_error_cache_rate_percent": INTEGER,
-        "model_mean_error_points": SECONDS,
-        "model_largest_error_points": SECONDS,
+        "model_mean_error_points": NUMBER,
+        "model_largest_error_points": NUMBER,
         "model_largest_error_cache_rate_percent": INTEGER,
         "base_best_cache_rate_percent": INTEGER,
         "measured_best_cache_rate_percent": INTEGER,
         "rule_best_cache_rate_percent": INTEGER,
         "model_best_cache_rate_percent": INTEGER,
-        "measured_best_cut_percent": SECONDS,
-        "rule_best_cut_percent": SECONDS,
-        "model_best_cut_percent": SECONDS,
+        "measured_best_cut_percent": NUMBER,
+        "rule_best_cut_percent": NUMBER,
+        "model_best_cut_percent": NUMBER,
     },
     "predictions": SCENARIO_KEYS
     | {
@@ -321,20 +323,20 @@ TABLES = {
         "calibration": TEXT,
         "model": TEXT,
         "n_points": INTEGER,
-        "mape_percent": SECONDS,
-        "largest_error_percent": SECONDS,
-        "mean_error_percent": SECONDS,
+        "mape_percent": NUMBER,
+        "largest_error_percent": NUMBER,
+        "mean_error_percent": NUMBER,
     }
-    | {f"{io_class}_share_error_points": SECONDS for io_class in IOClass}
+    | {f"{io_class}_share_error_points": NUMBER for io_class in IOClass}
     | {
-        "dominant_right_percent": SECONDS,
+        "dominant_right_percent": NUMBER,
         "dominant_wrong_at_percent": TEXT,
         "undecided_at_percent": TEXT,
         "best_predicted_percent": INTEGER,
         "best_measured_percent": INTEGER,
         "best_within_one_step": FLAG,
-        "repeat_cv_percent": SECONDS,
-        "largest_repeat_cv_percent": SECONDS,
+        "repeat_cv_percent": NUMBER,
+        "largest_repeat_cv_percent": NUMBER,
         "goal_percent": INTEGER,
         "error_goal_met": FLAG,
         "dominant_goal_met": FLAG,
@@ -360,12 +362,12 @@ TABLES = {
         "calibration": TEXT,
         "parameter": TEXT,
         "unit": TEXT,
-        "value": SECONDS,
-        "standard_error": SECONDS,
-        "lower_bound": SECONDS,
-        "upper_bound": SECONDS,
+        "value": NUMBER,
+        "standard_error": NUMBER,
+        "lower_bound": NUMBER,
+        "upper_bound": NUMBER,
         "n_observations": INTEGER,
-        "rms_percent": SECONDS,
+        "rms_percent": NUMBER,
     },
     "claims": {
         "source": TEXT,
@@ -381,7 +383,7 @@ TABLES = {
         "tolerance": TEXT,
         "measured": TEXT,
         "details": TEXT,
-        "value": SECONDS,
+        "value": NUMBER,
         "status": TEXT,
         "reason": TEXT,
         "fitted": TEXT,
@@ -489,7 +491,7 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
         return values.astype("str")
     if kind == INTEGER and not pd.api.types.is_integer_dtype(values):
         raise TableError(f"table column {where}: got {values.dtype}, expected int64.")
-    if kind == SECONDS and not pd.api.types.is_numeric_dtype(values):
+    if kind == NUMBER and not pd.api.types.is_numeric_dtype(values):
         raise TableError(f"table column {where}: got {values.dtype}, expected float64.")
     if kind == FLAG:
         if not pd.api.types.is_bool_dtype(values):
@@ -497,7 +499,7 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
                 f"table column {where}: got {values.dtype}, expected bool."
             )
         return values.astype(bool)
-    if kind == SECONDS and np.isinf(values.to_numpy(float)).any():
+    if kind == NUMBER and np.isinf(values.to_numpy(float)).any():
         raise TableError(f"table column {where}: got infinite values.")
     lowest = _MINIMUM.get(name, 0)
     if len(values) and values.min() < lowest:

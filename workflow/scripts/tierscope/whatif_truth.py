@@ -69,8 +69,8 @@ def compare(
     The rule scales every process's time by class, then picks the slowest. The model's
     I/O time in the table is the measured one without improvement times the model's
     ratio of both, so that its cut is the model's own. Epochs of a repetition count as
-    pairs of their own; where servers are slower than others for a whole run (simulated
-    machines), they are not quite independent and the standard error is a little small.
+    pairs of their own, though they share the state of the machine, and in simulations
+    the servers' slowness: the standard error is a lower limit.
     """
     pairs = pair_runs(io_time, improvements, predictions)
     for sayer in SAYERS:

@@ -53,16 +53,6 @@ class EpochBounds:
         return [names[at] for at in self._stacked().argmax(axis=0)]
 
     @property
-    def epoch_s(self) -> np.ndarray:
-        """Return the bound of the execution time of each kind of group."""
-        alone_s = self.without_waiting_s.sum()
-        if self.overlaps:
-            alone_s = max(alone_s, self.compute_s)
-        else:
-            alone_s += self.compute_s
-        return np.maximum(self._stacked().max(axis=0), alone_s)
-
-    @property
     def class_time_s(self) -> np.ndarray:
         """Return the I/O time by class for each kind of group, shape (n_kinds, 4).
 

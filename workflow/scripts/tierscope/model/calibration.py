@@ -21,20 +21,24 @@ root of the sum of the squares of `NOISE` and the median's error.
 Standard errors are those of a linear fit, s^2 (J'J)^-1 with s^2 the sum of squares over
 the degrees of freedom, but s at least `NOISE`: that a simulated table is met exactly
 does not make its parameters known exactly. They hold the scatter of these data, not
-what the model leaves out, such as processor time inside the calls. What the data do not
-tell is refused: see `Calibration.check`.
+what the model leaves out, such as processor time between the calls, which makes fitted
+service times too short by some percent. What the data do not tell is refused: see
+`Calibration.check`.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 from scipy.optimize import least_squares
 
 from tierscope.model.calibration_result import (
     IN_SERIES,
     LARGEST_ERROR,
+    NOTHING_KNOWN,
     PARAMETERS,
     Calibration,
     Parameter,
@@ -49,7 +53,6 @@ from tierscope.model.probe_times import probe_times
 from tierscope.model.starting_values import starting_values, station, with_values
 
 NOISE = 0.01  # no time is known better, as a share of it
-_FLAT = 5.0  # error of what the data tell nothing of, in logarithms
 _CLEARLY = 3.0  # standard errors by which another solution must be worse
 _STEP = 0.1  # of derivatives in the search, in logarithms
 # The simulator is rough: a small change lets another rank come first somewhere, and all
@@ -80,6 +83,24 @@ def calibrated(
         **description,
         "system": {**system, "devices": {**system["devices"], **devices}},
     }
+
+
+def read_devices(path: str | Path) -> dict[str, Any]:
+    """Return the section `devices` of a file that target `calibrate` has written.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be read or has no such section.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise ModelError(f"{path}: {' '.join(str(error).split())}") from error
+    devices = content.get("devices") if isinstance(content, dict) else None
+    if not isinstance(devices, dict):
+        raise ModelError(f"{path}: got no section devices, expected a mapping.")
+    return devices
 
 
 def calibrate(
@@ -227,7 +248,8 @@ class _Fit:
         return bool((self.residuals(exchanged) ** 2).sum() < limit)
 
     def _least_squares(self, residuals, start: np.ndarray) -> np.ndarray:
-        return least_squares(
+        """Return where a sum of squares is least."""
+        found = least_squares(
             residuals,
             start,
             jac=lambda x: _derivatives(residuals, x),
@@ -235,7 +257,13 @@ class _Fit:
             xtol=_TOLERANCE,
             ftol=_TOLERANCE,
             max_nfev=_MOST_EVALUATIONS,
-        ).x
+        )
+        if not found.success:
+            raise ModelError(
+                f"{', '.join(self.names)}: the fit has not converged after "
+                f"{found.nfev} evaluations; measure again, or fit fewer of them."
+            )
+        return found.x
 
 
 def _derivatives(residuals, x: np.ndarray, step: float = _STEP) -> np.ndarray:
@@ -279,12 +307,12 @@ def _uncertainty(
     """Return standard errors and correlations of the logarithms of the parameters.
 
     Noise adds to the diagonal of J'J as if it were information; it is taken off twice.
-    A direction of which then nothing is left has the error `_FLAT`.
+    A direction of which then nothing is left has the error `NOTHING_KNOWN`.
     """
     information = jacobian.T @ jacobian - 2 * np.diag(noise)
     eigenvalues, directions = np.linalg.eigh(information)
     scaled = directions * np.minimum(
-        s / np.sqrt(np.maximum(eigenvalues, 1e-300)), _FLAT
+        s / np.sqrt(np.maximum(eigenvalues, 1e-300)), NOTHING_KNOWN
     )
     covariance = scaled @ scaled.T
     errors = np.sqrt(np.diag(covariance))

@@ -12,6 +12,7 @@ from tierscope.model.starting_values import with_values
 from tierscope.tables import TABLES
 
 LARGEST_ERROR = 0.2  # of an identified parameter, as a share of it
+NOTHING_KNOWN = 5.0  # error of what the data tell nothing of, in logarithms
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")
 _TIED = 0.9  # correlation of parameters that the data tell together only
@@ -54,7 +55,8 @@ class Calibration:
     parameters : tuple of Parameter
         What was fitted.
     values, standard_errors : ndarray of float, shape (n_parameters,)
-        In the parameters' units; the error is infinite where the data tell nothing.
+        In the parameters' units; the error is at least `NOTHING_KNOWN`
+        times the value where the data tell nothing.
     correlation : ndarray of float, shape (n_parameters, n_parameters)
         Correlation of the errors.
     n_observations : int
@@ -90,6 +92,8 @@ class Calibration:
         system = with_values(self.description, values)["system"]
         devices = dict(system["devices"])
         devices.pop("n_processes", None)  # of an emulation, which knows it itself
+        if "sources" in devices:
+            devices["sources"] = _with_fitted(devices["sources"], names)
         return {**devices, "origin": "calibrated"}
 
     def check(self) -> None:
@@ -120,7 +124,9 @@ class Calibration:
             if is_flat or is_tied
         ]
         error = share[worst]
-        how_far = "cannot be told" if error > 10 else f"is known to {error:.0%} only"
+        how_far = f"is known to {error:.0%} only"
+        if error >= NOTHING_KNOWN:
+            how_far = "cannot be told"
         subject = f"{self.parameters[worst].name} " if len(names) > 1 else ""
         raise ModelError(
             f"{' and '.join(names)}: {subject}{how_far}, expected {LARGEST_ERROR:.0%} "
@@ -170,6 +176,17 @@ class Calibration:
             "(root mean square)"
         )
         return "\n".join(lines)
+
+
+def _with_fitted(
+    sources: Mapping[str, Mapping[str, str]], names: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return where a system's numbers come from after a fit of some of them."""
+    sources = {tier: dict(part) for tier, part in sources.items()}
+    for name in names:
+        tier, key = name.split(".")
+        sources[tier][key] = "fitted to measurements"
+    return sources
 
 
 def _advice(worst: str, names: Sequence[str]) -> str:

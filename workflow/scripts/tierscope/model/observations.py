@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 
 from tierscope.breakdown import CLASSES, process_times, total_s
-from tierscope.io_class import IOClass
 from tierscope.model.network import ModelError
-from tierscope.model.simulated_run import SimulatedReads, simulate_reads
+from tierscope.model.simulated_run import SimulatedReads, class_times, simulate_reads
 from tierscope.probes import plan
 
 Point = tuple[int, int]  # cache rate in percent, repetition
 _POINT = ["cache_rate_percent", "repetition"]
-_READS = (IOClass.GFS_READ, IOClass.LFS_READ)
 
 
 def measured_epochs(
@@ -76,15 +74,8 @@ def modelled_epochs(description: Mapping[str, Any], point: Point) -> np.ndarray:
 
 def _epoch(reads: SimulatedReads) -> list[float]:
     """Return the class means and the slowest process's I/O time of an epoch."""
-    n_ranks = int(reads.rank_of[-1]) + 1
-    read_s, meta_s = reads.epoch.read_time_s, reads.epoch.meta_time_s
-    means_s = []
-    for io_class in IOClass:
-        mine = reads.on_lfs == (io_class.tier == "lfs")
-        time_s = read_s if io_class in _READS else meta_s
-        means_s.append(time_s[mine].sum() / n_ranks)
-    io_time_s = np.bincount(reads.rank_of, read_s + meta_s)
-    return [*means_s, io_time_s.max()]
+    times_s = class_times(reads)
+    return [*times_s.mean(axis=0), total_s(times_s).max()]
 
 
 @dataclass(frozen=True)
@@ -100,8 +91,10 @@ def measured_probes(
 ) -> dict[int, dict[str, ProbeTime]]:
     """Return the time of each probe, by OST count and name.
 
-    The error is that of a median of normally distributed logarithms of times,
-    sqrt(pi / 2) of their standard deviation over the root of the number of repeats.
+    The error is that of a median of normally distributed logarithms of times: sqrt(pi /
+    2) of their standard deviation over the root of the number of repeats. The standard
+    deviation is 1.4826 of the median distance to the median, so that one repeat that
+    something has disturbed does not count.
 
     Raises
     ------
@@ -140,8 +133,8 @@ def measured_probes(
 
 def _probe_time(times_s: np.ndarray) -> ProbeTime:
     """Return the median of the repeats of a probe with its error."""
-    error = 0.0
-    if len(times_s) > 1:
-        deviation = np.log(times_s).std(ddof=1)
-        error = float(np.sqrt(np.pi / 2 / len(times_s)) * deviation)
-    return ProbeTime(float(np.median(times_s)), error)
+    logarithms = np.log(times_s)
+    distances = np.abs(logarithms - np.median(logarithms))
+    deviation = 1.4826 * np.median(distances)
+    error = np.sqrt(np.pi / 2 / len(times_s)) * deviation
+    return ProbeTime(float(np.median(times_s)), float(error))

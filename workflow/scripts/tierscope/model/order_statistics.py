@@ -18,6 +18,8 @@ Assumptions, besides those of `tierscope.model.tiered`:
 - rank by rank, the time of a file is its mean. Waiting also varies by chance; that
   averages out over the hundreds of files of a rank, but not over two or three. Nor has
   a network of ranks with two files each a steady state: all begin at the same servers.
+  Two laws are kept all the same: no rank spends longer at a server than that one is
+  busy, and the slowest takes no less than the asymptotic bounds.
 
 Where two sorts of ranks are about equally slow, the class times of the slowest are a
 mean over both sorts, as over many shuffles; each single shuffle has one or the other.
@@ -29,8 +31,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, ndtr
 
-from tierscope.model.demands import check_modelled
-from tierscope.model.network import Network, Workload
+from tierscope.model.bounds import EpochBounds, asymptotic_bounds
+from tierscope.model.demands import KINDS, check_modelled, file_demand
+from tierscope.model.network import Network, TierModel, Workload
 from tierscope.model.tiered import (
     RankGroups,
     group_sizes,
@@ -73,14 +76,10 @@ class RankTimes:
     ----------
     mean_s, slowest_s : ndarray, shape (4,)
         I/O time by class, in the order of `IOClass`.
-    slowest_n_hits, slowest_slowness : float
-        Hits of the slowest rank and slowness of its group's servers.
     """
 
     mean_s: np.ndarray
     slowest_s: np.ndarray
-    slowest_n_hits: float
-    slowest_slowness: float
 
 
 def log_hypergeometric(
@@ -224,17 +223,76 @@ def rank_times(
     """
     check_modelled(network, workload, cache_rate_percent)
     counts = deal_hits(network, workload.n_files, cache_rate_percent)
-    times_s = count_times(network, workload, counts)
+    times_s = np.minimum(
+        count_times(network, workload, counts),
+        _longest_times(network, workload, counts),
+    )
     ranks = counts.groups.share[:, np.newaxis] * counts.probability
     slowest = slowest_probability(
         times_s.sum(axis=-1), counts.probability, counts.groups
     )
     return RankTimes(
         mean_s=np.tensordot(ranks, times_s),
-        slowest_s=np.tensordot(slowest, times_s),
-        slowest_n_hits=float((slowest * counts.n_hits).sum()),
-        slowest_slowness=float(slowest.sum(axis=1) @ counts.groups.slowness),
+        slowest_s=_no_less_than_bounds(
+            np.tensordot(slowest, times_s),
+            asymptotic_bounds(network, workload, cache_rate_percent),
+        ),
     )
+
+
+def _longest_times(
+    network: Network, workload: Workload, counts: HitCounts
+) -> np.ndarray:
+    """Return what ranks take at most: while one waits at a server, that one is busy.
+
+    Returns
+    -------
+    ndarray, shape (n_kinds, n_counts, 4)
+        Seconds by I/O class: how long all servers that a rank can come to are busy,
+        and its latencies.
+    """
+    groups, n_hits = counts.groups, counts.n_hits
+    shape = (len(groups.share), len(n_hits))
+    classes = []
+    for tier, own in (
+        (network.gfs, counts.n_files - n_hits),
+        (network.lfs, n_hits),
+    ):
+        demand = file_demand(tier, workload)
+        of_group = counts.probability @ own * groups.n_ranks
+        of_all = np.full(len(of_group), (of_group * groups.n_groups).sum())
+        is_lfs = tier is network.lfs
+        slowness = groups.slowness if is_lfs else _slowest_object_server(tier)
+        read_s, meta_s = (part * own for part in demand.without_queues_s)
+        for kind, station in zip(KINDS, demand.stations, strict=True):
+            files = of_group if is_lfs and kind != "link" else of_all
+            busy_s = files * station.queue_s / station.n_copies
+            if kind == "metadata":
+                meta_s = meta_s + busy_s[:, np.newaxis]
+                continue
+            if kind == "object":
+                busy_s = busy_s * slowness
+            n_visited = 1 if station.sticks else np.minimum(own, station.n_copies)
+            read_s = read_s + busy_s[:, np.newaxis] * n_visited
+        classes += [np.broadcast_to(one, shape) for one in (read_s, meta_s)]
+    return np.stack(classes, axis=-1)
+
+
+def _slowest_object_server(tier: TierModel) -> float:
+    """Return the slowness of the slowest object server, the last quantile."""
+    quantiles = normal_quantiles(np.ones(tier.n_object_servers))
+    return float(np.exp(tier.object_server_spread * quantiles[-1]))
+
+
+def _no_less_than_bounds(slowest_s: np.ndarray, bounds: EpochBounds) -> np.ndarray:
+    """Return class times of the slowest; what bounds add waits at their bottleneck."""
+    bound_s = bounds.class_time_s
+    largest = int(bound_s.sum(axis=1).argmax())
+    missing_s = bound_s[largest].sum() - slowest_s.sum()
+    if missing_s <= 0:
+        return slowest_s
+    at = int((bound_s[largest] - bounds.without_waiting_s).argmax())
+    return slowest_s + missing_s * (np.arange(len(slowest_s)) == at)
 
 
 def count_times(network: Network, workload: Workload, counts: HitCounts) -> np.ndarray:

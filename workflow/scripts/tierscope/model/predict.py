@@ -1,16 +1,19 @@
-"""Predict I/O time with one of four models, from bounds to simulation.
+"""Predict I/O time with one of six models, from bounds to simulation.
 
 - ``bounds``: asymptotic bounds (`tierscope.model.bounds`);
-- ``mva``: the mean process in the steady state of the closed network
-  (`tierscope.model.tiered`), the same for the slowest;
+- ``schweitzer``, ``exact-mva``: the mean process in the steady state of the closed
+  network with exponential servers (`tierscope.model.product_form`), the same for the
+  slowest; the exact one for small networks only;
+- ``mva``: the same with the servers' variation and a better approximation
+  (`tierscope.model.tiered`), for networks of any size;
 - ``order-statistics``: in addition the slowest of P ranks and the end of the epoch,
   when fewer and fewer ranks are reading (`tierscope.model.order_statistics`);
 - ``simulation``: event by event, with the real order of files
   (`tierscope.model.simulated_run`).
 
-The first three know no order of files: they are the same for every repetition and epoch
-and for both kinds of shuffle (a local one deals each rank's files at random, too, but
-once for all epochs). All take one read thread a rank.
+All but the last know no order of files: they are the same for every repetition and
+epoch and for both kinds of shuffle (a local one deals each rank's files at random, too,
+but once for all epochs). All take one read thread a rank.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,17 +22,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tierscope.breakdown import CLASSES, total_s
-from tierscope.io_class import IOClass
+from tierscope.breakdown import CLASSES
 from tierscope.model.bounds import asymptotic_bounds
 from tierscope.model.demands import check_modelled, hit_fraction
 from tierscope.model.network import ModelError, Network, Workload, network_of
 from tierscope.model.order_statistics import rank_times
-from tierscope.model.simulated_run import SimulatedReads, simulate_reads, workload_of
+from tierscope.model.product_form import SOLVERS, product_form_times
+from tierscope.model.simulated_run import (
+    class_times,
+    simulate_reads,
+    slowest_class_times,
+    workload_of,
+)
 from tierscope.model.tiered import mean_groups, tiered_network
 
-ANALYTIC = ("bounds", "mva", "order-statistics")
-MODELS = (*ANALYTIC, "simulation")
+SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
+ANALYTIC = ("bounds", *SOLVERS, "mva", ORDER_STATISTICS)
+MODELS = (*ANALYTIC, SIMULATION)
 COLUMNS = [
     "cache_rate_percent",
     "repetition",
@@ -79,7 +88,7 @@ def predict(
     _check_scenario(description)
     points = [dict(point) for point in points]
     epochs = range(description["training"]["epochs"])
-    if model == "simulation":
+    if model == SIMULATION:
         predicted = [_simulate(description, point) for point in points]
     else:
         network = network_of(description["system"], description["scenario"]["n_osts"])
@@ -105,11 +114,13 @@ def predict_times(
         Machine and what its ranks read.
     cache_rate_percent : float
         Percent of the files that are pinned on the LFS.
-    model : {"bounds", "mva", "order-statistics"}
-        See above.
+    model : str
+        One of `ANALYTIC`.
 
     Raises
     ------
+    TooLargeError
+        If the network has too many states for ``exact-mva``.
     ModelError
         If the model is unknown or an argument impossible.
     """
@@ -119,6 +130,9 @@ def predict_times(
         times_s = bounds.class_time_s
         slowest = int(times_s.sum(axis=1).argmax())
         return ClassTimes(times_s[slowest], bounds.share @ times_s)
+    if model in SOLVERS:
+        mean_s = product_form_times(network, workload, cache_rate_percent, model)
+        return ClassTimes(mean_s, mean_s)
     if model == "mva":
         mean_s = _steady_state(network, workload, cache_rate_percent)
         return ClassTimes(mean_s, mean_s)
@@ -142,21 +156,6 @@ def _steady_state(
     return groups.share @ file_s * parts * (workload.n_files / network.n_ranks)
 
 
-def class_times(reads: SimulatedReads) -> np.ndarray:
-    """Return the I/O time of each rank of a simulated epoch, shape (n_ranks, 4)."""
-    n_ranks = int(reads.rank_of[-1]) + 1
-    by_kind = {
-        "read": np.asarray(reads.epoch.read_time_s),
-        "meta": np.asarray(reads.epoch.meta_time_s),
-    }
-    columns = []
-    for io_class in IOClass:
-        mine = reads.on_lfs == (io_class.tier == "lfs")
-        time_s = by_kind[io_class.value.removeprefix(f"{io_class.tier}_")][mine]
-        columns.append(np.bincount(reads.rank_of[mine], time_s, n_ranks))
-    return np.column_stack(columns)
-
-
 def _simulate(
     description: Mapping[str, Any], point: Mapping[str, int]
 ) -> list[ClassTimes]:
@@ -164,9 +163,7 @@ def _simulate(
     predicted = []
     for reads in simulate_reads(description, point):
         times_s = class_times(reads)
-        # The first of equally slow ones, as `tierscope.breakdown.slowest_process`.
-        slowest = int(total_s(times_s).argmax())
-        predicted.append(ClassTimes(times_s[slowest], times_s.mean(axis=0)))
+        predicted.append(ClassTimes(slowest_class_times(times_s), times_s.mean(axis=0)))
     return predicted
 
 

@@ -5,6 +5,7 @@ its waiting at one station keeps it away from the others. Service times are draw
 the generator that is passed in; all else is exact (see `tierscope.model.events`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,8 +103,8 @@ def simulate_epoch(
     Raises
     ------
     ModelError
-        If there are fewer files than ranks, arguments do not fit together, or times
-        become infinite.
+        If there are fewer files than ranks, arguments are of a wrong length or type, or
+        times become infinite.
     """
     n_ranks, n_reads = network.n_ranks, workload.n_files
     if n_reads < n_ranks:
@@ -118,11 +119,15 @@ def simulate_epoch(
             f"reads: got {files.shape} files and {on_lfs.shape} decisions, expected "
             f"{n_reads} of both."
         )
+    if on_lfs.dtype != bool:
+        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
     tiers, layouts = (network.gfs, network.lfs), _layouts(network)
     n_servers = layouts[-1].end
     factors = np.ones(n_servers)
-    for layout, factor in zip(layouts, slowness or (), strict=False):
-        factors[layout.first_object_server : layout.first_link] = factor
+    if slowness is not None:
+        _check_slowness(slowness, layouts)
+        for layout, factor in zip(layouts, slowness, strict=True):
+            factors[layout.first_object_server : layout.first_link] = factor
     first_read = first_reads(n_reads, n_ranks)
     ranks = np.arange(n_ranks)
     rank_of = np.repeat(ranks, np.diff(first_read))
@@ -232,3 +237,14 @@ def _request_times(
         request_s[row, : len(size)] = tier.request_service_s(size)
         link_s[row, : len(size)] = tier.request_link_s(size)
     return request_s, link_s
+
+
+def _check_slowness(slowness: Sequence[np.ndarray], layouts: Sequence[_Layout]) -> None:
+    """Refuse factors of other than each object server of both tiers."""
+    got = [np.shape(factor) for factor in slowness]
+    expected = [(layout.first_link - layout.first_object_server,) for layout in layouts]
+    if got != expected:
+        raise ModelError(
+            f"slowness: got shapes {got}, expected {expected}, one factor for each "
+            "object server of GFS and LFS."
+        )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.breakdown import CLASSES, total_s
 from tierscope.io_class import IOClass
 from tierscope.model.network import Network, Workload, network_of
 from tierscope.model.simulate import SimulatedEpoch, first_reads, simulate_epoch
@@ -21,7 +22,7 @@ from tierscope.policies import held_files, strata
 from tierscope.shuffle import epoch_order
 from tierscope.tables import TABLES, run_keys
 
-CLASSES = [str(io_class) for io_class in IOClass]
+_READS = (IOClass.GFS_READ, IOClass.LFS_READ)
 _SLOWNESS, _SERVICES = 0, 2  # streams of random numbers; 1 is that of the pinning
 
 
@@ -156,25 +157,41 @@ def n_read_calls(workload: Workload) -> int:
     return len(workload.call_bytes()) + 1
 
 
+def class_times(reads: SimulatedReads) -> np.ndarray:
+    """Return the I/O time of each rank of an epoch by class, shape (n_ranks, 4)."""
+    n_ranks = int(reads.rank_of[-1]) + 1
+    read_s, meta_s = reads.epoch.read_time_s, reads.epoch.meta_time_s
+    columns = []
+    for io_class in IOClass:
+        mine = reads.on_lfs == (io_class.tier == "lfs")
+        time_s = read_s if io_class in _READS else meta_s
+        columns.append(np.bincount(reads.rank_of[mine], time_s[mine], n_ranks))
+    return np.column_stack(columns)
+
+
+def slowest_class_times(times_s: np.ndarray) -> np.ndarray:
+    """Return the times by class of the slowest of some ranks, shape (4,).
+
+    The first of equally slow ones, as `tierscope.breakdown.slowest_process`.
+    """
+    return times_s[total_s(times_s).argmax()]
+
+
 def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFrame:
     """Return the rank, class, time, operations and bytes of an epoch."""
     workload = workload_of(description)
     n_ranks = int(reads.rank_of[-1]) + 1
     n_rows = n_ranks * len(CLASSES)
-    tier_of = np.where(reads.on_lfs, "lfs", "gfs")
     columns = {
-        "time_s": np.zeros(n_rows),
+        "time_s": class_times(reads).ravel(),
         "operations": np.zeros(n_rows, np.int64),
         "bytes": np.zeros(n_rows, np.int64),
     }
     for number, io_class in enumerate(IOClass):
-        mine = tier_of == io_class.tier
-        ranks = reads.rank_of[mine]
-        is_read = io_class in (IOClass.GFS_READ, IOClass.LFS_READ)
-        time_s = reads.epoch.read_time_s if is_read else reads.epoch.meta_time_s
-        n_files = np.bincount(ranks, minlength=n_ranks)
+        mine = reads.on_lfs == (io_class.tier == "lfs")
+        is_read = io_class in _READS
+        n_files = np.bincount(reads.rank_of[mine], minlength=n_ranks)
         rows = slice(number, None, len(CLASSES))
-        columns["time_s"][rows] = np.bincount(ranks, time_s[mine], n_ranks)
         columns["operations"][rows] = n_files * (
             n_read_calls(workload) if is_read else 1
         )

@@ -22,12 +22,16 @@ from tierscope.breakdown import (
     total_s,
 )
 from tierscope.model.network import ModelError, network_of
-from tierscope.model.predict import class_times, predict_times
-from tierscope.model.simulated_run import simulate_reads, workload_of
+from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
+from tierscope.model.simulated_run import (
+    class_times,
+    simulate_reads,
+    slowest_class_times,
+    workload_of,
+)
 from tierscope.tables import MODEL, TABLES
 from tierscope.whatif import CLASS_TIMES, IMPROVEMENTS, improvement_percents
 
-SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
 POINT = ["cache_rate_percent", "repetition"]
 NO_RANK = -1  # the model's slowest process is none of the run
 
@@ -133,8 +137,7 @@ def _simulated_times_s(
 ) -> np.ndarray:
     """Return the slowest process's seconds by class in a simulated epoch: (4,)."""
     (reads,) = simulate_reads(description, point, [epoch])
-    times_s = class_times(reads)
-    return times_s[total_s(times_s).argmax()]
+    return slowest_class_times(class_times(reads))
 
 
 def _predicted_times_s(
