@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.io_class import IOClass
+from tierscope.io_class import ALL_CLASSES, IOClass
 
 INTEGER, SECONDS, TEXT, FLAG = "int64", "float64", "str", "bool"
 
@@ -60,6 +60,33 @@ _RUN_BACKGROUND = {
     "lfs_write_time_s": SECONDS,
     "lfs_meta_time_s": SECONDS,
     "drain_time_s": SECONDS,
+}
+
+_RUN_STAGE_IN = {
+    "node": INTEGER,
+    "gfs_opens": INTEGER,
+    "gfs_reads": INTEGER,
+    "gfs_bytes": INTEGER,
+    "gfs_read_time_s": SECONDS,
+    "gfs_meta_time_s": SECONDS,
+    "lfs_opens": INTEGER,
+    "lfs_writes": INTEGER,
+    "lfs_bytes": INTEGER,
+    "lfs_write_time_s": SECONDS,
+    "lfs_meta_time_s": SECONDS,
+    "stage_in_time_s": SECONDS,
+}
+
+_RUN_PEERS = {
+    "rank": INTEGER,
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "peer_files": INTEGER,
+    "peer_bytes": INTEGER,
+    "net_read_time_s": SECONDS,
+    "peer_lfs_read_time_s": SECONDS,
+    "peer_lfs_meta_time_s": SECONDS,
+    "network_time_s": SECONDS,
 }
 
 _IMPROVEMENTS = {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
@@ -109,6 +136,20 @@ TABLES = {
         "place": TEXT,
         "detail": TEXT,
     },
+    "peer_reads": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "file_id": INTEGER,
+        "owner": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "lfs_read_time_s": SECONDS,
+        "lfs_meta_time_s": SECONDS,
+    },
+    "run_stage_in": _RUN_STAGE_IN,
+    "stage_in": RUN_KEYS | _RUN_STAGE_IN,
+    "run_peers": _RUN_PEERS,
+    "peers": RUN_KEYS | _RUN_PEERS,
     "run_background": _RUN_BACKGROUND,
     "background": RUN_KEYS | _RUN_BACKGROUND,
     "io_time": RUN_KEYS
@@ -193,17 +234,17 @@ TABLES = {
 
 _ALLOWED = {
     "source": {"measured", "emulated", "simulated"},
-    "tier": {"gfs", "lfs"},
+    "tier": {"gfs", "lfs", "net"},
     "place": {"gfs", "lfs", "peer"},
     "event": {"begin", "end", "copy", "placed", "failed", "evict"},
     "detail": {"", "handed over", "read again", "full", "error"},
-    "io_class": {str(io_class) for io_class in IOClass},
+    "io_class": {str(io_class) for io_class in ALL_CLASSES},
     "quantity": {"execution time", "I/O time"},
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
     "fitted": {"no", "target", "by hand", "derived"},
 }
-_MINIMUM = {"ost": -1, "difference_s": -np.inf, "value": -np.inf}
+_MINIMUM = {"ost": -1, "owner": -1, "difference_s": -np.inf, "value": -np.inf}
 _MAY_BE_MISSING = {"sd_s", "cv", "value"}
 
 
