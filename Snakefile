@@ -47,6 +47,7 @@ rule all:
         rules.report.input,
         rules.tables.input,
         background_table(),
+        peer_tables(),
         [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 

@@ -87,3 +87,22 @@ rule keep_decisions:
         "{wildcards.cache_rate} %, decided."
     shell:
         "mv {params.staged:q}/decisions.parquet {output:q} 2> {log:q}"
+
+
+rule keep_peer_reads:
+    input:
+        run=f"{RUN}/run.json",
+    output:
+        protected(f"{RUN}/peer_reads.parquet"),
+    log:
+        f"{LOGS}/keep_peer_reads/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        staged=staged,
+    message:
+        "Keeping what the processes of run {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %, read from other nodes."
+    shell:
+        "mv {params.staged:q}/peer_reads.parquet {output:q} 2> {log:q}"
