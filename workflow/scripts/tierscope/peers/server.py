@@ -107,8 +107,9 @@ class PeerServer:
     def stop(self) -> None:
         """End the server and close its connections."""
         self._end()
+        end = time.monotonic() + _STOP_S
         for thread in self._threads:
-            thread.join(_STOP_S)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _end(self) -> None:
         """Close all connections, so that the readers notice at once."""
