@@ -54,6 +54,7 @@ rule all:
         background_table(),
         COMPARISON_FIGURES,
         f"{COMPARISON}/claims.md" if COMPARED else [],
+        peer_tables(),
         [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 

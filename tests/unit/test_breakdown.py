@@ -5,12 +5,14 @@ from tierscope.breakdown import (
     bottleneck,
     break_down,
     epoch_times,
+    process_times,
     select_epoch,
     select_scenario,
     select_scenarios,
     slowest_process,
     spread_over_repetitions,
     sum_io_time,
+    without_peers,
 )
 from tierscope.io_class import IOClass
 from tierscope.tables import check_table
@@ -268,3 +270,74 @@ def test_an_unknown_scenario_key_is_rejected(two_scenarios):
 def test_an_epoch_that_is_absent_is_named_with_those_present(two_scenarios):
     with pytest.raises(ValueError, match=r"got 3, expected one of \[0\]"):
         select_epoch(two_scenarios, 3)
+
+
+# ---- a fifth class ----------------------------------------------------------------
+
+
+def with_net(io_time, net_s, **keys):
+    """Return an I/O time table of policy adhoc; net_s is NET-READ by rank."""
+    rows = io_time[io_time["io_class"] == "gfs_read"].copy()
+    rows["io_class"], rows["time_s"] = "net_read", rows["rank"].map(net_s)
+    both = pd.concat([io_time, rows], ignore_index=True)
+    return check_table(both.assign(policy="adhoc", **keys), "io_time")
+
+
+@pytest.fixture
+def mixed():
+    """A run of four classes, and one in which NET-READ makes rank 1 the slowest."""
+    times_s = {0: [4, 3, 2, 1], 1: [1, 1, 1, 1]}
+    return io_time_of(times_s), with_net(io_time_of(times_s), {0: 0.0, 1: 8.0})
+
+
+def test_reads_from_peers_are_a_class_of_runs_that_make_them(file_records):
+    net = file_records.iloc[[2]].assign(tier="net", meta_time_s=0.0, reads=1)
+    records = pd.concat([file_records, net])
+    io_time = sum_io_time(records, [0, 1], [0, 1], RUN, has_peers=True)
+    check_table(io_time, "io_time")
+    assert len(io_time) == 2 * 2 * 5
+    assert rows_of(io_time, epoch=1, rank=1)["net_read"] == (0.5, 1, 400)
+    assert rows_of(io_time, epoch=0, rank=0)["net_read"] == (0.0, 0, 0)
+    with pytest.raises(ValueError, match="tier net"):
+        sum_io_time(records, [0, 1], [0, 1], RUN)
+
+
+def test_fifth_class_counts_for_the_slowest_process(mixed):
+    five = mixed[1]
+    slowest = slowest_process(pd.concat(mixed))
+    assert slowest["policy"].tolist() == ["adhoc", "pinning"]
+    assert slowest["slowest_rank"].tolist() == [1, 0]
+    assert slowest["io_time_s"].tolist() == [12.0, 10.0]
+    assert bottleneck(break_down(five))["io_class"].tolist() == ["net_read"]
+
+
+def test_runs_of_four_classes_are_broken_down_as_ever(mixed):
+    four, _ = mixed
+    both = break_down(pd.concat(mixed, ignore_index=True))
+    of_four = both[both["policy"] == "pinning"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(of_four, break_down(four))
+    of_five = both[both["policy"] == "adhoc"]
+    assert of_five["io_class"].tolist() == [*CLASSES, "net_read"]
+    assert of_five["share"].sum() == pytest.approx(1)
+    assert of_five["share"].iloc[-1] == pytest.approx(8 / 12)
+
+
+def test_what_improves_classes_gets_runs_of_four_only(mixed):
+    four, five = mixed
+    kept = without_peers(pd.concat(mixed, ignore_index=True))
+    pd.testing.assert_frame_equal(kept.reset_index(drop=True), four)
+    assert without_peers(four) is four
+    assert without_peers(five).empty
+
+
+@pytest.mark.parametrize("damage", ["missing", "twice", "foreign"])
+def test_fifth_class_of_some_processes_only_is_refused(mixed, damage):
+    five = mixed[1]
+    row = five[five["io_class"] == "net_read"].iloc[[0]]
+    damaged = {
+        "missing": five.drop(row.index),
+        "twice": pd.concat([five, row]),
+        "foreign": pd.concat([five, row.assign(rank=7)]),
+    }
+    with pytest.raises(ValueError, match="of net_read, expected one for each of 2"):
+        process_times(damaged[damage])

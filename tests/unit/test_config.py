@@ -424,6 +424,44 @@ def test_options_of_policies_belong_to_the_runs_that_use_them(config):
     assert before["lru"] != after["lru"]
 
 
+@pytest.fixture
+def with_adhoc(config):
+    return changed(config, "sweep.policies", ["pinning", "adhoc"])
+
+
+def test_options_of_adhoc_belong_to_its_runs_only(with_adhoc):
+    def described(config):
+        experiment = read_experiment(config, RESOURCES)
+        return {
+            scenario.policy: experiment.description(scenario)
+            for scenario in experiment.sweep
+        }
+
+    before = described(with_adhoc)
+    after = described(changed(with_adhoc, "policies.adhoc.server_threads", 9))
+    assert before["pinning"] == after["pinning"]
+    assert before["adhoc"]["policy"] == {
+        "mount": None,
+        "server_threads": 4,
+        "transport": "sockets",
+    }
+    assert after["adhoc"]["policy"]["server_threads"] == 9
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("policies.adhoc.transport", "rma", "got rma, expected sockets: one-sided"),
+        ("policies.adhoc.mount", "relative", "expected an absolute path"),
+        ("policies.adhoc.mount", "/gkfs", "expected null with the emulated devices"),
+        ("figures.scenario.policy", "adhoc", "got adhoc, expected one that reads from"),
+    ],
+)
+def test_what_adhoc_cannot_do_is_refused(with_adhoc, path, value, message):
+    with pytest.raises(ConfigError, match=f"{path}: .*{message}"):
+        read_experiment(changed(with_adhoc, path, value), RESOURCES)
+
+
 def test_run_without_lfs_is_made_at_cache_rate_0_only(config):
     config = changed(config, "sweep.policies", ["none", "pinning"])
     config = changed(config, "sweep.cache_rates_percent", [50, 100])
@@ -448,6 +486,9 @@ def test_policies_that_the_simulator_does_not_know_are_refused(config):
     config = changed(config, "sweep.policies", ["pinning", "monarch"])
     config |= {"system": "fugaku", "simulate": True, "datasets": {}}
     with pytest.raises(ConfigError, match=r"sweep\.policies: got monarch"):
+        read_experiment(config, RESOURCES)
+    config = changed(config, "sweep.policies", ["pinning", "adhoc"])
+    with pytest.raises(ConfigError, match=r"sweep\.policies: got adhoc"):
         read_experiment(config, RESOURCES)
 
 

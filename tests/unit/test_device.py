@@ -268,6 +268,19 @@ def test_background_writing_is_charged_like_reading(machine, files, tmp_path):
     assert statistics.n_bytes == 2000
 
 
+def test_reads_for_peers_are_charged_to_the_devices_of_their_directory(
+    machine, files, tmp_path
+):
+    devices = machine(Device(("/lfs/node-1",), open_s=0.001, request_bytes=400))
+    files("lfs/node-1")
+    (tmp_path / "lfs.peer.ep2").symlink_to("lfs")
+    name = sorted(path.name for path in (tmp_path / "lfs/node-1").iterdir())[0]
+    n_bytes = (tmp_path / "lfs/node-1" / name).stat().st_size
+    devices.run(f'read_whole("lfs.peer.ep2/node-1/{name}")')
+    (statistics,) = devices.statistics
+    assert (statistics.n_opens, statistics.n_bytes) == (1, n_bytes)
+
+
 def test_failing_open_end_of_file_stat_and_directories_are_free(machine, files):
     devices = machine(Device(("/gfs",), open_s=1, close_s=1, request_s=1))
     files("gfs")

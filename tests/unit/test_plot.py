@@ -13,7 +13,7 @@ from tierscope.breakdown import (
     select_epoch,
     spread_over_repetitions,
 )
-from tierscope.io_class import IOClass
+from tierscope.io_class import NET_READ, IOClass
 from tierscope.plot import (
     epoch_words,
     plot_breakdown,
@@ -389,6 +389,22 @@ def test_bars_stand_at_their_cache_rate_and_stack_to_the_io_time():
     assert tops == pytest.approx([9, 6, 8, 10])
     colours = [to_hex(bar.get_facecolor()).upper() for bar in ax.patches[::4]]
     assert colours == [io_class.colour for io_class in IOClass]
+
+
+def test_reads_from_peers_are_a_fifth_bar_where_a_run_makes_them():
+    five = io_time_of(policy="adhoc")
+    net = five[five["io_class"] == "gfs_read"].assign(io_class="net_read", time_s=2.0)
+    both = pd.concat([io_time_of(), five, net], ignore_index=True)
+    four, (first, second) = draw_breakdown(io_time_of()), draw_breakdown(both).axes
+    adhoc, pinning = sorted([first, second], key=lambda ax: -len(ax.patches))
+    assert (len(adhoc.patches), len(pinning.patches)) == (20, 16)
+    assert to_hex(adhoc.patches[-1].get_facecolor()).upper() == NET_READ.colour
+    tops = [bar.get_y() + bar.get_height() for bar in adhoc.patches[-4:]]
+    assert tops == pytest.approx([11, 8, 10, 12])
+    labels = [text.get_text() for text in adhoc.figure.legends[0].get_texts()]
+    assert labels[:2] == ["sum of the five", "NET-READ"]
+    labels = [text.get_text() for text in four.legends[0].get_texts()]
+    assert labels[:2] == ["sum of the four", "LFS-META"]
 
 
 def test_the_best_cache_rate_is_marked():

@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from tierscope.tiers import Tier, TierError, epoch_alias, make_epoch_aliases
+from tierscope.tiers import Tier, TierError, epoch_alias, make_epoch_aliases, peer_alias
 from tierscope.tiers.local_storage import MARKER, LocalStorage
 
 
@@ -25,6 +25,16 @@ def test_epoch_alias_leads_to_the_data(tmp_path):
         make_epoch_aliases(data, 3)
     assert (epoch_alias(data, 2) / "file").read_text() == "x"
     assert sorted(os.listdir(tmp_path)) == ["data", "data.ep0", "data.ep1", "data.ep2"]
+
+
+def test_servers_of_peers_have_aliases_of_their_own(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_text("x")
+    make_epoch_aliases(tmp_path / "data", 2)
+    assert not peer_alias(tmp_path / "data", 1).exists()
+    make_epoch_aliases(tmp_path / "data", 2, peers=True)
+    assert (peer_alias(tmp_path / "data", 1) / "file").read_text() == "x"
+    assert peer_alias(tmp_path / "data", 1).name == "data.peer.ep1"
 
 
 def test_alias_name_taken_by_something_else_is_refused(tmp_path):

@@ -159,6 +159,17 @@ def test_runs_and_epochs_are_estimated_each_on_their_own():
     assert len(estimate(io_time, [{}], epochs=[1])) == 2
 
 
+def test_runs_that_read_from_peers_are_left_out():
+    four = io_time_of([[2, 0, 0, 0]])
+    five = io_time_of([[9, 9, 9, 9]]).assign(policy="adhoc")
+    net = five.iloc[[0]].assign(io_class="net_read")
+    both = pd.concat([four, five, net], ignore_index=True)
+    pd.testing.assert_frame_equal(
+        estimate(both, [{}, {"gfs_read": 100}], epochs=[0]),
+        estimate(four, [{}, {"gfs_read": 100}], epochs=[0]),
+    )
+
+
 def test_an_improvement_given_twice_is_estimated_once():
     twice = [{}, {"gfs_meta": 0}, {"lfs_read": 0}]
     assert len(estimate(io_time_of([[1, 1, 1, 1]]), twice, epochs=[0])) == 1

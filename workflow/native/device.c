@@ -339,7 +339,8 @@ static bool is_digit(char byte)
 }
 
 /* The length of a path component without its suffix `.ep<digits>` or
- * `.bg.ep<digits>`, an epoch's alias for reads or for background traffic. */
+ * `.bg.ep<digits>` or `.peer.ep<digits>`, an epoch's alias for reads, for background
+ * traffic or for reads on behalf of other nodes. */
 static size_t length_without_epoch(const char *component, size_t length)
 {
     size_t end = length;
@@ -352,6 +353,8 @@ static size_t length_without_epoch(const char *component, size_t length)
     end -= 3;
     if (end > 3 && memcmp(component + end - 3, ".bg", 3) == 0)
         end -= 3;
+    else if (end > 5 && memcmp(component + end - 5, ".peer", 5) == 0)
+        end -= 5;
     return length_without_epoch(component, end);
 }
 

@@ -9,15 +9,18 @@ rule audit_run:
         manifest=manifest,
         decisions=decisions,
         reads=read_tables,
+        peer_reads=peer_reads,
         library=library(
             "audit_run",
             "audit",
+            "audit_peers",
             "audit_placement",
             "breakdown",
             "check",
             "database_audit",
             "io_class",
             "lmdb_layout",
+            "peers/report",
             "record_order",
             "shuffle",
             "tables",
@@ -92,6 +95,57 @@ rule collect_background:
         "../scripts/collect_background.py"
 
 
+rule sum_peers:
+    input:
+        log=f"{RUN}/log.darshan",
+        epochs=f"{RUN}/epochs.parquet",
+        run=f"{RUN}/run.json",
+        peer_reads=f"{RUN}/peer_reads.parquet",
+        audit=f"{RUN}/audit.json",
+        library=library(
+            "sum_peers",
+            "io_class",
+            "peers/report",
+            "tables",
+            "trace/file_records",
+            "trace/log",
+            "trace/posix_records",
+            "trace/pydarshan_route",
+        ),
+    output:
+        stage_in=f"{RUN}/stage_in.parquet",
+        peers=f"{RUN}/peers.parquet",
+    log:
+        f"{LOGS}/sum_peers/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Summing up stage-in and reads from peers of run {wildcards.scenario}, cache "
+        "rate {wildcards.cache_rate} %."
+    script:
+        "../scripts/sum_peers.py"
+
+
+rule collect_peers:
+    input:
+        stage_in=of_peers("stage_in.parquet"),
+        peers=of_peers("peers.parquet"),
+        library=library("collect_peers", "io_class", "tables"),
+    output:
+        stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
+        peers=f"{RESULTS}/{{sweep}}/peers.parquet",
+    log:
+        f"{LOGS}/collect_peers/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Collecting stage-in and reads from peers of all runs ({wildcards.sweep})."
+    script:
+        "../scripts/collect_peers.py"
+
+
 rule collect_epochs:
     input:
         epochs=of_sweep("epochs.parquet"),
@@ -132,3 +186,4 @@ rule audits:
     input:
         run_files("audit.json"),
         background_table(),
+        peer_tables(),

@@ -109,3 +109,22 @@ rule keep_reads:
     shell:
         "for name in " + " ".join(READ_TABLES) + "; do"
         " mv {params.staged:q}/$name.parquet {params.run:q} 2>> {log:q}; done"
+
+
+rule keep_peer_reads:
+    input:
+        run=f"{RUN}/run.json",
+    output:
+        protected(f"{RUN}/peer_reads.parquet"),
+    log:
+        f"{LOGS}/keep_peer_reads/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        staged=staged,
+    message:
+        "Keeping what the processes of run {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %, read from other nodes."
+    shell:
+        "mv {params.staged:q}/peer_reads.parquet {output:q} 2> {log:q}"

@@ -25,7 +25,7 @@ from tierscope import job, slurm
 from tierscope.io_class import IOClass
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.model.network import ModelError
-from tierscope.policies import DYNAMIC
+from tierscope.policies import DYNAMIC, PEERS
 from tierscope.policy_comparison import without_reference
 from tierscope.prediction import studied_pairs, written_pairs
 from tierscope.tiers import TierError
@@ -67,6 +67,7 @@ wildcard_constraints:
 # What decisions of policies depend on, for `library`.
 POLICY_MODULES = (
     "policies/__init__",
+    "policies/adhoc",
     "policies/clairvoyant",
     "policies/lru",
     "policies/monarch",
@@ -161,6 +162,33 @@ def background_table():
     """Return the table of the sweep's copies, if any policy copies."""
     has_copies = dynamic_run_files("background.parquet")
     return [f"{RESULTS}/tables/background.parquet"] if has_copies else []
+
+
+def peer_run_files(name, sweep="tables"):
+    """Return a file of every run of a sweep that reads from other nodes."""
+    return [
+        f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
+        for scenario, points in EXPERIMENT.sweeps[sweep].items()
+        for point in points
+        if scenario.policy in PEERS
+    ]
+
+
+def of_peers(name):
+    """Return the function that names a file of every such run of a rule's sweep."""
+    return lambda wildcards: peer_run_files(name, wildcards.sweep)
+
+
+def peer_tables():
+    """Return the tables of stage-in and of reads from peers, if there are any."""
+    names = ("stage_in", "peers") if peer_run_files("peers.parquet") else ()
+    return [f"{RESULTS}/tables/{name}.parquet" for name in names]
+
+
+def peer_reads(wildcards):
+    """Return a run's reads from peers, if its policy makes any."""
+    has_peers = EXPERIMENT.scenario(wildcards.scenario).policy in PEERS
+    return [f"{RUN}/peer_reads.parquet".format(**wildcards)] if has_peers else []
 
 
 def decisions(wildcards):

@@ -8,6 +8,8 @@ import pandas as pd
 from tierscope.audit import as_json, audit, raise_failed
 from tierscope.breakdown import sum_io_time
 from tierscope.database_audit import check_database, with_mapped_reads
+from tierscope.peers.report import with_peer_reads
+from tierscope.policies import PEERS
 from tierscope.tables import read_table, run_keys, write_table
 from tierscope.trace import read_background_records, read_file_records
 
@@ -19,19 +21,24 @@ def io_time_of(file_records: pd.DataFrame, run: dict) -> pd.DataFrame:
         range(run["n_processes"]),
         range(run["training"]["epochs"]),
         run_keys(run),
+        has_peers=run["scenario"]["policy"] in PEERS,
     )
 
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
     run = json.loads(Path(snakemake.input.run).read_text())
-    file_records = read_file_records(snakemake.input.log, run["tier_roots"])
-    decisions = background = None
+    log, has_peers = snakemake.input.log, bool(snakemake.input.peer_reads)
+    file_records = read_file_records(log, run["tier_roots"], may_be_empty=has_peers)
+    decisions = background = peer_reads = served = None
     if snakemake.input.decisions:
         decisions = read_table(snakemake.input.decisions, "decisions")
-        background = read_background_records(
-            snakemake.input.log, run["background_roots"]
-        )
+        background = read_background_records(log, run["background_roots"])
+    if has_peers:
+        peer_reads = read_table(snakemake.input.peer_reads, "peer_reads")
+        file_records = with_peer_reads(file_records, peer_reads)
+        served = read_background_records(log, run["peer_roots"])
+        background = read_background_records(log, run["background_roots"])
     epochs = read_table(snakemake.input.epochs, "run_epochs")
     all_records, database_checks = file_records, None
     if snakemake.input.reads:
@@ -49,6 +56,8 @@ if __name__ == "__main__":
         snakemake.params.limits,
         decisions,
         background,
+        peer_reads,
+        served,
         database_checks=database_checks,
     )
     raise_failed(checks, str(Path(snakemake.input.run).parent))

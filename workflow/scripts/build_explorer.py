@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from tierscope.breakdown import select_epoch, select_scenario
+from tierscope.breakdown import select_epoch, select_scenario, without_peers
 from tierscope.explorer import build_explorer
 from tierscope.explorer_data import Start
 from tierscope.tables import read_table
@@ -25,7 +25,7 @@ def write_text(text: str, path: str | Path) -> None:
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     params = snakemake.params
-    io_time = read_table(snakemake.input.io_time, "io_time")
+    io_time = without_peers(read_table(snakemake.input.io_time, "io_time"))
     epochs = read_table(snakemake.input.epochs, "epochs")
     estimates = None
     if snakemake.input.estimates:

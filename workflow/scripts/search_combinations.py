@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
-from tierscope.breakdown import SCENARIO
+from tierscope.breakdown import SCENARIO, without_peers
 from tierscope.search import search_combinations
 from tierscope.tables import read_table, write_table
 from tierscope.whatif import make_goal
@@ -19,8 +19,11 @@ def search_all(
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield tables `goals` and `combinations` of each scenario and epoch.
 
+    Scenarios that read from other nodes are left out: no goal is set for a network.
+
     `goal` and `search` are those of the configuration, section `whatif`.
     """
+    io_time = without_peers(io_time)
     # The rows of each, as iterating over the groups would copy the whole table.
     groups = io_time.groupby([*SCENARIO, "epoch"]).indices
     for keys in sorted(groups):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.audit_peers import check_peers
 from tierscope.audit_placement import check_decisions
 from tierscope.check import Check, equal
 from tierscope.policies import STATIC, held_files, strata
@@ -29,6 +30,8 @@ def audit(
     limits: Mapping[str, float],
     decisions: pd.DataFrame | None = None,
     background: pd.DataFrame | None = None,
+    peer_reads: pd.DataFrame | None = None,
+    served: pd.DataFrame | None = None,
     database_checks: list[Check] | None = None,
 ) -> list[Check]:
     """Return all checks of a run, passed and failed.
@@ -43,13 +46,19 @@ def audit(
         `io_time_tolerance_percent` and `max_lateness_percent`.
     decisions, background : DataFrame, optional
         Tables `decisions` and `background_records` of a run whose policy decides while
-        it runs.
+        it runs; the latter also of one that reads from peers.
+    peer_reads, served : DataFrame, optional
+        Tables `peer_reads` and, of the servers' reads, `background_records` of a run
+        that reads from peers.
     database_checks : list of Check, optional
         What stands in place of the checks that go by file, where all samples are in one
         (`tierscope.database_audit`).
     """
     if database_checks is None:
-        if decisions is None:
+        if peer_reads is not None:
+            peers = (peer_reads, served, background, epochs)
+            decided = check_peers(file_records, *peers, run)
+        elif decisions is None:
             decided = _check_static_tiers(file_records, run)
         else:
             decided = check_decisions(file_records, decisions, background, run)

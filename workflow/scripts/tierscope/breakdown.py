@@ -1,8 +1,9 @@
-"""Break the I/O time of the slowest process down into the four I/O classes.
+"""Break the I/O time of the slowest process down into the I/O classes.
 
-The slowest process of an epoch is the one with the largest sum over the four
-classes; its breakdown says which class is the bottleneck (Fukai et al., Sec. 4.3).
-A breakdown is not the maximum of each class: those belong to different processes.
+There are the paper's four, and `NET_READ` as a fifth where a run reads from other
+nodes. The slowest process of an epoch is the one with the largest sum over the
+classes; its breakdown says which class is the bottleneck (Fukai et al., Sec. 4.3). A
+breakdown is not the maximum of each class: those belong to different processes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,12 +11,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from tierscope.io_class import IOClass
+from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
 from tierscope.tables import RUN_KEYS, SCENARIO_KEYS, TABLES
 
 SCENARIO = list(SCENARIO_KEYS)
 RUN_EPOCH = [*RUN_KEYS, "epoch"]
 CLASSES = [str(io_class) for io_class in IOClass]
+_ALL_CLASSES = [str(io_class) for io_class in ALL_CLASSES]
 TIERS = sorted({io_class.tier for io_class in IOClass})
 
 
@@ -24,6 +26,7 @@ def sum_io_time(
     ranks: Iterable[int],
     epochs: Iterable[int],
     run: Mapping[str, str | int],
+    has_peers: bool = False,
 ) -> pd.DataFrame:
     """Sum the file records of a run by epoch, rank and I/O class.
 
@@ -35,10 +38,13 @@ def sum_io_time(
         All ranks and epochs of the run, also those that read nothing.
     run : mapping of str to str or int
         The keys of the run (`RUN_KEYS`), copied to every row.
+    has_peers : bool
+        Whether the run may read from other nodes: each rank has a fifth class then,
+        summed from the records of tier ``net``.
 
     Returns
     -------
-    DataFrame, shape (n_epochs * n_ranks * 4, 14)
+    DataFrame, shape (n_epochs * n_ranks * 4 or 5, 14)
         Table ``io_time``, sorted by epoch, rank and class: ``time_s`` in seconds,
         ``bytes`` in bytes (0 in metadata classes). Operations are the reads in a
         read class and the opens in a metadata class, where an open and its close
@@ -55,24 +61,26 @@ def sum_io_time(
     counters = ["opens", "reads", "bytes_read", "read_time_s", "meta_time_s"]
     sums = file_records.groupby(by)[counters].sum()
     epochs, ranks = sorted(set(epochs)), sorted(set(ranks))
-    expected = pd.MultiIndex.from_product([epochs, ranks, TIERS], names=by)
+    tiers = [*TIERS, NET_READ.tier] if has_peers else TIERS
+    expected = pd.MultiIndex.from_product([epochs, ranks, tiers], names=by)
     if len(foreign := sums.index.difference(expected)):
         epoch, rank, tier = foreign[0]
         raise ValueError(
             f"file records: got epoch {epoch}, rank {rank}, tier {tier}; expected "
             f"epochs {epochs}, {len(ranks)} ranks {ranks[:1]} to {ranks[-1:]}, "
-            f"tiers {TIERS}."
+            f"tiers {tiers}."
         )
     sums = sums.reindex(expected, fill_value=0).reset_index()
-    parts = [_class_rows(sums, io_class) for io_class in IOClass]
+    classes = ALL_CLASSES if has_peers else IOClass
+    parts = [_class_rows(sums, io_class) for io_class in classes]
     rows = pd.concat(parts).sort_values(["epoch", "rank"], kind="stable")
     return rows.assign(**run)[list(TABLES["io_time"])].reset_index(drop=True)
 
 
-def _class_rows(sums: pd.DataFrame, io_class: IOClass) -> pd.DataFrame:
+def _class_rows(sums: pd.DataFrame, io_class: IOClass | NetClass) -> pd.DataFrame:
     """Return the epoch, rank, time, operations and bytes of one I/O class."""
     tier = sums[sums["tier"] == io_class.tier]
-    reads = io_class in (IOClass.GFS_READ, IOClass.LFS_READ)
+    reads = io_class in (IOClass.GFS_READ, IOClass.LFS_READ, NET_READ)
     return pd.DataFrame(
         {
             "epoch": tier["epoch"],
@@ -83,6 +91,18 @@ def _class_rows(sums: pd.DataFrame, io_class: IOClass) -> pd.DataFrame:
             "bytes": tier["bytes_read"] if reads else 0,
         }
     )
+
+
+def without_peers(io_time: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of runs that have the paper's four classes only.
+
+    What improves classes knows these: nobody has said what a faster network would be.
+    """
+    is_net = (io_time["io_class"] == NET_READ).to_numpy()
+    if not is_net.any():
+        return io_time
+    run = io_time.groupby(list(RUN_KEYS), sort=True).ngroup().to_numpy()
+    return io_time[~np.isin(run, run[is_net])]
 
 
 def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
@@ -98,13 +118,18 @@ def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     processes : DataFrame, shape (n_processes, 10)
         The run, ``epoch`` and ``rank`` of each row, sorted by them.
     times_s : ndarray, shape (n_processes, 4)
-        I/O time in seconds; columns in the order of `IOClass`.
+        I/O time in seconds; columns in the order of `IOClass`. If a run of the table
+        reads from other nodes, `NET_READ` is a fifth one, 0 in the other runs.
 
     Raises
     ------
     ValueError
         If a process lacks an I/O class or has one twice.
     """
+    is_net = (io_time["io_class"] == NET_READ).to_numpy()
+    if is_net.any():
+        processes, times_s = process_times(io_time[~is_net])
+        return processes, np.column_stack([times_s, _net_times(processes, io_time)])
     run_epoch = io_time.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
     rank = io_time["rank"].to_numpy()
     code = pd.Index(CLASSES).get_indexer(io_time["io_class"])
@@ -123,8 +148,27 @@ def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     return processes, io_time["time_s"].to_numpy(float)[order].reshape(-1, 4)
 
 
+def _net_times(processes: pd.DataFrame, io_time: pd.DataFrame) -> np.ndarray:
+    """Return the time of reads from other nodes of each process, 0 where none are.
+
+    Raises a ValueError if a process of a run that has the class lacks it or has it
+    twice, or has nothing else.
+    """
+    keys = [*RUN_EPOCH, "rank"]
+    net = io_time[io_time["io_class"] == NET_READ].set_index(keys)["time_s"]
+    index = pd.MultiIndex.from_frame(processes[keys])
+    of_runs = net.index.droplevel(["epoch", "rank"]).unique()
+    wanted = index.droplevel(["epoch", "rank"]).isin(of_runs).sum()
+    if not net.index.is_unique or not net.index.isin(index).all() or len(net) != wanted:
+        raise ValueError(
+            f"I/O time: got {len(net)} rows of {NET_READ}, expected one for each of "
+            f"{wanted} processes and epochs of the runs that have this class."
+        )
+    return net.reindex(index, fill_value=0.0).to_numpy()
+
+
 def total_s(times_s: np.ndarray) -> np.ndarray:
-    """Return the sum of the four classes (last axis), always added in their order."""
+    """Return the sum of the classes (last axis), always added in their order."""
     return sum(times_s[..., column] for column in range(times_s.shape[-1]))
 
 
@@ -165,7 +209,7 @@ def break_down(io_time: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs * 4, 13)
+    DataFrame, shape (n_runs * n_epochs * 4 or 5, 13)
         Table ``breakdown``, sorted by run, epoch and class: ``time_s`` in seconds
         and ``share``, the class's part of the slowest process's I/O time (0 to 1;
         0 if that process did no I/O).
@@ -177,13 +221,25 @@ def break_down(io_time: pd.DataFrame) -> pd.DataFrame:
     shares = np.divide(
         times_s, io_time_s, out=np.zeros_like(times_s), where=io_time_s > 0
     )
-    rows = processes.iloc[slowest.repeat(len(CLASSES))].reset_index(drop=True)
+    classes = _ALL_CLASSES[: times_s.shape[1]]
+    rows = processes.iloc[slowest.repeat(len(classes))].reset_index(drop=True)
     rows = rows.rename(columns={"rank": "slowest_rank"}).assign(
-        io_class=np.tile(CLASSES, len(slowest)),
+        io_class=np.tile(classes, len(slowest)),
         time_s=times_s.ravel(),
         share=shares.ravel(),
     )
+    if len(classes) > len(CLASSES):  # only for runs that have the class
+        rows = _drop_foreign_class(rows, io_time)
     return rows[list(TABLES["breakdown"])]
+
+
+def _drop_foreign_class(rows: pd.DataFrame, io_time: pd.DataFrame) -> pd.DataFrame:
+    """Return a breakdown without `NET_READ` of runs that do not have it."""
+    keys = list(RUN_KEYS)
+    runs = pd.MultiIndex.from_frame(io_time.loc[io_time["io_class"] == NET_READ, keys])
+    has_class = pd.MultiIndex.from_frame(rows[keys]).isin(runs.unique())
+    kept = (rows["io_class"] != NET_READ).to_numpy() | has_class
+    return rows[kept].reset_index(drop=True)
 
 
 def bottleneck(breakdown: pd.DataFrame) -> pd.DataFrame:
@@ -200,7 +256,7 @@ def bottleneck(breakdown: pd.DataFrame) -> pd.DataFrame:
         Its rows of the bottleneck; of equal shares the first in the order of
         `IOClass` (also where the slowest process did no I/O at all).
     """
-    code = pd.Index(CLASSES).get_indexer(breakdown["io_class"])
+    code = pd.Index(_ALL_CLASSES).get_indexer(breakdown["io_class"])
     run_epoch = breakdown.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
     order = np.lexsort((code, -breakdown["share"], run_epoch))
     first = order[np.unique(run_epoch[order], return_index=True)[1]]

@@ -29,7 +29,7 @@ from tierscope.job import launcher as launcher_of
 from tierscope.lmdb_settings import LOADERS as LMDB_LOADERS
 from tierscope.lmdb_settings import lmdb_description
 from tierscope.model.network import ModelError, network_of
-from tierscope.policies import DYNAMIC, policy_options
+from tierscope.policies import DYNAMIC, PEERS, policy_options
 from tierscope.tables import MODEL
 from tierscope.tiers import Tier
 from tierscope.tiers.emulated import emulated_gfs
@@ -697,6 +697,8 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
     _check_whatif(experiment)
     _check_model(experiment)
     _check_databases(experiment)
+    if any(scenario.policy in PEERS for scenario in experiment.sweep):
+        _check_peers(experiment)
     if experiment.simulated:
         _check_simulation(experiment)
     else:
@@ -875,10 +877,10 @@ def _check_simulation(experiment: Experiment) -> None:
             "simulated"
         )
     for scenario in experiment.sweep:
-        if scenario.policy in DYNAMIC:
+        if scenario.policy in (*DYNAMIC, *PEERS):
             raise ConfigError(
                 f"config: sweep.policies: got {scenario.policy}, expected no "
-                f"{', '.join(DYNAMIC)} where runs are simulated"
+                f"{', '.join((*DYNAMIC, *PEERS))} where runs are simulated"
             )
         try:
             network_of(asdict(experiment.system), scenario.n_osts)
@@ -922,6 +924,33 @@ def _check_databases(experiment: Experiment) -> None:
         raise ConfigError(
             "config: lmdb.lmdbio.dm: got true, expected false with prov: arithmetic "
             "leaves no tree to walk"
+        )
+
+
+def _check_peers(experiment: Experiment) -> None:
+    """Refuse ways to read from peers that are not there or would not be honest."""
+    options = experiment.settings["policies"]["adhoc"]
+    if options["transport"] == "rma":
+        raise ConfigError(
+            "config: policies.adhoc.transport: got rma, expected sockets: one-sided "
+            "reads over MPI windows are not there yet"
+        )
+    if (mount := options["mount"]) is not None:
+        if not Path(mount).is_absolute():
+            raise ConfigError(
+                f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
+                "path, the same on all nodes"
+            )
+        if experiment.system.source == "emulated":
+            raise ConfigError(
+                f"config: policies.adhoc.mount: got {mount!r}, expected null with the "
+                f"emulated devices of system {experiment.system.name}: the mount would "
+                "be as fast as it is"
+            )
+    if (policy := experiment.settings["figures"]["scenario"]["policy"]) in PEERS:
+        raise ConfigError(
+            f"config: figures.scenario.policy: got {policy}, expected one that reads "
+            "from no other node: the what-if knows the paper's four I/O classes"
         )
 
 

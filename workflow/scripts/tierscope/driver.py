@@ -27,10 +27,11 @@ from tierscope.config import ConfigError, Dataset, Point, description_hash
 from tierscope.database import Database, tables_of
 from tierscope.dataset import DatasetError, generate_files
 from tierscope.loaders import Loader
+from tierscope.peers.node import NodePeers
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import Copier
 from tierscope.placement.node import NodePlacement
-from tierscope.policies import DYNAMIC, Place, held_files, strata
+from tierscope.policies import DYNAMIC, PEERS, Place, held_files, strata
 from tierscope.shuffle import epoch_files, process_share
 from tierscope.tiers import (
     Tier,
@@ -210,12 +211,15 @@ def claim_storage(
     folder: str,
     *,
     background: bool = False,
+    peers: bool = False,
 ) -> None:
     """Make every node's LFS ours and empty but for a folder of this name."""
     if processes.node_rank == 0:
         storage.claim()
         (storage.folder / folder).mkdir()
-        make_epoch_aliases(storage.data_root, storage.n_epochs, background=background)
+        make_epoch_aliases(
+            storage.data_root, storage.n_epochs, background=background, peers=peers
+        )
     processes.barrier()
 
 
@@ -315,7 +319,7 @@ class Benchmark:
             None if system["virtual_nodes"] else self.processes.host,
         )
         self.loader = None
-        self.placement: NodePlacement | None = None
+        self.placement: NodePlacement | NodePeers | None = None
         self.database = Database.of(self.description)
         self._complete = lambda: None
 
@@ -323,6 +327,16 @@ class Benchmark:
     def is_dynamic(self) -> bool:
         """Return whether the policy decides while files are read."""
         return self.scenario["policy"] in DYNAMIC
+
+    @property
+    def has_peers(self) -> bool:
+        """Return whether files are read from other nodes."""
+        return self.scenario["policy"] in PEERS
+
+    @property
+    def is_fed(self) -> bool:
+        """Return whether the loader asks for a path when a file's turn comes."""
+        return self.is_dynamic or self.has_peers
 
     @property
     def folder_name(self) -> str:
@@ -365,7 +379,7 @@ class Benchmark:
 
     def make_aliases(self, root: Path) -> None:
         """Make the links of the epochs beside a tier's data directory."""
-        make_epoch_aliases(root, self.training["epochs"], background=self.is_dynamic)
+        make_epoch_aliases(root, self.training["epochs"], background=self.is_fed)
 
     def warm_up(self) -> None:
         """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
@@ -378,7 +392,7 @@ class Benchmark:
             generate_files(Path(folder), names, range(n_files), size)
             paths = [os.path.join(folder, name) for name in names]
             run_epoch(self.loader.epoch(paths), self.processes.barrier)
-            if self.is_dynamic:
+            if self.is_fed:
                 fed = self.loader.fed_epoch(KnownFiles(paths))
                 run_epoch(fed, self.processes.barrier)
 
@@ -407,7 +421,7 @@ class Benchmark:
             if not self.is_too_late(late, n_attempts=len(lateness_percent)):
                 break
             self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
-            if self.is_dynamic:
+            if self.is_fed:
                 self.fill(np.flatnonzero(on_lfs))  # that is, empty it
         reports = processes.gather(self.placement.report() if self.placement else None)
         gathered = processes.gather(rows)
@@ -446,7 +460,7 @@ class Benchmark:
         if self.database:
             self.loader.begin_run()
         self.tracer.begin(folder)
-        if self.is_dynamic:
+        if self.is_fed:
             self.placement = self.make_placement(point)
             self.placement.begin()
         rows = []
@@ -461,7 +475,7 @@ class Benchmark:
         processes.barrier()
         return rows
 
-    def make_placement(self, point: Point) -> NodePlacement:
+    def make_placement(self, point: Point) -> NodePlacement | NodePeers:
         """Return the node's placement for a measurement; its LFS is empty."""
         copier = Copier(
             self.gfs_root,
@@ -470,6 +484,10 @@ class Benchmark:
             f"{self.storage.node_name}/{self.folder_name}",
             self.dataset.file_size_bytes,
         )
+        if self.has_peers:
+            return NodePeers(
+                self.description, asdict(point), self.processes, copier, self.say
+            )
         return NodePlacement(
             self.description,
             asdict(point),
@@ -494,7 +512,11 @@ class Benchmark:
         processes.barrier()
         start = time.perf_counter()
         claim_storage(
-            processes, self.storage, self.folder_name, background=self.is_dynamic
+            processes,
+            self.storage,
+            self.folder_name,
+            background=self.is_fed,
+            peers=self.has_peers,
         )
         if self.database:
             if processes.node_rank == 0:
@@ -587,6 +609,7 @@ class Benchmark:
                 self._explain(error, where)
             raise
         n_lfs = feed.places.count(Place.LFS) if feed else int(on_lfs[files].sum())
+        n_gfs = feed.places.count(Place.GFS) if feed else len(files) - n_lfs
         return {
             "rank": self.processes.rank,
             "node": self.processes.node,
@@ -595,7 +618,7 @@ class Benchmark:
             "samples": samples,
             "bytes": n_bytes,
             "lfs_files": n_lfs,
-            "gfs_files": len(files) - n_lfs,
+            "gfs_files": n_gfs,
         }
 
     def _explain(self, error: Exception, where: str) -> None:
@@ -615,6 +638,10 @@ class Benchmark:
         tier_roots: Mapping[str, Sequence[str]],
     ) -> dict[str, Any]:
         """Write what the nodes decided; return what `run.json` says about it."""
+        if self.has_peers:
+            from tierscope.peers.report import write_peer_reads  # rank 0 only
+
+            return write_peer_reads(folder, reports, tier_roots)
         if not self.is_dynamic:
             return {}
         import pandas as pd  # here, as the other ranks need not load it

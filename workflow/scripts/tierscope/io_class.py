@@ -1,4 +1,8 @@
-"""The four I/O classes of the paper: tier x kind of operation (Sec. 4.1)."""
+"""The four I/O classes of the paper: tier x kind of operation (Sec. 4.1).
+
+Where files are read from other nodes there is a fifth class, `NET_READ`. It is no
+member of `IOClass`: what enumerates the paper's classes keeps to them.
+"""
 
 from enum import StrEnum
 
@@ -27,9 +31,40 @@ class IOClass(StrEnum):
         return _COLOURS[self.value]
 
 
+class NetClass(StrEnum):
+    """The class of reads from other nodes, in runs of policies that make them."""
+
+    NET_READ = "net_read"
+
+    @property
+    def label(self) -> str:
+        """Return the class's spelling, like those of the paper."""
+        return "NET-READ"
+
+    @property
+    def tier(self) -> str:
+        """Return what stands for a tier in `file_records`."""
+        return "net"
+
+    @property
+    def colour(self) -> str:
+        """Return the class's colour on every figure (Okabe and Ito's palette)."""
+        return _COLOURS[self.value]
+
+
+NET_READ = NetClass.NET_READ
+ALL_CLASSES: tuple[IOClass | NetClass, ...] = (*IOClass, NET_READ)
+
+
+def io_class_of(name: str) -> IOClass | NetClass:
+    """Return the class of this name."""
+    return NET_READ if name == NET_READ else IOClass(name)
+
+
 _COLOURS = {
     "gfs_read": "#0072B2",
     "gfs_meta": "#56B4E9",
     "lfs_read": "#D55E00",
     "lfs_meta": "#E69F00",
+    "net_read": "#009E73",
 }

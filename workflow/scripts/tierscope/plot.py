@@ -26,7 +26,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
 from tierscope.breakdown import SCENARIO, epoch_times, select_epoch
-from tierscope.io_class import IOClass
+from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.whatif import best_point
 
 CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
@@ -413,9 +413,12 @@ def plot_breakdown(
         ax.set_ylim(top=1.2 * sums["io_time_s"].max() or 1)
         _mark_best(ax, best_point(sums).iloc[0])
         ax.set(title=title, ylabel=SLOWEST_LABEL)
-    total = Line2D([], [], **_TOTAL, label="sum of the four")
+    has_peers = breakdown["io_class"].eq(NET_READ).any()
+    label = "sum of the five" if has_peers else "sum of the four"
+    total = Line2D([], [], **_TOTAL, label=label)
+    classes = class_handles(has_peers)
     figure.legend(
-        handles=[total, *class_handles(), *spread_handles(spread, bars=True)],
+        handles=[total, *classes, *spread_handles(spread, bars=True)],
         loc="outside right center",
     )
     return figure
@@ -441,17 +444,17 @@ def stack_classes(ax: Axes, panel: pd.DataFrame) -> None:
     rates = times_s.index.to_numpy()
     width = 0.8 * np.diff(rates).min(initial=8)
     bottom_s = np.zeros(len(rates))
-    for io_class in IOClass:
-        height_s = times_s[str(io_class)].to_numpy()
+    for io_class in ALL_CLASSES if NET_READ in times_s else IOClass:
+        height_s = times_s[str(io_class)].fillna(0).to_numpy()
         ax.bar(rates, height_s, width, bottom=bottom_s, color=io_class.colour)
         bottom_s = bottom_s + height_s
 
 
-def class_handles() -> list[Patch]:
+def class_handles(has_peers: bool = False) -> list[Patch]:
     """Return the legend entries of the I/O classes, top of the stack first."""
     return [
         Patch(color=io_class.colour, label=io_class.label)
-        for io_class in reversed(IOClass)
+        for io_class in reversed(ALL_CLASSES if has_peers else list(IOClass))
     ]
 
 

@@ -18,7 +18,7 @@ from docutils.core import publish_parts
 
 from tierscope import scorecard
 from tierscope.breakdown import CLASSES, SCENARIO, select_epoch, select_scenarios
-from tierscope.io_class import IOClass
+from tierscope.io_class import NET_READ, IOClass, io_class_of
 from tierscope.plot import (
     epoch_words,
     in_seconds,
@@ -346,12 +346,14 @@ def bottlenecks(breakdown: pd.DataFrame, scenario: pd.Series) -> str:
     """
     rows = breakdown[(breakdown[SCENARIO] == scenario).all(axis=1)]
     times_s = rows.groupby(["cache_rate_percent", "io_class"])["time_s"].mean()
-    limits = times_s.unstack("io_class")[CLASSES].idxmax(axis=1)
+    times_s = times_s.unstack("io_class")
+    classes = [name for name in (*CLASSES, NET_READ) if name in times_s]
+    limits = times_s[classes].idxmax(axis=1)
     words = []
     for io_class, group in itertools.groupby(limits.items(), key=lambda item: item[1]):
         rates = [rate for rate, _ in group]
         span = f"{rates[0]} to {rates[-1]}" if len(rates) > 1 else f"{rates[0]}"
-        words.append(f"{IOClass(io_class).label} at {span}\N{NO-BREAK SPACE}%")
+        words.append(f"{io_class_of(io_class).label} at {span}\N{NO-BREAK SPACE}%")
     return "\n".join(words)
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.io_class import IOClass
+from tierscope.io_class import ALL_CLASSES, IOClass
 
 INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
 SECONDS = NUMBER
@@ -65,6 +65,33 @@ _RUN_BACKGROUND = {
     "lfs_write_time_s": SECONDS,
     "lfs_meta_time_s": SECONDS,
     "drain_time_s": SECONDS,
+}
+
+_RUN_STAGE_IN = {
+    "node": INTEGER,
+    "gfs_opens": INTEGER,
+    "gfs_reads": INTEGER,
+    "gfs_bytes": INTEGER,
+    "gfs_read_time_s": SECONDS,
+    "gfs_meta_time_s": SECONDS,
+    "lfs_opens": INTEGER,
+    "lfs_writes": INTEGER,
+    "lfs_bytes": INTEGER,
+    "lfs_write_time_s": SECONDS,
+    "lfs_meta_time_s": SECONDS,
+    "stage_in_time_s": SECONDS,
+}
+
+_RUN_PEERS = {
+    "rank": INTEGER,
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "peer_files": INTEGER,
+    "peer_bytes": INTEGER,
+    "net_read_time_s": SECONDS,
+    "peer_lfs_read_time_s": SECONDS,
+    "peer_lfs_meta_time_s": SECONDS,
+    "network_time_s": SECONDS,
 }
 
 _IMPROVEMENTS = {f"{io_class}_improvement_percent": INTEGER for io_class in IOClass}
@@ -115,6 +142,20 @@ TABLES = {
         "place": TEXT,
         "detail": TEXT,
     },
+    "peer_reads": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "file_id": INTEGER,
+        "owner": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "lfs_read_time_s": SECONDS,
+        "lfs_meta_time_s": SECONDS,
+    },
+    "run_stage_in": _RUN_STAGE_IN,
+    "stage_in": RUN_KEYS | _RUN_STAGE_IN,
+    "run_peers": _RUN_PEERS,
+    "peers": RUN_KEYS | _RUN_PEERS,
     "run_background": _RUN_BACKGROUND,
     "background": RUN_KEYS | _RUN_BACKGROUND,
     "policy_epochs": RUN_KEYS
@@ -392,13 +433,13 @@ TABLES = {
 
 _ALLOWED = {
     "source": {"measured", "emulated", "simulated"},
-    "tier": {"gfs", "lfs"},
+    "tier": {"gfs", "lfs", "net"},
     "kind": {"tree", "data", "fault"},
     "operation": {"open", "read", "close"},
     "place": {"gfs", "lfs", "peer"},
     "event": {"begin", "end", "copy", "placed", "failed", "evict"},
     "detail": {"", "handed over", "read again", "full", "error"},
-    "io_class": {str(io_class) for io_class in IOClass},
+    "io_class": {str(io_class) for io_class in ALL_CLASSES},
     "quantity": {"execution time", "I/O time"},
     "method": {RULE, MODEL},
     "goal_of": {"io_time", "execution_time"},
@@ -418,8 +459,10 @@ _SIGNED = [
     *(f"{sayer}_error_points" for sayer in ("rule", "model")),
     *(f"{sayer}_largest_error_points" for sayer in ("rule", "model")),
 ]
-# -1: on no OST; the slowest process of a model is no rank of the run.
-_MINIMUM = {"ost": -1, "slowest_rank": -1} | dict.fromkeys(_SIGNED, -np.inf)
+# -1: on no OST; the slowest process of a model is no rank of the run; owner unknown.
+_MINIMUM = {"ost": -1, "owner": -1, "slowest_rank": -1} | dict.fromkeys(
+    _SIGNED, -np.inf
+)
 _MAY_BE_MISSING = {
     "sd_s",
     "cv",

@@ -26,6 +26,7 @@ from tierscope.breakdown import (
     select_epoch,
     slowest_process,
     total_s,
+    without_peers,
 )
 from tierscope.tables import RULE, TABLES
 
@@ -241,7 +242,8 @@ def estimate(
     Parameters
     ----------
     io_time : DataFrame, shape (n_processes * 4, 14)
-        Table ``io_time`` of any number of runs.
+        Table ``io_time`` of any number of runs; those that read from other nodes are
+        left out (`tierscope.breakdown.without_peers`).
     improvements : iterable of mappings of str to int
         Improvements in percent by I/O class, such as ``{"gfs_meta": 50}``; classes
         left out keep their time, ``{}`` is the measured time. One that is given
@@ -264,6 +266,7 @@ def estimate(
     """
     percents = np.unique(improvement_percents(improvements), axis=0)
     epochs = sorted(set(epochs))
+    io_time = without_peers(io_time)
     wanted = pd.concat([select_epoch(io_time, epoch) for epoch in epochs])
     processes, times_s = process_times(wanted)
     run_epoch = processes.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()

@@ -1,8 +1,9 @@
 """Policies: where a file is read from, and what happens after the read.
 
 `STATIC` policies decide before the first epoch (`held_files`); `DYNAMIC` ones are
-state machines of a node that decide read by read (`NodePolicy`). `node_policy` makes
-either kind for a node, so that driver, audit and simulator ask the same object.
+state machines of a node that decide read by read (`NodePolicy`); `PEERS` read from
+other nodes what their seeds and names say before the first epoch. `node_policy` makes
+each kind for a node, so that driver, audit and simulator ask the same object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.policies.adhoc import NO_NODE, AdHoc, owner_nodes
 from tierscope.policies.clairvoyant import Clairvoyant, node_accesses
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
@@ -25,12 +27,15 @@ OPTIONS = {
     "clairvoyant": _PLACEMENT,
 }
 DYNAMIC = tuple(OPTIONS)
+PEERS = ("adhoc",)
 
 __all__ = [
     "DYNAMIC",
     "OPTIONS",
+    "PEERS",
     "STATIC",
     "Action",
+    "AdHoc",
     "Copy",
     "Evict",
     "NodePolicy",
@@ -38,6 +43,7 @@ __all__ = [
     "Place",
     "held_files",
     "node_policy",
+    "owner_nodes",
     "policy_options",
     "strata",
 ]
@@ -45,6 +51,8 @@ __all__ = [
 
 def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the settings that runs of a policy depend on."""
+    if policy in PEERS:
+        return dict(settings[policy])
     return {name: settings[name] for name in OPTIONS.get(policy, ())}
 
 
@@ -63,7 +71,10 @@ def strata(policy: str, on_lfs: np.ndarray) -> np.ndarray | None:
 
 
 def node_policy(
-    description: Mapping[str, Any], point: Mapping[str, int], ranks: Sequence[int]
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    ranks: Sequence[int],
+    node: int | None = None,
 ) -> NodePolicy:
     """Return the policy of one node at the start of a run.
 
@@ -75,12 +86,23 @@ def node_policy(
         `cache_rate_percent` and `repetition`.
     ranks : sequence of int
         The processes on the node.
+    node : int, optional
+        Index of the node; needed where files belong to nodes (`PEERS`).
     """
     policy, dataset = description["scenario"]["policy"], description["dataset"]
     n_files, training = dataset["n_files"], description["training"]
     rate = point["cache_rate_percent"]
     if policy in STATIC:
         return Fixed(held_files(policy, n_files, rate, training["seed"]))
+    if policy in PEERS:
+        # Imported here, as the configuration imports the names of the policies.
+        from tierscope.config import Dataset
+
+        paths = map(Dataset(**dataset).file_name, range(n_files))
+        owners = owner_nodes(paths, description["system"]["n_nodes"])
+        staged = Pinning(n_files, rate, training["seed"]).on_lfs()
+        is_mounted = description["policy"]["mount"] is not None
+        return AdHoc(staged, owners, NO_NODE if is_mounted else node)
     size = dataset["file_size_bytes"]
     n_held = Pinning(n_files, rate, training["seed"]).n_on_lfs
     store = NodeStore(np.full(n_files, size), quota_bytes=n_held * size)

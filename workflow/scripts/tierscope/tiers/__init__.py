@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+STAGE_IN_EPOCH = 0  # in the background aliases of stage-in, which is before all epochs
+
 
 class TierError(RuntimeError):
     """A tier's directory cannot be used."""
@@ -76,16 +78,29 @@ def background_alias(data_root: Path, epoch: int) -> Path:
     return epoch_alias(background_root(data_root), epoch)
 
 
+def peer_root(data_root: Path) -> Path:
+    """Return the name of a tier's root in the aliases of reads for other nodes."""
+    return data_root.with_name(f"{data_root.name}.peer")
+
+
+def peer_alias(data_root: Path, epoch: int) -> Path:
+    """Return the name under which a server opens files for other nodes."""
+    return epoch_alias(peer_root(data_root), epoch)
+
+
 def make_epoch_aliases(
-    data_root: Path, n_epochs: int, background: bool = False
+    data_root: Path, n_epochs: int, background: bool = False, peers: bool = False
 ) -> None:
     """Make one symlink an epoch, so that a log tells epochs apart by path.
 
-    With `background` there is a second one an epoch (`background_alias`).
+    With `background` there is a second one an epoch (`background_alias`), with `peers`
+    one more (`peer_alias`).
     """
     aliases = [epoch_alias(data_root, epoch) for epoch in range(n_epochs)]
     if background:
         aliases += [background_alias(data_root, epoch) for epoch in range(n_epochs)]
+    if peers:
+        aliases += [peer_alias(data_root, epoch) for epoch in range(n_epochs)]
     for alias in aliases:
         try:
             alias.symlink_to(data_root.name)

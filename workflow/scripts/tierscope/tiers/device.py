@@ -45,7 +45,7 @@ _COUNTERS = (
     "max_lateness_ns",
 )
 _STATION_WORDS = 2  # the instant at which the station is free, its busy time
-_EPOCH_SUFFIX = re.compile(r"(?<=[^/])((\.bg)?\.ep[0-9]+)+(?=/|$)")
+_EPOCH_SUFFIX = re.compile(r"(?<=[^/])((\.bg|\.peer)?\.ep[0-9]+)+(?=/|$)")
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,9 @@ class Device:
     prefixes : tuple of str
         Directories of the device, absolute and normalised. A path belongs to the
         device with the longest prefix; epoch aliases ``<directory>.ep<N>`` of a
-        prefix or of a directory above it, and ``<directory>.bg.ep<N>`` of background
-        traffic, count as the directory itself, in a prefix as well.
+        prefix or of a directory above it, ``<directory>.bg.ep<N>`` of background
+        traffic and ``<directory>.peer.ep<N>`` of reads for other nodes, count as the
+        directory itself, in a prefix as well.
     open_s, close_s : float
         Service time of the metadata queue per open and per close, in seconds. A
         device with ``close_s`` 0 answers closes without asking: no latency either.

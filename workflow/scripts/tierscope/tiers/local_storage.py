@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierscope.tiers import TierError, background_alias, epoch_alias
+from tierscope.tiers import TierError, background_alias, epoch_alias, peer_alias
 
 MARKER = ".tierscope-local-storage"
 _HOST_SUFFIX = ".host"
@@ -109,6 +109,7 @@ class LocalStorage:
         for epoch in range(self.n_epochs):
             epoch_alias(self.data_root, epoch).unlink(missing_ok=True)
             background_alias(self.data_root, epoch).unlink(missing_ok=True)
+            peer_alias(self.data_root, epoch).unlink(missing_ok=True)
         try:
             (root / MARKER).unlink(missing_ok=True)
             root.rmdir()

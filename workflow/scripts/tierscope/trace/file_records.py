@@ -30,7 +30,10 @@ _DATABASE = "data.mdb"  # of LMDB: the one file of its folder
 
 
 def read_file_records(
-    log: str | Path, tiers: Mapping[str, Roots], epoch: int | None = None
+    log: str | Path,
+    tiers: Mapping[str, Roots],
+    epoch: int | None = None,
+    may_be_empty: bool = False,
 ) -> pd.DataFrame:
     """Read one row per (rank, epoch, tier, file) from a Darshan log.
 
@@ -48,6 +51,8 @@ def read_file_records(
         Root folder by tier, or several: nodes may have different ones.
     epoch : int, optional
         The epoch of a log that holds one epoch and has no aliases.
+    may_be_empty : bool
+        Whether a log without records below the tiers is one of no reads.
 
     Returns
     -------
@@ -64,7 +69,9 @@ def read_file_records(
     places = _place_names(log, tiers, names, epoch)
     table = _attribute(log, tiers, job, columns, names, places)
     if table is None:
-        raise LogError(log, _nothing_found(tiers, names))
+        if not may_be_empty:
+            raise LogError(log, _nothing_found(tiers, names))
+        table = _no_rows("file_records")
     return check_table(table, "file_records")
 
 
@@ -95,9 +102,14 @@ def read_background_records(
     places = _place_names(log, tiers, names, None)
     table = _attribute(log, tiers, job, columns, names, places)
     if table is None:
-        kinds = TABLES["background_records"]
-        table = pd.DataFrame({name: pd.Series(dtype=kinds[name]) for name in kinds})
+        table = _no_rows("background_records")
     return check_table(table, "background_records")
+
+
+def _no_rows(name: str) -> pd.DataFrame:
+    """Return a table without rows."""
+    kinds = TABLES[name]
+    return pd.DataFrame({column: pd.Series(dtype=kinds[column]) for column in kinds})
 
 
 def _attribute(

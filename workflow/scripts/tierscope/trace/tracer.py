@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.config import ConfigError, Dataset, Point
-from tierscope.tiers import Tier, background_root
+from tierscope.policies import PEERS
+from tierscope.tiers import Tier, background_root, peer_root
 from tierscope.trace.runtime import (
     darshan_environment,
     darshan_settings,
@@ -214,6 +215,8 @@ def choose_tracer(
     prefixes = [f"{root}.ep" for root in roots]
     if "policy" in description:  # there is background traffic
         prefixes += [f"{background_root(root)}.ep" for root in roots]
+        if description["scenario"]["policy"] in PEERS:
+            prefixes.append(f"{peer_root(roots[1])}.ep")
     runtime = find_darshan_runtime(description["darshan"]["runtime"], os.environ)
     if runtime is None:
         library = native.absolute() / "libtierscope_trace.so"
@@ -240,6 +243,8 @@ def _settle_darshan(
     n_records = -(-dataset.n_files // n_processes) * epochs
     if "policy" in description:  # a process copies for all of its node
         n_records += 2 * -(-dataset.n_files // system["n_nodes"]) * epochs
+        if description["scenario"]["policy"] in PEERS:  # stage-in, uneven owners
+            n_records += 2 * -(-dataset.n_files // system["n_nodes"])
     folder = (staging / points[0].path).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log.darshan").unlink(missing_ok=True)  # of a run that failed

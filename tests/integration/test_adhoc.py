@@ -1,0 +1,186 @@
+"""The ad hoc file system in a real run: two virtual nodes of two processes."""
+
+import json
+import shutil
+import time
+
+import pytest
+from integration.test_policies import EPOCHS, N_FILES, SIZE, make_project
+from tierscope.policies import node_policy
+from tierscope.tables import read_table
+
+RATES = [50, 100]
+
+
+def run_folder(project, rate):
+    scenario = project.scenario.format("adhoc")
+    return project.path("runs", scenario, f"cache-{rate:03d}", "rep-0")
+
+
+def read_run(project, rate, name, table=None):
+    return read_table(run_folder(project, rate) / f"{name}.parquet", table or name)
+
+
+def sweep(policies, loader="posix", n_osts=0, rates=RATES):
+    return {
+        "datasets": ["tiny"],
+        "n_osts": [n_osts],
+        "policies": policies,
+        "loaders": [loader],
+        "cache_rates_percent": rates,
+    }
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """Return a project in which files were read from peers, and its breakdown."""
+    folder = tmp_path_factory.mktemp("adhoc") / "project"
+    project = make_project(folder, ["none", "adhoc"], sweep=sweep(["none", "adhoc"]))
+    breakdown = "results/tiny/tables/breakdown.parquet"
+    project.output = project.snakemake("audits", breakdown)
+    return project
+
+
+def decided(project, rate, node):
+    """Return the policy of a node of a run, and the run."""
+    run = json.loads((run_folder(project, rate) / "run.json").read_text())
+    return node_policy(run, run["point"], [], node=node), run
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_every_file_is_read_once_an_epoch_from_where_it_is(project, rate):
+    records = read_run(project, rate, "file_records")
+    for _, epoch in records.groupby("epoch"):
+        assert sorted(epoch["file_id"]) == list(range(N_FILES))
+    assert (records["bytes_read"] == SIZE).all()
+    for node in (0, 1):
+        policy, _ = decided(project, rate, node)
+        of_node = records[records["rank"] // 2 == node]
+        names = {"peer": "net"}
+        wanted = [policy.begin_read(file_id).value for file_id in of_node["file_id"]]
+        assert of_node["tier"].tolist() == [names.get(name, name) for name in wanted]
+    tiers = set(records["tier"])
+    assert tiers == ({"lfs", "net"} if rate == 100 else {"gfs", "lfs", "net"})
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_stage_in_reads_what_is_staged_from_the_gfs_once(project, rate):
+    table = read_table(project.path("tables", "stage_in.parquet"), "stage_in")
+    table = table[table["cache_rate_percent"] == rate].set_index("node")
+    n_staged = N_FILES * rate // 100
+    assert table["gfs_bytes"].sum() == table["lfs_bytes"].sum() == n_staged * SIZE
+    assert table["gfs_opens"].sum() == n_staged
+    for node in (0, 1):
+        policy, _ = decided(project, rate, node)
+        assert table.loc[node, "lfs_opens"] == len(policy.files_of(node))
+    _, run = decided(project, rate, 0)
+    assert (table["stage_in_time_s"] == run["stage_in_time_s"]).all()
+    assert run["stage_in_time_s"] > 0
+
+
+def test_audit_says_what_was_checked_and_how_much_was_local(project):
+    audit = json.loads((run_folder(project, 100) / "audit.json").read_text())
+    assert audit["passed"]
+    checks = {check["name"]: check["got"] for check in audit["checks"]}
+    assert checks["bytes read from the GFS in stage-in"] == str(N_FILES * SIZE)
+    assert checks["staged files with exactly one owner"] == str(N_FILES)
+    share = checks["reads of staged files, from the own LFS or a peer's"]
+    assert "local (1/2: 50.00 %)" in share
+    assert "a node owns" in project.output
+
+
+def test_fifth_class_is_that_of_adhoc_only(project):
+    io_time = read_table(project.path("tables", "io_time.parquet"), "io_time")
+    classes = io_time.groupby("policy")["io_class"].unique().map(set)
+    paper = {"gfs_read", "gfs_meta", "lfs_read", "lfs_meta"}
+    assert classes["none"] == paper
+    assert classes["adhoc"] == paper | {"net_read"}
+    net = io_time[io_time["io_class"] == "net_read"]
+    assert (net["bytes"] == SIZE * net["operations"]).all()
+    peers = read_table(project.path("tables", "peers.parquet"), "peers")
+    assert peers["net_read_time_s"].sum() == pytest.approx(net["time_s"].sum())
+    assert peers["peer_files"].sum() == net["operations"].sum()
+    lfs_s = peers["peer_lfs_read_time_s"] + peers["peer_lfs_meta_time_s"]
+    assert (lfs_s > 0).any()
+    assert (peers["network_time_s"] >= 0).all()
+    breakdown = read_table(project.path("tables", "breakdown.parquet"), "breakdown")
+    n_classes = breakdown.groupby(["policy", "cache_rate_percent", "epoch"]).size()
+    assert set(n_classes["none"]) == {4}
+    assert set(n_classes["adhoc"]) == {5}
+
+
+def test_nothing_is_left_behind_and_a_second_start_does_nothing(project):
+    assert not (project.folder / "scratch" / "lfs").exists()
+    assert "Nothing to be done" in project.snakemake("audits")
+
+
+def test_tensorflow_reads_from_peers_on_emulated_devices(tmp_path):
+    policies = ["none", "adhoc"]
+    project = make_project(
+        tmp_path / "project",
+        policies,
+        loader="tensorflow",
+        kind="emulated",
+        sweep=sweep(policies, "tensorflow", 60, [100]),
+    )
+    project.snakemake("audits")
+    _, run = decided(project, 100, 0)
+    gfs, *lfs = run["emulation"]["statistics"]
+    assert gfs["n_opens"] == N_FILES
+    assert sum(one["n_opens"] for one in lfs) == N_FILES * (1 + EPOCHS)
+
+
+def test_server_that_dies_ends_the_job_with_node_and_file(tmp_path):
+    policies = ["none", "adhoc"]
+    project = make_project(
+        tmp_path / "project", policies, sweep=sweep(policies, rates=[100])
+    )
+    path = project.folder / "workflow/scripts/tierscope/peers/server.py"
+    text = path.read_text()
+    broken = "        epoch, file_id = REQUEST.unpack(head)\n"
+    assert text.count(broken) == 1
+    path.write_text(
+        text.replace(broken, broken + "        if epoch: raise ValueError(7)\n")
+    )
+    start = time.monotonic()
+    output = project.snakemake("audits", expect=1)
+    assert time.monotonic() - start < 60
+    assert ".tfrecord, does not serve it: its server has ended or hangs" in output or (
+        "for other nodes has ended: ValueError: 7" in output
+    )
+    assert not (project.folder / "scratch" / "lfs").exists()
+    shutil.rmtree(project.folder)
+
+
+def test_mount_is_used_if_it_is_live(tmp_path):
+    policies = ["none", "adhoc"]
+    mount = tmp_path / "mounted"
+    mount.mkdir()
+    adhoc = {"mount": str(mount), "server_threads": 1, "transport": "sockets"}
+    project = make_project(
+        tmp_path / "project",
+        policies,
+        sweep=sweep(policies),
+        policies={"adhoc": adhoc},
+    )
+    project.snakemake("audits")
+    for rate in RATES:
+        records = read_run(project, rate, "file_records")
+        assert (records["tier"] == "net").sum() == EPOCHS * N_FILES * rate // 100
+        reads = read_run(project, rate, "peer_reads")
+        assert (reads["owner"] == -1).all()
+    assert list(mount.iterdir()) == []
+
+
+def test_mount_that_is_not_there_is_refused(tmp_path):
+    policies = ["none", "adhoc"]
+    adhoc = {"mount": "/no/such", "server_threads": 1, "transport": "sockets"}
+    project = make_project(
+        tmp_path / "project",
+        policies,
+        sweep=sweep(policies, rates=[100]),
+        policies={"adhoc": adhoc},
+    )
+    output = project.snakemake("audits", expect=1)
+    assert "policies.adhoc.mount: /no/such is no live mount" in output
+    assert "No such file or directory" in output

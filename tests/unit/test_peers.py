@@ -1,0 +1,502 @@
+"""Reads from peers with real sockets, threads and files, in plain directories."""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from hashlib import blake2b
+
+import numpy as np
+import pandas as pd
+import pytest
+from tierscope.dataset import generate_files
+from tierscope.loaders import make_loader
+from tierscope.peers import PeerError
+from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
+from tierscope.peers.mount import MountedFiles, check_live, check_room
+from tierscope.peers.report import sum_peers, sum_stage_in, with_peer_reads
+from tierscope.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
+from tierscope.peers.stage_in import CopyToMount, stage_in
+from tierscope.placement.copies import Copier
+from tierscope.policies import AdHoc, Place, node_policy, owner_nodes
+from tierscope.shuffle import epoch_files
+from tierscope.tables import check_table
+from tierscope.tiers import TierError, make_epoch_aliases, peer_alias
+
+N_FILES, SIZE, EPOCHS, N_NODES = 24, 3000, 2, 3
+TOKEN = bytes(range(TOKEN_BYTES))
+
+
+def name_of(file_id):
+    return f"{file_id:07d}.tfrecord"
+
+
+GOLDEN_OWNERS = [2, 2, 2, 1, 0, 2, 1, 0, 1, 0, 2, 1, 2, 2, 2, 1, 0, 2, 1, 1, 2, 2, 1, 0]
+OWNERS = owner_nodes(map(name_of, range(N_FILES)), N_NODES)
+
+
+# ---- the policy -----------------------------------------------------------------
+
+
+def test_owner_is_the_hash_of_the_path_modulo_the_nodes():
+    digest = blake2b(b"0000005.tfrecord", digest_size=8).digest()
+    assert OWNERS[5] == int.from_bytes(digest, "big") % 3
+    # Fixed numbers: another machine or Python must find the same owners.
+    assert OWNERS.tolist() == GOLDEN_OWNERS
+
+
+def test_owners_are_about_even():
+    counts = np.bincount(owner_nodes(map(name_of, range(6000)), 6))
+    assert counts.sum() == 6000
+    assert (abs(counts - 1000) < 4 * np.sqrt(1000)).all()
+
+
+def describe(n_nodes=N_NODES, mount=None):
+    return {
+        "scenario": {"policy": "adhoc"},
+        "dataset": {
+            "name": "tiny",
+            "n_files": N_FILES,
+            "file_size_bytes": SIZE,
+            "batch_size": 4,
+        },
+        "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
+        "system": {"n_nodes": n_nodes, "processes_per_node": 1},
+        "policy": {"mount": mount, "server_threads": 2, "transport": "sockets"},
+    }
+
+
+def policies_of(rate, **options):
+    point = {"cache_rate_percent": rate, "repetition": 0}
+    description = describe(**options)
+    n_nodes = description["system"]["n_nodes"]
+    return [node_policy(description, point, [n], node=n) for n in range(n_nodes)]
+
+
+@pytest.mark.parametrize("rate", [0, 25, 50, 100])
+def test_each_staged_file_is_at_one_node_and_a_peer_of_all_others(rate):
+    policies = policies_of(rate)
+    files = [policy.files_of(policy.node).tolist() for policy in policies]
+    staged = np.flatnonzero(policies[0].staged).tolist()
+    assert sorted(itertools.chain(*files)) == staged
+    assert sum(map(len, files)) == round(N_FILES * rate / 100)
+    for file_id in range(N_FILES):
+        places = [policy.begin_read(file_id) for policy in policies]
+        if policies[0].staged[file_id]:
+            assert sorted(places) == [Place.LFS, Place.PEER, Place.PEER]
+            assert places[OWNERS[file_id]] == Place.LFS
+        else:
+            assert places == [Place.GFS] * 3
+
+
+def test_one_node_has_no_peers():
+    (policy,) = policies_of(100, n_nodes=1)
+    assert {policy.begin_read(file_id) for file_id in range(N_FILES)} == {Place.LFS}
+
+
+def test_higher_cache_rate_only_adds_files():
+    less, more = (policies_of(rate)[0].staged for rate in (25, 50))
+    assert not (less & ~more).any()
+
+
+def test_all_that_is_staged_is_read_through_a_mount():
+    for policy in policies_of(50, mount="/mnt"):
+        places = [policy.begin_read(file_id) for file_id in range(N_FILES)]
+        assert places.count(Place.PEER) == 12
+        assert places.count(Place.GFS) == 12
+
+
+# ---- reading --------------------------------------------------------------------
+
+
+class Cluster:
+    """Three nodes of one rank, on plain directories of one machine."""
+
+    def __init__(self, folder, rate=100, **server):
+        self.folder, self.policies = folder, policies_of(rate)
+        self.gfs = folder / "gfs" / "data"
+        (self.gfs / "set").mkdir(parents=True)
+        make_epoch_aliases(self.gfs, EPOCHS, background=True)
+        names = [name_of(file_id) for file_id in range(N_FILES)]
+        generate_files(self.gfs / "set", names, range(N_FILES), SIZE)
+        self.lfs = folder / "lfs" / "data"
+        self.lfs.mkdir(parents=True)
+        make_epoch_aliases(self.lfs, EPOCHS, background=True, peers=True)
+        for node, policy in enumerate(self.policies):
+            (self.lfs / f"node-{node}" / "set").mkdir(parents=True)
+            copier = Copier(self.gfs, self.lfs, "set", f"node-{node}/set", SIZE)
+            names = [name_of(file_id) for file_id in policy.files_of(node)]
+            stage_in(copier.copy, names, node)
+        self.opened = []
+        self.servers = [self.serve(node, **server) for node in range(N_NODES)]
+        self.addresses = {
+            node: ("127.0.0.1", server.port) for node, server in enumerate(self.servers)
+        }
+        self.logs = [PeerReads(rank) for rank in range(N_NODES)]
+
+    def serve(self, node, **options):
+        def path(epoch, file_id):
+            self.opened.append((epoch, node, file_id))
+            root = peer_alias(self.lfs, epoch)
+            return f"{root}/node-{node}/set/{name_of(file_id)}"
+
+        settings = {"node": node, "n_threads": 2, "token": TOKEN} | options
+        return PeerServer(path, SIZE, 1024, **settings)
+
+    def client(self, **options):
+        return PeerClient(self.addresses, OWNERS, name_of, TOKEN, **options)
+
+    def feed(self, rank, epoch, client):
+        files = epoch_files(
+            N_FILES,
+            rank,
+            N_NODES,
+            shuffle="global",
+            seed=1,
+            repetition=0,
+            epoch=epoch,
+        )
+        folders = {
+            Place.GFS: f"{self.gfs}.ep{epoch}/set",
+            Place.LFS: f"{self.lfs}.ep{epoch}/node-{rank}/set",
+        }
+        return PeerFeed(
+            self.policies[rank],
+            client,
+            self.logs[rank],
+            epoch,
+            files,
+            folders,
+            name_of,
+        )
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    clusters = []
+
+    def make(*arguments, **options):
+        clusters.append(Cluster(tmp_path, *arguments, **options))
+        return clusters[-1]
+
+    yield make
+    for one in clusters:
+        one.stop()
+
+
+def of_peer(node):
+    """Return a file that the node does not own."""
+    return int(np.flatnonzero(node != OWNERS)[0])
+
+
+@pytest.mark.parametrize("rate", [0, 50, 100])
+@pytest.mark.parametrize("read_threads", [1, 3])
+def test_all_files_are_read_once_an_epoch_whoever_owns_them(
+    cluster, rate, read_threads
+):
+    one = cluster(rate)
+    clients = [one.client(timeout_s=10) for _ in range(N_NODES)]
+    for epoch in range(EPOCHS):
+        seen, places = [], []
+
+        def read(rank, epoch=epoch, seen=seen, places=places):
+            loader = make_loader(
+                "posix",
+                batch_size=4,
+                read_threads=read_threads,
+                prefetch_batches=1,
+                buffer_bytes=100,
+            )
+            feed = one.feed(rank, epoch, clients[rank])
+            seen.extend(loader.fed_epoch(feed))
+            places.extend(feed.places)
+            assert not feed._in_memory
+
+        threads = [threading.Thread(target=read, args=[n]) for n in range(N_NODES)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(n for n, _ in seen) == N_FILES
+        assert sum(n for _, n in seen) == N_FILES * SIZE
+        assert places.count(Place.GFS) == N_FILES - round(N_FILES * rate / 100)
+    tables = [pd.DataFrame(log.columns()) for log in one.logs]
+    reads = check_table(pd.concat(tables), "peer_reads")
+    made = zip(reads["epoch"], reads["owner"], reads["file_id"], strict=True)
+    assert sorted(made) == sorted(one.opened)
+    assert (reads["owner"] == OWNERS[reads["file_id"]]).all()
+    assert (reads["owner"] != reads["rank"]).all()
+    lfs_time_s = reads["lfs_read_time_s"] + reads["lfs_meta_time_s"]
+    assert (lfs_time_s > 0).all()
+    assert (lfs_time_s < reads["time_s"]).all()
+
+
+def test_bytes_from_a_peer_are_those_of_the_file(cluster):
+    one = cluster()
+    content, read_time_s, meta_time_s = one.client().fetch(1, of_peer(0))
+    assert content == (one.gfs / "set" / name_of(of_peer(0))).read_bytes()
+    assert read_time_s > 0
+    assert meta_time_s > 0
+
+
+def test_file_of_a_peer_is_freed_after_it_was_read(cluster):
+    one = cluster()
+    feed = one.feed(0, 0, one.client())
+    index = next(i for i, f in enumerate(feed._files) if OWNERS[f] != 0)
+    path = feed.path(index)
+    n_open = len(os.listdir("/proc/self/fd"))
+    with open(path, "rb") as file:
+        assert len(file.read()) == SIZE
+    feed.finished(index, bytes)
+    assert len(os.listdir("/proc/self/fd")) == n_open - 1
+    assert feed.path(index)
+    feed.close()
+    assert len(os.listdir("/proc/self/fd")) == n_open - 1
+
+
+def test_connections_are_used_again(cluster):
+    one = cluster()
+    client, file_id = one.client(), of_peer(0)
+    for epoch in (0, 1, 0, 1):
+        client.fetch(epoch, file_id)
+    assert len(one.servers[OWNERS[file_id]]._connections) == 1
+
+
+# ---- faults ---------------------------------------------------------------------
+
+
+def test_server_that_dies_is_named_with_the_file(cluster):
+    one, file_id = cluster(), of_peer(0)
+    client, node = one.client(timeout_s=5), int(OWNERS[of_peer(0)])
+    client.fetch(0, file_id)
+    one.servers[node].stop()
+    start = time.monotonic()
+    with pytest.raises(PeerError, match=f"node {node}, which has {name_of(file_id)}"):
+        client.fetch(0, file_id)
+    with pytest.raises(PeerError, match="Connection refused"):
+        client.fetch(0, file_id)
+    assert time.monotonic() - start < 2
+    assert client.error is not None
+
+
+def test_server_that_breaks_fails_all_its_readers_and_its_own_node(cluster):
+    one, file_id = cluster(), of_peer(0)
+    server = one.servers[OWNERS[file_id]]
+    clients = [one.client(timeout_s=5) for _ in range(2)]
+    for client in clients:
+        client.fetch(0, file_id)
+
+    def broken(epoch, file_id):
+        raise ZeroDivisionError("server broke")
+
+    server._path = broken
+    start = time.monotonic()
+    for client in clients:
+        with pytest.raises(PeerError, match="its server has ended or hangs"):
+            client.fetch(0, file_id)
+    with pytest.raises(PeerError, match="ended: ZeroDivisionError: server broke"):
+        server.check()
+    assert time.monotonic() - start < 2
+
+
+def test_server_that_hangs_is_given_up_after_a_time(cluster):
+    one, file_id = cluster(), of_peer(0)
+    server, free = one.servers[OWNERS[file_id]], threading.Event()
+    server._path = lambda epoch, file_id: free.wait(5)
+    client = one.client(timeout_s=0.1)
+    with pytest.raises(PeerError, match=r"0000.*\.tfrecord.*no answer within 0\.1 s"):
+        client.fetch(0, file_id)
+    free.set()
+
+
+_KILLED = """
+import sys
+sys.path[:0] = {path!r}
+from tierscope.peers.server import PeerServer
+import time
+server = PeerServer(lambda *_: time.sleep(60), 1, 1, 0, 1, bytes(range(16)))
+print(server.port, flush=True)
+time.sleep(60)
+"""
+
+
+def test_process_that_is_killed_while_it_serves_is_noticed_at_once():
+    scripts = [path for path in sys.path if path.endswith("scripts")]
+    command = [sys.executable, "-c", _KILLED.format(path=scripts)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with process:
+        address = ("127.0.0.1", int(process.stdout.readline()))
+        client = PeerClient({0: address}, np.zeros(1, int), name_of, TOKEN, 30)
+        timer = threading.Timer(0.2, process.kill)
+        timer.start()
+        start = time.monotonic()
+        with pytest.raises(PeerError, match=r"node 0, which has 0000000\.tfrecord"):
+            client.fetch(0, 0)
+        assert time.monotonic() - start < 5
+        timer.join()
+
+
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_file_that_the_owner_lacks_is_named_and_the_server_goes_on(cluster, damage):
+    one, file_id = cluster(), of_peer(0)
+    path = one.lfs / f"node-{OWNERS[file_id]}" / "set" / name_of(file_id)
+    whole = path.read_bytes()
+    path.unlink() if damage == "missing" else path.write_bytes(b"short")
+    reason = {
+        "missing": "No such file or directory",
+        "short": f"got 5 bytes, expected {SIZE}",
+    }
+    client = one.client()
+    with pytest.raises(PeerError, match=f"cannot read {path.name}.*{reason[damage]}"):
+        client.fetch(0, file_id)
+    path.write_bytes(whole)
+    assert client.fetch(0, file_id)[0] == whole
+    one.servers[OWNERS[file_id]].check()
+
+
+def test_stranger_gets_nothing(cluster):
+    one, file_id = cluster(), of_peer(0)
+    address = one.addresses[int(OWNERS[file_id])]
+    with socket.create_connection(address, timeout=5) as stranger:
+        stranger.sendall(bytes(TOKEN_BYTES) + REQUEST.pack(0, file_id))
+        with suppress(ConnectionResetError):  # as good as the end
+            assert stranger.recv(ANSWER.size) == b""
+    assert one.opened == []
+    one.client().fetch(0, file_id)
+
+
+def test_stage_in_that_fails_names_node_and_file(tmp_path):
+    def full(name, epoch, content):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(TierError, match=r"node 2: cannot stage 0000001\.tfrecord in"):
+        stage_in(full, [name_of(1)], node=2)
+
+
+# ---- a mount --------------------------------------------------------------------
+
+
+class OneNode:
+    """Processes of a system of one node."""
+
+    node = node_rank = rank = 0
+    hosts = ("here",)
+
+    def gather(self, value):
+        return [value]
+
+    def share(self, value):
+        return value
+
+    def barrier(self):
+        pass
+
+
+def test_live_mount_is_accepted_and_left_as_it_was(tmp_path):
+    check_live(tmp_path, OneNode(), "launch", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mount_without_what_another_node_wrote_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("tierscope.peers.mount._LIVE_S", 0.1)
+    processes = OneNode()
+    processes.hosts = ("here", "there")
+    with pytest.raises(TierError, match="does not show what node 1 wrote there: No su"):
+        check_live(tmp_path, processes, "launch", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mount_that_is_missing_or_too_small_is_refused(tmp_path):
+    missing = tmp_path / "missing"
+    with pytest.raises(TierError, match="its room: No such file or directory"):
+        check_live(missing, OneNode(), "launch", 1)
+    assert check_room(tmp_path, 0) is None
+    assert check_room(tmp_path, 1 << 62).endswith(f"expected {1 << 62}")
+
+
+def test_mount_gives_back_what_was_staged_in(tmp_path):
+    gfs, mount = tmp_path / "gfs" / "data", tmp_path / "mount"
+    (gfs / "set").mkdir(parents=True)
+    make_epoch_aliases(gfs, 1, background=True)
+    generate_files(gfs / "set", [name_of(7)], [7], SIZE)
+    files = MountedFiles(mount, "launch", name_of, 1024)
+    files.folder.mkdir(parents=True)
+    stage_in(CopyToMount(gfs, "set", files, SIZE).copy, [name_of(7)], 0)
+    content, *lfs_times_s = files.fetch(0, 7)
+    assert content == (gfs / "set" / name_of(7)).read_bytes()
+    assert lfs_times_s == [0.0, 0.0]
+    with pytest.raises(PeerError, match=r"0000008\.tfrecord: cannot read it: No such"):
+        files.fetch(0, 8)
+    files.remove()
+    assert list(mount.iterdir()) == []
+
+
+# ---- tables ---------------------------------------------------------------------
+
+
+def peer_reads(*rows):
+    names = ["rank", "epoch", "file_id", "owner", "bytes", "time_s"]
+    names += ["lfs_read_time_s", "lfs_meta_time_s"]
+    return pd.DataFrame(list(rows), columns=names)
+
+
+def test_reads_from_peers_become_records_of_tier_net():
+    log = pd.DataFrame(
+        {"rank": [1], "epoch": [0], "tier": ["lfs"], "file_id": [3]}
+        | {"opens": [1], "reads": [2], "bytes_read": [9]}
+        | {"read_time_s": [0.25], "meta_time_s": [0.5]}
+    )
+    both = with_peer_reads(log, peer_reads((0, 0, 4, 1, 9, 0.75, 0.25, 0.125)))
+    assert both["tier"].tolist() == ["net", "lfs"]
+    assert both["read_time_s"].tolist() == [0.75, 0.25]
+    assert both["opens"].tolist() == [1, 1]
+    assert both["reads"].tolist() == [1, 2]
+    check_table(both, "file_records")
+
+
+def test_peers_are_summed_and_the_lfs_is_kept_apart_from_the_network():
+    reads = peer_reads(
+        (0, 0, 4, 1, 10, 1.0, 0.25, 0.125), (0, 0, 5, 1, 10, 2.0, 0.5, 0.25)
+    )
+    table = check_table(sum_peers(reads, {0: 0, 1: 1}, [0, 1]), "run_peers")
+    assert len(table) == 4
+    row = table[(table["rank"] == 0) & (table["epoch"] == 0)].iloc[0]
+    assert (row["peer_files"], row["peer_bytes"]) == (2, 20)
+    assert row["net_read_time_s"] == 3.0
+    assert row["peer_lfs_read_time_s"] == 0.75
+    assert row["peer_lfs_meta_time_s"] == 0.375
+    assert row["network_time_s"] == 1.875
+    assert table["net_read_time_s"].sum() == 3.0
+
+
+def test_stage_in_is_summed_by_node():
+    names = ["rank", "epoch", "tier", "file_id", "opens", "reads", "bytes_read"]
+    names += ["writes", "bytes_written"]
+    records = pd.DataFrame(
+        [
+            (0, 0, "gfs", 1, 1, 2, 10, 0, 0),
+            (0, 0, "lfs", 1, 1, 0, 0, 1, 10),
+            (1, 0, "gfs", 2, 1, 2, 10, 0, 0),
+            (1, 0, "lfs", 2, 1, 0, 0, 1, 10),
+        ],
+        columns=names,
+    ).assign(read_time_s=0.5, write_time_s=0.25, meta_time_s=0.125)
+    table = sum_stage_in(records, {0: 0, 1: 0, 2: 1, 3: 1}, 1.5)
+    check_table(table, "run_stage_in")
+    assert table["gfs_bytes"].tolist() == [20, 0]
+    assert table["lfs_write_time_s"].tolist() == [0.5, 0.0]
+    assert table["stage_in_time_s"].tolist() == [1.5, 1.5]
+
+
+def test_policy_answers_like_any_other():
+    policy = AdHoc(np.array([True, False]), np.array([0, 0]), 0)
+    assert policy.start() == []
+    assert policy.end_read(0, policy.begin_read(0)) == []

@@ -1,0 +1,28 @@
+"""Sum up a run's stage-in by node and its reads from peers by process and epoch."""
+
+import json
+import sys
+from pathlib import Path
+
+from tierscope.peers.report import sum_peers, sum_stage_in
+from tierscope.tables import read_table, run_keys, write_table
+from tierscope.trace import read_background_records
+
+if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w")
+    run = json.loads(Path(snakemake.input.run).read_text())
+    epochs = read_table(snakemake.input.epochs, "run_epochs")
+    node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]
+    stage_in = sum_stage_in(
+        read_background_records(snakemake.input.log, run["background_roots"]),
+        node_of,
+        run["stage_in_time_s"],
+    )
+    peers = sum_peers(
+        read_table(snakemake.input.peer_reads, "peer_reads"),
+        node_of,
+        range(run["training"]["epochs"]),
+    )
+    keys = run_keys(run)
+    write_table(stage_in.assign(**keys), snakemake.output.stage_in, "stage_in")
+    write_table(peers.assign(**keys), snakemake.output.peers, "peers")

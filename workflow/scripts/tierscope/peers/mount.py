@@ -1,0 +1,144 @@
+"""A real ad hoc file system, mounted by the site, in place of our servers.
+
+Such a file system (GekkoFS, BurstFS and their like) keeps its own namespace, may know
+no links, and may be reached by preloading a library, so a log tells nothing of it for
+sure: its reads are timed in the process, as those from peers.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tierscope.dataset import write_all
+from tierscope.peers import PeerError
+from tierscope.peers.client import UNKNOWN_OWNER
+from tierscope.peers.server import read_timed
+from tierscope.tiers import TierError
+
+_LIVE_S = 5.0
+_POLL_S = 0.05
+
+
+class MountedFiles:
+    """The files of a dataset in a mounted ad hoc file system (a `Transport`).
+
+    Parameters
+    ----------
+    mount : Path
+        Where it is mounted.
+    launch : str
+        Name of the launch's folder in it.
+    file_name : callable
+        Returns the name of a file.
+    buffer_bytes : int
+        Size of a read.
+    """
+
+    def __init__(
+        self,
+        mount: Path,
+        launch: str,
+        file_name: Callable[[int], str],
+        buffer_bytes: int,
+    ):
+        self.mount, self.folder = mount, mount / f"tierscope-{launch}"
+        self._file_name, self._buffer_bytes = file_name, buffer_bytes
+        self.error: PeerError | None = None
+
+    def owner(self, file_id: int) -> int:
+        """Return that it is not known: the file system alone knows."""
+        return UNKNOWN_OWNER
+
+    def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float]:
+        """Return a file; what its owner's LFS took of the time is not known (0)."""
+        path = self.folder / self._file_name(file_id)
+        try:
+            content, _, _ = read_timed(str(path), self._buffer_bytes)
+        except OSError as error:
+            self.error = PeerError(f"{path}: cannot read it: {error.strerror}.")
+            raise self.error from error
+        return content, 0.0, 0.0
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, which nobody reads before all are there."""
+        descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            write_all(descriptor, content)
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Remove the launch's folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def check_room(mount: Path, n_bytes: int) -> str | None:
+    """Return why so many bytes cannot be put below a mount, None if they can."""
+    try:
+        state = os.statvfs(mount)
+    except OSError as error:
+        return f"cannot be asked for its room: {error.strerror}"
+    free_bytes = state.f_bavail * state.f_frsize
+    if free_bytes < n_bytes:
+        return f"has {free_bytes} bytes of room, expected {n_bytes}"
+    return None
+
+
+def check_live(mount: Path, processes, launch: str, n_bytes: int) -> None:
+    """Check that all nodes see one file system: each reads what another one wrote.
+
+    The first process of each node writes a sentinel file, which that of the next node
+    reads; a system of one node can only read its own.
+
+    Raises
+    ------
+    TierError
+        On all processes, if the mount is not there, too small or not shared.
+    """
+    n_nodes = len(processes.hosts)
+    first = processes.node_rank == 0
+
+    def sentinel(node: int) -> Path:
+        return mount / f".tierscope-{launch}-{node}"
+
+    def written(node: int) -> bytes:
+        return f"{launch} {node}\n".encode()
+
+    def wrong() -> str | None:
+        if reason := check_room(mount, n_bytes):
+            return reason
+        try:
+            sentinel(processes.node).write_bytes(written(processes.node))
+        except OSError as error:
+            return f"cannot be written to: {error.strerror}"
+        return None
+
+    def unread() -> str | None:
+        other = (processes.node + 1) % n_nodes
+        end, reason = time.monotonic() + _LIVE_S, ""
+        while time.monotonic() < end:
+            try:
+                if sentinel(other).read_bytes() == written(other):
+                    return None
+                reason = "other content"
+            except OSError as error:
+                reason = error.strerror
+            time.sleep(_POLL_S)
+        return f"does not show what node {other} wrote there: {reason}"
+
+    try:
+        for step in (wrong, unread):
+            found = processes.gather(step() if first else None)
+            found = processes.share(found)
+            for rank, reason in enumerate(found):
+                if reason:
+                    raise TierError(
+                        f"policies.adhoc.mount: {mount} is no live mount on the node "
+                        f"of rank {rank}: it {reason}."
+                    )
+        processes.barrier()
+    finally:
+        if first:
+            sentinel(processes.node).unlink(missing_ok=True)

@@ -1,0 +1,61 @@
+"""Stage-in: the nodes copy the dataset from the GFS into the ad hoc file system."""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierscope.peers.mount import MountedFiles
+from tierscope.placement.copies import read_whole
+from tierscope.tiers import STAGE_IN_EPOCH, TierError, background_alias
+
+
+@dataclass(frozen=True)
+class CopyToMount:
+    """Copies a dataset's files from the GFS to a mount; the GFS through its alias.
+
+    Parameters
+    ----------
+    gfs_root : Path
+        The GFS's data directory.
+    gfs_folder : str
+        Where the files are below it.
+    files : MountedFiles
+        The mount.
+    file_size_bytes : int
+        Exact size of each file.
+    """
+
+    gfs_root: Path
+    gfs_folder: str
+    files: MountedFiles
+    file_size_bytes: int
+
+    def copy(self, name: str, epoch: int, content: bytes | None) -> None:
+        """Write a file that is read from the GFS; an OSError if it is not whole."""
+        alias = background_alias(self.gfs_root, epoch)
+        content = read_whole(os.path.join(alias, self.gfs_folder, name))
+        if len(content) != self.file_size_bytes:
+            reason = f"got {len(content)} bytes, expected {self.file_size_bytes}"
+            raise OSError(errno.EIO, reason, name)
+        self.files.write(name, content)
+
+
+def stage_in(
+    copy: Callable[[str, int, bytes | None], None], names: Sequence[str], node: int
+) -> None:
+    """Copy files of these names, one after the other.
+
+    Raises
+    ------
+    TierError
+        If one cannot be copied: without it the dataset is not whole.
+    """
+    for name in names:
+        try:
+            copy(name, STAGE_IN_EPOCH, None)
+        except OSError as error:
+            raise TierError(
+                f"node {node}: cannot stage {name} in from the GFS: {error.strerror}."
+            ) from error

@@ -1,0 +1,58 @@
+"""Ad hoc file system: the nodes' LFS joined to one namespace, each file at one node.
+
+After the ad hoc file systems for deep learning (CLUSTER 2021) and GekkoFS, but without
+chunks: a file's owner is the hash of its path modulo the number of nodes.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import numpy as np
+
+from tierscope.policies.node import Place
+from tierscope.policies.static import Fixed
+
+NO_NODE = -1  # owns nothing: a mount alone knows the owners
+
+
+def owner_nodes(paths: Iterable[str], n_nodes: int) -> np.ndarray:
+    """Return the node that owns each path: int, shape (n_files,).
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Paths below the dataset's folder, as in its manifest.
+    n_nodes : int
+        Number of nodes.
+    """
+    digests = (blake2b(path.encode(), digest_size=8).digest() for path in paths)
+    hashes = [int.from_bytes(digest, "big") % n_nodes for digest in digests]
+    return np.array(hashes, np.int64)
+
+
+class AdHoc(Fixed):
+    """Reads staged files from their owner and the others from the GFS.
+
+    Parameters
+    ----------
+    staged : ndarray of bool, shape (n_files,)
+        Whether each file is in the ad hoc file system.
+    owners : ndarray of int, shape (n_files,)
+        Each file's owner, a node, if it is staged.
+    node : int
+        The node that reads, `NO_NODE` if all that is staged is read through a mount.
+    """
+
+    def __init__(self, staged: np.ndarray, owners: np.ndarray, node: int):
+        super().__init__(staged & (owners == node))
+        self.staged, self.owners, self.node = staged, owners, node
+
+    def begin_read(self, file_id: int) -> Place:
+        """Return the own LFS, that of a peer, or the GFS for what is not staged."""
+        if not self.staged[file_id]:
+            return Place.GFS
+        return Place.LFS if self.owners[file_id] == self.node else Place.PEER
+
+    def files_of(self, node: int) -> np.ndarray:
+        """Return the staged files that a node owns, ascending."""
+        return np.flatnonzero(self.staged & (self.owners == node))
