@@ -1,7 +1,7 @@
 """Contracts of the tables: columns, types and ranges, checked on both sides.
 
-Every table is Parquet. Percentages are integers (but for errors of predictions,
-float64), times are seconds in float64, sizes are bytes. A table that breaks its
+Every table is Parquet. Percentages are integers (but float64 for errors of predictions
+and accuracy), times are seconds in float64, sizes are bytes. A table that breaks its
 contract is refused when it is written and when it is read, so the code in between
 trusts its frames. No value is missing but the spread of points that were run once and
 the number behind a claim that has none.
@@ -233,6 +233,41 @@ TABLES = {
         "n_observations": INTEGER,
         "rms_percent": SECONDS,
     },
+    "accuracy": {
+        "source": TEXT,
+        "network": TEXT,
+        "shuffle": TEXT,
+        "n_ranks": INTEGER,
+        "n_classes": INTEGER,
+        "repetition": INTEGER,
+        "epoch": INTEGER,
+        "accuracy_percent": SECONDS,
+    },
+    "accuracy_tests": {
+        "source": TEXT,
+        "network": TEXT,
+        "shuffle": TEXT,
+        "n_ranks": INTEGER,
+        "n_repetitions": INTEGER,
+        "chance_percent": SECONDS,
+        "best_possible_percent": SECONDS,
+        "global_accuracy_percent": SECONDS,
+        "accuracy_percent": SECONDS,
+        "difference_points": SECONDS,
+        "difference_sd_points": SECONDS,
+        "low_90_points": SECONDS,
+        "high_90_points": SECONDS,
+        "low_95_points": SECONDS,
+        "high_95_points": SECONDS,
+        "difference_p": SECONDS,
+        "different": FLAG,
+        "margin_points": SECONDS,
+        "equivalence_p": SECONDS,
+        "equivalent": FLAG,
+        "shown_margin_points": SECONDS,
+        "power_margin_points": SECONDS,
+        "power_percent": SECONDS,
+    },
     "claims": {
         "source": TEXT,
         "system": TEXT,
@@ -255,7 +290,9 @@ TABLES = {
 }
 
 _ALLOWED = {
-    "source": {"measured", "emulated", "simulated"},
+    "source": {"measured", "emulated", "simulated", "trained"},
+    "network": {"plain", "batch-norm", "sync-batch-norm"},
+    "shuffle": {"global", "local", "biased"},
     "tier": {"gfs", "lfs"},
     "operation": {"open", "read", "close"},
     "io_class": {str(io_class) for io_class in IOClass},
@@ -273,6 +310,8 @@ _SIGNED = [
     *(f"{sayer}_best_cut_percent" for sayer in ("measured", "rule", "model")),
     *(f"{sayer}_error_points" for sayer in ("rule", "model")),
     *(f"{sayer}_largest_error_points" for sayer in ("rule", "model")),
+    "difference_points",
+    *(f"{end}_{level}_points" for end in ("low", "high") for level in (90, 95)),
 ]
 # -1: on no OST; the slowest process of a model is no rank of the run.
 _MINIMUM = {"ost": -1, "slowest_rank": -1} | dict.fromkeys(_SIGNED, -np.inf)
