@@ -22,6 +22,7 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/model.smk"
 include: "workflow/rules/truth.smk"
 include: "workflow/rules/predict.smk"
+include: "workflow/rules/accuracy.smk"
 
 
 if EXPERIMENT.simulated:

@@ -58,4 +58,4 @@ def test_rule_names_every_module_that_its_script_uses(script, named):
 
 
 def test_every_analysis_rule_is_looked_at():
-    assert len(list(named_modules())) == 24
+    assert len(list(named_modules())) == 28
