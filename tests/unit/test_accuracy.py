@@ -143,7 +143,7 @@ def test_figure_shows_each_network_and_says_what_was_found(accuracy, tests):
     assert len(figure.axes) == 4
     assert figure.axes[0].get_title() == "without batch normalisation"
     texts = [text.get_text() for text in figure.axes[2].texts]
-    assert texts[0].endswith("equivalent within \N{PLUS-MINUS SIGN}1")
+    assert texts[0].endswith("equivalent within \N{PLUS-MINUS SIGN}1 points")
     assert texts[1].endswith("worse, not equivalent")
     notes = figure.get_supxlabel()
     assert "Real trainings with TensorFlow on generated data" in notes

@@ -27,7 +27,7 @@ NETWORKS = {
 _COLOURS = {"global": "#000000", "local": "#009E73", "biased": "#D55E00"}
 _LIMIT = {"color": "#888888", "linewidth": 1, "linestyle": (0, (4, 3))}
 _MARGIN = {"color": "#56B4E9", "alpha": 0.25, "linewidth": 0}
-_TICKS = (1, 2, 5, 10, 20, 50, 100)
+_TICKS = (5, 20, 50, 100)
 
 
 @styled
@@ -74,6 +74,10 @@ def plot_accuracy(
     for ax in axes[: len(networks)]:
         ax.set_ylim(lowest - room, highest + room)
     axes[0].set_ylabel("Accuracy on the test set (%)")
+    least, most = difference_range(accuracy)
+    margin = tests["margin_points"].iloc[0]
+    for ax in axes[len(networks) :]:
+        ax.set_xlim(1.6 * min(least, -margin), 1.6 * max(most, margin))
     figure.legend(handles=_handles(accuracy), loc="outside right center")
     return figure
 
@@ -103,11 +107,9 @@ def _draw_differences(ax: Axes, accuracy: pd.DataFrame, tests: pd.DataFrame) -> 
     margin = tests["margin_points"].iloc[0]
     ax.axvspan(-margin, margin, **_MARGIN)
     ax.axvline(0, color="#888888", linewidth=0.8)
-    reach = margin
     for place, row in enumerate(tests.to_dict("records")):
         differences = final[row["shuffle"]] - final[REFERENCE]
         colour = _COLOURS[row["shuffle"]]
-        reach = max(reach, differences.abs().max())
         ax.plot(
             differences,
             [place - 0.14] * len(differences),
@@ -122,34 +124,39 @@ def _draw_differences(ax: Axes, accuracy: pd.DataFrame, tests: pd.DataFrame) -> 
         ax.plot(row["difference_points"], place + 0.1, "D", color=colour, markersize=6)
         ax.text(
             0.01,
-            place + 0.27,
+            place + 0.2,
             _verdict(row),
             transform=ax.get_yaxis_transform(),
             fontsize=9,
-            va="center",
+            va="top",
         )
     linear = 2 * margin
-    ax.set_xscale("symlog", linthresh=linear, linscale=1.5)
-    ax.set_xlim(-1.6 * reach, 1.6 * max(margin, final_excess(final)))
-    shown = [margin / 2, margin, *(tick for tick in _TICKS if tick > margin)]
+    ax.set_xscale("symlog", linthresh=linear, linscale=2)
+    shown = [margin, *(tick for tick in _TICKS if tick > linear)]
     ax.xaxis.set_major_locator(FixedLocator([*(-t for t in shown), 0, *shown]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(_signed))
-    ax.set_yticks(range(len(tests)), [SHUFFLES[name] for name in tests["shuffle"]])
-    ax.set_ylim(len(tests) - 0.55, -0.45)
+    ax.set_yticks([])
+    ax.set_ylim(len(tests) - 0.4, -0.45)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(f"Accuracy minus that of global shuffle\n{_scale_words(linear)}")
 
 
-def final_excess(final: pd.DataFrame) -> float:
-    """Return the largest advantage over global shuffle, in points; 0 if there is none.
+def difference_range(accuracy: pd.DataFrame) -> tuple[float, float]:
+    """Return the least and the largest difference to global shuffle, in points.
 
     Parameters
     ----------
-    final : DataFrame
-        What `tierscope.accuracy.final_accuracy` returns.
+    accuracy : DataFrame
+        Table ``accuracy``.
     """
-    return max(0.0, final.sub(final[REFERENCE], axis=0).max(axis=None))
+    finals = [
+        final_accuracy(rows) for _, rows in accuracy.groupby("network", sort=False)
+    ]
+    differences = pd.concat(
+        [final.sub(final[REFERENCE], axis=0) for final in finals], axis=0
+    )
+    return differences.min(axis=None), differences.max(axis=None)
 
 
 def _scale_words(linear: float) -> str:
@@ -168,14 +175,14 @@ def _points(value: float) -> str:
 
 
 def _verdict(row: Mapping) -> str:
-    """Return what the tests say of a shuffle, such as ``+0.10: equivalent``."""
+    """Return a difference with its interval, and what the tests say of it."""
     low, high = (_points(row[f"{end}_90_points"]) for end in ("low", "high"))
-    return f"{_points(row['difference_points'])} ({low} to {high}): {_finding(row)}"
+    return f"{_points(row['difference_points'])} ({low} to {high})\n{_finding(row)}"
 
 
 def _finding(row: Mapping) -> str:
     """Return the finding of equivalence and difference tests in words."""
-    margin = f"within \N{PLUS-MINUS SIGN}{row['margin_points']:g}"
+    margin = f"within \N{PLUS-MINUS SIGN}{row['margin_points']:g} points"
     if row["equivalent"]:
         also = ", yet not 0" if row["different"] else ""
         return f"equivalent {margin}{also}"
@@ -189,22 +196,18 @@ def _how_judged(tests: pd.DataFrame) -> str:
     """Return how differences were judged, and what could have been shown."""
     row = tests.iloc[0]
     margins = (
-        f"{_name(row)} \N{PLUS-MINUS SIGN}{row['power_margin_points']:.2f}"
-        for row in tests.to_dict("records")
+        f"\N{PLUS-MINUS SIGN}{one['power_margin_points']:.2f} "
+        f"{NETWORKS[one['network']]}"
+        for one in tests[tests["shuffle"] == "local"].to_dict("records")
     )
     return (
         f"{row['n_repetitions']} repetitions (seeds); those of the same weights and "
         "seeds are paired. Dots: pairs; bars: 90 % confidence interval of the mean; "
         f"band: margin of \N{PLUS-MINUS SIGN}{row['margin_points']:g} points. "
-        "Equivalent: two one-sided t tests, 5 %. Margins that so many repetitions show "
-        f"with {WANTED_POWER * 100:.0f} % power if there is no difference: "
-        f"{'; '.join(margins)} (from the spread found)."
+        "Equivalent: two one-sided t tests, 5 %. With the spread found, so many "
+        f"repetitions show with {WANTED_POWER * 100:.0f} % power, if the unbiased "
+        f"partition makes no difference, a margin of {'; '.join(margins)}."
     )
-
-
-def _name(row: Mapping) -> str:
-    """Return network and shuffle of a test, such as ``plain, local``."""
-    return f"{row['network']}, {row['shuffle']}"
 
 
 def _handles(accuracy: pd.DataFrame) -> list[Line2D | Patch]:
@@ -263,7 +266,7 @@ def _line(row: Mapping) -> str:
         f"{row['difference_points']:+.2f} points, 90 % CI {row['low_90_points']:+.2f} "
         f"to {row['high_90_points']:+.2f}, 95 % CI {row['low_95_points']:+.2f} to "
         f"{row['high_95_points']:+.2f}\n"
-        f"    {_finding(row)} points (TOST p = {row['equivalence_p']:.2g}; "
+        f"    {_finding(row)} (TOST p = {row['equivalence_p']:.2g}; "
         f"difference p = {row['difference_p']:.2g})\n"
         f"    smallest margin shown {row['shown_margin_points']:.2f} points; sd of a "
         f"pair {row['difference_sd_points']:.2f}: with {WANTED_POWER * 100:.0f} % "
