@@ -55,7 +55,7 @@ def compare(
 
     Returns
     -------
-    DataFrame, shape (n_networks * (n_shuffles - 1), 25)
+    DataFrame, shape (n_networks * (n_shuffles - 1), 23)
         Table ``accuracy_tests``; differences are shuffle minus global.
 
     Raises
