@@ -24,6 +24,7 @@ include: "workflow/rules/model_common.smk"
 include: "workflow/rules/model.smk"
 include: "workflow/rules/truth.smk"
 include: "workflow/rules/predict.smk"
+include: "workflow/rules/accuracy.smk"
 
 
 if EXPERIMENT.simulated:

@@ -101,6 +101,13 @@ def test_paper_config_is_what_the_paper_ran(config):
             ["cache_rates_percent.1", "105", "100"],
         ),
         ("sweep.cache_rates_percent", [], ["cache_rates_percent", "[]", "at least 1"]),
+        ("studies.accuracy.repetitions", 4, ["repetitions", "4", "at least 5"]),
+        (
+            "studies.accuracy.n_train_files",
+            5000,
+            ["n_train_files", "5000", "multiple of 128"],
+        ),
+        ("studies.accuracy.n_test_files", 9, ["n_test_files", "9", "at least 10"]),
         ("sweep.cache_rates_percent", [5, 5], ["[5, 5]", "without duplicates"]),
         (
             "sweep.cache_rates_percent",

@@ -23,7 +23,7 @@ def all_ranks(n_files, n_processes, **options):
 @given(
     n_files=st.integers(1, 300),
     n_processes=st.integers(1, 20),
-    shuffle=st.sampled_from(["global", "local"]),
+    shuffle=st.sampled_from(["global", "local", "biased"]),
     epoch=st.integers(0, 5),
 )
 def test_every_file_is_read_once_an_epoch(n_files, n_processes, shuffle, epoch):
@@ -48,6 +48,15 @@ def test_global_shuffle_deals_files_anew_and_local_shuffle_does_not():
     assert list(first) != list(second)
 
 
+def test_biased_partition_cuts_the_list_of_files_and_reorders_each_part():
+    first, second = (all_ranks(96, 4, shuffle="biased", epoch=e) for e in (0, 1))
+    parts = [sorted(files) for files in first]
+    assert parts == [list(range(start, start + 24)) for start in (0, 24, 48, 72)]
+    assert parts == [sorted(files) for files in second]
+    assert list(first[1]) != parts[1]
+    assert list(first[1]) != list(second[1])
+
+
 def test_repetitions_have_other_orders():
     first, second = (all_ranks(96, 1, repetition=r)[0] for r in (0, 1))
     assert list(first) != list(second)
@@ -67,7 +76,7 @@ def test_higher_cache_rate_only_adds_files():
     assert not (Pinning(768, 40, seed=2).on_lfs() == lower).all()
 
 
-@pytest.mark.parametrize("shuffle", ["global", "local"])
+@pytest.mark.parametrize("shuffle", ["global", "local", "biased"])
 def test_order_of_all_processes_is_theirs_one_after_the_other(shuffle):
     options = {"shuffle": shuffle, "seed": 1, "repetition": 2, "epoch": 3}
     parts = all_ranks(20, 3, **options)

@@ -379,7 +379,7 @@ def prediction_studies(wildcards):
     ]
 
 
-def figure(name):
+def figure(name, source=EXPERIMENT.source):
     """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF."""
     kinds = ("svg", "png", "pdf")
     files = {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in kinds}
@@ -389,7 +389,7 @@ def figure(name):
         category="Figures",
         labels=lambda wildcards: {
             "figure": FIGURES[name.format(**wildcards)],
-            "source of the numbers": EXPERIMENT.source,
+            "source of the numbers": source,
         },
     )
     return files

@@ -24,6 +24,7 @@ from tierscope.driver import (
     fail,
     is_complete,
 )
+from tierscope.environment import TENSORFLOW_ENVIRONMENT
 from tierscope.launch import (
     is_started_again,
     say,
@@ -34,13 +35,6 @@ from tierscope.loaders import Loader, make_loader
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
 from tierscope.trace.tracer import choose_tracer
-
-TENSORFLOW_ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
-    "TF_ENABLE_ONEDNN_OPTS": "0",  # of no use here, but a message from each rank
-    "TF_USE_LEGACY_KERAS": "1",  # does not load Keras, a third of the start-up
-    "CUDA_VISIBLE_DEVICES": "-1",
-}
 
 
 def parse_point(text: str) -> Point:

@@ -694,6 +694,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
             "log covers a whole MPI job"
         )
     _check_figures(experiment)
+    _check_accuracy(config["studies"]["accuracy"])
     _check_whatif(experiment)
     _check_model(experiment)
     _check_databases(experiment)
@@ -984,6 +985,22 @@ def _check_model(experiment: Experiment) -> None:
             "config: figures.methods: got model alone, expected rule, too: "
             f"{experiment.why_no_model}"
         )
+
+
+def _check_accuracy(study: Mapping[str, Any]) -> None:
+    """Refuse trainings that leave files over, or lack a class."""
+    step = study["n_processes"] * study["batch_size"]
+    if (n_files := study["n_train_files"]) % step:
+        raise ConfigError(
+            f"config: studies.accuracy.n_train_files: got {n_files}, expected a "
+            f"multiple of {step} (n_processes times batch_size)"
+        )
+    for key in ("n_train_files", "n_test_files"):
+        if study[key] < study["n_classes"]:
+            raise ConfigError(
+                f"config: studies.accuracy.{key}: got {study[key]}, expected at least "
+                f"{study['n_classes']} (n_classes)"
+            )
 
 
 def _check_whatif(experiment: Experiment) -> None:

@@ -31,9 +31,11 @@ def epoch_files(
     ----------
     n_files, rank, n_processes : int
         Size of the dataset, this process, number of processes.
-    shuffle : {"global", "local"}
+    shuffle : {"global", "local", "biased"}
         ``global`` deals all files anew every epoch; ``local`` deals them once and
-        reorders each process's own part every epoch.
+        reorders each process's own part every epoch. ``biased`` is ``local`` for
+        someone who forgot to shuffle before: the list of files is cut where it is, so
+        files that are listed by class give each process few classes.
     seed, repetition, epoch : int
         Together they determine the order.
     strata : ndarray of bool, shape (n_files,), optional
@@ -53,7 +55,10 @@ def epoch_files(
         return np.random.default_rng((seed, repetition, epoch)).permutation(n_files)[
             share
         ]
-    dealt = np.random.default_rng((seed, repetition)).permutation(n_files)[share]
+    if shuffle == "biased":
+        dealt = np.arange(share.start, share.stop)
+    else:
+        dealt = np.random.default_rng((seed, repetition)).permutation(n_files)[share]
     return np.random.default_rng((seed, repetition, epoch, rank)).permutation(dealt)
 
 

@@ -9,6 +9,7 @@ _NOTES = {
     "emulated": "Emulated: real processes made real calls, emulated devices set the "
     "pace.",
     "simulated": "Simulated: a model of the whole system, no process read a file.",
+    "trained": "Real trainings with TensorFlow on generated data; nothing was timed.",
 }
 _FITTED = (
     "The properties of the devices stand in a system file; those of fugaku were fitted "
@@ -21,14 +22,14 @@ def source_note(source: str, system_description: str = "") -> str:
 
     Parameters
     ----------
-    source : {"measured", "emulated", "simulated"}
+    source : {"measured", "emulated", "simulated", "trained"}
         Where the numbers come from, as in the tables.
     system_description : str, optional
         What the devices model, such as ``Fugaku in small``; named where the devices
         are not real.
     """
     note = _NOTES[source]
-    if source == "measured":
+    if source in ("measured", "trained"):
         return note
     model = f" Model: {system_description}." if system_description else ""
     return f"{note}{model} {_FITTED}"

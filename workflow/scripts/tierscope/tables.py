@@ -410,6 +410,41 @@ TABLES = {
         "n_observations": INTEGER,
         "rms_percent": NUMBER,
     },
+    "accuracy": {
+        "source": TEXT,
+        "network": TEXT,
+        "shuffle": TEXT,
+        "n_ranks": INTEGER,
+        "n_classes": INTEGER,
+        "repetition": INTEGER,
+        "epoch": INTEGER,
+        "accuracy_percent": NUMBER,
+    },
+    "accuracy_tests": {
+        "source": TEXT,
+        "network": TEXT,
+        "shuffle": TEXT,
+        "n_ranks": INTEGER,
+        "n_repetitions": INTEGER,
+        "chance_percent": NUMBER,
+        "best_possible_percent": NUMBER,
+        "global_accuracy_percent": NUMBER,
+        "accuracy_percent": NUMBER,
+        "difference_points": NUMBER,
+        "difference_sd_points": NUMBER,
+        "low_90_points": NUMBER,
+        "high_90_points": NUMBER,
+        "low_95_points": NUMBER,
+        "high_95_points": NUMBER,
+        "difference_p": NUMBER,
+        "different": FLAG,
+        "margin_points": NUMBER,
+        "equivalence_p": NUMBER,
+        "equivalent": FLAG,
+        "shown_margin_points": NUMBER,
+        "power_margin_points": NUMBER,
+        "power_percent": NUMBER,
+    },
     "claims": {
         "source": TEXT,
         "system": TEXT,
@@ -432,7 +467,9 @@ TABLES = {
 }
 
 _ALLOWED = {
-    "source": {"measured", "emulated", "simulated"},
+    "source": {"measured", "emulated", "simulated", "trained"},
+    "network": {"plain", "batch-norm", "sync-batch-norm"},
+    "shuffle": {"global", "local", "biased"},
     "tier": {"gfs", "lfs", "net"},
     "kind": {"tree", "data", "fault"},
     "operation": {"open", "read", "close"},
@@ -458,6 +495,8 @@ _SIGNED = [
     *(f"{sayer}_best_cut_percent" for sayer in ("measured", "rule", "model")),
     *(f"{sayer}_error_points" for sayer in ("rule", "model")),
     *(f"{sayer}_largest_error_points" for sayer in ("rule", "model")),
+    "difference_points",
+    *(f"{end}_{level}_points" for end in ("low", "high") for level in (90, 95)),
 ]
 # -1: on no OST; the slowest process of a model is no rank of the run; owner unknown.
 _MINIMUM = {"ost": -1, "owner": -1, "slowest_rank": -1} | dict.fromkeys(

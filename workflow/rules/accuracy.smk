@@ -1,0 +1,140 @@
+"""Rules that train a small network on files divided in several ways among processes.
+
+What is trained and tested does not depend on the runs: nothing is timed. The figure is
+no part of the report, which gathers what every run of the experiment has.
+"""
+
+FIGURES["accuracy"] = "Does partitioning cost accuracy?"
+ACCURACY = f"{RESULTS}/accuracy"
+ACCURACY_STUDY = SETTINGS["studies"]["accuracy"]
+ACCURACY_SHUFFLES = ["global", "local", "biased"]
+# All that a training depends on: another margin trains nothing again.
+TRAINING_STUDY = {
+    key: value
+    for key, value in ACCURACY_STUDY.items()
+    if key not in ("networks", "margin_points")
+}
+
+
+wildcard_constraints:
+    network="|".join(ACCURACY_STUDY["networks"]),
+
+
+rule generate_samples:
+    input:
+        library=library("generate_samples", "dataset", "samples"),
+    output:
+        samples=temp(directory(f"{ACCURACY}/samples")),
+    log:
+        f"{LOGS}/generate_samples.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        n_classes=ACCURACY_STUDY["n_classes"],
+        n_files={part: ACCURACY_STUDY[f"n_{part}_files"] for part in ("train", "test")},
+        seed=SETTINGS["training"]["seed"],
+    message:
+        "Generating labelled samples."
+    script:
+        "../scripts/generate_samples.py"
+
+
+rule train_network:
+    input:
+        samples=f"{ACCURACY}/samples",
+        library=library(
+            "train_network",
+            "dataset",
+            "environment",
+            "io_class",
+            "samples",
+            "shuffle",
+            "tables",
+            "training",
+        ),
+    output:
+        accuracy=f"{ACCURACY}/trainings/{{network}}.parquet",
+    log:
+        f"{LOGS}/train_network/{{network}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        study=TRAINING_STUDY,
+        shuffles=ACCURACY_SHUFFLES,
+        seed=SETTINGS["training"]["seed"],
+    message:
+        "Training network {wildcards.network}; progress in {log}."
+    script:
+        "../scripts/train_network.py"
+
+
+rule compare_accuracy:
+    input:
+        accuracy=expand(
+            f"{ACCURACY}/trainings/{{network}}.parquet",
+            network=ACCURACY_STUDY["networks"],
+        ),
+        library=library(
+            "compare_accuracy", "accuracy", "dataset", "io_class", "samples", "tables"
+        ),
+    output:
+        accuracy=f"{ACCURACY}/accuracy.parquet",
+        tests=f"{ACCURACY}/accuracy_tests.parquet",
+    log:
+        f"{LOGS}/compare_accuracy.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        study=ACCURACY_STUDY,
+        seed=SETTINGS["training"]["seed"],
+    message:
+        "Judging differences of accuracy."
+    script:
+        "../scripts/compare_accuracy.py"
+
+
+rule plot_accuracy:
+    input:
+        accuracy=f"{ACCURACY}/accuracy.parquet",
+        tests=f"{ACCURACY}/accuracy_tests.parquet",
+        library=library(
+            "plot_accuracy",
+            "accuracy",
+            "breakdown",
+            "io_class",
+            "plot",
+            "plot_accuracy",
+            "sources",
+            "tables",
+            "whatif",
+        ),
+    output:
+        **figure("accuracy", source="trained"),
+        text=f"{ACCURACY}/summary.txt",
+    log:
+        f"{LOGS}/plot_accuracy.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        study=TRAINING_STUDY,
+    message:
+        "Drawing accuracy under partitioning."
+    script:
+        "../scripts/plot_accuracy.py"
+
+
+rule accuracy:
+    input:
+        rules.plot_accuracy.output,
+        text=rules.plot_accuracy.output.text,
+    log:
+        f"{LOGS}/accuracy.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "tee {log:q} < {input.text:q}"

@@ -1,0 +1,23 @@
+"""Judge whether partitioning costs accuracy."""
+
+import sys
+
+from tierscope.accuracy import compare
+from tierscope.samples import best_possible_percent
+from tierscope.tables import read_tables, write_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    study = snakemake.params.study
+    accuracy = read_tables(snakemake.input.accuracy, "accuracy")
+    best_percent = best_possible_percent(
+        study["n_classes"], study["n_test_files"], snakemake.params.seed
+    )
+    tests = compare(
+        accuracy,
+        margin_points=study["margin_points"],
+        best_possible_percent=best_percent,
+    )
+    write_table(accuracy, snakemake.output.accuracy, "accuracy")
+    write_table(tests, snakemake.output.tests, "accuracy_tests")
+    print(tests.T.to_string(header=False))

@@ -1,0 +1,19 @@
+"""Generate the labelled samples of the accuracy study, a file each."""
+
+import sys
+from pathlib import Path
+
+from tierscope.dataset import DatasetError
+from tierscope.samples import PARTS, Distribution, write_samples
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    distribution = Distribution(snakemake.params.n_classes, snakemake.params.seed)
+    try:
+        for part in PARTS:
+            n_files = snakemake.params.n_files[part]
+            features, labels = distribution.draw(n_files, part)
+            write_samples(Path(snakemake.output.samples, part), features, labels)
+            print(f"{part}: {n_files} files of {distribution.n_classes} classes")
+    except DatasetError as error:
+        sys.exit(f"tierscope: {error}")

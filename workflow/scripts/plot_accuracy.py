@@ -1,0 +1,19 @@
+"""Draw what partitioning does to accuracy, and say it in words."""
+
+import sys
+from pathlib import Path
+
+from tierscope.plot import save_figure
+from tierscope.plot_accuracy import plot_accuracy, summary_text, training_words
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    accuracy = read_table(snakemake.input.accuracy, "accuracy")
+    tests = read_table(snakemake.input.tests, "accuracy_tests")
+    training = training_words(snakemake.params.study)
+    figure = plot_accuracy(accuracy, tests, training=training)
+    save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
+    text = summary_text(tests, training=training)
+    Path(snakemake.output.text).write_text(text, encoding="utf-8")
+    print(text)
