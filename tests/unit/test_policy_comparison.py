@@ -159,6 +159,48 @@ def test_sums_hold_drains_and_the_estimated_staging(compared):
     assert pinning["reference_time_s"].tolist() == [12, 24]
 
 
+def test_measured_stage_in_stands_in_place_of_an_estimate():
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True)
+        for parts in zip(
+            tables((10, 10), (0, 0)),
+            tables((4, 4), (4, 4), policy="adhoc", cache_rate_percent=50),
+            strict=True,
+        )
+    )
+    where = RUN | {"policy": "adhoc", "cache_rate_percent": 50}
+    stage_in = pd.DataFrame(
+        [
+            where | {"stage_in_time_s": 3.0, "gfs_opens": 1, "gfs_reads": 2},
+            where | {"stage_in_time_s": 5.0, "gfs_opens": 3, "gfs_reads": 6},
+        ]
+    )
+    policy_epochs = compare_epochs(io_time, epochs)
+    totals = check_table(add_up(policy_epochs, epochs, stage_in), "policy_totals")
+    adhoc = of(totals, "adhoc")
+    assert adhoc["staging"].tolist() == ["measured"] * 2
+    assert adhoc["staging_time_s"].tolist() == [5, 5]  # of the slowest node
+    assert adhoc["staging_gfs_operations"].tolist() == [12, 12]  # of both nodes
+    assert adhoc["time_s"].tolist() == [5 + 6, 5 + 6 + 6]
+    assert of(totals, "none")["staging"].tolist() == ["none"] * 2
+
+
+def test_reads_from_peers_are_a_class_of_the_runs_that_make_them():
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True)
+        for parts in zip(
+            tables((10,), (0,)),
+            tables((1,), (4,), policy="adhoc", cache_rate_percent=50),
+            strict=True,
+        )
+    )
+    net = io_time[(io_time["policy"] == "adhoc") & (io_time["io_class"] == "gfs_read")]
+    net = net.assign(io_class="net_read", time_s=7.0)
+    table = compare_epochs(pd.concat([io_time, net]), epochs).set_index("policy")
+    assert table["net_read_s"].to_dict() == {"none": 0, "adhoc": 7}
+    assert table["io_time_s"].to_dict() == {"none": 11, "adhoc": 9}
+
+
 def test_summary_says_what_is_saved_and_when_it_pays(compared):
     summary = compared[2].set_index("policy")
     monarch, pinning = summary.loc["monarch"], summary.loc["pinning"]

@@ -23,6 +23,7 @@ rule compare_policies:
         io_time=f"{RESULTS}/tables/io_time.parquet",
         epochs=f"{RESULTS}/tables/epochs.parquet",
         background=background_table(),
+        stage_in=peer_tables()[:1],
         library=library(
             "compare_policies",
             "breakdown",

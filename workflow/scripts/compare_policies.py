@@ -14,7 +14,8 @@ if __name__ == "__main__":
     policy_epochs = compare_epochs(
         read_table(snakemake.input.io_time, "io_time"), epochs, *background
     )
-    totals = add_up(policy_epochs, epochs)
+    stage_in = [read_table(path, "stage_in") for path in snakemake.input.stage_in]
+    totals = add_up(policy_epochs, epochs, *stage_in)
     summary = summarise(totals)
     write_table(policy_epochs, snakemake.output.epochs, "policy_epochs")
     write_table(totals, snakemake.output.totals, "policy_totals")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tierscope.io_class import IOClass
+from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.plot import (
     class_handles,
     scenario_titles,
@@ -94,7 +94,8 @@ def plot_policies(
         ax.set_title(words)
     axes[-1][1].set_xlabel("Opens and reads")
     axes[-1][2].set_xlabel("Number of epochs")
-    figure.legend(handles=_handles(totals), loc="outside right center")
+    has_peers = (policy_epochs[f"{NET_READ}_s"] > 0).any()
+    figure.legend(handles=_handles(totals, has_peers), loc="outside right center")
     return figure
 
 
@@ -112,7 +113,7 @@ def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
         by_epoch = epochs[epochs["policy"] == name].groupby("epoch")
         left = place - 0.42 + width * (np.arange(n_epochs) + 0.5)
         bottom_s = np.zeros(n_epochs)
-        for io_class in IOClass:
+        for io_class in ALL_CLASSES:
             height_s = by_epoch[f"{io_class}_s"].mean().to_numpy()
             ax.bar(left, height_s, 0.9 * width, bottom=bottom_s, color=io_class.colour)
             bottom_s += height_s
@@ -181,7 +182,7 @@ def _in_lines(name: str) -> str:
     return name.replace("-", "-\n")
 
 
-def _handles(totals: pd.DataFrame) -> list[Patch | Line2D]:
+def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
     """Return the entries of the legend."""
     policies = [
         Line2D([], [], color=colour, marker=marker, label=name)
@@ -190,9 +191,9 @@ def _handles(totals: pd.DataFrame) -> list[Patch | Line2D]:
         for colour, marker in [_POLICIES.get(name, _OTHER)]
     ]
     return [
-        *class_handles(),
+        *class_handles(has_peers),
         Patch(**_BACKGROUND, label="GFS opens and reads\nof copies"),
-        Patch(**_STAGING, label="of staging, estimated"),
+        Patch(**_STAGING, label="of staging"),
         *policies,
         Line2D([], [], color="#444444", ls=(0, (3, 2)), label="epochs like the last"),
         Line2D(

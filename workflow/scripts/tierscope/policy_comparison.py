@@ -9,14 +9,15 @@ import pandas as pd
 
 from tierscope.breakdown import RUN_EPOCH, SCENARIO, break_down
 from tierscope.config import Scenario, Sweep
-from tierscope.io_class import IOClass
+from tierscope.io_class import ALL_CLASSES, IOClass
 from tierscope.policies import DYNAMIC
 from tierscope.tables import RUN_KEYS, TABLES
 
-NO_STAGING, IN_TRAINING, ESTIMATED = "none", "while training", "estimated"
+NO_STAGING, IN_TRAINING = "none", "while training"
+ESTIMATED, MEASURED = "estimated", "measured"
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO, "cache_rate_percent"]
-_CLASSES = {str(io_class): f"{io_class}_s" for io_class in IOClass}
+_CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
 _OPERATIONS = {
     IOClass.GFS_META: "gfs_opens",
     IOClass.GFS_READ: "gfs_reads",
@@ -65,7 +66,7 @@ def compare_epochs(
 
     Returns
     -------
-    DataFrame, shape (n_runs * n_epochs, 23)
+    DataFrame, shape (n_runs * n_epochs, 24)
         Table ``policy_epochs``. ``io_time_s`` and its classes are the slowest
         process's; ``execution_time_s`` is the largest of the ranks, without
         ``drain_time_s``, the longest any node waited for its copies after the epoch.
@@ -74,7 +75,8 @@ def compare_epochs(
     times_s = break_down(io_time).pivot(
         index=RUN_EPOCH, columns="io_class", values="time_s"
     )
-    table = times_s.rename(columns=_CLASSES)[list(_CLASSES.values())]
+    times_s = times_s.reindex(columns=list(_CLASSES)).fillna(0.0)
+    table = times_s.rename(columns=_CLASSES)
     table.insert(0, "io_time_s", table.sum(axis="columns"))
     table["execution_time_s"] = epochs.groupby(RUN_EPOCH)["execution_time_s"].max()
     operations = io_time.groupby([*RUN_EPOCH, "io_class"])["operations"].sum().unstack()
@@ -91,13 +93,17 @@ def compare_epochs(
     return table.reset_index()[list(TABLES["policy_epochs"])]
 
 
-def add_up(policy_epochs: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
+def add_up(
+    policy_epochs: pd.DataFrame,
+    epochs: pd.DataFrame,
+    stage_in: pd.DataFrame | None = None,
+) -> pd.DataFrame:
     """Return what each run took up to each of its epochs, beside its reference.
 
     A fixed part of the dataset has to get to the LFS first. The benchmark generates it
     there, as the paper's did, so that staging is estimated: every node reads its part
     of the GFS with the opens, reads and processes of an epoch of the reference. Writing
-    to the LFS comes on top and is left out.
+    to the LFS comes on top and is left out. What was staged in really is as measured.
 
     Parameters
     ----------
@@ -105,6 +111,8 @@ def add_up(policy_epochs: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
         Table ``policy_epochs``.
     epochs : DataFrame
         Table ``epochs`` of the same runs.
+    stage_in : DataFrame, optional
+        Table ``stage_in`` of the runs that have one.
 
     Returns
     -------
@@ -141,6 +149,8 @@ def add_up(policy_epochs: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     table["staging_time_s"] = parts * table["reference_epoch_s"]
     operations = (parts * table["reference_epoch_operations"]).round()
     table["staging_gfs_operations"] = operations.astype("int64")
+    if stage_in is not None:
+        table = _with_stage_in(table, stage_in)
     table["time_s"] += table["staging_time_s"]
     table["n_epochs"] = table["epoch"] + 1
     names = {"operations": "gfs_operations", "background": "background_gfs_operations"}
@@ -163,6 +173,23 @@ def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
         "mean_operations": "reference_epoch_operations",
     }
     return reference.rename(columns=names)[[*_REFERENCE, "epoch", *names.values()]]
+
+
+def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with what was measured of staging in place of what was not."""
+    nodes = stage_in.groupby(RUN)
+    measured = pd.DataFrame(
+        {
+            "staging": MEASURED,
+            "staging_time_s": nodes["stage_in_time_s"].max(),
+            "staging_gfs_operations": nodes[["gfs_opens", "gfs_reads"]]
+            .sum()
+            .sum(axis=1),
+        }
+    )
+    table = table.set_index(RUN)
+    table.update(measured)
+    return table.reset_index().astype({"staging_gfs_operations": "int64"})
 
 
 def staging_kinds(table: pd.DataFrame) -> np.ndarray:

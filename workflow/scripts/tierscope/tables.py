@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.io_class import ALL_CLASSES, IOClass
+from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
 
 INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
 SECONDS = NUMBER
@@ -165,6 +165,7 @@ TABLES = {
         "drain_time_s": SECONDS,
         "io_time_s": SECONDS,
         **_CLASS_TIMES,
+        f"{NET_READ}_s": SECONDS,
         "gfs_opens": INTEGER,
         "gfs_reads": INTEGER,
         "lfs_opens": INTEGER,
