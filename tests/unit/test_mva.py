@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tierscope.model.mva import REMOVALS, exact_mva, schweitzer_mva
+from tierscope.model.mva import REMOVALS, TooLargeError, exact_mva, schweitzer_mva
 from tierscope.model.network import ModelError
 
 DEMANDS = [[2.0, 1.0], [0.5, 3.0], [4.0, 0.25]]  # the last is a delay
@@ -75,8 +75,10 @@ class TestExact:
         assert result.throughput_per_s[0] == pytest.approx(expected, rel=1e-12)
 
     def test_too_many_states_are_refused(self):
-        with pytest.raises(ModelError, match=r"population: got \[9999, 9999\] at 1"):
+        with pytest.raises(ModelError, match=r"exact-mva: got 19998 .* in 2 .* at 1"):
             exact_mva([[1.0, 1.0]], [9999, 9999])
+        with pytest.raises(TooLargeError, match=r"inf pairs .* take schweitzer"):
+            exact_mva(np.ones((1, 999)), [9] * 999)
 
 
 class TestSchweitzer:

@@ -11,7 +11,7 @@ from tierscope.breakdown import break_down
 from tierscope.config import Scenario, read_experiment, read_system, read_yaml
 from tierscope.model.bounds import asymptotic_bounds
 from tierscope.model.demands import file_demand
-from tierscope.model.mva import schweitzer_mva
+from tierscope.model.mva import TooLargeError, schweitzer_mva
 from tierscope.model.network import (
     ModelError,
     Network,
@@ -157,6 +157,33 @@ class TestAgainstSimulator:
         bound = predict_times(machine, workload, rate, "bounds")
         assert predicted.slowest_s.sum() >= bound.slowest_s.sum() * (1 - 1e-9)
         assert predicted.slowest_s.sum() == pytest.approx(slowest_s, rel=0.1)
+
+
+class TestProductForm:
+    @pytest.mark.parametrize("rate", [0, 20, 45, 70, 100])
+    @pytest.mark.parametrize(
+        ("model", "worst"), [("exact-mva", 0.035), ("schweitzer", 0.10)]
+    )
+    def test_mean_rank_of_exponential_servers(self, model, worst, rate):
+        _, mean_s = simulated_times(RANDOM_MACHINE, WORKLOAD, rate)
+        predicted = predict_times(RANDOM_MACHINE, WORKLOAD, rate, model)
+        assert predicted.mean_s.sum() == pytest.approx(mean_s, rel=worst)
+
+    @pytest.mark.parametrize("model", ["exact-mva", "schweitzer"])
+    def test_balanced_servers_are_those_of_the_formula(self, model):
+        # 6 ranks, 3 object servers of 2 s, nothing else: R = 2 s (6 + 3 - 1) / 3.
+        gfs = TierModel(request_s=2, n_object_servers=3)
+        machine = Network(6, gfs, replace(TierModel(), group_size=2))
+        times = predict_times(machine, Workload(60, 100), 0, model)
+        assert times.mean_s == pytest.approx([10 * 2 * 8 / 3, 0, 0, 0], rel=1e-6)
+
+    def test_too_many_states_are_refused_in_one_line(self):
+        machine = Network(96, GFS, LFS)  # 12 groups of 8
+        words = r"exact-mva: got 96 .* take schweitzer"
+        with pytest.raises(TooLargeError, match=words) as e:
+            predict_times(machine, WORKLOAD, 50, "exact-mva")
+        assert "\n" not in str(e.value)
+        assert predict_times(machine, WORKLOAD, 50, "schweitzer").mean_s.sum() > 0
 
 
 class TestBounds:

@@ -371,6 +371,17 @@ class TestFigure:
             tops.setdefault(round(bar.get_x()), []).append(bar.get_height())
         assert [sum(heights) for heights in tops.values()] == pytest.approx([100] * 3)
 
+    def test_product_form_models_are_not_drawn(self):
+        predictions, errors = errors_of(TIMES_S)
+        names = ["mva", "schweitzer", "exact-mva"]
+        figure = plot_prediction(
+            pd.concat([predictions.assign(model=name) for name in names]),
+            pd.DataFrame([{**errors, "model": name} for name in names]),
+            provenance="emulated, system scale-model",
+        )
+        errors = next(ax for ax in figure.axes if "Error" in ax.get_ylabel())
+        assert len(errors.lines) == 2  # zero and MVA
+
     def test_figure_names_its_source(self):
         figure = self.draw(repetitions=1)
         title = "Predicted and measured I/O time of the slowest process (emulated)"

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from tierscope.breakdown import break_down, select_scenario
 from tierscope.model.calibration import calibrated, read_devices
+from tierscope.model.mva import TooLargeError
 from tierscope.model.network import ModelError
 from tierscope.model.predict import ANALYTIC, MODELS, predict
 from tierscope.prediction import (
@@ -26,6 +27,7 @@ def predict_scenario(
     description: Mapping[str, Any],
     io_time: pd.DataFrame,
     models: Iterable[str],
+    skipped: list[str],
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
@@ -41,6 +43,8 @@ def predict_scenario(
         Table ``io_time`` of the measurements, also of the scenario that is scaled.
     models : iterable of str
         Names of models.
+    skipped : list of str
+        Gets a line for each model that is too large for the scenario.
     """
     measured = select_scenario(io_time, pair.scenario)
     breakdown = break_down(measured)
@@ -50,7 +54,12 @@ def predict_scenario(
         "calibrated_percent": pair.calibrated_percent,
     }
     for model in models:
-        predicted = predict(description, runs.to_dict("records"), model)
+        try:
+            predicted = predict(description, runs.to_dict("records"), model)
+        except TooLargeError as error:
+            scenario = f"{pair.scenario['dataset']}, n_osts {pair.scenario['n_osts']}"
+            skipped.append(f"left out of {scenario}, {pair.calibration}: {error}\n")
+            continue
         yield compare(predicted, breakdown, model=model, **calibration)
     if pair.scaled_n_osts is not None:
         other = select_scenario(
@@ -68,19 +77,19 @@ def main() -> None:
     files = dict(zip(snakemake.params.calibrations, files, strict=True))
     # What is simulated is no model of itself.
     models = ANALYTIC if snakemake.params.simulated else MODELS
-    pairs, parts = [], []
+    pairs, parts, skipped = [], [], []
     for study in snakemake.params.studies:
         pair, description = Pair(**study["pair"]), study["description"]
         if pair.calibration in files:
             devices = read_devices(files[pair.calibration])
             description = calibrated(description, devices)
         pairs.append(pair)
-        parts += predict_scenario(pair, description, io_time, models)
+        parts += predict_scenario(pair, description, io_time, models, skipped)
     predictions = pd.concat(parts, ignore_index=True)
     errors = prediction_errors(predictions, break_down(io_time), pairs)
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
-    words = summary(errors)
+    words = summary(errors) + "".join(["\n", *skipped] if skipped else [])
     Path(snakemake.output.summary).write_text(words)
     Path(snakemake.log[0]).write_text(words)
     print(words, end="", file=sys.stderr, flush=True)

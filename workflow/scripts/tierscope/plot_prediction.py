@@ -79,13 +79,17 @@ def plot_prediction(
     Figure
         Points: measured I/O time of the slowest process, mean over repetitions and
         epochs, with error bars of one standard deviation to each side, squares
-        around those that the calibration was fitted to; lines: predictions. Above it
+        around those that the calibration was fitted to; lines: predictions, but for
+        Schweitzer's and exact MVA, which the tables hold. Above it
         in words the errors at the other cache rates. Below, the error of each model
         over a band of one standard deviation to each side, cut off where simple
         scaling is further off than all models; and bars of the measured shares of the
         I/O classes, with marks where the finest model has the borders between them.
         Each panel has its own y range.
     """
+    predictions, errors = (
+        table[table["model"].isin(list(_LABELS))] for table in (predictions, errors)
+    )
     titles = scenario_titles(errors, dataset_titles).set_index(SCENARIO)["title"]
     studies = list(errors.groupby(_STUDY, sort=False))
     models = [model for model in _LINES if model in set(errors["model"])]

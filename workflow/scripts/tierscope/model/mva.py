@@ -23,6 +23,10 @@ MOST_CELLS = 10_000_000  # of exact MVA: population vectors times stations
 REMOVALS = ("proportional", "marginal")
 
 
+class TooLargeError(ModelError):
+    """A network has too many states to be solved exactly."""
+
+
 @dataclass(frozen=True)
 class MvaResult:
     """Means of a closed network in its steady state.
@@ -69,16 +73,19 @@ def exact_mva(
 
     Raises
     ------
+    TooLargeError
+        If there are more than `MOST_CELLS` pairs of a population vector and a station.
     ModelError
-        If an argument is impossible or there are more than `MOST_CELLS` pairs of a
-        population vector and a station.
+        If an argument is impossible.
     """
     demands, customers, delays, counts = _checked(demand_s, population, delay, servers)
-    cells = len(demands) * int(np.prod(customers + 1.0))
+    with np.errstate(over="ignore"):
+        cells = len(demands) * np.prod(customers + 1.0)
     if cells > MOST_CELLS:
-        raise ModelError(
-            f"population: got {customers.tolist()} at {len(demands)} stations, "
-            f"expected at most {MOST_CELLS} pairs of a population vector and a station."
+        raise TooLargeError(
+            f"exact-mva: got {customers.sum()} customers in {len(customers)} classes "
+            f"at {len(demands)} stations, {cells:.1e} pairs of a population vector and "
+            f"a station, expected at most {MOST_CELLS:.0e}; take schweitzer instead."
         )
     queue_s, extra_s = _seidmann(demands, delays, counts)
     waiting = _exact(queue_s, extra_s.sum(axis=0), customers)

@@ -1,16 +1,19 @@
-"""Predict I/O time with one of four models, from bounds to simulation.
+"""Predict I/O time with one of six models, from bounds to simulation.
 
 - ``bounds``: asymptotic bounds (`tierscope.model.bounds`);
-- ``mva``: the mean process in the steady state of the closed network
-  (`tierscope.model.tiered`), the same for the slowest;
+- ``schweitzer``, ``exact-mva``: the mean process in the steady state of the closed
+  network with exponential servers (`tierscope.model.product_form`), the same for the
+  slowest; the exact one for small networks only;
+- ``mva``: the same with the servers' variation and a better approximation
+  (`tierscope.model.tiered`), for networks of any size;
 - ``order-statistics``: in addition the slowest of P ranks and the end of the epoch,
   when fewer and fewer ranks are reading (`tierscope.model.order_statistics`);
 - ``simulation``: event by event, with the real order of files
   (`tierscope.model.simulated_run`).
 
-The first three know no order of files: they are the same for every repetition and epoch
-and for both kinds of shuffle (a local one deals each rank's files at random, too, but
-once for all epochs). All take one read thread a rank.
+All but the last know no order of files: they are the same for every repetition and
+epoch and for both kinds of shuffle (a local one deals each rank's files at random, too,
+but once for all epochs). All take one read thread a rank.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,6 +27,7 @@ from tierscope.model.bounds import asymptotic_bounds
 from tierscope.model.demands import check_modelled, hit_fraction
 from tierscope.model.network import ModelError, Network, Workload, network_of
 from tierscope.model.order_statistics import rank_times
+from tierscope.model.product_form import SOLVERS, product_form_times
 from tierscope.model.simulated_run import (
     class_times,
     simulate_reads,
@@ -32,8 +36,9 @@ from tierscope.model.simulated_run import (
 )
 from tierscope.model.tiered import mean_groups, tiered_network
 
-ANALYTIC = ("bounds", "mva", "order-statistics")
-MODELS = (*ANALYTIC, "simulation")
+SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
+ANALYTIC = ("bounds", *SOLVERS, "mva", ORDER_STATISTICS)
+MODELS = (*ANALYTIC, SIMULATION)
 COLUMNS = [
     "cache_rate_percent",
     "repetition",
@@ -83,7 +88,7 @@ def predict(
     _check_scenario(description)
     points = [dict(point) for point in points]
     epochs = range(description["training"]["epochs"])
-    if model == "simulation":
+    if model == SIMULATION:
         predicted = [_simulate(description, point) for point in points]
     else:
         network = network_of(description["system"], description["scenario"]["n_osts"])
@@ -109,11 +114,13 @@ def predict_times(
         Machine and what its ranks read.
     cache_rate_percent : float
         Percent of the files that are pinned on the LFS.
-    model : {"bounds", "mva", "order-statistics"}
-        See above.
+    model : str
+        One of `ANALYTIC`.
 
     Raises
     ------
+    TooLargeError
+        If the network has too many states for ``exact-mva``.
     ModelError
         If the model is unknown or an argument impossible.
     """
@@ -123,6 +130,9 @@ def predict_times(
         times_s = bounds.class_time_s
         slowest = int(times_s.sum(axis=1).argmax())
         return ClassTimes(times_s[slowest], bounds.share @ times_s)
+    if model in SOLVERS:
+        mean_s = product_form_times(network, workload, cache_rate_percent, model)
+        return ClassTimes(mean_s, mean_s)
     if model == "mva":
         mean_s = _steady_state(network, workload, cache_rate_percent)
         return ClassTimes(mean_s, mean_s)

@@ -66,12 +66,18 @@ def group_sizes(network: Network) -> np.ndarray:
     return np.minimum(size, network.n_ranks - firsts)
 
 
-def mean_groups(network: Network) -> RankGroups:
-    """Return the LFS groups with the quantiles of their slowness; equal ones share."""
+def each_group(network: Network) -> RankGroups:
+    """Return the LFS groups, each a kind, with the quantiles of their slowness."""
     sizes = group_sizes(network)
     slowness = np.exp(network.lfs.object_server_spread * normal_quantiles(sizes))
+    return RankGroups(np.ones_like(sizes), sizes, slowness)
+
+
+def mean_groups(network: Network) -> RankGroups:
+    """Return the LFS groups with the quantiles of their slowness; equal ones share."""
+    groups = each_group(network)
     kinds, counts = np.unique(
-        np.column_stack([sizes, slowness]), axis=0, return_counts=True
+        np.column_stack([groups.n_ranks, groups.slowness]), axis=0, return_counts=True
     )
     return RankGroups(counts, kinds[:, 0].astype(np.int64), kinds[:, 1])
 

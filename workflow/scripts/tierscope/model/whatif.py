@@ -22,7 +22,7 @@ from tierscope.breakdown import (
     total_s,
 )
 from tierscope.model.network import ModelError, network_of
-from tierscope.model.predict import predict_times
+from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.simulated_run import (
     class_times,
     simulate_reads,
@@ -32,7 +32,6 @@ from tierscope.model.simulated_run import (
 from tierscope.tables import MODEL, TABLES
 from tierscope.whatif import CLASS_TIMES, IMPROVEMENTS, improvement_percents
 
-SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
 POINT = ["cache_rate_percent", "repetition"]
 NO_RANK = -1  # the model's slowest process is none of the run
 
