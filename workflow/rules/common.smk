@@ -333,7 +333,10 @@ def start():
             check_slurm()
         if len(EXPERIMENT.methods) < len(SETTINGS["figures"]["methods"]):
             reason = EXPERIMENT.why_no_model
-            print(f"No estimates by the model, only by the rule ({reason}).", file=sys.stderr)
+            print(
+                f"No estimates by the model, only by the rule ({reason}).",
+                file=sys.stderr,
+            )
     except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
 
