@@ -16,6 +16,7 @@ from tierscope.config import (
     read_system,
     read_yaml,
 )
+from tierscope.policy_comparison import without_reference
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"
@@ -194,6 +195,28 @@ def test_exclusion_leaves_out_what_matches_all_its_keys(config):
     small = sweep[Scenario("small", 60, "pinning", "tensorflow")]
     assert len(small) == 11
     assert Point(65, 0) not in small
+
+
+def test_policies_and_databases_are_compared_where_each_can_be(config):
+    for key, value in read_yaml(ROOT / "config" / "policies.yaml").items():
+        config[key] = config[key] | value if isinstance(value, dict) else value
+    sweep = read_experiment(config, RESOURCES).sweep
+    rates = {
+        (scenario.policy, scenario.loader): sorted(
+            {point.cache_rate_percent for point in points}
+        )
+        for scenario, points in sweep.items()
+    }
+    policies = config["sweep"]["policies"]
+    files = {(policy, "tensorflow"): [50, 100] for policy in policies}
+    files["none", "tensorflow"] = [0]
+    databases = {
+        ("pinning", loader): [0, 50]
+        for loader in config["sweep"]["loaders"]
+        if loader != "tensorflow"
+    }
+    assert rates == files | databases
+    assert without_reference(sweep) is None
 
 
 def test_exclusion_may_list_values_of_a_key(config):

@@ -66,7 +66,8 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        message = f"tierscope: {error} Figures do without the model by figures.methods: [rule]."
+        instead = "Figures do without the model: figures.methods: [rule]."
+        message = f"tierscope: {error} {instead}"
         with open(snakemake.log[0], "a") as log:
             print(message, file=log)
         sys.exit(message)
