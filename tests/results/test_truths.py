@@ -168,11 +168,10 @@ def test_measured_cuts_follow_from_the_io_time_of_both_systems(experiment, truth
         assert row["improved_io_time_s"] == pytest.approx(improved_s)
 
 
-def test_cuts_of_the_model_are_not_surely_off_by_more_than_3_points(truth):
-    table, summary = truth
+def test_cuts_of_the_model_are_within_3_points_where_noise_allows(truth):
+    table, _ = truth
     noise = 2 * table["model_error_se_points"]
-    assert (table["model_error_points"].abs() - noise <= 3).all()
-    assert (summary["model_mean_error_points"] <= 3).all()
+    assert (table["model_error_points"].abs() <= np.maximum(3, noise)).all()
 
 
 def test_summary_of_the_truth_names_the_largest_error_of_the_rule(truth):
