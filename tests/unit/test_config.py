@@ -354,3 +354,17 @@ def test_a_simulated_experiment_needs_no_calibration(config):
     experiment = read_experiment(config, RESOURCES)
     assert experiment.methods == ("rule", "model")
     assert experiment.used_calibration is None
+
+
+@pytest.mark.parametrize(("text", "number"), [("1.5e9", "1500000000.0"), ("5", "5.0")])
+def test_number_that_yaml_takes_for_text_is_said_so(config, text, number):
+    wrong = changed(config, "audit.max_lateness_percent", text)
+    message = f"got '{text}', expected .* \\(to YAML this is text: write {number}\\)"
+    with pytest.raises(ConfigError, match=message):
+        read_experiment(wrong, RESOURCES)
+
+
+@pytest.mark.parametrize("text", ["much", "nan", "1e999"])
+def test_other_text_gets_no_advice(config, text):
+    with pytest.raises(ConfigError, match=r"expected number of at least 0$"):
+        read_experiment(changed(config, "audit.max_lateness_percent", text), RESOURCES)
