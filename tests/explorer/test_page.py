@@ -147,7 +147,7 @@ def assert_the_cheapest_is_named(explorer, pair, cost):
     cheapest = cells.sort_values(order).iloc[0]
     words = (f"{IOClass(n).label} +{cheapest[c]:g} %" for n, c in percents.items())
     assert explorer.text("combinations_text").endswith(
-        f"The cheapest: {', '.join(words)}, at a cache rate of "
+        f"The cheapest of these: {', '.join(words)}, at a cache rate of "
         f"{cheapest['min_cache_rate_percent']:g} %."
     )
     (mark,) = explorer.table("cheapest", percents.values()).to_dict("records")

@@ -126,7 +126,7 @@ def test_truths_hold_for_the_results(finished):
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "8 passed" in done.stdout
+    assert "9 passed" in done.stdout
 
 
 def test_other_settings_for_finished_runs_are_refused(finished):

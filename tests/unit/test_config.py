@@ -564,3 +564,17 @@ def test_database_on_several_emulated_object_servers_is_refused(config, tmp_path
     config = changed(config, "sweep.loaders", ["lmdb", "tensorflow"])
     with pytest.raises(ConfigError, match="GFS has 3 object servers for 60 OSTs and"):
         read_experiment(config, tmp_path)
+
+
+@pytest.mark.parametrize(("text", "number"), [("1.5e9", "1500000000.0"), ("5", "5.0")])
+def test_number_that_yaml_takes_for_text_is_said_so(config, text, number):
+    wrong = changed(config, "audit.max_lateness_percent", text)
+    message = f"got '{text}', expected .* \\(to YAML this is text: write {number}\\)"
+    with pytest.raises(ConfigError, match=message):
+        read_experiment(wrong, RESOURCES)
+
+
+@pytest.mark.parametrize("text", ["much", "nan", "1e999"])
+def test_other_text_gets_no_advice(config, text):
+    with pytest.raises(ConfigError, match=r"expected number of at least 0$"):
+        read_experiment(changed(config, "audit.max_lateness_percent", text), RESOURCES)

@@ -294,10 +294,10 @@ def test_maps_by_rule_and_model_have_the_same_colours():
     rule, model, bar = drawn("sufficient by both", 1).axes
     assert rule.get_title(loc="left").splitlines() == [
         "By the rule: 7 of 9 meet the goal",
-        "cheapest: GFS-META +100 %, cache rate 50 %",
+        "cheapest of these: GFS-META +100 %, cache rate 50 %",
     ]
     assert model.get_title(loc="left").splitlines()[1] == (
-        "cheapest: GFS-META +200 %, cache rate 0 %"
+        "cheapest of these: GFS-META +200 %, cache rate 0 %"
     )
     (star,) = lines_with(model, "*")
     assert points_of(star) == [(200, 0)]

@@ -39,7 +39,7 @@ rule run_benchmark:
         "../../environment.yml"
     threads: SETTINGS["loader"]["read_threads"]
     resources:
-        **benchmark_resources(),
+        **launch_resources(benchmark_job, BENCHMARK_LOG, launch_arguments),
     params:
         staging=staging,
         staged=staged,

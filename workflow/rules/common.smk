@@ -48,6 +48,7 @@ POINTS = {point for points in ALL_POINTS.values() for point in points}
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
+LATENESS_LIMIT = f"--max-lateness-percent {SETTINGS['audit']['max_lateness_percent']}"
 # What a benchmark's line says where it is a job of a scheduler.
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
@@ -264,9 +265,8 @@ def launch_arguments(wildcards):
         points = launched_points(wildcards)
     else:
         points = [point_of(wildcards)]
-    limit = SETTINGS["audit"]["max_lateness_percent"]
     names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
-    return " ".join([f"--max-lateness-percent {limit}", *names])
+    return " ".join([LATENESS_LIMIT, *names])
 
 
 def benchmark_job(wildcards):
@@ -277,20 +277,24 @@ def benchmark_job(wildcards):
     return EXPERIMENT.job(scenario, [point_of(wildcards)])
 
 
-def benchmark_resources():
-    """Return what a benchmark job asks for; a site's own numbers come before ours."""
+def launch_resources(job_of, log, arguments):
+    """Return what a launch asks for; a site's own numbers come before ours.
+
+    `job_of` returns the job by wildcards, `log` is its log without suffix, `arguments`
+    is the end of its command line.
+    """
 
     def launcher(wildcards):
-        return job.launcher(SYSTEM, log=BENCHMARK_LOG.format(**wildcards))
+        return job.launcher(SYSTEM, log=log.format(**wildcards))
 
     def minutes(wildcards, attempt):
-        return benchmark_job(wildcards).minutes * attempt
+        return job_of(wildcards).minutes * attempt
 
     def memory(wildcards):
-        return benchmark_job(wildcards).memory_mib
+        return job_of(wildcards).memory_mib
 
     def of_site(wildcards, name):
-        return benchmark_job(wildcards).resources()[name]
+        return job_of(wildcards).resources()[name]
 
     names = SYSTEM.job.resources.get("run_benchmark", {})
     return {
@@ -302,7 +306,7 @@ def benchmark_resources():
         "gfs": 1,
         # Not parameters: a longer sweep or another limit must not repeat finished runs,
         # nor must another set-up of the job.
-        "launch": launch_arguments,
+        "launch": arguments,
         "setup": setup_commands,
         "python": sys.executable,  # of the job, whatever the set-up puts on PATH
     } | {name: partial(of_site, name=name) for name in names}

@@ -29,7 +29,7 @@ rule probe_storage:
     conda:
         "../../environment.yml"
     resources:
-        **probe_resources(),
+        **launch_resources(probe_job, PROBES_LOG, LATENESS_LIMIT),
     params:
         folder=lambda wildcards: PROBES.format(**wildcards),
     message:

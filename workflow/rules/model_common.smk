@@ -12,34 +12,11 @@ def probe_description(wildcards):
     return EXPERIMENT.probe_description(wildcards.dataset, int(wildcards.n_osts))
 
 
-def probe_resources():
-    """Return what a launch of the probes asks for: no less than a run of a point."""
-
-    def probe_job(wildcards):
-        scenario = Scenario(wildcards.dataset, int(wildcards.n_osts), "", "")
-        rate = lfs_rate_percent(probe_description(wildcards))
-        return EXPERIMENT.job(scenario, [Point(rate, 0)])
-
-    def launcher(wildcards):
-        return job.launcher(SYSTEM, log=PROBES_LOG.format(**wildcards))
-
-    def of_site(wildcards, name):
-        return probe_job(wildcards).resources()[name]
-
-    names = SYSTEM.job.resources.get("run_benchmark", {})
-    limit = SETTINGS["audit"]["max_lateness_percent"]
-    return {
-        "mpi": launcher,
-        "tasks": SYSTEM.n_processes,
-        "nodes": SYSTEM.n_nodes,
-        "runtime": lambda wildcards: probe_job(wildcards).minutes,
-        "mem_mb": lambda wildcards: probe_job(wildcards).memory_mib,
-        "gfs": 1,
-        # Not a parameter: another limit must not repeat finished probes.
-        "launch": f"--max-lateness-percent {limit}",
-        "setup": setup_commands,
-        "python": sys.executable,
-    } | {name: partial(of_site, name=name) for name in names}
+def probe_job(wildcards):
+    """Return the job of the probes: what it needs is no less than a run of a point."""
+    scenario = Scenario(wildcards.dataset, int(wildcards.n_osts), "", "")
+    rate = lfs_rate_percent(probe_description(wildcards))
+    return EXPERIMENT.job(scenario, [Point(rate, 0)])
 
 
 def calibration(wildcards):

@@ -558,7 +558,17 @@ def _explain(error: jsonschema.ValidationError) -> str:
     if error.validator == MISSING_KEY:
         missing = [key for key in error.validator_value if key not in error.instance]
         return f"{path}: missing key {', '.join(missing)}"
-    return f"{path}: got {error.instance!r}, expected {expectation(error.schema)}"
+    hint = _number_in_text(error.instance) if error.validator == "type" else ""
+    return f"{path}: got {error.instance!r}, expected {expectation(error.schema)}{hint}"
+
+
+def _number_in_text(value: Any) -> str:
+    """Return how to write a number that YAML takes for text, such as 1.5e9."""
+    try:
+        number = float(value) if isinstance(value, str) else math.nan
+    except ValueError:
+        return ""
+    return f" (to YAML this is text: write {number!r})" if math.isfinite(number) else ""
 
 
 def read_system(name: str, folder: str | Path) -> System:

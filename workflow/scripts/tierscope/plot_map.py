@@ -192,7 +192,7 @@ def _panel_words(
     if cheapest is None:
         return words
     return (
-        f"{words}\ncheapest: {improvement_words(cheapest)}, cache rate "
+        f"{words}\ncheapest of these: {improvement_words(cheapest)}, cache rate "
         f"{cheapest['min_cache_rate_percent']} %"
     )
 
