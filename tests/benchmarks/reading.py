@@ -31,9 +31,12 @@ from common import (
     run_ranks,
     temporary_folder,
 )
-from tierscope.config import Dataset, Experiment, Point, Scenario, System, read_yaml
 from tierscope.dataset import FRAMING_BYTES, masked_crc32c
+from tierscope.experiment import Experiment
+from tierscope.scenario import Dataset, Point, Scenario
+from tierscope.system import System
 from tierscope.tiers import Tier
+from tierscope.validation import read_yaml
 
 TENSORFLOW, POSIX = "tierscope (tensorflow)", "tierscope (posix)"
 DLIO, TFRECORD, OS_READ = "DLIO step block", "bare TFRecordDataset", "bare os.read"

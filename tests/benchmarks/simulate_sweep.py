@@ -7,8 +7,9 @@ from pathlib import Path
 
 from parse_log import peak_memory_mb
 from snakemake.utils import update_config
-from tierscope.config import read_experiment, read_yaml
+from tierscope.config import read_experiment
 from tierscope.model.simulated_run import simulate_reads, tables_of
+from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 

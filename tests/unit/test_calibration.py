@@ -8,13 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from calibrate_devices import check_lateness, devices_text
-from tierscope.config import (
-    ConfigError,
-    Scenario,
-    check,
-    read_experiment,
-    read_yaml,
-)
+from tierscope.config import read_experiment
 from tierscope.model.calibration import (
     PARAMETERS,
     Calibration,
@@ -27,7 +21,9 @@ from tierscope.model.probe_times import probe_times
 from tierscope.model.simulated_run import simulate_reads, tables_of
 from tierscope.model.starting_values import with_values
 from tierscope.probes import REPEATS, plan
+from tierscope.scenario import Scenario
 from tierscope.tables import check_table
+from tierscope.validation import ConfigError, check, read_yaml
 
 ROOT = Path(__file__).parents[2]
 LINK = "gfs.link_bytes_per_s"

@@ -25,7 +25,7 @@ from tierscope.claims import (
     read_claims,
     score_claims,
 )
-from tierscope.config import ConfigError, read_experiment, read_yaml
+from tierscope.config import read_experiment
 from tierscope.plot import save_figure
 from tierscope.scorecard import (
     html,
@@ -36,6 +36,7 @@ from tierscope.scorecard import (
     title,
 )
 from tierscope.tables import check_table
+from tierscope.validation import ConfigError, read_yaml
 from tierscope.whatif import make_goal
 
 ROOT = Path(__file__).parents[2]

@@ -6,17 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tierscope.config import (
-    ConfigError,
-    Dataset,
-    Point,
-    Scenario,
-    description_hash,
-    read_experiment,
-    read_system,
-    read_yaml,
-)
+from tierscope.config import read_experiment
+from tierscope.description import description_hash
 from tierscope.policy_comparison import without_reference
+from tierscope.scenario import Dataset, Point, Scenario
+from tierscope.system import read_system
+from tierscope.validation import ConfigError, read_yaml
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"

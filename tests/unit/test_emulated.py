@@ -2,9 +2,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tierscope.config import read_experiment, read_yaml
+from tierscope.config import read_experiment
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
+from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 LAUNCH = f"test-{os.getpid()}"

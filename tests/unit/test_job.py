@@ -4,15 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tierscope.config import (
-    ConfigError,
-    Dataset,
-    Point,
-    System,
-    read_experiment,
-    read_system,
-    read_yaml,
-)
+from tierscope.config import read_experiment
 from tierscope.job import (
     BenchmarkJob,
     Estimates,
@@ -23,7 +15,10 @@ from tierscope.job import (
     launcher,
     site_resources,
 )
+from tierscope.scenario import Dataset, Point
+from tierscope.system import System, read_system
 from tierscope.tiers import Tier
+from tierscope.validation import ConfigError, read_yaml
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"

@@ -9,11 +9,13 @@ import tierscope.tiers.lustre
 import yaml
 from generate_dataset import generate
 from lustre.standin import lustre_environment
-from tierscope.config import ConfigError, Dataset, read_system, read_yaml
 from tierscope.dataset import DatasetError, generate_dataset, read_sample_ids
+from tierscope.scenario import Dataset
+from tierscope.system import read_system
 from tierscope.tables import check_table
 from tierscope.tiers import Tier, TierError
 from tierscope.tiers.lustre import Layout, StripedFolder
+from tierscope.validation import ConfigError, read_yaml
 
 DATASET = Dataset("tiny", n_files=32, file_size_bytes=64, batch_size=1)
 NAMES = [DATASET.file_name(i) for i in range(DATASET.n_files)]

@@ -3,13 +3,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from tierscope.config import ConfigError, read_yaml
 from tierscope.policy_claims import (
     claims_text,
     read_policy_claims,
     score_policy_claims,
 )
 from tierscope.tables import TABLES, check_table
+from tierscope.validation import ConfigError, read_yaml
 
 CLAIMS = Path(__file__).parents[2] / "resources" / "paper" / "policy_claims.yaml"
 RUN = {

@@ -2,7 +2,6 @@ import math
 
 import pandas as pd
 import pytest
-from tierscope.config import Point, Scenario
 from tierscope.io_class import IOClass
 from tierscope.plot_loaders import in_order, plot_loaders
 from tierscope.plot_policies import plot_policies, summary_text
@@ -13,6 +12,7 @@ from tierscope.policy_comparison import (
     summarise,
     without_reference,
 )
+from tierscope.scenario import Point, Scenario
 from tierscope.tables import TABLES, check_table
 
 RUN = {

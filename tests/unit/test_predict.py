@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from snakemake.utils import update_config
 from tierscope.breakdown import break_down
-from tierscope.config import Scenario, read_experiment, read_system, read_yaml
+from tierscope.config import read_experiment
 from tierscope.model.bounds import asymptotic_bounds
 from tierscope.model.demands import file_demand
 from tierscope.model.mva import TooLargeError, schweitzer_mva
@@ -34,6 +34,9 @@ from tierscope.model.simulated_run import (
     tables_of,
 )
 from tierscope.policies import Pinning
+from tierscope.scenario import Scenario
+from tierscope.system import read_system
+from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 EXPONENTIAL = Service("exponential")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 from tierscope.breakdown import break_down
-from tierscope.config import Scenario, read_experiment, read_yaml
+from tierscope.config import read_experiment
 from tierscope.io_class import IOClass
 from tierscope.model.simulated_run import simulate_reads, tables_of
 from tierscope.plot_prediction import plot_prediction
@@ -23,7 +23,9 @@ from tierscope.prediction import (
     summary,
     written_pairs,
 )
+from tierscope.scenario import Scenario
 from tierscope.tables import check_table
+from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 KEYS = {"dataset": "small", "n_osts": 60, "policy": "pinning", "loader": "posix"}

@@ -10,7 +10,7 @@ WORKFLOW = Path(__file__).parents[2] / "workflow"
 SCRIPTS = WORKFLOW / "scripts"
 LIBRARY = re.compile(r"library\(([^)]*)\)")
 GROUP = re.compile(r"^([A-Z_]+) = \(([^)]*)\)", re.MULTILINE)
-UNRELATED = {"config", "tiers"}  # of no result here
+UNRELATED = {"tiers", "validation"}  # of no result here
 
 
 def listed(text, groups):

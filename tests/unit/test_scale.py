@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tierscope.config import read_system
+from tierscope.system import read_system
 from tierscope.tiers.scale import (
     improve_tier,
     lfs_groups,

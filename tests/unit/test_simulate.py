@@ -9,14 +9,7 @@ from describe_dataset import make_manifest
 from snakemake.utils import update_config
 from tierscope.audit import audit
 from tierscope.breakdown import sum_io_time
-from tierscope.config import (
-    ConfigError,
-    Dataset,
-    Scenario,
-    read_experiment,
-    read_system,
-    read_yaml,
-)
+from tierscope.config import read_experiment
 from tierscope.model.network import (
     ModelError,
     Network,
@@ -28,9 +21,12 @@ from tierscope.model.network import (
 from tierscope.model.simulate import simulate_epoch
 from tierscope.model.simulated_log import simulated_run_json, write_simulated_log
 from tierscope.model.simulated_run import simulate_reads, tables_of
+from tierscope.scenario import Dataset, Scenario
+from tierscope.system import read_system
 from tierscope.tables import RUN_KEYS, check_table, run_keys
 from tierscope.tiers.scale import modelled_machine, scale_lfs
 from tierscope.trace import read_file_records
+from tierscope.validation import ConfigError, read_yaml
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"

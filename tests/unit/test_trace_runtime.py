@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tierscope.config import ConfigError, Point
+from tierscope.scenario import Point
 from tierscope.trace import (
     POSIX_RECORD,
     LogError,
@@ -17,6 +17,7 @@ from tierscope.trace import (
     write_log,
 )
 from tierscope.trace.tracer import SiteDarshan, choose_tracer
+from tierscope.validation import ConfigError
 
 LOGS = Path(__file__).parents[1] / "data" / "darshan-logs"
 

@@ -5,12 +5,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.breakdown import break_down, slowest_process, spread_over_repetitions
-from tierscope.config import Point, read_experiment, read_yaml
+from tierscope.config import read_experiment
 from tierscope.io_class import IOClass
 from tierscope.model.network import ModelError
 from tierscope.model.simulated_run import simulate_reads, tables_of
 from tierscope.plot_truth import plot_truth, summary_text
+from tierscope.scenario import Point
 from tierscope.tables import check_table
+from tierscope.validation import read_yaml
 from tierscope.whatif_truth import check_can_improve, compare, pair_runs, summarise
 
 ROOT = Path(__file__).parents[2]

@@ -12,14 +12,10 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
 
-from tierscope.config import (
-    ConfigError,
-    Point,
-    Scenario,
-    description_hash,
-    differences,
-    read_experiment,
-)
+from tierscope.config import read_experiment
+from tierscope.description import description_hash, differences
+from tierscope.scenario import Point, Scenario
+from tierscope.validation import ConfigError
 
 from tierscope import job, slurm
 from tierscope.io_class import IOClass
@@ -67,6 +63,7 @@ wildcard_constraints:
 
 # What decisions of policies depend on, for `library`.
 POLICY_MODULES = (
+    "lmdb_settings",
     "policies/__init__",
     "policies/adhoc",
     "policies/clairvoyant",
@@ -75,6 +72,7 @@ POLICY_MODULES = (
     "policies/node",
     "policies/pinning",
     "policies/static",
+    "scenario",
 )
 
 # What a model's answer depends on, for `library`.

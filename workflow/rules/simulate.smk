@@ -102,6 +102,7 @@ rule simulate_run:
         library=library(
             "simulate_run",
             "breakdown",
+            "description",
             "io_class",
             "model/events",
             "model/network",

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 from generate_dataset import make_manifest
-from tierscope.config import Dataset
+from tierscope.scenario import Dataset
 from tierscope.tables import write_table
 
 if __name__ == "__main__":

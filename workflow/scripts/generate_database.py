@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tierscope.config import Dataset
 from tierscope.database import database_folder
 from tierscope.dataset import DatasetError, ProgressLine, make_directory
 from tierscope.lmdb_dataset import DATA_FILE, generate_database, provenance_here
 from tierscope.lmdb_layout import Provenance
+from tierscope.scenario import Dataset
 from tierscope.tables import write_table
 from tierscope.tiers import Tier, TierError
 from tierscope.tiers.lustre import StripedFolder

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tierscope.config import Dataset
 from tierscope.dataset import (
     DatasetError,
     ProgressLine,
     generate_dataset,
     make_directory,
 )
+from tierscope.scenario import Dataset
 from tierscope.tables import write_table
 from tierscope.tiers import Tier, TierError
 from tierscope.tiers.lustre import StripedFolder

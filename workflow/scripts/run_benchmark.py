@@ -15,7 +15,6 @@ import platform
 import sys
 from pathlib import Path
 
-from tierscope.config import ConfigError, Point
 from tierscope.database import Database
 from tierscope.driver import (
     Benchmark,
@@ -32,9 +31,11 @@ from tierscope.launch import (
     terminate_by_exception,
 )
 from tierscope.loaders import Loader, make_loader
+from tierscope.scenario import Point
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
 from tierscope.trace.tracer import choose_tracer
+from tierscope.validation import ConfigError
 
 
 def parse_point(text: str) -> Point:

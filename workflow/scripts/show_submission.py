@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 
 from snakemake.utils import update_config
-from tierscope.config import read_experiment, read_yaml
+from tierscope.config import read_experiment
+from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[)", re.DOTALL | re.MULTILINE)

@@ -27,10 +27,10 @@ from tierscope.breakdown import (
     select_epoch,
     select_scenario,
 )
-from tierscope.config import ConfigError, check, read_yaml
 from tierscope.io_class import IOClass
 from tierscope.plot import scenario_titles
 from tierscope.tables import TABLES
+from tierscope.validation import ConfigError, check, read_yaml
 from tierscope.whatif import IMPROVEMENTS, estimate, mean_over_repetitions
 
 HOLDS, FAILS, UNMEASURABLE = "holds", "does not hold", "not measurable here"

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.config import Dataset
 from tierscope.dataset import FRAMING_BYTES
 from tierscope.lmdb_dataset import (
     DATA_FILE,
@@ -25,6 +24,7 @@ from tierscope.lmdb_dataset import (
 from tierscope.lmdb_layout import Provenance
 from tierscope.loaders.records import RecordReference
 from tierscope.record_order import first_records, order_of
+from tierscope.scenario import Dataset
 from tierscope.shuffle import process_share
 from tierscope.tiers import Tier, TierError
 

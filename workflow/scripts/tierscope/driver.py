@@ -23,15 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.config import ConfigError, Dataset, Point, description_hash
 from tierscope.database import Database, tables_of
 from tierscope.dataset import DatasetError, generate_files
+from tierscope.description import description_hash
 from tierscope.loaders import Loader
 from tierscope.peers.node import NodePeers
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import Copier
 from tierscope.placement.node import NodePlacement
 from tierscope.policies import DYNAMIC, PEERS, Place, held_files, strata
+from tierscope.scenario import Dataset, Point
 from tierscope.shuffle import epoch_files, process_share
 from tierscope.tiers import (
     Tier,
@@ -41,6 +42,7 @@ from tierscope.tiers import (
     make_epoch_aliases,
 )
 from tierscope.tiers.local_storage import LocalStorage
+from tierscope.validation import ConfigError
 
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 _POLL_S = 0.0005

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tierscope.policies import Pinning
+from tierscope.scenario import Dataset
 
 if TYPE_CHECKING:
-    from tierscope.config import Dataset, System
+    from tierscope.system import System
 
 _BLOCK_BYTES = 4096  # a file takes whole blocks
 _MIB, _GIB = 1 << 20, 1 << 30

@@ -20,8 +20,8 @@ from tierscope.claims import (
     measured_words,
     number_words,
 )
-from tierscope.config import ConfigError, check, read_yaml
 from tierscope.tables import TABLES
+from tierscope.validation import ConfigError, check, read_yaml
 
 
 def read_policy_claims(path: str | Path) -> dict[str, Any]:

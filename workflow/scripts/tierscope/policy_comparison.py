@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from tierscope.breakdown import RUN_EPOCH, SCENARIO, break_down
-from tierscope.config import Scenario, Sweep
 from tierscope.io_class import ALL_CLASSES, IOClass
 from tierscope.policies import DYNAMIC
+from tierscope.scenario import Scenario, Sweep
 from tierscope.tables import RUN_KEYS, TABLES
 
 NO_STAGING, IN_TRAINING = "none", "while training"

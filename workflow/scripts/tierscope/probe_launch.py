@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from tierscope.config import Dataset, description_hash
 from tierscope.dataset import generate_files
+from tierscope.description import description_hash
 from tierscope.driver import (
     ATTEMPTS,
     Processes,
@@ -24,6 +24,7 @@ from tierscope.driver import (
     software_versions,
 )
 from tierscope.probes import REPEATS, Client, Probe, plan, probe_files, probe_row
+from tierscope.scenario import Dataset
 from tierscope.tiers import Tier
 from tierscope.tiers.local_storage import LocalStorage
 

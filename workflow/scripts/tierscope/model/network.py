@@ -233,7 +233,7 @@ def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
     Parameters
     ----------
     system : mapping
-        A checked system: ``asdict`` of `tierscope.config.System`, or what a scenario's
+        A checked system: ``asdict`` of `tierscope.system.System`, or what a scenario's
         description holds of it.
     n_osts : int
         OSTs over which the files are spread.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.config import Dataset, description_hash
+from tierscope.description import description_hash
 from tierscope.model.events import CLOSED, OPEN, OPENED, READ
 from tierscope.model.simulated_run import (
     SimulatedReads,
@@ -18,6 +18,7 @@ from tierscope.model.simulated_run import (
     software_versions,
     workload_of,
 )
+from tierscope.scenario import Dataset
 from tierscope.tiers import epoch_alias
 from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import POSIX_RECORD

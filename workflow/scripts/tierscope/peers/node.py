@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.config import Dataset
 from tierscope.loaders.posix import DEFAULT_BUFFER_BYTES
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live
@@ -18,6 +17,7 @@ from tierscope.peers.server import TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import CopyToMount, stage_in
 from tierscope.placement.copies import Copier
 from tierscope.policies import Place, node_policy
+from tierscope.scenario import Dataset
 from tierscope.shuffle import process_share
 from tierscope.tiers import peer_alias
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tierscope.config import Dataset
 from tierscope.placement.client import NodeFeed, PlacementClient
 from tierscope.placement.copies import Copier
 from tierscope.placement.server import PlacementServer
 from tierscope.policies import Place, node_policy
+from tierscope.scenario import Dataset
 
 
 class NodePlacement:

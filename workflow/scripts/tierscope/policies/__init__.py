@@ -18,6 +18,7 @@ from tierscope.policies.monarch import Monarch
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, NodeStore, Place
 from tierscope.policies.pinning import Pinning
 from tierscope.policies.static import Fixed
+from tierscope.scenario import Dataset
 
 STATIC = ("none", "pinning", "stratified-pinning")
 _PLACEMENT = ("copy_threads", "drain", "hand_over")
@@ -95,9 +96,6 @@ def node_policy(
     if policy in STATIC:
         return Fixed(held_files(policy, n_files, rate, training["seed"]))
     if policy in PEERS:
-        # Imported here, as the configuration imports the names of the policies.
-        from tierscope.config import Dataset
-
         paths = map(Dataset(**dataset).file_name, range(n_files))
         owners = owner_nodes(paths, description["system"]["n_nodes"])
         staged = Pinning(n_files, rate, training["seed"]).on_lfs()

@@ -16,14 +16,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tierscope.config import ConfigError, Dataset, Point
 from tierscope.policies import PEERS
+from tierscope.scenario import Dataset, Point
 from tierscope.tiers import Tier, background_root, peer_root
 from tierscope.trace.runtime import (
     darshan_environment,
     darshan_settings,
     find_darshan_runtime,
 )
+from tierscope.validation import ConfigError
 
 _PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data directory
 

@@ -1,0 +1,269 @@
+"""Checks of a whole experiment: what no schema can say of one value."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tierscope.experiment import Experiment
+from tierscope.job import RESERVED, JobError, site_resources
+from tierscope.job import launcher as launcher_of
+from tierscope.model.network import ModelError, network_of
+from tierscope.policies import DYNAMIC, PEERS
+from tierscope.scenario import Scenario
+from tierscope.system import System
+from tierscope.tiers.emulated import emulated_gfs
+from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
+from tierscope.validation import ConfigError
+
+# The four-dimensional grid of the what-if search takes memory and minutes beyond it.
+MAX_GRID_STEPS = 100
+
+
+def check_devices(system: System, n_osts: list[int]) -> None:
+    """Refuse an emulation whose devices cannot be made."""
+    if system.source != "emulated":
+        return
+    speedup = system.emulation["speedup"]
+    try:
+        for count in n_osts:
+            machine = modelled_machine(system.devices, count)
+            scale_gfs(machine, system.n_processes, speedup, ["/gfs"])
+            scale_lfs(machine, system.n_processes, speedup, lambda _: ["/lfs"])
+    except ValueError as error:
+        raise ConfigError(f"system {system.name}: emulation: {error}") from error
+
+
+def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
+    """Refuse an OST count that the system's GFS cannot have."""
+    if simulated:
+        if system.devices is None:
+            raise ConfigError(
+                f"config: simulate: got true, expected false: system {system.name} "
+                "has no devices, whose service times a simulation needs"
+            )
+        available = system.devices["gfs"]["n_osts"]
+        wanted, fits = f"1 to {available}", 1 <= n_osts <= available
+    elif system.gfs.kind == "directory":
+        wanted, fits = "0 (gfs.kind is directory: striping is not ours)", n_osts == 0
+    else:
+        if system.gfs.kind == "lustre":
+            available = system.gfs.n_osts
+        else:
+            available = system.devices["gfs"]["n_osts"]
+        wanted, fits = f"1 to {available}", 1 <= n_osts <= available
+    is_striped = system.gfs.kind == "lustre" and not simulated
+    if fits and is_striped and n_osts not in (1, available):
+        pools = sorted(map(str, system.gfs.pools or {}))
+        wanted += f", with an entry in gfs.pools (there now: {', '.join(pools) or '-'})"
+        fits = str(n_osts) in pools
+    if not fits:
+        raise ConfigError(
+            f"config: sweep.n_osts: got {n_osts}, expected {wanted} on system "
+            f"{system.name}"
+        )
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Refuse sections of a configuration that do not fit each other or the system.
+
+    Raises
+    ------
+    ConfigError
+        One line that names the key path, the value and what was expected.
+    """
+    _check_runtime(experiment)
+    _check_figures(experiment)
+    _check_accuracy(experiment.settings["studies"]["accuracy"])
+    _check_whatif(experiment)
+    _check_model(experiment)
+    _check_databases(experiment)
+    if any(scenario.policy in PEERS for scenario in experiment.sweep):
+        _check_peers(experiment)
+    if experiment.simulated:
+        _check_simulation(experiment)
+    else:
+        _check_jobs(experiment)
+
+
+def _check_runtime(experiment: Experiment) -> None:
+    """Refuse a Darshan log of a whole MPI job where a launch runs several points."""
+    system = experiment.system
+    if experiment.runtime != "builtin" and system.points_per_launch == "all":
+        raise ConfigError(
+            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
+            f"builtin with points_per_launch all of system {system.name}: a Darshan "
+            "log covers a whole MPI job"
+        )
+
+
+def _check_jobs(experiment: Experiment) -> None:
+    """Refuse jobs that cannot be described or ask for too much."""
+    system = experiment.system
+    try:
+        launcher_of(system, log="log")
+        for rule, resources in system.job.resources.items():
+            site_resources(system, rule, lfs_mib=1)
+            if reserved := sorted(RESERVED & set(resources)):
+                raise JobError(f"resources.{rule}: got {reserved[0]}, which is ours")
+    except JobError as error:
+        raise ConfigError(f"system {system.name}: job: {error}") from error
+    for scenario, points in experiment.all_points.items():
+        try:
+            experiment.job(scenario, points).check()
+        except JobError as error:
+            rate = max(point.cache_rate_percent for point in points)
+            raise ConfigError(
+                f"config: sweep.cache_rates_percent: got {rate}, but {scenario.name} "
+                f"then {error}"
+            ) from error
+
+
+def _check_simulation(experiment: Experiment) -> None:
+    """Refuse what the simulator cannot do."""
+    if (threads := experiment.settings["loader"]["read_threads"]) != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 where runs are "
+            "simulated"
+        )
+    for scenario in experiment.sweep:
+        if scenario.policy in (*DYNAMIC, *PEERS):
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, expected no "
+                f"{', '.join((*DYNAMIC, *PEERS))} where runs are simulated"
+            )
+        try:
+            network_of(asdict(experiment.system), scenario.n_osts)
+        except ModelError as error:
+            raise ConfigError(f"system {experiment.system.name}: {error}") from error
+
+
+def _check_databases(experiment: Experiment) -> None:
+    """Refuse what the LMDB loaders cannot do."""
+    scenarios = [one for one in experiment.all_points if one.reads_database]
+    for scenario in scenarios:
+        if experiment.simulated:
+            raise ConfigError(
+                f"config: sweep.loaders: got {scenario.loader}, expected tensorflow or "
+                "posix where runs are simulated"
+            )
+        if scenario.policy != "pinning":
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, expected pinning with "
+                f"loader {scenario.loader}: the LFS holds the first part of its file"
+            )
+        system = experiment.system
+        if system.gfs.kind == "emulated":
+            gfs = emulated_gfs(asdict(system), scenario.n_osts)
+            if gfs.n_object_servers > 1:
+                raise ConfigError(
+                    f"config: sweep.loaders: got {scenario.loader}, but the emulated "
+                    f"GFS has {gfs.n_object_servers} object servers for "
+                    f"{scenario.n_osts} OSTs and keeps a file on one of them"
+                )
+    if not scenarios:
+        return
+    threads = experiment.settings["loader"]["read_threads"]
+    if threads != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 with loader "
+            f"{scenarios[0].loader}"
+        )
+    switches = experiment.settings["lmdb"]["lmdbio"]
+    if switches["dm"] and switches["prov"]:
+        raise ConfigError(
+            "config: lmdb.lmdbio.dm: got true, expected false with prov: arithmetic "
+            "leaves no tree to walk"
+        )
+
+
+def _check_peers(experiment: Experiment) -> None:
+    """Refuse ways to read from peers that are not there or would not be honest."""
+    options = experiment.settings["policies"]["adhoc"]
+    if options["transport"] == "rma":
+        raise ConfigError(
+            "config: policies.adhoc.transport: got rma, expected sockets: one-sided "
+            "reads over MPI windows are not there yet"
+        )
+    if (mount := options["mount"]) is not None:
+        if not Path(mount).is_absolute():
+            raise ConfigError(
+                f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
+                "path, the same on all nodes"
+            )
+        if experiment.system.source == "emulated":
+            raise ConfigError(
+                f"config: policies.adhoc.mount: got {mount!r}, expected null with the "
+                f"emulated devices of system {experiment.system.name}: the mount would "
+                "be as fast as it is"
+            )
+    if (policy := experiment.settings["figures"]["scenario"]["policy"]) in PEERS:
+        raise ConfigError(
+            f"config: figures.scenario.policy: got {policy}, expected one that reads "
+            "from no other node: the what-if knows the paper's four I/O classes"
+        )
+
+
+def _check_figures(experiment: Experiment) -> None:
+    """Refuse figures of an epoch or a scenario that is not run."""
+    figures = experiment.settings["figures"]
+    epochs = experiment.settings["training"]["epochs"]
+    if figures["epoch"] >= epochs:
+        raise ConfigError(
+            f"config: figures.epoch: got {figures['epoch']}, expected 0 to "
+            f"{epochs - 1} (training.epochs is {epochs})"
+        )
+    if Scenario(**figures["scenario"]) not in experiment.sweep:
+        names = ", ".join(scenario.name for scenario in experiment.sweep)
+        raise ConfigError(
+            f"config: figures.scenario: got {Scenario(**figures['scenario']).name}, "
+            f"expected one of {names}"
+        )
+
+
+def _check_model(experiment: Experiment) -> None:
+    """Refuse a calibration that is not there, and estimates by no model at all."""
+    model = experiment.settings["model"]
+    if model["calibration"] not in {None, *model["calibrations"]}:
+        raise ConfigError(
+            f"config: model.calibration: got {model['calibration']!r}, expected null "
+            f"or one of {', '.join(model['calibrations'])}"
+        )
+    if not experiment.methods:
+        raise ConfigError(
+            "config: figures.methods: got model alone, expected rule, too: "
+            f"{experiment.why_no_model}"
+        )
+
+
+def _check_accuracy(study: Mapping[str, Any]) -> None:
+    """Refuse trainings that leave files over, or lack a class."""
+    step = study["n_processes"] * study["batch_size"]
+    if (n_files := study["n_train_files"]) % step:
+        raise ConfigError(
+            f"config: studies.accuracy.n_train_files: got {n_files}, expected a "
+            f"multiple of {step} (n_processes times batch_size)"
+        )
+    for key in ("n_train_files", "n_test_files"):
+        if study[key] < study["n_classes"]:
+            raise ConfigError(
+                f"config: studies.accuracy.{key}: got {study[key]}, expected at least "
+                f"{study['n_classes']} (n_classes)"
+            )
+
+
+def _check_whatif(experiment: Experiment) -> None:
+    """Refuse a search that holds nothing or too much, and a goal without meaning."""
+    goal, search = (experiment.settings["whatif"][key] for key in ("goal", "search"))
+    largest, step = search["max_improvement_percent"], search["step_percent"]
+    if not 1 <= largest // step <= MAX_GRID_STEPS:
+        raise ConfigError(
+            f"config: whatif.search.step_percent: got {step}, expected 1 to "
+            f"{MAX_GRID_STEPS} steps up to max_improvement_percent {largest}"
+        )
+    threads = experiment.settings["loader"]["read_threads"]
+    if goal["of"] == "execution_time" and threads > 1:
+        raise ConfigError(
+            "config: whatif.goal.of: got execution_time, expected io_time with "
+            f"loader.read_threads {threads}: I/O time is then thread-seconds"
+        )

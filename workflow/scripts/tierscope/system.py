@@ -1,0 +1,136 @@
+"""The system: a machine with two tiers, read from its file and checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tierscope.job import Estimates, JobSettings
+from tierscope.scenario import improvement_suffix
+from tierscope.tiers import Tier
+from tierscope.validation import ConfigError, check, read_yaml
+
+SCHEDULERS = ("slurm", "pjm")
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine: its nodes, its two tiers and how points are launched.
+
+    `devices` and `emulation` are the checked mappings of the system file;
+    `improvements` makes I/O classes of its devices faster, in percent.
+    """
+
+    name: str
+    description: str
+    n_nodes: int
+    processes_per_node: int
+    virtual_nodes: bool
+    points_per_launch: int | str
+    gfs: Tier
+    lfs: Tier
+    emulation: Mapping | None = None
+    devices: Mapping | None = None
+    improvements: Mapping[str, int] = field(default_factory=dict)
+    job: JobSettings = field(default_factory=JobSettings)
+
+    @property
+    def n_processes(self) -> int:
+        """Return the number of MPI processes of a run."""
+        return self.n_nodes * self.processes_per_node
+
+    def improved(self, improvements: Mapping[str, int]) -> "System":
+        """Return the system with faster devices; its name tells which."""
+        if not improvements:
+            return self
+        name = self.name + improvement_suffix(improvements)
+        return replace(self, name=name, improvements=dict(improvements))
+
+    def check_executor(self, executor: str) -> None:
+        """Refuse to submit through another scheduler than the system's.
+
+        Raises
+        ------
+        ConfigError
+            With the system's name and how to choose another one.
+        """
+        if executor in SCHEDULERS and executor != self.job.scheduler:
+            raise ConfigError(
+                f"system {self.name}: is for {self.job.scheduler or 'one machine'} "
+                f"(job.scheduler), got a profile for {executor}; choose another system "
+                "(key system of your configuration, or --config system=NAME)"
+            )
+
+    @property
+    def source(self) -> str:
+        """Return what numbers from this system are: ``measured`` or ``emulated``."""
+        kinds = {self.gfs.kind, self.lfs.kind}
+        return "emulated" if "emulated" in kinds else "measured"
+
+
+def read_system(name: str, folder: str | Path) -> System:
+    """Read and check ``<folder>/<name>.yaml``."""
+    path = Path(folder) / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(p.stem for p in Path(folder).glob("*.yaml"))
+        raise ConfigError(f"system: got {name!r}, expected one of {', '.join(known)}")
+    values = read_yaml(path)
+    check(values, "system", str(path))
+    for tier in ("gfs", "lfs"):
+        values[tier] = Tier(name=tier, **values[tier])
+    job = values.get("job", {})
+    estimates = Estimates(**job.get("estimates", {}))
+    values["job"] = JobSettings(**{**job, "estimates": estimates})
+    system = System(name=name, **values)
+    if system.lfs.kind == "lustre":
+        raise ConfigError(
+            f"{path}: lfs.kind: got 'lustre', expected directory or emulated"
+        )
+    if system.gfs.kind == "lustre" and system.gfs.n_osts is None:
+        raise ConfigError(f"{path}: gfs: missing key n_osts, needed by kind lustre")
+    for count, osts in (system.gfs.pools or {}).items():
+        if isinstance(osts, list) and str(len(osts)) != str(count):
+            raise ConfigError(
+                f"{path}: gfs.pools.{count}: got {osts}, expected {count} OST indices"
+            )
+    roots = [system.gfs.root.rstrip("/"), system.lfs.root.rstrip("/")]
+    if any(f"{a}/".startswith(f"{b}/") for a, b in (roots, roots[::-1])):
+        raise ConfigError(
+            f"{path}: lfs.root: got {system.lfs.root!r}, expected a directory apart "
+            f"from gfs.root {system.gfs.root!r}"
+        )
+    _check_sources(system.devices or {}, path)
+    if system.source == "emulated":
+        if system.emulation is None:
+            raise ConfigError(
+                f"{path}: top level: missing key emulation, needed by kind emulated"
+            )
+        values["devices"] = _devices_of(system.emulation["model_of"], path)
+        system = System(name=name, **values)
+    return system
+
+
+def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
+    """Refuse the source of a number that is not there."""
+    for part, words in devices.get("sources", {}).items():
+        present = devices.get(part, {})
+        if unknown := sorted(set(words) - set(present)):
+            raise ConfigError(
+                f"{origin}: devices.sources.{part}: got unknown key "
+                f"{', '.join(unknown)}, expected some of {', '.join(present) or '-'}"
+            )
+
+
+def _devices_of(model: str, origin: Path) -> dict[str, Any]:
+    """Return the devices of the system that another one emulates."""
+    path = origin.with_name(f"{model}.yaml")
+    values = read_yaml(path) if path.is_file() else {}
+    if "devices" not in values:
+        raise ConfigError(
+            f"{origin}: emulation.model_of: got {model!r}, expected a system with "
+            "devices"
+        )
+    check(values, "system", str(path))
+    n_processes = values["n_nodes"] * values["processes_per_node"]
+    tiers = {tier: values["devices"][tier] for tier in ("gfs", "lfs")}
+    return dict(tiers, n_processes=n_processes)
