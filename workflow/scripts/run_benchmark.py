@@ -16,21 +16,18 @@ import sys
 from pathlib import Path
 
 from tierscope.database import Database
-from tierscope.driver import (
-    Benchmark,
-    BenchmarkError,
-    Processes,
-    fail,
-    is_complete,
-)
+from tierscope.driver import Benchmark
 from tierscope.environment import TENSORFLOW_ENVIRONMENT
 from tierscope.launch import (
+    fail,
     is_started_again,
     say,
     start_again,
     terminate_by_exception,
 )
 from tierscope.loaders import Loader, make_loader
+from tierscope.processes import BenchmarkError, Processes
+from tierscope.run_folder import is_complete
 from tierscope.scenario import Point
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation

@@ -13,14 +13,15 @@ import platform
 import sys
 from pathlib import Path
 
-from tierscope.driver import BenchmarkError, Processes, fail
 from tierscope.launch import (
+    fail,
     is_started_again,
     say,
     start_again,
     terminate_by_exception,
 )
 from tierscope.probe_launch import ProbeLaunch
+from tierscope.processes import BenchmarkError, Processes
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import Emulation
 

@@ -5,274 +5,55 @@ its LFS, all processes read their share of every epoch between two barriers, and
 writes the run's folder: `log.darshan`, `epochs.parquet`, `run.json` (last).
 """
 
-import json
 import os
-import platform
 import shutil
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tierscope.database import Database, tables_of
-from tierscope.dataset import DatasetError, generate_files
+from tierscope.database import Database
+from tierscope.dataset import generate_files
 from tierscope.description import description_hash
+from tierscope.epoch import KnownFiles, run_epoch
+from tierscope.launch_storage import (
+    ATTEMPTS,
+    check_is_there,
+    claim_storage,
+    release_storage,
+    shared_lateness_percent,
+)
 from tierscope.loaders import Loader
 from tierscope.peers.node import NodePeers
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import Copier
 from tierscope.placement.node import NodePlacement
 from tierscope.policies import DYNAMIC, PEERS, Place, held_files, strata
+from tierscope.processes import Processes
+from tierscope.run_folder import (
+    describe_emulation,
+    mark_complete,
+    scheduler_job,
+    software_versions,
+    write_decisions,
+    write_epochs,
+    write_reads,
+)
 from tierscope.scenario import Dataset, Point
 from tierscope.shuffle import epoch_files, process_share
 from tierscope.tiers import (
     Tier,
-    TierError,
-    background_root,
     epoch_alias,
     make_epoch_aliases,
 )
 from tierscope.tiers.local_storage import LocalStorage
-from tierscope.validation import ConfigError
-
-RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
-_POLL_S = 0.0005
-_GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes a while
-ATTEMPTS = 6
-_TAG_FAILED, _TAG_RELEASED = 71, 72
-
-
-class BenchmarkError(RuntimeError):
-    """The benchmark cannot go on."""
-
-
-class OtherRankFailed(RuntimeError):
-    """Another process reported a failure; its rank is the argument."""
-
-
-class Terminated(BaseException):
-    """The job was told to end by a signal."""
-
-
-_EXPLAINED = (
-    *(BenchmarkError, ConfigError, DatasetError, PlacementError, TierError),
-    Terminated,
-)
-
-
-class Processes:
-    """The MPI processes of a launch, with waiting that neither spins nor hangs.
-
-    Ranks may share cores, so waiting sleeps between polls (0.5 ms, the precision of
-    epoch times), and each poll looks for the failure of another rank.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Comm
-        All processes of the launch.
-    system : mapping
-        `n_nodes`, `processes_per_node` and `virtual_nodes` of the system.
-    """
-
-    def __init__(self, comm, system: Mapping[str, Any]):
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
-        wanted = system["n_nodes"] * system["processes_per_node"]
-        if comm.size != wanted:
-            raise BenchmarkError(
-                f"got {comm.size} MPI processes, expected {wanted} "
-                f"({system['n_nodes']} nodes x {system['processes_per_node']})."
-            )
-        machines = comm.allgather(platform.node())
-        hosts = comm.allgather(os.environ.get("SLURMD_NODENAME") or platform.node())
-        if len(set(machines)) > 1:  # else one machine plays several nodes of Slurm
-            hosts = machines
-        self.host = hosts[comm.rank]
-        if system["virtual_nodes"]:
-            nodes = [rank // system["processes_per_node"] for rank in range(wanted)]
-        else:
-            order = {host: i for i, host in enumerate(dict.fromkeys(hosts))}
-            nodes = [order[host] for host in hosts]
-            counts = {host: hosts.count(host) for host in order}
-            if set(counts.values()) != {system["processes_per_node"]}:
-                found = ", ".join(f"{counts[host]} on {host}" for host in counts)
-                raise BenchmarkError(
-                    f"got processes {found}; expected "
-                    f"{system['processes_per_node']} on each of {system['n_nodes']} "
-                    "nodes (job.launcher of the system file places them)."
-                )
-        self.hosts = [hosts[nodes.index(node)] for node in range(system["n_nodes"])]
-        self.node = nodes[self.rank]
-        on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
-        self.on_node = on_node
-        self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
-
-    def barrier(self, poll_s: float = _POLL_S) -> None:
-        """Wait for all processes, or raise OtherRankFailed."""
-        self.wait(self.comm.Ibarrier(), poll_s)
-
-    def wait(self, request: Any, poll_s: float = _POLL_S) -> None:
-        """Wait for an MPI request, or raise OtherRankFailed."""
-        while not request.Test():
-            self.look_for_failure()
-            time.sleep(poll_s)
-
-    def gather(self, value: Any) -> list[Any] | None:
-        """Return all ranks' values on rank 0, None elsewhere."""
-        self.barrier()
-        return self.comm.gather(value)
-
-    def share(self, value: Any) -> Any:
-        """Return rank 0's value on all ranks."""
-        self.barrier()
-        return self.comm.bcast(value)
-
-    def look_for_failure(self) -> None:
-        """Raise OtherRankFailed if another process has reported a failure."""
-        from mpi4py import MPI
-
-        status = MPI.Status()
-        if self.comm.Iprobe(MPI.ANY_SOURCE, _TAG_FAILED, status):
-            raise OtherRankFailed(status.source)
-
-    def announce_failure(self) -> None:
-        """Tell all other ranks that this one has failed."""
-        for rank in self._others():
-            self.comm.isend(None, rank, _TAG_FAILED)
-
-    def await_release(self) -> None:
-        """Wait until the other ranks have cleaned up, two minutes at most."""
-        end, released = time.monotonic() + _GRACE_S, 0
-        while released < self.size - 1 and time.monotonic() < end:
-            if self.comm.iprobe(tag=_TAG_RELEASED):
-                self.comm.recv(tag=_TAG_RELEASED)
-                released += 1
-            else:
-                time.sleep(_POLL_S)
-
-    def announce_release(self) -> None:
-        """Tell all other ranks that this one has cleaned up."""
-        for rank in self._others():
-            self.comm.isend(None, rank, _TAG_RELEASED)
-
-    def _others(self) -> list[int]:
-        return [rank for rank in range(self.size) if rank != self.rank]
-
-
-def run_epoch(
-    batches: Iterator[tuple[int, int]],
-    barrier: Callable[[], None],
-    compute_time_s: float = 0.0,
-    clock: Callable[[], float] = time.perf_counter,
-) -> tuple[float, int, int]:
-    """Read one epoch's files and return (time from barrier to barrier, samples, bytes).
-
-    Parameters
-    ----------
-    batches : iterator of (samples, bytes)
-        This process's epoch, as a loader returns it.
-    barrier : callable
-        Waits for all processes.
-    compute_time_s : float
-        Sleep after each batch, in seconds, in place of a training step.
-    clock : callable
-        Seconds since some instant.
-    """
-    barrier()
-    start = clock()
-    samples = n_bytes = 0
-    for batch_samples, batch_bytes in batches:
-        samples += batch_samples
-        n_bytes += batch_bytes
-        if compute_time_s:
-            time.sleep(compute_time_s)
-    barrier()
-    return clock() - start, samples, n_bytes
-
-
-def check_is_there(folder: Path) -> None:
-    """Refuse a dataset that has a manifest and no folder."""
-    if not folder.is_dir():
-        raise TierError(
-            f"{folder}: no such dataset, though it has a manifest; make it again: "
-            "snakemake ... --forcerun generate_dataset --until generate_dataset"
-        )
-
-
-def claim_storage(
-    processes: Processes,
-    storage: LocalStorage,
-    folder: str,
-    *,
-    background: bool = False,
-    peers: bool = False,
-) -> None:
-    """Make every node's LFS ours and empty but for a folder of this name."""
-    if processes.node_rank == 0:
-        storage.claim()
-        (storage.folder / folder).mkdir()
-        make_epoch_aliases(
-            storage.data_root, storage.n_epochs, background=background, peers=peers
-        )
-    processes.barrier()
-
-
-def release_storage(
-    processes: Processes, storage: LocalStorage, emulation: Any
-) -> None:
-    """Remove this node's LFS contents, and the emulated devices if there are any."""
-    if processes.node_rank == 0:
-        storage.release()
-    else:
-        storage.wait_until_released(_GRACE_S)
-    if emulation and processes.rank == 0:
-        emulation.remove()
-
-
-def shared_lateness_percent(processes: Processes, emulation: Any) -> float:
-    """Return the share of the emulated waiting that is the machine's lateness."""
-    if emulation is None:
-        return 0.0
-    late = emulation.lateness_percent() if processes.rank == 0 else None
-    return processes.share(late)
-
-
-def describe_emulation(
-    emulation: Any, lateness_percent: Sequence[float]
-) -> dict[str, Any] | None:
-    """Return the devices and the lateness of each attempt, the last of which counts."""
-    if emulation is None:
-        return None
-    return {
-        "lateness_percent": lateness_percent[-1],
-        "lateness_percent_of_attempts": list(lateness_percent),
-        **emulation.describe(),
-    }
-
-
-@dataclass(frozen=True)
-class KnownFiles:
-    """A loader's `Feed` of files whose paths are known."""
-
-    paths: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def path(self, index: int) -> str:
-        """Return the path of the file of this index."""
-        return self.paths[index]
-
-    def finished(self, index: int, content: Callable[[], bytes]) -> None:
-        """Do nothing: nobody wants to know."""
 
 
 @dataclass
@@ -646,23 +427,7 @@ class Benchmark:
             return write_peer_reads(folder, reports, tier_roots)
         if not self.is_dynamic:
             return {}
-        import pandas as pd  # here, as the other ranks need not load it
-
-        from tierscope.tables import write_table
-
-        reports = [report for report in reports if report]
-        parts = [pd.DataFrame(report.pop("decisions")) for report in reports]
-        decisions = pd.concat(parts, ignore_index=True)
-        for name in ("event", "place", "detail"):
-            decisions[name] = np.char.decode(decisions[name].to_numpy("S"))
-        write_table(decisions, folder / "decisions.parquet", "decisions")
-        if n_failed := sum(report["failed"] for report in reports):
-            self.say(f"  {n_failed} copies failed; their files were read from the GFS")
-        roots = {
-            tier: [str(background_root(Path(root))) for root in tier_roots[tier]]
-            for tier in tier_roots
-        }
-        return {"background_roots": roots, "placement": reports}
+        return write_decisions(folder, reports, tier_roots, self.say)
 
     def _write_reads(
         self, folder: Path, reads: list[dict[str, list[tuple]]] | None
@@ -670,10 +435,7 @@ class Benchmark:
         """Write what was read of a database; return what `run.json` says about it."""
         if not self.database:
             return {}
-        from tierscope.tables import write_table
-
-        for name, table in tables_of(reads).items():
-            write_table(table, folder / f"{name}.parquet", name)
+        write_reads(folder, reads)
         return {"database": asdict(self.database.provenance())}
 
     def _write_run(
@@ -687,12 +449,7 @@ class Benchmark:
         further: Mapping[str, Any],
     ) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
-        import pandas as pd  # here, as the other ranks need not load it
-
-        from tierscope.tables import write_table
-
-        epochs = pd.DataFrame(rows).sort_values(["epoch", "rank"])
-        write_table(epochs, folder / "epochs.parquet", "run_epochs")
+        write_epochs(folder, rows)
         self.tracer.write_log(folder / "log.darshan")
         run = {
             "hash": description_hash(self.description),
@@ -715,74 +472,9 @@ class Benchmark:
         if self.tracer.writes_log_at_end:
             self._complete = partial(self._check_and_mark, folder, run)
         else:
-            _mark_complete(folder, run)
+            mark_complete(folder, run)
 
     def _check_and_mark(self, folder: Path, run: dict[str, Any]) -> None:
         """Check a log that the tracer wrote by itself, then mark the run complete."""
         self.tracer.check_log(folder / "log.darshan", run)
-        _mark_complete(folder, run)
-
-
-def _mark_complete(folder: Path, run: dict[str, Any]) -> None:
-    """Write `run.json`, which marks a complete folder."""
-    temporary = folder / ".run.json"
-    temporary.write_text(json.dumps(run, indent=1) + "\n")
-    temporary.rename(folder / "run.json")
-
-
-def scheduler_job() -> str | None:
-    """Return the batch job this process runs in, such as ``Slurm 1234``."""
-    for scheduler, variable in (("Slurm", "SLURM_JOB_ID"), ("PJM", "PJM_JOBID")):
-        if job := os.environ.get(variable):
-            return f"{scheduler} {job}"
-    return None
-
-
-def software_versions() -> dict[str, str]:
-    """Return the versions of everything that takes part in a measurement."""
-    from mpi4py import MPI
-
-    versions = {
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "mpi": MPI.Get_library_version().splitlines()[0].strip(),
-    }
-    packages = ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan", "lmdb")
-    for package in packages:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
-
-
-def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
-    """Return whether a folder holds a whole run of just this description."""
-    try:
-        run = json.loads((folder / "run.json").read_text())
-    except (OSError, ValueError):
-        return False
-    whole = all((folder / name).is_file() for name in RUN_FILES)
-    return whole and run.get("hash") == description_hash(description)
-
-
-def fail(
-    processes: Processes, release: Callable[[], None], error: BaseException
-) -> None:
-    """Report an error, let all ranks clean up, end the whole job with exit code 1."""
-    if not isinstance(error, OtherRankFailed):
-        processes.announce_failure()
-        if not isinstance(error, Terminated) or processes.rank == 0:
-            if not isinstance(error, _EXPLAINED):
-                traceback.print_exception(error)
-            notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
-            print(
-                f"tierscope: rank {processes.rank} of {processes.size} on "
-                f"{processes.host} failed{notes}: {type(error).__name__}: {error}",
-                file=sys.stderr,
-                flush=True,
-            )
-    release()
-    processes.announce_release()
-    processes.await_release()
-    processes.comm.Abort(1)
+        mark_complete(folder, run)

@@ -3,10 +3,16 @@
 import os
 import signal
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
-from tierscope.driver import Processes, Terminated
+from tierscope.dataset import DatasetError
+from tierscope.placement import PlacementError
+from tierscope.processes import BenchmarkError, OtherRankFailed, Processes
+from tierscope.tiers import TierError
 from tierscope.trace.runtime import OVERRIDES
+from tierscope.validation import ConfigError
 
 PRELOADED = "TIERSCOPE_PRELOADED"
 # Keep memory once it is there: else glibc gives large batches back to the kernel and
@@ -16,6 +22,16 @@ MEMORY_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
+
+
+class Terminated(BaseException):
+    """The job was told to end by a signal."""
+
+
+_EXPLAINED = (
+    *(BenchmarkError, ConfigError, DatasetError, PlacementError, TierError),
+    Terminated,
+)
 
 
 def preloadable(path: Path) -> str:
@@ -58,3 +74,25 @@ def say(processes: Processes, line: str) -> None:
     """Print a line of progress, once for all ranks."""
     if processes.rank == 0:
         print(line, file=sys.stderr, flush=True)
+
+
+def fail(
+    processes: Processes, release: Callable[[], None], error: BaseException
+) -> None:
+    """Report an error, let all ranks clean up, end the whole job with exit code 1."""
+    if not isinstance(error, OtherRankFailed):
+        processes.announce_failure()
+        if not isinstance(error, Terminated) or processes.rank == 0:
+            if not isinstance(error, _EXPLAINED):
+                traceback.print_exception(error)
+            notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
+            print(
+                f"tierscope: rank {processes.rank} of {processes.size} on "
+                f"{processes.host} failed{notes}: {type(error).__name__}: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
+    release()
+    processes.announce_release()
+    processes.await_release()
+    processes.comm.Abort(1)

@@ -13,17 +13,16 @@ from typing import Any
 
 from tierscope.dataset import generate_files
 from tierscope.description import description_hash
-from tierscope.driver import (
+from tierscope.launch_storage import (
     ATTEMPTS,
-    Processes,
     check_is_there,
     claim_storage,
     release_storage,
-    scheduler_job,
     shared_lateness_percent,
-    software_versions,
 )
 from tierscope.probes import REPEATS, Client, Probe, plan, probe_files, probe_row
+from tierscope.processes import Processes
+from tierscope.run_folder import scheduler_job, software_versions
 from tierscope.scenario import Dataset
 from tierscope.tiers import Tier
 from tierscope.tiers.local_storage import LocalStorage

@@ -69,7 +69,7 @@ class DatabaseLoader:
         How the file was written.
     checksums : ndarray of int, shape (n_records,)
         CRC-32C of each record's value.
-    processes : tierscope.driver.Processes
+    processes : tierscope.processes.Processes
         All processes of the launch.
     emulated : set of str
         Tiers that an emulated device stands for.

@@ -16,7 +16,7 @@ class ReaderGroup:
 
     Parameters
     ----------
-    processes : tierscope.driver.Processes
+    processes : tierscope.processes.Processes
         All processes of the launch.
     shared : bool
         Whether one process of a node reads for all of them.
