@@ -6,12 +6,13 @@ mpiexec -n 4 python windows_under_mpi.py CASE: each process is a node. CASE:
 `asleep`: node 1 reads from node 0, which is in no MPI call for a second.
 `timeout`: the same without the thread that lets MPI answer, and little patience.
 `slots`: the windows hold other files than they should.
-`failure`: node 0 reports a failure while node 1 waits for its window.
+`failure`: node 2 reports a failure while node 1 waits for the window of node 0.
 """
 
 import json
 import sys
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -41,11 +42,21 @@ def read_all(processes, windows, files):
     return sum(a == content_of(b) for a, b in zip(got, files, strict=True))
 
 
-def read_asleep(processes, windows, file_id, during=lambda: None):
+def report_failure(processes):
+    """Report a failure after a while, and call MPI so that it gets away."""
+    start, is_reported = time.monotonic(), False
+    while (waited_s := time.monotonic() - start) < ASLEEP_S:
+        if waited_s > ASLEEP_S / 2 and not is_reported:
+            processes.announce_failure()
+            is_reported = True
+        processes.comm.iprobe()
+        time.sleep(0.001)
+
+
+def read_asleep(processes, windows, file_id):
     """Return how long node 1 waited for a file of node 0, which is asleep."""
     processes.barrier()
     if processes.rank == 0:
-        during()
         time.sleep(ASLEEP_S)
     if processes.rank != 1:
         return None
@@ -74,7 +85,7 @@ def main(case):
     windows.expose(content_of)
     windows._slots = right
     if case in ("timeout", "failure"):
-        windows.close()
+        windows.close()  # its thread
     of_first = int(policy.files_of(0)[0])
     others = np.flatnonzero(staged & (owners != processes.node)).tolist()
     found = {"needs_thread": windows.needs_thread, "error": None}
@@ -83,15 +94,19 @@ def main(case):
             found["n_right"] = read_all(processes, windows, others)
             found["n_wanted"] = len(others)
         else:
-            during = processes.announce_failure if case == "failure" else lambda: None
-            found["time_s"] = read_asleep(processes, windows, of_first, during)
+            found["time_s"] = read_asleep(processes, windows, of_first)
     except (PeerError, OtherRankFailed) as error:
         found["error"] = f"{type(error).__name__}: {error}"
-    if case == "failure":  # as after it nothing collective works
+        frames = traceback.extract_tb(error.__traceback__)
+        found["in_read"] = any(frame.name == "fetch" for frame in frames)
+    if case == "failure":  # after which nothing collective works
+        if processes.rank == 2:
+            report_failure(processes)
         if processes.rank == 1:
             print(json.dumps([found]), flush=True)
         time.sleep(2 * ASLEEP_S)
         MPI.COMM_WORLD.Abort(3)
+        return
     results = MPI.COMM_WORLD.gather(found)
     if processes.rank == 0:
         print(json.dumps(results), flush=True)
