@@ -117,6 +117,20 @@ def test_all_time_of_a_read_from_a_window_is_network(project):
     assert (peers["network_time_s"] == peers["net_read_time_s"]).all()
 
 
+def test_tensorflow_reads_over_windows_in_its_threads(tmp_path):
+    project = make_project(
+        tmp_path / "project",
+        POLICIES,
+        loader="tensorflow",
+        sweep=sweep(POLICIES, "tensorflow", rates=[100]),
+        policies=RMA,
+    )
+    project.snakemake("audits")
+    tiers = read_run(project, 100, "file_records")["tier"]
+    assert set(tiers) == {"lfs", "net"}
+    assert len(tiers) == EPOCHS * N_FILES
+
+
 def test_owner_that_cannot_fill_its_window_ends_the_job(tmp_path):
     project = make_project(
         tmp_path / "project",

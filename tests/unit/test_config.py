@@ -504,6 +504,13 @@ def test_windows_are_for_real_tiers_without_a_mount(with_adhoc):
         read_experiment(config, RESOURCES)
 
 
+def test_windows_are_not_simulated(with_adhoc):
+    config = changed(with_adhoc, "policies.adhoc.transport", "rma")
+    config |= {"system": "fugaku", "simulate": True, "datasets": {}}
+    with pytest.raises(ConfigError, match="expected sockets where runs are simulated"):
+        read_experiment(config, RESOURCES)
+
+
 def test_run_without_lfs_is_made_at_cache_rate_0_only(config):
     config = changed(config, "sweep.policies", ["none", "pinning"])
     config = changed(config, "sweep.cache_rates_percent", [50, 100])

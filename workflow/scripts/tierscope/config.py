@@ -942,6 +942,11 @@ def _check_peers(experiment: Experiment) -> None:
     """Refuse ways to read from peers that are not there or would not be honest."""
     options = experiment.settings["policies"]["adhoc"]
     if options["transport"] == "rma":
+        if experiment.source == "simulated":
+            raise ConfigError(
+                "config: policies.adhoc.transport: got rma, expected sockets where "
+                "runs are simulated"
+            )
         if experiment.system.source == "emulated":
             raise ConfigError(
                 "config: policies.adhoc.transport: got rma, expected sockets with the "
