@@ -476,7 +476,7 @@ def test_options_of_adhoc_belong_to_its_runs_only(with_adhoc):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("policies.adhoc.transport", "rma", "got rma, expected sockets: one-sided"),
+        ("policies.adhoc.transport", "rma", "sockets with the emulated devices of"),
         ("policies.adhoc.mount", "relative", "expected an absolute path"),
         ("policies.adhoc.mount", "/gkfs", "expected null with the emulated devices"),
         ("figures.scenario.policy", "adhoc", "got adhoc, expected one that reads from"),
@@ -485,6 +485,25 @@ def test_options_of_adhoc_belong_to_its_runs_only(with_adhoc):
 def test_what_adhoc_cannot_do_is_refused(with_adhoc, path, value, message):
     with pytest.raises(ConfigError, match=f"{path}: .*{message}"):
         read_experiment(changed(with_adhoc, path, value), RESOURCES)
+
+
+def test_windows_are_for_real_tiers_without_a_mount(with_adhoc):
+    config = changed(with_adhoc, "policies.adhoc.transport", "rma")
+    config = changed(config, "sweep.n_osts", [0])
+    config = changed(config, "figures.scenario.n_osts", 0)
+    config["system"] = "laptop"
+    sweep = read_experiment(config, RESOURCES).sweep
+    assert "adhoc" in {scenario.policy for scenario in sweep}
+    config = changed(config, "policies.adhoc.mount", "/gkfs")
+    with pytest.raises(ConfigError, match=r"expected sockets with policies\.adhoc\.m"):
+        read_experiment(config, RESOURCES)
+
+
+def test_windows_are_not_simulated(with_adhoc):
+    config = changed(with_adhoc, "policies.adhoc.transport", "rma")
+    config |= {"system": "fugaku", "simulate": True, "datasets": {}}
+    with pytest.raises(ConfigError, match="expected sockets where runs are simulated"):
+        read_experiment(config, RESOURCES)
 
 
 def test_run_without_lfs_is_made_at_cache_rate_0_only(config):

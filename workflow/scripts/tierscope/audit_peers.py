@@ -47,7 +47,11 @@ def check_peers(
         return
     yield _check_owners(policies)
     yield _check_local_share(file_records, policies[0], n_nodes)
-    yield from _check_servers(peer_reads, served, node_of, policies[0], run)
+    yield _check_reads_of_owners(peer_reads, policies[0])
+    if run["policy"]["transport"] == "rma":
+        yield from _check_windows(peer_reads, served, node_of, policies[0], run)
+    else:
+        yield from _check_servers(peer_reads, served, node_of, run)
 
 
 def _check_places(
@@ -144,28 +148,38 @@ def _check_local_share(
     )
 
 
+def _check_reads_of_owners(peer_reads: pd.DataFrame, policy: AdHoc) -> Check:
+    """Check that peers were asked for the files that they own."""
+    owners = policy.owners[peer_reads["file_id"].to_numpy()]
+    return equal(
+        "reads from the peer that owns the file",
+        int((peer_reads["owner"].to_numpy() == owners).sum()),
+        len(peer_reads),
+    )
+
+
+def _read_whole_once(
+    served: pd.DataFrame, node_of: pd.Series, run: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return the records of whole reads for peers, with the node that read."""
+    size = run["dataset"]["file_size_bytes"]
+    is_whole = (
+        (served["opens"] == 1)
+        & (served["bytes_read"] == size)
+        & (served["bytes_written"] == 0)
+    )
+    return served[is_whole].assign(owner=served["rank"].map(node_of))
+
+
 def _check_servers(
     peer_reads: pd.DataFrame,
     served: pd.DataFrame,
     node_of: pd.Series,
-    policy: AdHoc,
     run: Mapping[str, Any],
 ) -> Iterator[Check]:
     """Check that servers read what peers received, and nothing else."""
-    size = run["dataset"]["file_size_bytes"]
     n_reads = len(peer_reads)
-    owners = policy.owners[peer_reads["file_id"].to_numpy()]
-    yield equal(
-        "reads from the peer that owns the file",
-        int((peer_reads["owner"].to_numpy() == owners).sum()),
-        n_reads,
-    )
-    by_server = served.assign(owner=served["rank"].map(node_of))
-    by_server = by_server[
-        (by_server["opens"] == 1)
-        & (by_server["bytes_read"] == size)
-        & (by_server["bytes_written"] == 0)
-    ]
+    by_server = _read_whole_once(served, node_of, run)
     both = peer_reads.merge(by_server[[*_READ, "owner"]], on=[*_READ, "owner"])
     yield equal("records of servers that read for peers", len(served), n_reads)
     yield equal("reads from peers that their servers made", len(both), n_reads)
@@ -177,3 +191,37 @@ def _check_servers(
         int((lfs_time_s > peer_reads["time_s"]).sum()),
         0,
     )
+
+
+def _check_windows(
+    peer_reads: pd.DataFrame,
+    served: pd.DataFrame,
+    node_of: pd.Series,
+    policy: AdHoc,
+    run: Mapping[str, Any],
+) -> Iterator[Check]:
+    """Check that owners read their files into windows once, and peers got them whole.
+
+    Which files peers have to get, `_check_places` has checked read by read.
+    """
+    size, n_staged = run["dataset"]["file_size_bytes"], int(policy.staged.sum())
+    whole = _read_whole_once(served, node_of, run)
+    whole = whole[whole["epoch"] == STAGE_IN_EPOCH]
+    files = whole["file_id"].to_numpy()
+    at_owner = files[policy.owners[files] == whole["owner"].to_numpy()]
+    yield equal("records of reads into windows", len(served), n_staged)
+    yield equal(
+        "files that their owner read into its window, whole",
+        int(policy.staged[np.unique(at_owner)].sum()),
+        n_staged,
+    )
+    yield equal(
+        "bytes read into windows", int(served["bytes_read"].sum()), n_staged * size
+    )
+    yield equal(
+        "reads from peers that received a whole file",
+        int((peer_reads["bytes"] == size).sum()),
+        len(peer_reads),
+    )
+    lfs_time_s = peer_reads["lfs_read_time_s"] + peer_reads["lfs_meta_time_s"]
+    yield equal("reads from windows with LFS time", int((lfs_time_s > 0).sum()), 0)

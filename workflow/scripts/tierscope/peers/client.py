@@ -17,6 +17,7 @@ from tierscope.placement.messages import receive
 from tierscope.policies import AdHoc, Place
 
 UNKNOWN_OWNER = -1
+Content = bytes | bytearray | memoryview
 
 
 class Transport(Protocol):
@@ -27,7 +28,7 @@ class Transport(Protocol):
     def owner(self, file_id: int) -> int:
         """Return the node that has a file."""
 
-    def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float]:
+    def fetch(self, epoch: int, file_id: int) -> tuple[Content, float, float]:
         """Return a file, and the seconds that its owner's LFS read and looked it up."""
 
 

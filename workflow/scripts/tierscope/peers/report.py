@@ -57,6 +57,7 @@ def write_peer_reads(
         "background_roots": background,
         "peer_roots": served,
         "stage_in_time_s": reports[0]["stage_in_time_s"],
+        "windows": reports[0]["windows"],
     }
 
 
