@@ -137,6 +137,17 @@ class System:
         name = self.name + improvement_suffix(improvements)
         return replace(self, name=name, improvements=dict(improvements))
 
+    def on_nodes(self, n_nodes: int | None) -> "System":
+        """Return the system with its processes on so many nodes; its name tells."""
+        if n_nodes in (None, self.n_nodes):
+            return self
+        return replace(
+            self,
+            name=self.name + nodes_suffix(n_nodes),
+            n_nodes=n_nodes,
+            processes_per_node=self.n_processes // n_nodes,
+        )
+
     def check_executor(self, executor: str) -> None:
         """Refuse to submit through another scheduler than the system's.
 
@@ -164,12 +175,18 @@ def improvement_suffix(improvements: Mapping[str, int]) -> str:
     return "".join(f"+{name}{percent}" for name, percent in improvements.items())
 
 
+def nodes_suffix(n_nodes: int | None) -> str:
+    """Return what names of systems on another number of nodes end in: ``+nodes1``."""
+    return "" if n_nodes is None else f"+nodes{n_nodes}"
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A run without cache rate and repetition.
 
     `improvements` are pairs of an I/O class and how much faster its devices are made,
-    in percent; they belong to the system that runs the scenario.
+    in percent; they belong to the system that runs the scenario, and so does `n_nodes`,
+    the number of nodes for its processes; None is the system's own.
     """
 
     dataset: str
@@ -177,12 +194,14 @@ class Scenario:
     policy: str
     loader: str
     improvements: tuple[tuple[str, int], ...] = ()
+    n_nodes: int | None = None
 
     @property
     def name(self) -> str:
         """Return the name used in paths."""
         name = f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
-        return name + improvement_suffix(dict(self.improvements))
+        name += improvement_suffix(dict(self.improvements))
+        return name + nodes_suffix(self.n_nodes)
 
     @property
     def reads_database(self) -> bool:
@@ -198,7 +217,7 @@ class Scenario:
     def keys(self) -> dict[str, str | int]:
         """Return the columns of tables that tell scenarios of a system apart."""
         values = asdict(self)
-        del values["improvements"]
+        del values["improvements"], values["n_nodes"]
         return values
 
 
@@ -337,11 +356,16 @@ class Experiment:
             if point in sweep.get(scenario, ())
         )
 
+    def system_of(self, scenario: Scenario) -> System:
+        """Return the system as it is when it runs a scenario."""
+        system = self.system.improved(dict(scenario.improvements))
+        return system.on_nodes(scenario.n_nodes)
+
     def job(self, scenario: Scenario, points: Iterable[Point]) -> BenchmarkJob:
         """Return the job that runs points of a scenario."""
         return BenchmarkJob(
             self.datasets[scenario.dataset],
-            self.system,
+            self.system_of(scenario),
             self.settings["training"],
             self.settings["loader"],
             [point.cache_rate_percent for point in points],
@@ -349,7 +373,7 @@ class Experiment:
 
     def description(self, scenario: Scenario) -> dict[str, Any]:
         """Return all that a scenario's measurements depend on, ready for JSON."""
-        system = asdict(self.system.improved(dict(scenario.improvements)))
+        system = asdict(self.system_of(scenario))
         system = {key: system[key] for key in system if key not in UNMEASURED}
         if not system["improvements"]:
             del system["improvements"]
@@ -834,7 +858,49 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
     whatif_truth = {replace(base, improvements=one): wanted for one in improved}
     if experiment.source == "measured":
         whatif_truth = {}
-    return {"predict": predict, "whatif-truth": whatif_truth}
+    nodes = _nodes_study(experiment, studies["nodes"])
+    return {"predict": predict, "whatif-truth": whatif_truth, "nodes": nodes}
+
+
+def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
+    """Return the sweep of the study of nodes: no LFS, Monarch and LMDB on each number.
+
+    On the system's own number of nodes the runs are those of its sweep.
+    """
+    base = Scenario(**experiment.settings["figures"]["scenario"])
+    system, repetitions = experiment.system, range(study["repetitions"])
+    _check_nodes(experiment, base, study["n_nodes"])
+    sweep = {}
+    for n_nodes in study["n_nodes"]:
+        here = replace(base, n_nodes=None if n_nodes == system.n_nodes else n_nodes)
+        for policy, rate in (("none", 0), ("monarch", study["cache_rate_percent"])):
+            sweep[replace(here, policy=policy)] = _points([rate], repetitions)
+        for loader in study["loaders"]:
+            database = replace(here, policy="pinning", loader=loader)
+            sweep[database] = _points([0], repetitions)
+    return sweep
+
+
+def _check_nodes(
+    experiment: Experiment, base: Scenario, n_nodes: Iterable[int]
+) -> None:
+    """Refuse numbers of nodes that the processes cannot be divided among."""
+    where, system = "config: studies.nodes.n_nodes", experiment.system
+    for count in n_nodes:
+        if system.n_processes % count:
+            raise ConfigError(
+                f"{where}: got {count}, expected divisors of {system.n_processes}, the "
+                f"number of processes of system {system.name}"
+            )
+        if experiment.simulated:
+            raise ConfigError(
+                f"{where}: got {count}, expected none where runs are simulated"
+            )
+        if base.reads_database:
+            raise ConfigError(
+                f"{where}: got {count}, expected none with loader {base.loader} in "
+                "figures.scenario: Monarch needs one that reads files"
+            )
 
 
 def _points(
