@@ -1,10 +1,10 @@
 """Compare the same processes on one node and on several: Monarch's hits, LMDB's waits.
 
-A node rereads what it holds. With a global shuffle it reads other files every epoch, so
-one of n nodes finds what Monarch has placed there in one of n reads (Dantas et al.,
-CCGrid 2022, measured one node). Processes of a node that map one file wait for its pages
-together (Pumma et al., TOPC 2019), so context switches are counted against the processes
-a node.
+A node rereads what it holds. With a global shuffle it reads other files every epoch,
+so one of n nodes finds what Monarch has placed there in one of n reads (Dantas et al.,
+CCGrid 2022, measured one node). Processes of a node that map one file wait for its
+pages together (Pumma et al., TOPC 2019), so context switches are counted against the
+processes a node.
 """
 
 import numpy as np
