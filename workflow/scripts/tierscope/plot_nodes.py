@@ -17,9 +17,18 @@ PAPER_EPOCHS = 3
 # Light for few nodes, dark for many.
 _SHADES = ("#CC99BB", "#AA4499", "#771155", "#440033")
 _BARS = ({"color": "#CC99BB"}, {"color": "#771155"})
-_STATED = {"color": "#444444", "ls": "--", "lw": 1.1}
+_STATED = {"color": "#444444", "lw": 1.1}
+_DASHES = ("--", "-.", (0, (1, 1)), (0, (8, 3)))
 _LAW = {"color": "#222222", "ls": ":", "lw": 1.3, "zorder": 1}
 _LAW_MARK = {"color": "#222222", "marker": "_", "ms": 22, "mew": 1.6, "ls": ""}
+_IO_MARK = {
+    "color": "white",
+    "marker": "D",
+    "ms": 6,
+    "markeredgecolor": "#222222",
+    "ls": "",
+    "zorder": 4,
+}
 _LOADERS = ("#4477AA", "#EE8866", "#228833", "#AA3377", "#BBBBBB", "#222222")
 _KINDS = {
     "voluntary": {"ls": "-", "marker": "o"},
@@ -53,9 +62,9 @@ def plot_nodes(
     Figure
         Upper left: the part of the GFS reads that is saved in each epoch, a point of
         each number of nodes, the law as dotted lines. Right: the time saved after the
-        Monarch paper's three epochs and after all, and lower left the GFS operations,
-        both beside what that paper states. Lower right: context switches per record
-        over the processes a node.
+        Monarch paper's three epochs and after all, diamonds of I/O time alone; lower
+        left the GFS operations; both beside what that paper states. Lower right: context
+        switches per record over the processes a node.
     """
     scene = scenario_titles(savings.assign(system=""), dataset_titles)["title"].iloc[0]
     title = titled(f"The same processes on more nodes: {scene}", savings)
@@ -109,18 +118,20 @@ def _draw_savings(ax: Axes, savings: pd.DataFrame, name: str) -> None:
     """Draw bars of what is saved, by number of nodes, after some epochs and all."""
     counts, shown = sorted(savings["n_nodes"].unique()), _shown_epochs(savings)
     width = 0.8 / len(shown)
+    is_time = name == "time_cut_percent"
+    marked, look = (
+        ("io_time_cut_percent", _IO_MARK) if is_time else ("law_percent", _LAW_MARK)
+    )
     for place, n_epochs in enumerate(shown):
         part = savings[savings["n_epochs"] == n_epochs].set_index("n_nodes").loc[counts]
         at = np.arange(len(counts)) - 0.4 + width * (place + 0.5)
-        look = _BARS[place]
-        ax.bar(at, part[name], 0.9 * width, label=f"after {n_epochs} epochs", **look)
-        if name == "time_cut_percent" and part["time_cut_sd_points"].notna().all():
+        label = f"after {n_epochs} epochs"
+        ax.bar(at, part[name], 0.9 * width, label=label, **_BARS[place])
+        if is_time and part["time_cut_sd_points"].notna().all():
             sd = part["time_cut_sd_points"]
             ax.errorbar(at, part[name], sd, ls="", color="#222222", capsize=2.5)
-        if name != "time_cut_percent":
-            ax.plot(
-                at, part["law_percent"], label="law" if not place else "", **_LAW_MARK
-            )
+        words = "I/O time of the slowest process" if is_time else "by the law"
+        ax.plot(at, part[marked], label="" if place else words, **look)
     ax.axhline(0, color="#222222", lw=0.8)
     ax.set_xticks(range(len(counts)), counts)
     ax.set_xlabel("Nodes")
@@ -129,25 +140,14 @@ def _draw_savings(ax: Axes, savings: pd.DataFrame, name: str) -> None:
 
 
 def _draw_stated(ax: Axes, stated: Sequence[Mapping]) -> None:
-    """Draw what a paper states as lines with words, and the legend of the panel."""
-    for one in stated:
-        ax.axhline(one["percent"], **_STATED)
-        ax.annotate(
-            f"Monarch paper, one node, other machine,\n{one['where']}: "
-            f"{one['percent']} %",
-            (0.99, one["percent"]),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 2),
-            textcoords="offset points",
-            ha="right",
-            fontsize=7.5,
-            color=_STATED["color"],
-        )
-    if stated:
-        low, high = ax.get_ylim()
-        highest = max(one["percent"] for one in stated)
-        ax.set_ylim(low, max(high, highest + 0.3 * (highest - min(low, 0))))
-    ax.legend(loc="upper left", fontsize=8.5)
+    """Draw what a paper states as lines, and the legend with room above all."""
+    for one, dashes in zip(stated, _DASHES, strict=False):
+        words = f"Monarch paper, one node of another\nmachine: {one['where']}"
+        label = f"{one['percent']} %: {words}"
+        ax.axhline(one["percent"], ls=dashes, label=label, **_STATED)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high + (0.45 + 0.15 * len(stated)) * (high - low))
+    ax.legend(loc="upper left", fontsize=8)
 
 
 def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
@@ -165,10 +165,10 @@ def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
     ax.set_xticks(ticks, ticks)
     ax.minorticks_off()
     ax.set_yscale("symlog", linthresh=0.01)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 10 * max(0.01, ax.dataLim.y1))  # with room for the legend
     ax.set_xlabel("Processes a node")
     ax.set_ylabel("Context switches per record")
-    ax.legend(loc="best", fontsize=8.5)
+    ax.legend(loc="upper left", ncols=2, fontsize=8)
 
 
 def _notes(provenance: str, savings: pd.DataFrame, switches: pd.DataFrame) -> list[str]:
@@ -176,7 +176,7 @@ def _notes(provenance: str, savings: pd.DataFrame, switches: pd.DataFrame) -> li
     n = savings["n_repetitions"].max()
     repetitions = f"{n} repetitions" if n > 1 else "one repetition, spread unknown"
     notes = [
-        f"Source: {provenance}; {repetitions}. Lines and bars of error: the least and "
+        f"Source: {provenance}; {repetitions}. Vertical lines: from the least to the "
         "most of the repetitions; of time, their standard deviation.",
         "The Monarch paper trains on one node of another machine, three epochs, with "
         "room for some 57 % of few large files of hundreds of reads each, so a first "
@@ -210,7 +210,8 @@ def summary_text(
     rate = savings["cache_rate_percent"].iloc[0]
     lines = [
         f"Monarch with room for {rate} %, against the same processes without LFS",
-        f"{'nodes':>6} {'epochs':>7}  {'time saved':>14}  GFS operations saved  by law",
+        f"{'nodes':>6} {'epochs':>7}  {'time saved':>16}  I/O time saved  "
+        "GFS operations saved  by law",
     ]
     shown = savings[savings["n_epochs"].isin(_shown_epochs(savings))]
     for row in shown.sort_values(["n_nodes", "n_epochs"]).to_dict("records"):
@@ -219,6 +220,7 @@ def summary_text(
         lines.append(
             f"{row['n_nodes']:>6} {row['n_epochs']:>7}  "
             f"{row['time_cut_percent']:6.1f} %{spread:>7}  "
+            f"{row['io_time_cut_percent']:12.1f} %  "
             f"{row['gfs_operations_cut_percent']:18.2f} %  {row['law_percent']:5.2f} %"
         )
     lines += ["", "GFS reads saved in each epoch (by law), %"]

@@ -225,6 +225,7 @@ TABLES = {
         "n_repetitions": INTEGER,
         "time_cut_percent": NUMBER,
         "time_cut_sd_points": NUMBER,
+        "io_time_cut_percent": NUMBER,
         "gfs_operations_cut_percent": NUMBER,
         "law_percent": NUMBER,
     },
