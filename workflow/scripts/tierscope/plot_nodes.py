@@ -63,8 +63,8 @@ def plot_nodes(
         Upper left: the part of the GFS reads that is saved in each epoch, a point of
         each number of nodes, the law as dotted lines. Right: the time saved after the
         Monarch paper's three epochs and after all, diamonds of I/O time alone; lower
-        left the GFS operations; both beside what that paper states. Lower right: context
-        switches per record over the processes a node.
+        left the GFS operations; both beside what that paper states. Lower right:
+        context switches per record over the processes a node.
     """
     scene = scenario_titles(savings.assign(system=""), dataset_titles)["title"].iloc[0]
     title = titled(f"The same processes on more nodes: {scene}", savings)
