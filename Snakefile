@@ -24,6 +24,7 @@ include: "workflow/rules/model_common.smk"
 include: "workflow/rules/model.smk"
 include: "workflow/rules/truth.smk"
 include: "workflow/rules/predict.smk"
+include: "workflow/rules/nodes.smk"
 include: "workflow/rules/accuracy.smk"
 
 
@@ -56,6 +57,7 @@ rule all:
         COMPARISON_FIGURES,
         f"{COMPARISON}/claims.md" if COMPARED else [],
         peer_tables(),
+        rules.nodes.input if EXPERIMENT.sweeps["nodes"] else [],
         [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from mpi4py import MPI
-from tierscope.driver import OtherRankFailed, Processes
 from tierscope.peers import PeerError
 from tierscope.peers.window import PeerWindows
 from tierscope.policies import AdHoc, owner_nodes
+from tierscope.processes import OtherRankFailed, Processes
 
 N_FILES, SIZE, ASLEEP_S = 40, 100_000, 1.0
 

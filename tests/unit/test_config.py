@@ -355,6 +355,79 @@ def test_improved_scenario_is_run_by_a_system_of_another_name(config):
     assert description_hash(description) != description_hash(plain)
 
 
+NODES = {
+    "n_nodes": [1, 2, 8],
+    "loaders": ["lmdb"],
+    "cache_rate_percent": 50,
+    "repetitions": 2,
+}
+
+
+def test_study_of_nodes_divides_the_processes_among_them(config):
+    assert read_experiment(config, RESOURCES).studies["nodes"] == {}
+    config["studies"]["nodes"] = NODES
+    experiment = read_experiment(config, RESOURCES)
+    study = experiment.studies["nodes"]
+    points = {
+        scenario.name: {point.path for point in some}
+        for scenario, some in study.items()
+        if scenario.n_nodes == 8
+    }
+    both = ("rep-0", "rep-1")
+    assert points == {
+        "small-60ost-none-tensorflow+nodes8": {f"cache-000/{one}" for one in both},
+        "small-60ost-monarch-tensorflow+nodes8": {f"cache-050/{one}" for one in both},
+        "small-60ost-pinning-lmdb+nodes8": {f"cache-000/{one}" for one in both},
+    }
+    assert len(study) == 9
+    # Two nodes are the system's own: named like the scenarios of its sweep.
+    assert [scenario.n_nodes for scenario in study] == [1] * 3 + [None] * 3 + [8] * 3
+    systems = {
+        scenario.n_nodes: experiment.description(scenario)["system"]
+        for scenario in study
+    }
+    arranged = {
+        system["name"]: (system["n_nodes"], system["processes_per_node"])
+        for system in systems.values()
+    }
+    assert arranged == {
+        "scale-model+nodes1": (1, 8),
+        "scale-model": (2, 4),
+        "scale-model+nodes8": (8, 1),
+    }
+    one_node = next(iter(study))
+    assert experiment.job(one_node, study[one_node]).system.processes_per_node == 8
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (
+            "studies.nodes.n_nodes",
+            [1, 3],
+            r"studies.nodes.n_nodes: got 3, expected divisors of 8",
+        ),
+        (
+            "figures.scenario.loader",
+            "lmdb",
+            r"studies.nodes.n_nodes: got 1, expected none with loader lmdb",
+        ),
+        (
+            "simulate",
+            True,
+            r"studies.nodes.n_nodes: got 1, expected none where runs are simulated",
+        ),
+        ("studies.nodes.loaders", ["posix"], r"studies.nodes.loaders.0: got 'posix'"),
+        ("studies.nodes.n_nodes", [0], r"studies.nodes.n_nodes.0: got 0"),
+    ],
+)
+def test_study_of_nodes_that_cannot_be_made_is_refused(config, path, value, words):
+    config["studies"]["nodes"] = NODES
+    config["sweep"]["loaders"] = ["tensorflow", "lmdb"]
+    with pytest.raises(ConfigError, match=words):
+        read_experiment(changed(config, path, value), RESOURCES)
+
+
 def test_measured_storage_cannot_be_made_faster(config):
     config["system"] = "fugaku"
     config["datasets"] = {name: {"n_files": 6144} for name in config["datasets"]}

@@ -4,9 +4,11 @@ import pandas as pd
 import pytest
 import yaml
 from tierscope.policy_claims import (
+    NodeTables,
     claims_text,
     read_policy_claims,
     score_policy_claims,
+    stated_numbers,
 )
 from tierscope.tables import TABLES, check_table
 from tierscope.validation import ConfigError, read_yaml
@@ -63,9 +65,30 @@ def totals_of(times_s, calls, copies=0, **keys):
     return check_table(pd.DataFrame(rows), "policy_totals")
 
 
-def score(epochs, totals, loader="posix"):
+def switches_of(involuntary, **keys):
+    """Return table node_switches of a run of 100 records."""
+    row = RUN | {
+        "policy": "pinning",
+        "cache_rate_percent": 0,
+        "n_nodes": 1,
+        "processes_per_node": 4,
+        "records": 100,
+        "access_time_s": 1.0,
+        "major_faults": 5,
+        "minor_faults": 0,
+        "voluntary_switches": 0,
+        "involuntary_switches": involuntary,
+    }
+    return check_table(pd.DataFrame([row | keys]), "node_switches")
+
+
+def score(epochs, totals, loader="posix", of_nodes=None):
     claims = score_policy_claims(
-        read_policy_claims(CLAIMS), epochs, totals, loader=loader
+        read_policy_claims(CLAIMS),
+        epochs,
+        totals,
+        loader=loader,
+        of_nodes=of_nodes or NodeTables(),
     )
     return check_table(claims, "policy_claims").set_index("claim")
 
@@ -152,3 +175,62 @@ def test_wrong_claim_is_refused_in_one_line(tmp_path, key, value, words):
     path.write_text(yaml.safe_dump(content))
     with pytest.raises(ConfigError, match=words):
         read_policy_claims(path)
+
+
+def test_claims_of_one_node_are_judged_by_the_study_of_nodes():
+    one = {"system": "small+nodes1"}
+    study = NodeTables(
+        pd.concat([epochs_of([0, 250]), epochs_of([0, 500, 500], **one)]),
+        pd.concat(
+            [
+                totals_of([10, 20, 30], [100, 200, 300]),
+                totals_of([10, 17, 24], [100, 150, 200], n_nodes=1, **one),
+            ]
+        ),
+    )
+    several = (epochs_of([0, 250, 438]), totals_of([10, 20, 30], [100, 200, 300]))
+    claims = score(*several, of_nodes=study)
+    assert claims.loc["P9", "value"] == pytest.approx(20)  # 24 of 30 s
+    assert claims.loc["P10", "value"] == pytest.approx(100 / 3)
+    assert claims.loc["P11", "value"] == pytest.approx(0)
+    assert claims.loc["P1", "value"] == 0  # that of several nodes
+    without = score(*several)
+    for claim in ("P9", "P10", "P11", "P12"):
+        assert without.loc[claim, "status"] == "not measurable here"
+        assert "study nodes was not made" in without.loc[claim, "details"]
+    others = NodeTables(*several, None)
+    assert "no run with n_nodes 1" in score(*several, of_nodes=others).loc["P9"].details
+
+
+@pytest.mark.parametrize(
+    ("keys", "status", "words"),
+    [
+        ({"source": "measured"}, "holds", "lmdb 0.1 and 0.6, lmdbio-lmm 0.1 and 0.2"),
+        ({}, "not measurable here", "emulated devices sleep"),
+        (
+            {"source": "measured", "major_faults": 0},
+            "not measurable here",
+            "no page fault waited for the device",
+        ),
+    ],
+)
+def test_context_switches_are_judged_where_processes_contend(keys, status, words):
+    switches = pd.concat(
+        switches_of(count, loader=loader, processes_per_node=n, **keys)
+        for loader, counts in (("lmdb", (10, 60)), ("lmdbio-lmm", (10, 20)))
+        for n, count in zip((1, 4), counts, strict=True)
+    )
+    run = (epochs_of([0]), totals_of([10], [100]))
+    claims = score(*run, of_nodes=NodeTables(*run, switches))
+    assert claims.loc["P12", "status"] == status
+    assert words in claims.loc["P12", "details"]
+    if status == "holds":
+        assert claims.loc["P12", "value"] == pytest.approx(3)
+
+
+def test_numbers_to_draw_are_those_that_are_stated():
+    content = read_policy_claims(CLAIMS)
+    claims = [claim for claim in content["claims"] if "number" in claim]
+    assert [one["percent"] for one in stated_numbers(content)] == [28, 37, 56]
+    for claim in claims:
+        assert f"{claim['number']['percent']} %" in claim["stated"]

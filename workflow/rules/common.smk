@@ -210,6 +210,45 @@ def has_databases(scene):
     )
 
 
+def database_run_files(name, sweep):
+    """Return a file of every run of a sweep whose samples are records of a database."""
+    return [
+        f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
+        for scenario, points in EXPERIMENT.sweeps[sweep].items()
+        for point in points
+        if scenario.reads_database
+    ]
+
+
+# What the study of nodes comes to.
+NODE_TABLES = (
+    "policy_epochs",
+    "policy_totals",
+    "node_epochs",
+    "node_savings",
+    "node_switches",
+)
+
+
+def node_table(name):
+    """Return a table of the study of nodes, if it is made."""
+    return [f"{RESULTS}/nodes/{name}.parquet"] if EXPERIMENT.sweeps["nodes"] else []
+
+
+def if_nodes_vary(files):
+    """Return the function that names files of the study of nodes, or refuses."""
+
+    def names(wildcards):
+        if not EXPERIMENT.sweeps["nodes"]:
+            raise WorkflowError(
+                "config: studies.nodes.n_nodes: got [], expected numbers of nodes, as in "
+                "config/policies.yaml"
+            )
+        return files
+
+    return names
+
+
 def if_compared(files, compared, lacking):
     """Return the function that names files, or says why there is no comparison."""
 
@@ -283,7 +322,10 @@ def launch_resources(job_of, log, arguments):
     """
 
     def launcher(wildcards):
-        return job.launcher(SYSTEM, log=log.format(**wildcards))
+        return job.launcher(job_of(wildcards).system, log=log.format(**wildcards))
+
+    def nodes(wildcards):
+        return job_of(wildcards).system.n_nodes
 
     def minutes(wildcards, attempt):
         return job_of(wildcards).minutes * attempt
@@ -298,7 +340,7 @@ def launch_resources(job_of, log, arguments):
     return {
         "mpi": launcher,
         "tasks": SYSTEM.n_processes,
-        "nodes": SYSTEM.n_nodes,
+        "nodes": nodes,
         "runtime": minutes,
         "mem_mb": memory,
         "gfs": 1,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tierscope.breakdown import select_scenarios
 from tierscope.policy_claims import (
+    NodeTables,
     claims_text,
     read_policy_claims,
     score_policy_claims,
@@ -14,11 +15,23 @@ from tierscope.tables import read_table, write_table
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     scene = [snakemake.params.scene]
+    of_nodes = NodeTables(
+        *(
+            select_scenarios(read_table(path, name), scene)
+            for name, paths in (
+                ("policy_epochs", snakemake.input.node_epochs),
+                ("policy_totals", snakemake.input.node_totals),
+                ("node_switches", snakemake.input.node_switches),
+            )
+            for path in paths
+        )
+    )
     claims = score_policy_claims(
         read_policy_claims(snakemake.input.claims),
         select_scenarios(read_table(snakemake.input.epochs, "policy_epochs"), scene),
         select_scenarios(read_table(snakemake.input.totals, "policy_totals"), scene),
         loader=snakemake.params.loader,
+        of_nodes=of_nodes,
     )
     write_table(claims, snakemake.output.claims, "policy_claims")
     text = claims_text(claims, snakemake.params.provenance)

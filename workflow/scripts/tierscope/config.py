@@ -149,7 +149,49 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
     whatif_truth = {replace(base, improvements=one): wanted for one in improved}
     if experiment.source == "measured":
         whatif_truth = {}
-    return {"predict": predict, "whatif-truth": whatif_truth}
+    nodes = _nodes_study(experiment, studies["nodes"])
+    return {"predict": predict, "whatif-truth": whatif_truth, "nodes": nodes}
+
+
+def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
+    """Return the sweep of the study of nodes: no LFS, Monarch and LMDB on each number.
+
+    On the system's own number of nodes the runs are those of its sweep.
+    """
+    base = Scenario(**experiment.settings["figures"]["scenario"])
+    system, repetitions = experiment.system, range(study["repetitions"])
+    _check_nodes(experiment, base, study["n_nodes"])
+    sweep = {}
+    for n_nodes in study["n_nodes"]:
+        here = replace(base, n_nodes=None if n_nodes == system.n_nodes else n_nodes)
+        for policy, rate in (("none", 0), ("monarch", study["cache_rate_percent"])):
+            sweep[replace(here, policy=policy)] = _points([rate], repetitions)
+        for loader in study["loaders"]:
+            database = replace(here, policy="pinning", loader=loader)
+            sweep[database] = _points([0], repetitions)
+    return sweep
+
+
+def _check_nodes(
+    experiment: Experiment, base: Scenario, n_nodes: Iterable[int]
+) -> None:
+    """Refuse numbers of nodes that the processes cannot be divided among."""
+    where, system = "config: studies.nodes.n_nodes", experiment.system
+    for count in n_nodes:
+        if system.n_processes % count:
+            raise ConfigError(
+                f"{where}: got {count}, expected divisors of {system.n_processes}, the "
+                f"number of processes of system {system.name}"
+            )
+        if experiment.simulated:
+            raise ConfigError(
+                f"{where}: got {count}, expected none where runs are simulated"
+            )
+        if base.reads_database:
+            raise ConfigError(
+                f"{where}: got {count}, expected none with loader {base.loader} in "
+                "figures.scenario: Monarch needs one that reads files"
+            )
 
 
 def _points(

@@ -111,11 +111,16 @@ class Experiment:
             if point in sweep.get(scenario, ())
         )
 
+    def system_of(self, scenario: Scenario) -> System:
+        """Return the system as it is when it runs a scenario."""
+        system = self.system.improved(dict(scenario.improvements))
+        return system.on_nodes(scenario.n_nodes)
+
     def job(self, scenario: Scenario, points: Iterable[Point]) -> BenchmarkJob:
         """Return the job that runs points of a scenario."""
         return BenchmarkJob(
             self.datasets[scenario.dataset],
-            self.system,
+            self.system_of(scenario),
             self.settings["training"],
             self.settings["loader"],
             [point.cache_rate_percent for point in points],
@@ -123,7 +128,7 @@ class Experiment:
 
     def description(self, scenario: Scenario) -> dict[str, Any]:
         """Return all that a scenario's measurements depend on, ready for JSON."""
-        system = asdict(self.system.improved(dict(scenario.improvements)))
+        system = asdict(self.system_of(scenario))
         system = {key: system[key] for key in system if key not in UNMEASURED}
         if not system["improvements"]:
             del system["improvements"]

@@ -5,6 +5,7 @@ and bound nothing: machines and workloads differ, and each claim says how.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,36 @@ from tierscope.claims import (
     measured_words,
     number_words,
 )
+from tierscope.node_counts import hit_law, per_record
 from tierscope.tables import TABLES
 from tierscope.validation import ConfigError, check, read_yaml
+
+STUDY_IS_LACKING = "study nodes was not made (studies.nodes.n_nodes)"
+
+
+@dataclass(frozen=True)
+class NodeTables:
+    """Tables of the study of nodes (`tierscope.node_counts`), None if it is not made.
+
+    Parameters
+    ----------
+    epochs, totals, switches : DataFrame or None
+        Tables ``policy_epochs``, ``policy_totals`` and ``node_switches``.
+    """
+
+    epochs: pd.DataFrame | None = None
+    totals: pd.DataFrame | None = None
+    switches: pd.DataFrame | None = None
+
+    def on(self, n_nodes: int) -> list[pd.DataFrame]:
+        """Return ``epochs`` and ``totals`` on so many nodes, or raise NotMeasurable."""
+        if self.totals is None:
+            raise NotMeasurable(STUDY_IS_LACKING)
+        totals = self.totals[self.totals["n_nodes"] == n_nodes]
+        if totals.empty:
+            raise NotMeasurable(f"study nodes has no run with n_nodes {n_nodes}")
+        is_there = self.epochs["system"].isin(totals["system"].unique())
+        return [self.epochs[is_there], totals]
 
 
 def read_policy_claims(path: str | Path) -> dict[str, Any]:
@@ -43,6 +72,17 @@ def read_policy_claims(path: str | Path) -> dict[str, Any]:
         if missing := sorted(needed - set(claim)):
             raise ConfigError(f"{where}: missing key {missing[0]}")
     return content
+
+
+def stated_numbers(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the numbers that papers state of Monarch: ``of``, ``percent``, ``where``.
+
+    Parameters
+    ----------
+    content : mapping
+        What `read_policy_claims` returns.
+    """
+    return [claim["number"] for claim in content["claims"] if "number" in claim]
 
 
 def time_cut(
@@ -94,8 +134,7 @@ def distance_from_law(
     n_nodes = int(_of(totals, at_percent, policy=policy)["n_nodes"].iloc[0])
     opens = rows.groupby("epoch")[["gfs_opens", "lfs_opens"]].sum()
     hits = opens["lfs_opens"] / opens.sum(axis=1)
-    seen = 1 - (1 - 1 / n_nodes) ** opens.index.to_numpy()
-    law = np.minimum(at_percent / 100, seen)
+    law = hit_law(n_nodes, opens.index.to_numpy(), at_percent / 100)
     found, expected = 100 * hits.mean(), 100 * law.mean()
     words = (
         f"{number_words(found)} % of reads from the LFS, {number_words(expected)} % by "
@@ -138,6 +177,36 @@ def opens_ratio(
     return Measured(opens[0] / opens[1], f"{words} an epoch")
 
 
+def involuntary_ratio(switches: pd.DataFrame, slow: str, fast: str) -> Measured:
+    """Return how many times the involuntary switches of a loader another one's are.
+
+    Per record, with the most processes a node. Not measurable where no page fault waits
+    for a device: then processes do not contend for pages.
+    """
+    table = per_record(switches).groupby(["loader", "processes_per_node"])
+    rates = table["involuntary_switches_per_record"].mean()
+    if lacking := sorted({slow, fast} - set(switches["loader"])):
+        raise NotMeasurable(f"study nodes has no loader {lacking[0]}")
+    fewest, most = (rates.index.levels[1][i] for i in (0, -1))
+    words = f"with {fewest} and {most} processes a node " + ", ".join(
+        f"{loader} {number_words(rates[loader, fewest])} and "
+        f"{number_words(rates[loader, most])}"
+        for loader in (slow, fast)
+    )
+    words += " involuntary switches per record"
+    if (switches["source"] != "measured").any():
+        raise NotMeasurable(
+            f"emulated devices sleep in place of page faults, so processes do not "
+            f"contend for pages; {words}"
+        )
+    if not switches["major_faults"].sum():
+        raise NotMeasurable(f"no page fault waited for the device; {words}")
+    if not rates[fast, most]:
+        raise NotMeasurable(f"{fast} has no involuntary switches; {words}")
+    return Measured(rates[slow, most] / rates[fast, most], words)
+
+
+OF_SWITCHES = {involuntary_ratio.__name__: involuntary_ratio}
 FORMULAS = {
     one.__name__: one
     for one in (
@@ -147,7 +216,7 @@ FORMULAS = {
         loader_ratio,
         opens_ratio,
     )
-}
+} | OF_SWITCHES
 
 
 def _of(table: pd.DataFrame, at_percent: int, **keys: str) -> pd.DataFrame:
@@ -178,6 +247,7 @@ def score_policy_claims(
     totals: pd.DataFrame,
     *,
     loader: str,
+    of_nodes: NodeTables = NodeTables(),
 ) -> pd.DataFrame:
     """Return table ``policy_claims``: each claim beside what was found.
 
@@ -189,12 +259,15 @@ def score_policy_claims(
         Tables ``policy_epochs`` and ``policy_totals`` of one dataset and OST count.
     loader : str
         The loader of files with which policies are judged.
+    of_nodes : NodeTables, optional
+        Tables of the same dataset and OST count from the study of nodes; claims with
+        the parameter `n_nodes`, and those on context switches, are judged by them.
     """
     rows = []
     for claim in content["claims"]:
         reason, measured = "", Measured(None, "")
         try:
-            measured = _measure(claim, policy_epochs, totals, loader)
+            measured = _measure(claim, policy_epochs, totals, loader, of_nodes)
             status = judge(claim["accept"], measured.value)
         except NotMeasurable as error:
             reason, status = str(error), UNMEASURABLE
@@ -223,14 +296,21 @@ def _measure(
     policy_epochs: pd.DataFrame,
     totals: pd.DataFrame,
     loader: str,
+    of_nodes: NodeTables,
 ) -> Measured:
     """Return the number of a claim, or raise a NotMeasurable."""
     if claim["formula"] is None:
         raise NotMeasurable(claim["not_comparable"])
-    tables = [policy_epochs, totals]
-    if "slow" not in claim["parameters"]:
+    formula, parameters = FORMULAS[claim["formula"]], dict(claim["parameters"])
+    if claim["formula"] in OF_SWITCHES:
+        if of_nodes.switches is None:
+            raise NotMeasurable(STUDY_IS_LACKING)
+        return formula(of_nodes.switches, **parameters)
+    n_nodes = parameters.pop("n_nodes", None)
+    tables = [policy_epochs, totals] if n_nodes is None else of_nodes.on(n_nodes)
+    if "slow" not in parameters:
         tables = [table[table["loader"] == loader] for table in tables]
-    return FORMULAS[claim["formula"]](*tables, **claim["parameters"])
+    return formula(*tables, **parameters)
 
 
 def claims_text(claims: pd.DataFrame, provenance: str) -> str:

@@ -48,12 +48,18 @@ def improvement_suffix(improvements: Mapping[str, int]) -> str:
     return "".join(f"+{name}{percent}" for name, percent in improvements.items())
 
 
+def nodes_suffix(n_nodes: int | None) -> str:
+    """Return what names of systems on another number of nodes end in: ``+nodes1``."""
+    return "" if n_nodes is None else f"+nodes{n_nodes}"
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A run without cache rate and repetition.
 
     `improvements` are pairs of an I/O class and how much faster its devices are made,
-    in percent; they belong to the system that runs the scenario.
+    in percent; they belong to the system that runs the scenario, and so does `n_nodes`,
+    the number of nodes for its processes; None is the system's own.
     """
 
     dataset: str
@@ -61,12 +67,14 @@ class Scenario:
     policy: str
     loader: str
     improvements: tuple[tuple[str, int], ...] = ()
+    n_nodes: int | None = None
 
     @property
     def name(self) -> str:
         """Return the name used in paths."""
         name = f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
-        return name + improvement_suffix(dict(self.improvements))
+        name += improvement_suffix(dict(self.improvements))
+        return name + nodes_suffix(self.n_nodes)
 
     @property
     def reads_database(self) -> bool:
@@ -82,7 +90,7 @@ class Scenario:
     def keys(self) -> dict[str, str | int]:
         """Return the columns of tables that tell scenarios of a system apart."""
         values = asdict(self)
-        del values["improvements"]
+        del values["improvements"], values["n_nodes"]
         return values
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.job import Estimates, JobSettings
-from tierscope.scenario import improvement_suffix
+from tierscope.scenario import improvement_suffix, nodes_suffix
 from tierscope.tiers import Tier
 from tierscope.validation import ConfigError, check, read_yaml
 
@@ -45,6 +45,17 @@ class System:
             return self
         name = self.name + improvement_suffix(improvements)
         return replace(self, name=name, improvements=dict(improvements))
+
+    def on_nodes(self, n_nodes: int | None) -> "System":
+        """Return the system with its processes on so many nodes; its name tells."""
+        if n_nodes in (None, self.n_nodes):
+            return self
+        return replace(
+            self,
+            name=self.name + nodes_suffix(n_nodes),
+            n_nodes=n_nodes,
+            processes_per_node=self.n_processes // n_nodes,
+        )
 
     def check_executor(self, executor: str) -> None:
         """Refuse to submit through another scheduler than the system's.

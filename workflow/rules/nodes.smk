@@ -1,0 +1,92 @@
+"""Rules of the study of nodes: the same processes on one node, and on several.
+
+Made where the configuration names numbers of nodes. The figure is no part of the report,
+which gathers what every run of the experiment has.
+"""
+
+FIGURES["nodes"] = "The same processes on more nodes"
+NODES = f"{RESULTS}/nodes"
+NODE_WORDS = ", ".join(map(str, SETTINGS["studies"]["nodes"]["n_nodes"]))
+NODES_PROVENANCE = (
+    f"{EXPERIMENT.provenance}, system {SYSTEM.name} ({SYSTEM.description}), "
+    f"{SYSTEM.n_processes} processes on {NODE_WORDS} nodes"
+)
+NODES_FIGURE = expand(f"{RESULTS}/figures/nodes.{{kind}}", kind=("svg", "png", "pdf"))
+
+
+rule compare_nodes:
+    input:
+        io_time=f"{NODES}/io_time.parquet",
+        epochs=f"{NODES}/epochs.parquet",
+        background=f"{NODES}/background.parquet",
+        faults=database_run_files("faults.parquet", "nodes"),
+        runs=database_run_files("run.json", "nodes"),
+        library=library(
+            "compare_nodes",
+            "breakdown",
+            "io_class",
+            "node_counts",
+            "policy_comparison",
+            "shuffle",
+            "tables",
+            *POLICY_MODULES,
+        ),
+    output:
+        **{name: f"{NODES}/{name}.parquet" for name in NODE_TABLES},
+    log:
+        f"{LOGS}/compare_nodes.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Comparing the same processes on several numbers of nodes."
+    script:
+        "../scripts/compare_nodes.py"
+
+
+rule plot_nodes:
+    input:
+        node_epochs=f"{NODES}/node_epochs.parquet",
+        node_savings=f"{NODES}/node_savings.parquet",
+        node_switches=f"{NODES}/node_switches.parquet",
+        claims=workflow.source_path("../../resources/paper/policy_claims.yaml"),
+        library=library(
+            "plot_nodes",
+            "breakdown",
+            "claims",
+            "io_class",
+            "node_counts",
+            "plot",
+            "plot_nodes",
+            "policy_claims",
+            "tables",
+            "whatif",
+        ),
+    output:
+        **figure("nodes"),
+        text=f"{NODES}/summary.txt",
+    log:
+        f"{LOGS}/plot_nodes.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        provenance=NODES_PROVENANCE,
+        dataset_titles=DATASET_TITLES,
+    message:
+        "Drawing what the number of nodes changes."
+    script:
+        "../scripts/plot_nodes.py"
+
+
+rule nodes:
+    input:
+        figure=if_nodes_vary(NODES_FIGURE),
+        text=if_nodes_vary(f"{NODES}/summary.txt"),
+    log:
+        f"{LOGS}/nodes.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "tee {log:q} < {input.text:q}"

@@ -1,0 +1,33 @@
+"""Compare runs of the same processes on several numbers of nodes."""
+
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+from tierscope.node_counts import count_switches, save_by_epoch, save_up_to
+from tierscope.policy_comparison import add_up, compare_epochs
+from tierscope.tables import read_table, run_keys, write_table
+
+if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w")
+    epochs = read_table(snakemake.input.epochs, "epochs")
+    policy_epochs = compare_epochs(
+        read_table(snakemake.input.io_time, "io_time"),
+        epochs,
+        read_table(snakemake.input.background, "background"),
+    )
+    totals = add_up(policy_epochs, epochs)
+    faults = [
+        read_table(path, "faults").assign(**run_keys(json.loads(Path(run).read_text())))
+        for path, run in zip(snakemake.input.faults, snakemake.input.runs, strict=True)
+    ]
+    switches = count_switches(pd.concat(faults), epochs)
+    for name, table in (
+        ("policy_epochs", policy_epochs),
+        ("policy_totals", totals),
+        ("node_epochs", save_by_epoch(policy_epochs, totals)),
+        ("node_savings", save_up_to(totals)),
+        ("node_switches", switches),
+    ):
+        write_table(table, snakemake.output[name], name)

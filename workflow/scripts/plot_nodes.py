@@ -1,0 +1,28 @@
+"""Draw what the number of nodes changes, and say it in words."""
+
+import sys
+from pathlib import Path
+
+from tierscope.plot import save_figure
+from tierscope.plot_nodes import plot_nodes, summary_text
+from tierscope.policy_claims import read_policy_claims, stated_numbers
+from tierscope.tables import read_table
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    epochs, savings, switches = (
+        read_table(snakemake.input[name], name)
+        for name in ("node_epochs", "node_savings", "node_switches")
+    )
+    figure = plot_nodes(
+        epochs,
+        savings,
+        switches,
+        stated_numbers(read_policy_claims(snakemake.input.claims)),
+        provenance=snakemake.params.provenance,
+        dataset_titles=snakemake.params.dataset_titles,
+    )
+    save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
+    text = summary_text(savings, epochs, switches)
+    Path(snakemake.output.text).write_text(text, encoding="utf-8")
+    print(text)
