@@ -62,8 +62,8 @@ def plot_loaders(
         "LMDB: one file holds all samples; what loaders that map it read are page "
         "faults. Where tiers are emulated or simulated, each is charged like a read of "
         "the device, and the kernel's page cache has no queue: the contention of "
-        "processes that share a map, which LMDBIO removes, is absent. Beyond the bar, an "
-        "epoch lasts while processes wait for their reader or their turn, or compute.",
+        "processes that share a map, which LMDBIO removes, is absent. Beyond the bar, "
+        "an epoch lasts while processes wait for their reader or turn, or compute.",
     ]
     write_around(
         figure, titled(f"Files and one LMDB file compared: {words}", scene), notes

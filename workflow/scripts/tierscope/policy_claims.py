@@ -125,8 +125,8 @@ def loader_ratio(
     )
     ratio_s, whole_s = times_s[0] / times_s[1]
     words = (
-        f"{io_time} of I/O by the slowest process in an epoch, which takes {execution}, "
-        f"{number_words(whole_s)} times as long"
+        f"{io_time} of I/O by the slowest process in an epoch; the whole epoch takes "
+        f"{execution}, {number_words(whole_s)} times as long"
     )
     return Measured(ratio_s, words)
 
