@@ -634,13 +634,51 @@ def test_description_has_a_section_for_databases_only(config):
         ("lmdb.lmdbio.dm", True, "dm: got true, expected false with prov"),
         ("loader.read_threads", 2, "read_threads: got 2, expected 1 with loader lmdb"),
         ("lmdb.order", "random", "lmdb.order: got 'random', expected one of blocks"),
-        ("simulate", True, "got lmdb, expected tensorflow or posix where runs are sim"),
     ],
 )
 def test_what_the_lmdb_loaders_cannot_do_is_refused(config, path, value, words):
     config = changed(config, "sweep.loaders", ["tensorflow", "lmdb"])
     with pytest.raises(ConfigError, match=words):
         read_experiment(changed(config, path, value), RESOURCES)
+
+
+def test_loaders_of_databases_can_be_simulated(config):
+    config = changed(config, "sweep.loaders", ["lmdb", "lmdbio", "tensorflow"])
+    experiment = read_experiment(changed(config, "simulate", True), RESOURCES)
+    assert experiment.source == "simulated"
+    assert {one.loader for one in experiment.sweep} == {"lmdb", "lmdbio", "tensorflow"}
+
+
+def test_system_has_the_devices_of_another_one_for_other_processes(tmp_path):
+    fugaku = read_system("fugaku", RESOURCES / "systems")
+    system = read_system("fugaku-9216", RESOURCES / "systems")
+    assert system.n_processes == 9216
+    # 16 nodes share an LFS server.
+    assert system.devices["lfs"]["processes_per_server"] == 16 * 48
+    for part, values in fugaku.devices.items():
+        changes = {"processes_per_server": 64} if part == "lfs" else {}
+        others = system.devices[part]
+        assert (others | changes if changes else others) == values
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "of: fugaku",
+            "of: laptop",
+            "devices_of: got 'laptop', expected a system with",
+        ),
+        ("of: fugaku", "of: scale-model", "got 'scale-model', expected a system with"),
+        ("of: fugaku", "of: elsewhere", "system: got 'elsewhere', expected one of"),
+    ],
+)
+def test_devices_of_a_system_without_its_own_are_refused(tmp_path, old, new, words):
+    shutil.copytree(RESOURCES / "systems", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "fugaku-9216.yaml"
+    path.write_text(path.read_text().replace(f"devices_{old}", f"devices_{new}"))
+    with pytest.raises(ConfigError, match=words):
+        read_system("fugaku-9216", tmp_path)
 
 
 def test_database_on_several_emulated_object_servers_is_refused(config, tmp_path):

@@ -18,6 +18,7 @@ from tierscope.lmdb_dataset import generate_database, provenance_here, read_reco
 from tierscope.lmdb_settings import OPTIMISATIONS, VARIANTS
 from tierscope.loaders.lmdb import DatabaseLoader
 from tierscope.loaders.records import RecordReference
+from tierscope.model.database_calls import DATA, FAULT, TREE, DatabaseEpoch
 from tierscope.record_order import first_records, order_of
 from tierscope.tables import check_table
 
@@ -182,6 +183,29 @@ def test_blocks_are_read_by_one_call_and_coalesced_ones_by_half_as_many(folder, 
     assert n_calls[("dio",)] == {"data": 6, "tree": 3}  # two of metadata, one leaf
     assert n_calls[("dio", "prov")] == {"data": 6}
     assert n_calls[("dio", "prov", "coal")] == {"data": 3}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("order", ["blocks", "records"])
+def test_simulated_calls_are_those_that_the_loader_makes(folder, run, variant, order):
+    run["lmdb"]["order"] = order
+    run["system"]["gfs"]["kind"] = run["system"]["lfs"]["kind"] = "emulated"
+    tables, epochs = finished(folder, run, VARIANTS[variant], emulated={"gfs", "lfs"})
+    assert failed(tables, epochs, run) == []
+    made = tables["read_calls"].query("~mapped")
+    provenance, on_lfs = (
+        provenance_here(N_RECORDS, SIZE, 5),
+        first_records(N_RECORDS, 50),
+    )
+    for epoch in range(2):
+        reads = DatabaseEpoch(run["lmdb"], order_of(run, 0), provenance, on_lfs, epoch)
+        columns = ("kind", "tier", "offset", "n_bytes")
+        calls = [getattr(reads.calls, name).tolist() for name in columns]
+        part = made[made["epoch"] == epoch]
+        kinds = part["kind"].map({"tree": TREE, "fault": FAULT, "data": DATA})
+        tiers = part["tier"].map({"gfs": 0, "lfs": 1})
+        found = zip(kinds, tiers, part["offset"], part["bytes"], strict=True)
+        assert sorted(zip(*calls, strict=True)) == sorted(found)
 
 
 def test_mapped_access_is_timed_and_becomes_read_time(folder, run):

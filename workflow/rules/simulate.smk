@@ -12,6 +12,17 @@ def simulated_points(wildcards):
     return list(map(asdict, EXPERIMENT.sweeps[wildcards.sweep][scenario]))
 
 
+def listed_files(wildcards):
+    """Return the list of a scenario's files, which its simulated log names."""
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    if scenario.reads_database:
+        raise WorkflowError(
+            f"{scenario.name}: got loader {scenario.loader}, expected tensorflow or "
+            "posix: no log is written of simulated reads of a database"
+        )
+    return manifest(wildcards)
+
+
 def of_simulated(name):
     """Return the function that names a file of every scenario of a rule's sweep."""
     return lambda wildcards: [
@@ -28,11 +39,19 @@ rule simulate_scenario:
         library=library(
             "simulate_scenario",
             "breakdown",
+            "dataset",
             "io_class",
+            "lmdb_layout",
+            "lmdb_pages",
+            "lmdb_reads",
+            "model/database_calls",
             "model/events",
             "model/network",
+            "model/programs",
             "model/simulate",
+            "model/simulated_database",
             "model/simulated_run",
+            "record_order",
             "shuffle",
             "tables",
             "tiers/device",
@@ -98,7 +117,7 @@ rule describe_dataset:
 
 rule simulate_run:
     input:
-        manifest=manifest,
+        manifest=listed_files,
         library=library(
             "simulate_run",
             "breakdown",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from tierscope.breakdown import slowest_process
+from tierscope.model.simulated_database import describe_database, simulate_database
 from tierscope.model.simulated_run import describe, simulate_reads, tables_of
 from tierscope.tables import write_table
 
@@ -16,6 +17,9 @@ def simulate_points(
     description: Mapping[str, Any], points: Iterable[Mapping[str, int]]
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield the tables `io_time` and `epochs` of each point."""
+    if "lmdb" in description:
+        yield from simulate_database(description, points)
+        return
     for point in points:
         yield tables_of(description, point, simulate_reads(description, point))
 
@@ -45,5 +49,6 @@ if __name__ == "__main__":
             print(line, file=sys.stderr, flush=True)
     write_table(pd.concat(io_time), snakemake.output.io_time, "io_time")
     write_table(pd.concat(epochs), snakemake.output.epochs, "epochs")
-    text = json.dumps(describe(description), indent=1)
+    content = describe_database if "lmdb" in description else describe
+    text = json.dumps(content(description), indent=1)
     Path(snakemake.output.simulation).write_text(text + "\n")

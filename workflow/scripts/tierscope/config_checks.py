@@ -142,11 +142,6 @@ def _check_databases(experiment: Experiment) -> None:
     """Refuse what the LMDB loaders cannot do."""
     scenarios = [one for one in experiment.all_points if one.reads_database]
     for scenario in scenarios:
-        if experiment.simulated:
-            raise ConfigError(
-                f"config: sweep.loaders: got {scenario.loader}, expected tensorflow or "
-                "posix where runs are simulated"
-            )
         if scenario.policy != "pinning":
             raise ConfigError(
                 f"config: sweep.policies: got {scenario.policy}, expected pinning with "

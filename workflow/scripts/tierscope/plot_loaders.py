@@ -19,6 +19,7 @@ from tierscope.plot import (
 )
 
 _OPENS = {"color": IOClass.GFS_META.colour, "marker": "o", "ms": 8, "ls": ""}
+_LASTS = {"color": "#222222", "marker": "|", "ms": 14, "mew": 2, "ls": ""}
 _READS = {"color": IOClass.GFS_READ.colour, "marker": "s", "ms": 8, "ls": ""}
 
 
@@ -43,8 +44,9 @@ def plot_loaders(
     -------
     Figure
         Left: the I/O time of the slowest process, stacked by class, mean over epochs
-        and repetitions, which lie between the ends of the line. Right: opens and reads
-        on the GFS in an epoch, all processes together.
+        and repetitions, which lie between the ends of the line, and the mean time of
+        the whole epoch. Right: opens and reads on the GFS in an epoch, all processes
+        together.
     """
     rates = sorted(set(policy_epochs["cache_rate_percent"]))
     figure = Figure(figsize=(13.6, 1.6 + 3.2 * len(rates)), layout="constrained")
@@ -58,9 +60,10 @@ def plot_loaders(
         f"Source: {provenance}; {n_repetitions} "
         f"repetition{'s' if n_repetitions > 1 else ', spread unknown'}",
         "LMDB: one file holds all samples; what loaders that map it read are page "
-        "faults. Where tiers are emulated, each is charged like a read of the device, "
-        "and the kernel's page cache has no queue: the contention of processes that "
-        "share a map, which LMDBIO removes, is absent.",
+        "faults. Where tiers are emulated or simulated, each is charged like a read of "
+        "the device, and the kernel's page cache has no queue: the contention of "
+        "processes that share a map, which LMDBIO removes, is absent. Beyond the bar, "
+        "an epoch lasts while processes wait for their reader or turn, or compute.",
     ]
     write_around(
         figure, titled(f"Files and one LMDB file compared: {words}", scene), notes
@@ -75,7 +78,7 @@ def plot_loaders(
     axes[0][1].set_title("GFS calls in an epoch")
     axes[-1][0].set_xlabel("I/O time (s)")
     axes[-1][1].set_xlabel("Calls of all processes")
-    marks = axes[0][1].get_legend_handles_labels()[0]
+    marks = [mark for ax in axes[0] for mark in ax.get_legend_handles_labels()[0]]
     figure.legend(handles=[*class_handles(), *marks], loc="outside right center")
     return figure
 
@@ -97,6 +100,8 @@ def _draw_times(ax: Axes, part: pd.DataFrame, loaders: list[str]) -> None:
     times_s = by_loader["io_time_s"]
     least, most = (times_s.agg(name)[loaders] for name in ("min", "max"))
     ax.hlines(range(len(loaders)), least, most, color="#222222", lw=1.2)
+    lasts_s = by_loader["execution_time_s"].mean()[loaders]
+    ax.plot(lasts_s, range(len(loaders)), label="whole epoch", **_LASTS)
     _along_x(ax, len(loaders))
 
 

@@ -153,11 +153,21 @@ def loader_ratio(
 ) -> Measured:
     """Return how many times the I/O time of a loader another one's is."""
     times_s = [
-        _of(epochs, at_percent, policy=policy, loader=loader)["io_time_s"].mean()
+        _of(epochs, at_percent, policy=policy, loader=loader)[
+            ["io_time_s", "execution_time_s"]
+        ].mean()
         for loader in (slow, fast)
     ]
-    words = " against ".join(f"{number_words(time_s)} s" for time_s in times_s)
-    return Measured(times_s[0] / times_s[1], f"{words} an epoch")
+    io_time, execution = (
+        " against ".join(f"{number_words(time_s)} s" for time_s in pair)
+        for pair in zip(*times_s, strict=True)
+    )
+    ratio_s, whole_s = times_s[0] / times_s[1]
+    words = (
+        f"{io_time} of I/O by the slowest process in an epoch; the whole epoch takes "
+        f"{execution}, {number_words(whole_s)} times as long"
+    )
+    return Measured(ratio_s, words)
 
 
 def opens_ratio(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.shuffle import epoch_files, process_share
+from tierscope.shuffle import epoch_files, epoch_order, process_share
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,28 @@ class RecordOrder:
             for step in self._steps(block)
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def of_processes(self, epoch: int) -> list[np.ndarray]:
+        """Return the records of all processes in an epoch, rank after rank."""
+        n_processes = self.n_nodes * self.processes_per_node
+        if self.order == "records":
+            files = epoch_order(
+                self.n_records,
+                n_processes,
+                shuffle=self.shuffle,
+                seed=self.seed,
+                repetition=self.repetition,
+                epoch=epoch,
+            )
+            shares = (
+                process_share(self.n_records, rank, n_processes)
+                for rank in range(n_processes)
+            )
+            return [files[share] for share in shares]
+        return [
+            self.of_process(rank, *divmod(rank, self.processes_per_node), epoch)
+            for rank in range(n_processes)
+        ]
 
     def _steps(self, block: int) -> list[np.ndarray]:
         """Return the records of a block that the node consumes in each step."""

@@ -92,6 +92,8 @@ def read_system(name: str, folder: str | Path) -> System:
     job = values.get("job", {})
     estimates = Estimates(**job.get("estimates", {}))
     values["job"] = JobSettings(**{**job, "estimates": estimates})
+    if model := values.pop("devices_of", None):
+        values["devices"] = _devices_of_nodes(model, values, path)
     system = System(name=name, **values)
     if system.lfs.kind == "lustre":
         raise ConfigError(
@@ -130,6 +132,30 @@ def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
                 f"{origin}: devices.sources.{part}: got unknown key "
                 f"{', '.join(unknown)}, expected some of {', '.join(present) or '-'}"
             )
+
+
+def _devices_of_nodes(
+    model: str, values: Mapping[str, Any], origin: Path
+) -> dict[str, Any]:
+    """Return a system's devices for a job of other nodes and processes.
+
+    As many nodes as there share an LFS server, so other numbers of processes.
+    """
+    there = read_system(model, origin.parent)
+    if there.devices is None or there.emulation is not None or "devices" in values:
+        raise ConfigError(
+            f"{origin}: devices_of: got {model!r}, expected a system with devices of "
+            "its own, and none here"
+        )
+    n_sharing = there.devices["lfs"]["processes_per_server"]
+    n_sharing *= values["processes_per_node"] / there.processes_per_node
+    if n_sharing != int(n_sharing):
+        raise ConfigError(
+            f"{origin}: processes_per_node: got {values['processes_per_node']}, "
+            f"expected whole processes for each LFS server of system {model}"
+        )
+    lfs = {**there.devices["lfs"], "processes_per_server": int(n_sharing)}
+    return {**there.devices, "lfs": lfs}
 
 
 def _devices_of(model: str, origin: Path) -> dict[str, Any]:

@@ -19,11 +19,10 @@ import numpy as np
 from tierscope.dataset import DatasetError
 from tierscope.lmdb_dataset import check_record
 from tierscope.lmdb_layout import Provenance
+from tierscope.lmdb_reads import GAP_PAGES, is_joined
 from tierscope.loaders.readers import ReaderGroup
 from tierscope.loaders.records import TIERS, ReadLog, RecordReference
 from tierscope.loaders.stores import CalledStore, MappedStore
-
-_GAP_PAGES = 4  # pages of the tree that one read may carry between two records
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class DatabaseLoader:
     def _buffer_bytes(self, n_places: int) -> int:
         """Return the size of a fetch: its index, and its records with gaps."""
         page_bytes = self._provenance.page_bytes
-        pages = -(-self._provenance.value_bytes // page_bytes) + 2 + _GAP_PAGES
+        pages = -(-self._provenance.value_bytes // page_bytes) + 2 + GAP_PAGES
         return self._group.size * n_places * (8 + pages * page_bytes)
 
     def _batches(self, plan: _Plan) -> Iterator[tuple[int, int]]:
@@ -263,13 +262,8 @@ class DatabaseLoader:
         if not len(order):
             return
         n_bytes = self._provenance.value_bytes
-        starts, numbers = offsets[records[order]], records[order]
-        gaps = starts[1:] - starts[:-1] - n_bytes
-        joined = (  # values within a leaf lie in descending order
-            (tiers[order][1:] == tiers[order][:-1])
-            & (np.abs(numbers[1:] - numbers[:-1]) == 1)
-            & (gaps <= _GAP_PAGES * self._provenance.page_bytes)
-        )
+        numbers = records[order]
+        joined = is_joined(tiers[order], numbers, offsets[numbers], self._provenance)
         if "dio" not in self._on:
             joined[:] = False
         for members in np.split(order, np.flatnonzero(~joined) + 1):

@@ -17,6 +17,7 @@ from tierscope.lmdb_dataset import (
 )
 from tierscope.lmdb_layout import KEY_BYTES, Provenance
 from tierscope.lmdb_pages import META_BYTES, find_records
+from tierscope.lmdb_reads import cut, touched_pages
 from tierscope.loaders.records import ReadLog
 
 
@@ -168,10 +169,9 @@ class MappedStore:
                 f"{self.path}: record {record} lies at byte {offset}, outside the file."
             )
         if self._fault_bytes is not None:
-            start = offset // page_bytes * page_bytes
-            end = -(-(offset + n_bytes) // page_bytes) * page_bytes
-            for at in range(start, end, self._fault_bytes):
-                self._charge(at, min(self._fault_bytes, end - at))
+            pages = touched_pages(np.array([offset]), self._provenance)
+            for _, at, size in zip(*cut(*pages, self._fault_bytes), strict=True):
+                self._charge(int(at), int(size))
         memory = (ctypes.c_ubyte * n_bytes).from_address(self._base + offset)
         value = np.frombuffer(memory, np.uint8)
         with self._log.measure() as usage:
