@@ -29,7 +29,7 @@ from tierscope.job import launcher as launcher_of
 from tierscope.lmdb_settings import LOADERS as LMDB_LOADERS
 from tierscope.lmdb_settings import lmdb_description
 from tierscope.model.network import ModelError, network_of
-from tierscope.policies import DYNAMIC, PEERS, policy_options
+from tierscope.policies import PEERS, policy_options
 from tierscope.tables import MODEL
 from tierscope.tiers import Tier
 from tierscope.tiers.emulated import emulated_gfs
@@ -888,15 +888,22 @@ def _check_simulation(experiment: Experiment) -> None:
             "simulated"
         )
     for scenario in experiment.sweep:
-        if scenario.policy in (*DYNAMIC, *PEERS):
-            raise ConfigError(
-                f"config: sweep.policies: got {scenario.policy}, expected no "
-                f"{', '.join((*DYNAMIC, *PEERS))} where runs are simulated"
-            )
         try:
-            network_of(asdict(experiment.system), scenario.n_osts)
+            network = network_of(asdict(experiment.system), scenario.n_osts)
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
+        if scenario.policy in PEERS and network.peers is None:
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, but system "
+                f"{experiment.system.name} says nothing of its network "
+                "(devices.network), which simulated reads from other nodes need"
+            )
+    mount = experiment.settings["policies"]["adhoc"]["mount"]
+    if mount is not None and any(one.policy in PEERS for one in experiment.sweep):
+        raise ConfigError(
+            f"config: policies.adhoc.mount: got {mount!r}, expected null where runs "
+            "are simulated"
+        )
 
 
 def _check_databases(experiment: Experiment) -> None:
