@@ -105,8 +105,8 @@ def simulated(on=(), *, cache=0, **options):
     point = {"cache_rate_percent": cache, "repetition": 0}
     tables = next(simulate_database(description(on, **options), [point]))
     return [
-        check_table(table, name).query("epoch == 1")
-        for table, name in zip(tables, ("io_time", "epochs"), strict=True)
+        check_table(tables[name], name).query("epoch == 1")
+        for name in ("io_time", "epochs")
     ]
 
 
@@ -193,7 +193,7 @@ class TestTimes:
             longer = description(on)
             longer["training"]["compute_time_s"] = 100.0
             times_s = [
-                next(simulate_database(one, [point]))[1]["execution_time_s"].max()
+                next(simulate_database(one, [point]))["epochs"]["execution_time_s"].max()
                 for one in (plain, longer)
             ]
             # 16 records of each process are 4 batches; less where it hides waiting.

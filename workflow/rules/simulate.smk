@@ -12,17 +12,6 @@ def simulated_points(wildcards):
     return list(map(asdict, EXPERIMENT.sweeps[wildcards.sweep][scenario]))
 
 
-def listed_files(wildcards):
-    """Return the list of a scenario's files, which its simulated log names."""
-    scenario = EXPERIMENT.scenario(wildcards.scenario)
-    if scenario.reads_database:
-        raise WorkflowError(
-            f"{scenario.name}: got loader {scenario.loader}, expected tensorflow or "
-            "posix: no log is written of simulated reads of a database"
-        )
-    return manifest(wildcards)
-
-
 def of_simulated(name):
     """Return the function that names a file of every scenario of a rule's sweep."""
     return lambda wildcards: [
@@ -31,7 +20,34 @@ def of_simulated(name):
     ]
 
 
+def of_simulated_if(name, policies):
+    """Return the function that names a file of the scenarios of some policies."""
+    return lambda wildcards: [
+        f"{RESULTS}/runs/{scenario.name}/{wildcards.sweep}/{name}"
+        for scenario in EXPERIMENT.sweeps[wildcards.sweep]
+        if scenario.policy in policies
+    ]
+
+
+def logged_manifest(wildcards):
+    """Return the manifest of a run whose log can be made, or refuse the others."""
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    if scenario.policy in (*DYNAMIC, *PEERS):
+        raise WorkflowError(
+            f"policy {scenario.policy}: simulated runs have no log, and so no audit, "
+            "where files move while they run or are read from other nodes"
+        )
+    if scenario.reads_database:
+        raise WorkflowError(
+            f"loader {scenario.loader}: simulated runs have no log, and so no audit, "
+            "where samples are records of a database"
+        )
+    return manifest(wildcards)
+
+
 ruleorder: collect_simulated > collect_io_time > collect_epochs
+ruleorder: collect_simulated_copies > collect_background
+ruleorder: collect_simulated_peers > collect_peers
 
 
 rule simulate_scenario:
@@ -47,10 +63,16 @@ rule simulate_scenario:
             "model/database_calls",
             "model/events",
             "model/network",
+            "model/placed",
+            "model/placed_events",
+            "model/placed_run",
+            "model/placement",
             "model/programs",
             "model/simulate",
             "model/simulated_database",
             "model/simulated_run",
+            "placement/copies",
+            "placement/server",
             "record_order",
             "shuffle",
             "tables",
@@ -61,6 +83,9 @@ rule simulate_scenario:
     output:
         io_time=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/io_time.parquet",
         epochs=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/epochs.parquet",
+        background=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/background.parquet",
+        stage_in=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/stage_in.parquet",
+        peers=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/peers.parquet",
         simulation=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/simulation.json",
     log:
         f"{LOGS}/simulate_scenario/{{sweep}}/{{scenario}}.log",
@@ -95,6 +120,33 @@ rule collect_simulated:
         "../scripts/collect_simulated.py"
 
 
+use rule collect_simulated as collect_simulated_copies with:
+    input:
+        background=of_simulated_if("background.parquet", DYNAMIC),
+        library=library("collect_simulated", "io_class", "tables"),
+    output:
+        background=f"{RESULTS}/{{sweep}}/background.parquet",
+    log:
+        f"{LOGS}/collect_simulated_copies/{{sweep}}.log",
+    message:
+        "Collecting the copies of all simulated runs ({wildcards.sweep})."
+
+
+use rule collect_simulated as collect_simulated_peers with:
+    input:
+        stage_in=of_simulated_if("stage_in.parquet", PEERS),
+        peers=of_simulated_if("peers.parquet", PEERS),
+        library=library("collect_simulated", "io_class", "tables"),
+    output:
+        stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
+        peers=f"{RESULTS}/{{sweep}}/peers.parquet",
+    log:
+        f"{LOGS}/collect_simulated_peers/{{sweep}}.log",
+    message:
+        "Collecting stage-in and reads from peers of all simulated runs "
+        "({wildcards.sweep})."
+
+
 rule describe_dataset:
     output:
         manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
@@ -117,7 +169,7 @@ rule describe_dataset:
 
 rule simulate_run:
     input:
-        manifest=listed_files,
+        manifest=logged_manifest,
         library=library(
             "simulate_run",
             "breakdown",

@@ -6,6 +6,6 @@ from tierscope.tables import read_tables, write_table
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
-    for name in ("io_time", "epochs"):
+    for name, path in snakemake.output.items():
         table = read_tables(snakemake.input[name], name)
-        write_table(table, snakemake.output[name], name)
+        write_table(table, path, name)

@@ -1,4 +1,4 @@
-"""Simulate all runs of a scenario: their I/O time and execution times."""
+"""Simulate all runs of a scenario: I/O time, execution times, copies, peers."""
 
 import json
 import sys
@@ -8,20 +8,23 @@ from typing import Any
 
 import pandas as pd
 from tierscope.breakdown import slowest_process
+from tierscope.model.placed_run import simulate_run
 from tierscope.model.simulated_database import describe_database, simulate_database
-from tierscope.model.simulated_run import describe, simulate_reads, tables_of
-from tierscope.tables import write_table
+from tierscope.model.simulated_run import describe
+from tierscope.tables import empty_table, write_table
+
+TABLES = ("io_time", "epochs", "background", "stage_in", "peers")
 
 
 def simulate_points(
     description: Mapping[str, Any], points: Iterable[Mapping[str, int]]
-) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Yield the tables `io_time` and `epochs` of each point."""
+) -> Iterator[dict[str, pd.DataFrame]]:
+    """Yield the tables of each point (`simulate_run`, `simulate_database`)."""
     if "lmdb" in description:
         yield from simulate_database(description, points)
         return
     for point in points:
-        yield tables_of(description, point, simulate_reads(description, point))
+        yield simulate_run(description, point)
 
 
 def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> str:
@@ -38,17 +41,18 @@ def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> s
 
 if __name__ == "__main__":
     description, points = snakemake.params.description, snakemake.params.points
-    io_time, epochs = [], []
+    runs = []
     with open(snakemake.log[0], "w", buffering=1) as log:
         for tables in simulate_points(description, points):
-            io_time.append(tables[0])
-            epochs.append(tables[1])
+            runs.append(tables)
             name = snakemake.wildcards.scenario
-            line = progress(name, len(io_time), len(points), tables[0])
+            line = progress(name, len(runs), len(points), tables["io_time"])
             print(line, file=log)
             print(line, file=sys.stderr, flush=True)
-    write_table(pd.concat(io_time), snakemake.output.io_time, "io_time")
-    write_table(pd.concat(epochs), snakemake.output.epochs, "epochs")
+    for name in TABLES:
+        parts = [tables[name] for tables in runs if name in tables]
+        table = pd.concat(parts) if parts else empty_table(name)
+        write_table(table, snakemake.output[name], name)
     content = describe_database if "lmdb" in description else describe
     text = json.dumps(content(description), indent=1)
     Path(snakemake.output.simulation).write_text(text + "\n")

@@ -9,7 +9,7 @@ from tierscope.experiment import Experiment
 from tierscope.job import RESERVED, JobError, site_resources
 from tierscope.job import launcher as launcher_of
 from tierscope.model.network import ModelError, network_of
-from tierscope.policies import DYNAMIC, PEERS
+from tierscope.policies import PEERS
 from tierscope.scenario import Scenario
 from tierscope.system import System
 from tierscope.tiers.emulated import emulated_gfs
@@ -127,15 +127,22 @@ def _check_simulation(experiment: Experiment) -> None:
             "simulated"
         )
     for scenario in experiment.sweep:
-        if scenario.policy in (*DYNAMIC, *PEERS):
-            raise ConfigError(
-                f"config: sweep.policies: got {scenario.policy}, expected no "
-                f"{', '.join((*DYNAMIC, *PEERS))} where runs are simulated"
-            )
         try:
-            network_of(asdict(experiment.system), scenario.n_osts)
+            network = network_of(asdict(experiment.system), scenario.n_osts)
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
+        if scenario.policy in PEERS and network.peers is None:
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, but system "
+                f"{experiment.system.name} says nothing of its network "
+                "(devices.network), which simulated reads from other nodes need"
+            )
+    mount = experiment.settings["policies"]["adhoc"]["mount"]
+    if mount is not None and any(one.policy in PEERS for one in experiment.sweep):
+        raise ConfigError(
+            f"config: policies.adhoc.mount: got {mount!r}, expected null where runs "
+            "are simulated"
+        )
 
 
 def _check_databases(experiment: Experiment) -> None:

@@ -632,6 +632,12 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
     return values.astype(kind)
 
 
+def empty_table(name: str) -> pd.DataFrame:
+    """Return a table of this name without rows."""
+    columns = TABLES[name].items()
+    return pd.DataFrame({column: pd.Series(dtype=kind) for column, kind in columns})
+
+
 def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
     """Check a frame and write it to Parquet under a temporary name, then rename."""
     checked = check_table(frame, name)

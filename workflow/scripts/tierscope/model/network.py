@@ -155,12 +155,36 @@ class TierModel:
 
 
 @dataclass(frozen=True)
+class NodeLinks:
+    """The network between nodes: each has one link out and one in.
+
+    Parameters
+    ----------
+    latency_s : float
+        Time of a message on its way, in each direction.
+    bandwidth_bytes_per_s : float
+        Rate of each link.
+    """
+
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        _check_number("latency_s", self.latency_s, at_least=0)
+        _check_number("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s, above=0)
+
+
+@dataclass(frozen=True)
 class Network:
-    """A machine's storage: its ranks and the stations of both tiers."""
+    """A machine's storage: its ranks and the stations of both tiers.
+
+    `peers` is the network between the nodes, None where nobody has described it.
+    """
 
     n_ranks: int
     gfs: TierModel
     lfs: TierModel
+    peers: NodeLinks | None = None
 
     def __post_init__(self) -> None:
         _check_number("n_ranks", self.n_ranks, at_least=1, whole=True)
@@ -301,6 +325,7 @@ def _described_network(
             object_service=service,
             object_server_spread=details.get("lfs_spread_percent", 0.0) / 100,
         ),
+        peers=NodeLinks(**devices["network"]) if "network" in devices else None,
     )
 
 

@@ -48,7 +48,7 @@ def provenance_of(description: Mapping[str, Any]) -> Provenance:
 
 def simulate_database(
     description: Mapping[str, Any], points: Iterable[Mapping[str, int]]
-) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+) -> Iterator[dict[str, pd.DataFrame]]:
     """Simulate runs of a scenario and yield the tables of each.
 
     Parameters
@@ -60,8 +60,9 @@ def simulate_database(
 
     Yields
     ------
-    io_time, epochs : DataFrame
-        The tables of these names. Nothing fills the LFS: `lfs_fill_time_s` is 0.
+    mapping of str to DataFrame
+        Tables ``io_time`` and ``epochs``. Nothing fills the LFS: `lfs_fill_time_s` is
+        0.
     """
     provenance = provenance_of(description)
     for point in points:
@@ -72,10 +73,10 @@ def simulate_database(
             table = _execution_times(reads, done, description, provenance)
             epochs.append(table.assign(epoch=epoch))
         tables = {"io_time": io_time, "epochs": epochs}
-        yield tuple(
-            pd.concat(parts, ignore_index=True).assign(**keys)[list(TABLES[name])]
+        yield {
+            name: pd.concat(parts, ignore_index=True).assign(**keys)[list(TABLES[name])]
             for name, parts in tables.items()
-        )
+        }
 
 
 def _epochs(

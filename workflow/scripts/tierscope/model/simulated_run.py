@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.breakdown import CLASSES, total_s
-from tierscope.io_class import IOClass
+from tierscope.breakdown import total_s
+from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
 from tierscope.model.network import Network, Workload, network_of
 from tierscope.model.simulate import SimulatedEpoch, first_reads, simulate_epoch
 from tierscope.policies import held_files, strata
 from tierscope.shuffle import epoch_order
 from tierscope.tables import TABLES, run_keys
 
-_READS = (IOClass.GFS_READ, IOClass.LFS_READ)
-_SLOWNESS, _SERVICES = 0, 2  # streams of random numbers; 1 is that of the pinning
+_READS = (IOClass.GFS_READ, IOClass.LFS_READ, NET_READ)
+# Streams of random numbers; 1 is that of the pinning.
+SLOWNESS, SERVICES, STAGE_IN = 0, 2, 3
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,28 @@ class SimulatedReads:
         Whether the LFS served it.
     epoch : SimulatedEpoch
         When it happened.
+    on_peer : ndarray of bool, shape (n_files,), optional
+        Whether another node's LFS served it, where a policy reads from there.
     """
 
     files: np.ndarray
     rank_of: np.ndarray
     on_lfs: np.ndarray
     epoch: SimulatedEpoch
+    on_peer: np.ndarray | None = None
+
+    @property
+    def classes(self) -> tuple[IOClass | NetClass, ...]:
+        """Return the I/O classes that there are."""
+        return tuple(IOClass) if self.on_peer is None else ALL_CLASSES
+
+    def is_of(self, io_class: IOClass | NetClass) -> np.ndarray:
+        """Return whether each read takes time of a class: bool, shape (n_files,)."""
+        if io_class.tier == NET_READ.tier:
+            return self.on_peer
+        if io_class.tier == "lfs":
+            return self.on_lfs
+        return ~self.on_lfs if self.on_peer is None else ~(self.on_lfs | self.on_peer)
 
 
 def workload_of(description: Mapping[str, Any]) -> Workload:
@@ -64,7 +81,7 @@ def simulate_reads(
     point: Mapping[str, int],
     epochs: Iterable[int] | None = None,
 ) -> Iterator[SimulatedReads]:
-    """Simulate a run and yield its epochs.
+    """Simulate a run of a static policy and yield its epochs.
 
     Parameters
     ----------
@@ -81,8 +98,8 @@ def simulate_reads(
     seed = training["seed"]
     policy = description["scenario"]["policy"]
     on_lfs = held_files(policy, n_files, point["cache_rate_percent"], seed)
-    rank_of = _ranks_of_reads(n_files, network.n_ranks)
-    slowness = _draw_slowness(network, _generator(_SLOWNESS, seed, repetition))
+    rank_of = ranks_of_reads(n_files, network.n_ranks)
+    slowness = draw_slowness(network, stream(SLOWNESS, seed, repetition))
     for epoch in range(training["epochs"]) if epochs is None else epochs:
         files = epoch_order(
             n_files,
@@ -98,18 +115,18 @@ def simulate_reads(
             workload,
             files,
             on_lfs[files],
-            _generator(_SERVICES, seed, repetition, epoch),
+            stream(SERVICES, seed, repetition, epoch),
             slowness,
         )
         yield SimulatedReads(files, rank_of, on_lfs[files], simulated)
 
 
-def _generator(stream: int, *seeds: int) -> np.random.Generator:
+def stream(number: int, *seeds: int) -> np.random.Generator:
     """Return the generator of a stream, apart from those of shuffle and pinning."""
-    return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(stream,)))
+    return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(number,)))
 
 
-def _draw_slowness(
+def draw_slowness(
     network: Network, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the factors of the object servers of GFS and LFS."""
@@ -117,7 +134,7 @@ def _draw_slowness(
     return gfs, network.lfs.draw_slowness(network.n_ranks, generator)
 
 
-def _ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
+def ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
     """Return the process of each read of an order."""
     return np.repeat(np.arange(n_ranks), np.diff(first_reads(n_reads, n_ranks)))
 
@@ -158,12 +175,12 @@ def n_read_calls(workload: Workload) -> int:
 
 
 def class_times(reads: SimulatedReads) -> np.ndarray:
-    """Return the I/O time of each rank of an epoch by class, shape (n_ranks, 4)."""
+    """Return the I/O time of each rank by class, shape (n_ranks, 4), 5 with peers."""
     n_ranks = int(reads.rank_of[-1]) + 1
     read_s, meta_s = reads.epoch.read_time_s, reads.epoch.meta_time_s
     columns = []
-    for io_class in IOClass:
-        mine = reads.on_lfs == (io_class.tier == "lfs")
+    for io_class in reads.classes:
+        mine = reads.is_of(io_class)
         time_s = read_s if io_class in _READS else meta_s
         columns.append(np.bincount(reads.rank_of[mine], time_s[mine], n_ranks))
     return np.column_stack(columns)
@@ -181,25 +198,27 @@ def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFr
     """Return the rank, class, time, operations and bytes of an epoch."""
     workload = workload_of(description)
     n_ranks = int(reads.rank_of[-1]) + 1
-    n_rows = n_ranks * len(CLASSES)
+    classes = reads.classes
+    n_rows = n_ranks * len(classes)
     columns = {
         "time_s": class_times(reads).ravel(),
         "operations": np.zeros(n_rows, np.int64),
         "bytes": np.zeros(n_rows, np.int64),
     }
-    for number, io_class in enumerate(IOClass):
-        mine = reads.on_lfs == (io_class.tier == "lfs")
+    for number, io_class in enumerate(classes):
+        mine = reads.is_of(io_class)
         is_read = io_class in _READS
         n_files = np.bincount(reads.rank_of[mine], minlength=n_ranks)
-        rows = slice(number, None, len(CLASSES))
+        rows = slice(number, None, len(classes))
+        is_one_call = not is_read or io_class == NET_READ
         columns["operations"][rows] = n_files * (
-            n_read_calls(workload) if is_read else 1
+            1 if is_one_call else n_read_calls(workload)
         )
         columns["bytes"][rows] = n_files * workload.file_size_bytes * is_read
     return pd.DataFrame(
         {
-            "rank": np.repeat(np.arange(n_ranks), len(CLASSES)),
-            "io_class": np.tile(CLASSES, n_ranks),
+            "rank": np.repeat(np.arange(n_ranks), len(classes)),
+            "io_class": np.tile([str(io_class) for io_class in classes], n_ranks),
             **columns,
         }
     )
@@ -210,7 +229,10 @@ def _execution_times(
 ) -> pd.DataFrame:
     """Return the columns of the table `run_epochs` of an epoch, without the epoch."""
     n_files = np.bincount(reads.rank_of)
-    n_lfs = np.bincount(reads.rank_of[reads.on_lfs], minlength=len(n_files))
+    n_lfs, n_gfs = (
+        np.bincount(reads.rank_of[reads.is_of(one)], minlength=len(n_files))
+        for one in (IOClass.LFS_READ, IOClass.GFS_READ)
+    )
     ranks = np.arange(len(n_files))
     return pd.DataFrame(
         {
@@ -220,7 +242,7 @@ def _execution_times(
             "samples": n_files,
             "bytes": n_files * description["dataset"]["file_size_bytes"],
             "lfs_files": n_lfs,
-            "gfs_files": n_files - n_lfs,
+            "gfs_files": n_gfs,
             "lfs_fill_time_s": 0.0,
         }
     )

@@ -10,7 +10,7 @@ from tierscope.dataset import write_all
 from tierscope.tiers import background_alias
 
 TEMPORARY_PREFIX = ".placing-"
-_READ_BYTES = 1 << 20
+READ_BYTES = 1 << 20
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -96,7 +96,7 @@ def read_whole(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         chunks, n_bytes = [], 0
-        while chunk := os.pread(descriptor, _READ_BYTES, n_bytes):
+        while chunk := os.pread(descriptor, READ_BYTES, n_bytes):
             chunks.append(chunk)
             n_bytes += len(chunk)
         return b"".join(chunks)

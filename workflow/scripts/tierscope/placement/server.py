@@ -20,7 +20,7 @@ from tierscope.placement.messages import ANSWER, PLACES, REQUEST, Kind, receive
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 
 TIMEOUT_S = 60.0
-_HELD_BYTES = 256 << 20  # of files handed over; beyond it they are read again
+HELD_BYTES = 256 << 20  # of files handed over; beyond it they are read again
 _STOP_S = 5.0
 _POLL_S = 0.001
 _MESSAGES = 3  # about failed copies, before they are only counted
@@ -293,7 +293,7 @@ class PlacementServer:
             and place != Place.LFS
             and self._drained is None
             and Copy(file_id) in actions
-            and self._held_bytes < _HELD_BYTES
+            and self._held_bytes < HELD_BYTES
         )
         if wanted:
             self._awaited[file_id] = epoch

@@ -76,6 +76,7 @@ def node_policy(
     point: Mapping[str, int],
     ranks: Sequence[int],
     node: int | None = None,
+    orders: Sequence[np.ndarray] | None = None,
 ) -> NodePolicy:
     """Return the policy of one node at the start of a run.
 
@@ -89,6 +90,8 @@ def node_policy(
         The processes on the node.
     node : int, optional
         Index of the node; needed where files belong to nodes (`PEERS`).
+    orders : sequence of ndarray, optional
+        What all processes read in each epoch (`epoch_order`), for callers that have it.
     """
     policy, dataset = description["scenario"]["policy"], description["dataset"]
     n_files, training = dataset["n_files"], description["training"]
@@ -103,7 +106,7 @@ def node_policy(
         return AdHoc(staged, owners, NO_NODE if is_mounted else node)
     size = dataset["file_size_bytes"]
     n_held = Pinning(n_files, rate, training["seed"]).n_on_lfs
-    store = NodeStore(np.full(n_files, size), quota_bytes=n_held * size)
+    store = NodeStore(np.broadcast_to(size, n_files), quota_bytes=n_held * size)
     if policy == "monarch":
         return Monarch(store, description["policy"]["stop"])
     if policy == "lru":
@@ -117,5 +120,6 @@ def node_policy(
         seed=training["seed"],
         repetition=point["repetition"],
         n_epochs=training["epochs"],
+        orders=orders,
     )
     return Clairvoyant(store, accesses, description["policy"]["copy_threads"])

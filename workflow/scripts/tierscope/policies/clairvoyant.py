@@ -4,12 +4,13 @@ After NoPFS (Dryden et al., SC 2021): of the files that a node's processes will 
 those that they read most often go to its LFS, fetched in the order of first use.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from tierscope.policies.node import Action, Copy, NodeStore, Place
-from tierscope.shuffle import epoch_files
+from tierscope.shuffle import epoch_files, process_share
 
 
 def node_accesses(
@@ -21,6 +22,7 @@ def node_accesses(
     seed: int,
     repetition: int,
     n_epochs: int,
+    orders: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return the files that a node's processes read, all epochs one after the other.
 
@@ -34,6 +36,8 @@ def node_accesses(
         As for `epoch_files`.
     n_epochs : int
         Passes over the dataset.
+    orders : sequence of ndarray, optional
+        What all processes read in each epoch (`epoch_order`), if that is known.
 
     Returns
     -------
@@ -41,18 +45,22 @@ def node_accesses(
     """
     epochs = []
     for epoch in range(n_epochs):
-        parts = [
-            epoch_files(
-                n_files,
-                rank,
-                n_processes,
-                shuffle=shuffle,
-                seed=seed,
-                repetition=repetition,
-                epoch=epoch,
-            )
-            for rank in ranks
-        ]
+        if orders is not None:
+            shares = (process_share(n_files, rank, n_processes) for rank in ranks)
+            parts = [orders[epoch][share] for share in shares]
+        else:
+            parts = [
+                epoch_files(
+                    n_files,
+                    rank,
+                    n_processes,
+                    shuffle=shuffle,
+                    seed=seed,
+                    repetition=repetition,
+                    epoch=epoch,
+                )
+                for rank in ranks
+            ]
         turn = np.concatenate([np.arange(len(part)) for part in parts])
         epochs.append(np.concatenate(parts)[np.argsort(turn, kind="stable")])
     return np.concatenate(epochs)
@@ -99,7 +107,7 @@ class Clairvoyant:
         self.store, self._n_ahead = store, n_ahead
         wanted = files_to_fetch(accesses, store.sizes, store.quota_bytes)
         self._waiting = dict.fromkeys(wanted.tolist())
-        self._n_left = np.bincount(accesses)
+        self._n_left = Counter(accesses.tolist())
 
     def start(self) -> list[Action]:
         """Begin to fetch."""

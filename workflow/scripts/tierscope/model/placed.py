@@ -1,0 +1,348 @@
+"""Simulate epochs of runs whose files get to the LFS meanwhile, or are read from peers.
+
+As `tierscope.model.simulate`, of which the static policies are: same stations, same
+draws, same instants where nothing is copied. The state stays from epoch to epoch, so
+copies may go on when an epoch has ended.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tierscope.model import placed_events as loop
+from tierscope.model.events import EVENT, MOST_RANKS, RANK_BITS
+from tierscope.model.network import ModelError, Network, TierModel, Workload
+from tierscope.model.simulate import (
+    SimulatedEpoch,
+    check_slowness,
+    layouts_of,
+    request_times,
+    stations_of,
+)
+from tierscope.placement.copies import READ_BYTES
+
+
+class Decider(Protocol):
+    """Decides for all nodes, at the times of the simulation."""
+
+    def begins(self, rank: int, file_id: int) -> int:
+        """Return where a rank reads a file: `FROM_GFS` or `FROM_LFS`."""
+
+    def ended(self, rank: int, file_id: int, place: int) -> None:
+        """Note that a rank has read a file from a place."""
+
+    def copied(self, node: int, copier: int, file_id: int, now_s: float) -> None:
+        """Note that a copier has put a file on its node's LFS."""
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Who has the files that are read from other nodes.
+
+    Parameters
+    ----------
+    owners : ndarray of int, shape (n_files,)
+        The node that has each file.
+    server_threads : int
+        Requests that a node serves at a time.
+    """
+
+    owners: np.ndarray
+    server_threads: int
+
+
+@dataclass(frozen=True)
+class PlacedEpoch(SimulatedEpoch):
+    """What happened in an epoch; a read from a peer is one call, from its request on.
+
+    Parameters
+    ----------
+    place : ndarray of int8, shape (n_reads,)
+        Where each read was served: `FROM_GFS`, `FROM_LFS`, `FROM_PEER`.
+    peer_lfs_s : ndarray of float, shape (n_ranks, 2)
+        What owners' LFS took for each rank's reads: reading; opening and closing.
+    """
+
+    place: np.ndarray
+    peer_lfs_s: np.ndarray
+
+
+class PlacedStorage:
+    """A machine's storage in a run, with copiers on every node.
+
+    Parameters
+    ----------
+    network : Network
+        Ranks and stations.
+    workload : Workload
+        What a read is made of.
+    n_nodes, n_copiers, n_epochs : int
+        Nodes, copies that each of them makes at a time, epochs of the run.
+    slowness : pair of ndarray, optional
+        As for `simulate_epoch`.
+    peers : Peers, optional
+        Needed for reads from other nodes.
+
+    Raises
+    ------
+    ModelError
+        If the nodes have no equal numbers of ranks, there are too many customers, or
+        reads from other nodes would need a network that nobody has described.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        workload: Workload,
+        n_nodes: int,
+        n_copiers: int,
+        n_epochs: int,
+        slowness: tuple[np.ndarray, np.ndarray] | None = None,
+        peers: Peers | None = None,
+    ):
+        n_ranks = network.n_ranks
+        if n_ranks % n_nodes:
+            raise ModelError(
+                f"n_nodes: got {n_nodes}, expected a divisor of {n_ranks} ranks."
+            )
+        n_customers = n_ranks + n_nodes * n_copiers
+        if n_customers > MOST_RANKS:
+            raise ModelError(
+                f"customers: got {n_customers} ranks and copiers, expected at most "
+                f"{MOST_RANKS}."
+            )
+        if workload.n_files < n_ranks:
+            raise ModelError(
+                f"n_files: got {workload.n_files}, expected at least one for each of "
+                f"{n_ranks} ranks."
+            )
+        self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
+        self.workload, self.per_node = workload, n_ranks // n_nodes
+        tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
+        n_servers = layouts[-1].end
+        self._slowness = np.ones(n_servers)
+        if slowness is not None:
+            check_slowness(slowness, layouts)
+            for layout, factor in zip(layouts, slowness, strict=True):
+                part = slice(layout.first_object_server, layout.first_link)
+                self._slowness[part] = factor
+        self._stations = stations_of(tiers, workload)
+        self._n_object_servers = np.array([tier.n_object_servers for tier in tiers])
+        self._homes = _homes(layouts, n_ranks, n_nodes, n_copiers)
+        self._n_requests, *self._request_times = _all_request_times(tiers, workload)
+        self._peers = _peer_numbers(network, workload, peers, self.per_node)
+        self._owners = np.zeros(0, np.int64) if peers is None else peers.owners
+        self._heap = np.zeros(n_customers + 4, EVENT)
+        self._heap["time_s"], self._heap["tag"] = np.inf, np.iinfo(np.int64).max
+        self._customers = np.zeros(n_customers, loop.CUSTOMERS)
+        self._customers["station"][n_ranks:] = loop.AT_COPIED
+        self._orders = np.zeros((n_customers, 4), np.int64)
+        self._control, self._clock = np.zeros(7, np.int64), np.zeros(2)
+        self._free_s, self._busy_s = np.zeros(n_servers), np.zeros(n_servers)
+        self._net_free_s = np.zeros((2, n_nodes))
+        self._threads = np.zeros((3, n_nodes), np.int64)
+        self._threads[1:] = -1
+        self._waiting = np.full(n_customers, -1)
+        self.copy_s = np.zeros((n_nodes, n_epochs, 4))
+
+    def order_copy(
+        self, node: int, copier: int, file_id: int, epoch: int, from_gfs: bool
+    ) -> None:
+        """Let an idle copier of a node begin a copy, now."""
+        number = self._control[loop.N_ORDERS]
+        customer = self.n_ranks + node * self.n_copiers + copier
+        self._orders[number] = customer, file_id, epoch, from_gfs
+        self._control[loop.N_ORDERS] = number + 1
+
+    def run_epoch(
+        self,
+        files: np.ndarray,
+        first_read: np.ndarray,
+        place: np.ndarray,
+        generator: np.random.Generator,
+        decider: Decider | None = None,
+        at_end: Callable[[float], bool] = lambda end_s: True,
+    ) -> PlacedEpoch:
+        """Simulate one epoch.
+
+        Parameters
+        ----------
+        files : ndarray of int, shape (n_reads,)
+            The file of each read, rank after rank.
+        first_read : ndarray of int, shape (n_ranks + 1,)
+            Where each rank's part begins, and the end.
+        place : ndarray of int8, shape (n_reads,), filled here
+            Where each read is served; those `UNDECIDED` are asked of the decider.
+        generator : numpy.random.Generator
+            Draws service times.
+        decider : Decider, optional
+            Needed where anything is undecided or copied.
+        at_end : callable
+            Takes the time at which the epoch ends, and returns whether all copies are
+            awaited then; those that are not go on in the next epoch.
+
+        Raises
+        ------
+        ModelError
+            If times become infinite.
+        """
+        self._begin_epoch(first_read)
+        instants_s, finished_s = np.empty((len(files), 4)), np.zeros(self.n_ranks)
+        finished_s[np.diff(first_read) > 0] = np.nan
+        busy_s, peer_lfs_s = np.zeros_like(self._busy_s), np.zeros((self.n_ranks, 2))
+        workload, control = self.workload, self._control
+        events = loop.run_placed(
+            files,
+            place,
+            self._owners,
+            self._homes,
+            self._n_object_servers,
+            self._stations,
+            self._n_requests,
+            *self._request_times,
+            self._slowness,
+            (
+                workload.batch_size,
+                workload.prefetch_batches,
+                float(workload.compute_time_s),
+            ),
+            self._peers,
+            generator,
+            self._heap,
+            self._customers,
+            self._orders,
+            control,
+            self._clock,
+            instants_s,
+            np.zeros((self.n_ranks, max(workload.prefetch_batches, 1))),
+            finished_s,
+            self._free_s,
+            busy_s,
+            self._net_free_s,
+            self._threads,
+            self._waiting,
+            self.copy_s,
+            peer_lfs_s,
+        )
+        if control[loop.N_RUNNING]:
+            self._run_until(loop.RANKS_DONE, events, files, place, decider)
+        end_s = float(finished_s.max())
+        if not np.isfinite(end_s):
+            raise ModelError(
+                "times: got infinite ones, expected smaller service times."
+            )
+        self._clock[loop.STOP_S] = end_s
+        self._run_until(loop.STOPPED, events, files, place, decider)
+        if at_end(end_s):
+            self._clock[loop.STOP_S] = np.inf
+            self._run_until(loop.STOPPED, events, files, place, decider)
+        self._end_epoch(end_s)
+        n_events = int(control[loop.N_EVENTS])
+        return PlacedEpoch(instants_s, finished_s, busy_s, n_events, place, peer_lfs_s)
+
+    def _run_until(self, wanted, events, files, place, decider) -> None:
+        """Go on until the loop stops for this reason, and answer what it asks."""
+        control, clock, n_ranks = self._control, self._clock, self.n_ranks
+        for reason in events:
+            if reason == loop.BEGINS:
+                read = control[loop.READ]
+                rank = int(control[loop.CUSTOMER])
+                place[read] = decider.begins(rank, int(files[read]))
+            elif reason == loop.ENDED:
+                if decider is not None:
+                    read, rank = control[loop.READ], int(control[loop.CUSTOMER])
+                    decider.ended(rank, int(files[read]), int(place[read]))
+            elif reason == loop.COPIED:
+                customer = int(control[loop.CUSTOMER])
+                node, copier = divmod(customer - n_ranks, self.n_copiers)
+                file_id = int(self._customers[customer]["file"])
+                decider.copied(node, copier, file_id, float(clock[loop.NOW_S]))
+            if reason == wanted:
+                return
+
+    def _begin_epoch(self, first_read: np.ndarray) -> None:
+        """Let all ranks start at time 0, in their order, before copies go on."""
+        n_ranks, control = self.n_ranks, self._control
+        customers = self._customers[:n_ranks]
+        customers["read"], customers["end"] = first_read[:-1], first_read[1:]
+        customers["left_in_batch"] = self.workload.batch_size
+        customers["batch"], customers["station"] = 0, loop.AT_START
+        customers["epoch"] = 0  # of its copies: stage-in only, a run of its own
+        ranks = np.flatnonzero(np.diff(first_read))
+        starts = np.zeros(len(ranks), EVENT)
+        starts["tag"] = (control[loop.N_SCHEDULED] + ranks) << RANK_BITS | ranks
+        under_way = self._heap[: control[loop.HEAP_SIZE]]
+        events = np.sort(np.concatenate([under_way, starts]), order=["time_s", "tag"])
+        self._heap[: len(events)] = events
+        control[loop.HEAP_SIZE], control[loop.N_RUNNING] = len(events), len(ranks)
+        control[loop.N_SCHEDULED] += n_ranks
+        control[loop.N_EVENTS] = 0
+        self._clock[:] = 0.0, np.inf
+
+    def _end_epoch(self, end_s: float) -> None:
+        """Count times from the end of the epoch on."""
+        self._heap["time_s"] -= end_s
+        for free_s in (self._free_s, self._net_free_s):
+            np.maximum(free_s - end_s, 0.0, out=free_s)
+        for name in ("opened_s", "open_s", "read_s"):
+            self._customers[name] -= end_s
+
+
+def _homes(layouts, n_ranks: int, n_nodes: int, n_copiers: int) -> np.ndarray:
+    """Return the servers and the node of each rank, then of each node's copiers.
+
+    Copiers are threads of their node's first rank.
+    """
+    per_node = n_ranks // n_nodes
+    first_ranks = np.repeat(np.arange(n_nodes) * per_node, n_copiers)
+    ranks = np.concatenate([np.arange(n_ranks), first_ranks])
+    homes = np.zeros((len(ranks), 7), np.int64)
+    for tier, layout in enumerate(layouts):
+        homes[:, loop.METADATA_SERVER + tier] = layout.metadata_servers(ranks)
+        homes[:, loop.OBJECT_SERVER + tier] = layout.object_servers(ranks, 0)
+        homes[:, loop.LINK + tier] = layout.links(ranks)
+    homes[:, loop.NODE] = ranks // per_node
+    return homes
+
+
+def _all_request_times(
+    tiers: tuple[TierModel, TierModel], workload: Workload
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return requests, their service times and times on a link: reads, then copies.
+
+    A copy reads with calls of a size of its own, and writes with one call.
+    """
+    size = workload.file_size_bytes
+    copy_read = Workload(1, size, buffer_bytes=READ_BYTES)
+    copy_write = Workload(1, size)
+    rows, read, written = (
+        request_times(tiers, one) for one in (workload, copy_read, copy_write)
+    )
+    n_requests = [
+        len(workload.request_bytes(tiers[0])),
+        len(workload.request_bytes(tiers[1])),
+        len(copy_read.request_bytes(tiers[0])),
+        len(copy_write.request_bytes(tiers[1])),
+    ]
+    times = []
+    for kind in range(2):
+        parts = [*rows[kind], read[kind][0], written[kind][1]]
+        table = np.zeros((4, max(map(len, parts))))
+        for row, part in zip(table, parts, strict=True):
+            row[: len(part)] = part
+        times.append(table)
+    return np.array(n_requests), *times
+
+
+def _peer_numbers(
+    network: Network, workload: Workload, peers: Peers | None, per_node: int
+) -> tuple[float, float, int, int]:
+    """Return what the loop must know of reads from peers."""
+    if peers is None:
+        return 0.0, 0.0, 0, per_node
+    if network.peers is None:
+        raise ModelError("network: got none between nodes, expected its numbers.")
+    transfer_s = workload.file_size_bytes / network.peers.bandwidth_bytes_per_s
+    return network.peers.latency_s, transfer_s, peers.server_threads, per_node
