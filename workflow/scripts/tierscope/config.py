@@ -39,7 +39,7 @@ SCHEMAS = Path(__file__).parents[2] / "schemas"
 SCHEDULERS = ("slurm", "pjm")
 UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
 # Of a system: no run depends on them.
-UNMEASURED = ("description", "points_per_launch", "job")
+UNMEASURED = ("description", "points_per_launch", "job", "devices_of")
 # The four-dimensional grid of the what-if search takes memory and minutes beyond it.
 MAX_GRID_STEPS = 100
 
@@ -109,7 +109,8 @@ class System:
     """A machine: its nodes, its two tiers and how points are launched.
 
     `devices` and `emulation` are the checked mappings of the system file;
-    `improvements` makes I/O classes of its devices faster, in percent.
+    `improvements` makes I/O classes of its devices faster, in percent. `devices_of` is
+    the system that lends its devices, if one does.
     """
 
     name: str
@@ -122,6 +123,7 @@ class System:
     lfs: Tier
     emulation: Mapping | None = None
     devices: Mapping | None = None
+    devices_of: str | None = None
     improvements: Mapping[str, int] = field(default_factory=dict)
     job: JobSettings = field(default_factory=JobSettings)
 
@@ -584,7 +586,7 @@ def read_system(name: str, folder: str | Path) -> System:
     job = values.get("job", {})
     estimates = Estimates(**job.get("estimates", {}))
     values["job"] = JobSettings(**{**job, "estimates": estimates})
-    if model := values.pop("devices_of", None):
+    if model := values.get("devices_of"):
         values["devices"] = _devices_of_nodes(model, values, path)
     system = System(name=name, **values)
     if system.lfs.kind == "lustre":
