@@ -649,10 +649,10 @@ def test_loaders_of_databases_can_be_simulated(config):
     assert {one.loader for one in experiment.sweep} == {"lmdb", "lmdbio", "tensorflow"}
 
 
-def test_system_has_the_devices_of_another_one_for_other_processes(tmp_path):
+def test_system_has_the_devices_of_another_one_for_other_processes():
     fugaku = read_system("fugaku", RESOURCES / "systems")
     system = read_system("fugaku-9216", RESOURCES / "systems")
-    assert system.n_processes == 9216
+    assert (system.n_processes, system.devices_of) == (9216, "fugaku")
     # 16 nodes share an LFS server.
     assert system.devices["lfs"]["processes_per_server"] == 16 * 48
     for part, values in fugaku.devices.items():

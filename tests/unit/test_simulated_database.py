@@ -193,7 +193,9 @@ class TestTimes:
             longer = description(on)
             longer["training"]["compute_time_s"] = 100.0
             times_s = [
-                next(simulate_database(one, [point]))["epochs"]["execution_time_s"].max()
+                next(simulate_database(one, [point]))["epochs"][
+                    "execution_time_s"
+                ].max()
                 for one in (plain, longer)
             ]
             # 16 records of each process are 4 batches; less where it hides waiting.

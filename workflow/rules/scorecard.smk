@@ -1,7 +1,9 @@
 """Rules that check the paper's claims against the tables."""
 
 MODELLED_SYSTEM = (
-    SYSTEM.emulation["model_of"] if SYSTEM.source == "emulated" else SYSTEM.name
+    SYSTEM.emulation["model_of"]
+    if SYSTEM.source == "emulated"
+    else SYSTEM.devices_of or SYSTEM.name
 )
 
 
