@@ -26,6 +26,9 @@ rule build_report:
         library=library(
             "build_report",
             "breakdown",
+            "claim_formulas",
+            "claim_status",
+            "claim_tables",
             "claims",
             "io_class",
             "plot",
