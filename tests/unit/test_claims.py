@@ -14,17 +14,16 @@ import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from snakemake.utils import update_config
 from tierscope.breakdown import break_down
-from tierscope.claims import (
+from tierscope.claim_formulas import goal_s
+from tierscope.claim_status import (
     FAILS,
     HOLDS,
     UNMEASURABLE,
-    ScenarioTables,
     accept_words,
-    goal_s,
     number_words,
-    read_claims,
-    score_claims,
 )
+from tierscope.claim_tables import ScenarioTables
+from tierscope.claims import read_claims, score_claims
 from tierscope.config import read_experiment
 from tierscope.plot import save_figure
 from tierscope.scorecard import (

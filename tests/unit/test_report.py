@@ -10,15 +10,10 @@ import pandas as pd
 import pytest
 from tierscope.breakdown import break_down, epoch_times, spread_over_repetitions
 from tierscope.io_class import IOClass
-from tierscope.report import (
-    UNKNOWN,
-    Picture,
-    caption_html,
-    render,
-    report_context,
-    runs_table,
-)
+from tierscope.report import Picture, caption_html, render, report_context
 from tierscope.report_facts import Run, devices_table, setting_words
+from tierscope.report_runs import runs_table
+from tierscope.report_words import UNKNOWN
 from tierscope.search import search_combinations
 from tierscope.tables import SCENARIO_KEYS, TABLES, TEXT, check_table
 from tierscope.whatif import CLASS_TIMES, estimate, make_goal

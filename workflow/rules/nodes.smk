@@ -53,7 +53,7 @@ rule plot_nodes:
         library=library(
             "plot_nodes",
             "breakdown",
-            "claims",
+            "claim_status",
             "io_class",
             "node_counts",
             "plot",

@@ -128,13 +128,11 @@ rule score_policy_claims:
         library=library(
             "score_policy_claims",
             "breakdown",
-            "claims",
+            "claim_status",
             "io_class",
             "node_counts",
-            "plot",
             "policy_claims",
             "tables",
-            "whatif",
         ),
     output:
         claims=f"{COMPARISON}/policy_claims.parquet",

@@ -16,6 +16,9 @@ rule score_claims:
         library=library(
             "score_claims",
             "breakdown",
+            "claim_formulas",
+            "claim_status",
+            "claim_tables",
             "claims",
             "io_class",
             "plot",

@@ -14,7 +14,7 @@ from tierscope.tables import MODEL
 from tierscope.validation import ConfigError
 
 # Of a system: no run depends on them.
-UNMEASURED = ("description", "points_per_launch", "job")
+UNMEASURED = ("description", "points_per_launch", "job", "devices_of")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.claims import (
+from tierscope.claim_status import (
     UNMEASURABLE,
     Measured,
     NotMeasurable,

@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from tierscope.claims import FAILS, HOLDS, UNMEASURABLE
+from tierscope.claim_status import FAILS, HOLDS, UNMEASURABLE
 
 
 class _Look(NamedTuple):

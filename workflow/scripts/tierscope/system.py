@@ -18,7 +18,8 @@ class System:
     """A machine: its nodes, its two tiers and how points are launched.
 
     `devices` and `emulation` are the checked mappings of the system file;
-    `improvements` makes I/O classes of its devices faster, in percent.
+    `improvements` makes I/O classes of its devices faster, in percent. `devices_of` is
+    the system that lends its devices, if one does.
     """
 
     name: str
@@ -31,6 +32,7 @@ class System:
     lfs: Tier
     emulation: Mapping | None = None
     devices: Mapping | None = None
+    devices_of: str | None = None
     improvements: Mapping[str, int] = field(default_factory=dict)
     job: JobSettings = field(default_factory=JobSettings)
 
@@ -92,7 +94,7 @@ def read_system(name: str, folder: str | Path) -> System:
     job = values.get("job", {})
     estimates = Estimates(**job.get("estimates", {}))
     values["job"] = JobSettings(**{**job, "estimates": estimates})
-    if model := values.pop("devices_of", None):
+    if model := values.get("devices_of"):
         values["devices"] = _devices_of_nodes(model, values, path)
     system = System(name=name, **values)
     if system.lfs.kind == "lustre":

@@ -1,0 +1,61 @@
+"""A claim's number: within its bounds or not, and how both are written."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+HOLDS, FAILS, UNMEASURABLE = "holds", "does not hold", "not measurable here"
+BOUNDS = {
+    "at_least": np.greater_equal,
+    "at_most": np.less_equal,
+    "more_than": np.greater,
+}
+_DIGITS = 9  # a bound is met if rounding is all that is missing
+
+
+class NotMeasurable(Exception):
+    """The experiment lacks what a claim needs; the message says what."""
+
+
+class Measured(NamedTuple):
+    """A claim's number, and what it is made of in words.
+
+    `value` is None if there is no such number, so that the claim does not hold.
+    """
+
+    value: float | None
+    details: str
+
+
+def number_words(value: float) -> str:
+    """Return a number with three digits, such as ``12.8``."""
+    text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def accept_words(accept: Mapping[str, float], unit: str) -> str:
+    """Return the bounds of a claim, such as ``60 to 70 %`` or ``at least 10 %``."""
+    if {"at_least", "at_most"} <= set(accept):
+        bounds = [number_words(accept[name]) for name in ("at_least", "at_most")]
+        return f"{' to '.join(dict.fromkeys(bounds))} {unit}"
+    return " and ".join(
+        f"{name.replace('_', ' ')} {number_words(bound)} {unit}"
+        for name, bound in accept.items()
+    )
+
+
+def judge(accept: Mapping[str, float], value: float | None) -> str:
+    """Return whether a number lies within a claim's bounds."""
+    if value is None:
+        return FAILS
+    value = round(float(value), _DIGITS)
+    within = all(BOUNDS[name](value, bound) for name, bound in accept.items())
+    return HOLDS if within else FAILS
+
+
+def measured_words(measured: Measured, status: str, unit: str) -> str:
+    """Return a claim's number with its unit, ``none``, or nothing if not measurable."""
+    if measured.value is None:
+        return "" if status == UNMEASURABLE else "none"
+    return f"{number_words(round(measured.value, 2))} {unit}"
