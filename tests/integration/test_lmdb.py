@@ -180,6 +180,11 @@ def test_emulated_tiers_are_charged_for_page_faults(tmp_path):
         },
     )
     project.snakemake("audits")
+    for loader in ("lmdb", "lmdbio"):
+        run = project.path("runs", f"tiny-60ost-pinning-{loader}", "cache-050", "rep-0")
+        reads = read_table(run / "record_reads.parquet", "record_reads")
+        epochs = {e: sorted(part["file_id"]) for e, part in reads.groupby("epoch")}
+        assert epochs == {epoch: list(range(N_FILES)) for epoch in range(N_EPOCHS)}
     run = project.path("runs", "tiny-60ost-pinning-lmdb", "cache-050", "rep-0")
     calls = read_table(run / "read_calls.parquet", "read_calls")
     assert (calls["kind"] == "fault").sum() >= N_EPOCHS * N_FILES

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 pytest.importorskip("lmdb")
 
 from tierscope.dataset import DatasetError, SampleWriter, generate_files
+from tierscope.lmdb_check import check_record, check_size
 from tierscope.lmdb_dataset import (
     DATA_FILE,
-    check_record,
-    check_size,
     copy_ranges,
     generate_database,
     is_complete,

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from tierscope.dataset import FRAMING_BYTES
+from tierscope.lmdb_check import check_records, check_tree
 from tierscope.lmdb_dataset import (
     DATA_FILE,
+    RECORDS_FILE,
     copy_ranges,
     make_hollow,
     n_pieces,
@@ -89,6 +91,7 @@ class Database:
         """Return the loader; every process calls this."""
         from tierscope.loaders.lmdb import DatabaseLoader
 
+        self.check(processes)
         system = self._description["system"]
         return DatabaseLoader(
             self._description["lmdb"],
@@ -98,6 +101,26 @@ class Database:
             processes,
             {tier for tier in ("gfs", "lfs") if system[tier]["kind"] == "emulated"},
         )
+
+    def check(self, processes) -> None:
+        """Refuse a damaged database before anybody reads it; the first process looks.
+
+        Raises
+        ------
+        DatasetError, TierError
+            On the first process.
+        """
+        if processes.rank == 0:
+            provenance = self.provenance()
+            check_tree(self.gfs_folder / DATA_FILE, provenance)
+            records = read_records(self.gfs_folder)
+            check_records(self.gfs_folder / RECORDS_FILE, records, provenance)
+        processes.barrier()
+
+    def check_copy(self, folder: Path, n_first: int) -> None:
+        """Refuse a copy on a node's LFS whose tree is damaged."""
+        if n_first:
+            check_tree(folder / DATA_FILE, self.provenance())
 
     def on_lfs(self, cache_rate_percent: int) -> np.ndarray:
         """Return whether each record is on the LFS: bool, shape (n_records,)."""

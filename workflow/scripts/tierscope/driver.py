@@ -325,7 +325,13 @@ class Benchmark:
                 self.dataset.file_size_bytes,
             )
         processes.barrier()
-        return time.perf_counter() - start
+        fill_time_s = time.perf_counter() - start
+        if self.database and processes.node_rank == 0:
+            self.database.check_copy(
+                self.storage.folder / self.folder_name, len(pinned)
+            )
+        processes.barrier()
+        return fill_time_s
 
     def _held(self, point: Point) -> np.ndarray:
         """Return which samples the LFS holds before the first epoch."""

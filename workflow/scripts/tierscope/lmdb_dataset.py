@@ -26,8 +26,8 @@ from tierscope.dataset import (
     SampleWriter,
     make_directory,
 )
+from tierscope.lmdb_check import check_open_tree
 from tierscope.lmdb_layout import KEY_BYTES, Provenance
-from tierscope.lmdb_pages import find_records
 
 if TYPE_CHECKING:
     import lmdb
@@ -68,9 +68,15 @@ def read_provenance(folder: Path) -> Provenance:
     """
     path = folder / PROVENANCE_FILE
     try:
-        return Provenance(**json.loads(path.read_text()))
+        provenance = Provenance(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise DatasetError(f"{path}: cannot read it: {error}.") from error
+    for name, value in asdict(provenance).items():
+        if type(value) is not int or value < 1:
+            raise DatasetError(
+                f"{path}: {name}: got {value!r}, expected an integer of at least 1."
+            )
+    return provenance
 
 
 def read_records(folder: Path) -> np.ndarray:
@@ -88,51 +94,6 @@ def read_records(folder: Path) -> np.ndarray:
 def key_of(record: int) -> bytes:
     """Return the key of a record."""
     return b"%0*d" % (KEY_BYTES, record)
-
-
-def check_size(path: str | Path, n_bytes: int, provenance: Provenance) -> None:
-    """Refuse a file that was cut short.
-
-    Raises
-    ------
-    DatasetError
-        With the file and the first record that is not whole.
-    """
-    if n_bytes >= provenance.file_bytes:
-        return
-    ends = provenance.layout.offsets + provenance.value_bytes
-    missing = np.flatnonzero(ends > n_bytes)
-    what = f"record {missing[0]} is not whole" if len(missing) else "its tree is not"
-    raise DatasetError(
-        f"{path}: is cut short, {what}: got {n_bytes} bytes, expected "
-        f"{provenance.file_bytes}."
-    )
-
-
-def check_record(path: str | Path, record: int, value, crc32c: int) -> None:
-    """Refuse a record whose bytes are not those that were written.
-
-    Parameters
-    ----------
-    path : path
-        The file, for the message.
-    record : int
-        Number of the record.
-    value : read-only buffer
-        Its value as it was read.
-    crc32c : int
-        The checksum that was written.
-
-    Raises
-    ------
-    DatasetError
-        With the file and the record.
-    """
-    if (found := google_crc32c.value(value)) != crc32c:
-        raise DatasetError(
-            f"{path}: record {record} is damaged: got checksum {found:#010x}, expected "
-            f"{crc32c:#010x}."
-        )
 
 
 def open_database(path: str, map_bytes: int | None = None) -> "lmdb.Environment":
@@ -302,27 +263,16 @@ def _check_offsets(
     path: Path, descriptor: int, recorded: np.ndarray, provenance: Provenance
 ) -> None:
     """Refuse offsets that arithmetic or the file's own tree contradict."""
-    parsed, sizes, tree_pages = find_records(
-        lambda offset, n_bytes: os.pread(descriptor, n_bytes, offset),
-        str(path),
-        KEY_BYTES,
-    )
-    computed = provenance.layout
-    for found, what in ((parsed, "its tree"), (computed.offsets, "arithmetic")):
-        if wrong := np.flatnonzero(found != recorded).tolist():
-            raise DatasetError(
-                f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, but "
-                f"{what} says {found[wrong[0]]}."
-            )
-    size = os.fstat(descriptor).st_size
-    if (
-        size != provenance.file_bytes
-        or not np.array_equal(tree_pages, computed.tree_pages)
-        or np.any(sizes != provenance.value_bytes)
-    ):
+    check_open_tree(path, descriptor, provenance)
+    computed = provenance.layout.offsets
+    if wrong := np.flatnonzero(computed != recorded).tolist():
         raise DatasetError(
-            f"{path}: got {size} bytes and {len(tree_pages)} pages of the tree, "
-            f"expected {provenance.file_bytes} and {len(computed.tree_pages)}."
+            f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, but "
+            f"arithmetic says {computed[wrong[0]]}."
+        )
+    if (size := os.fstat(descriptor).st_size) != provenance.file_bytes:
+        raise DatasetError(
+            f"{path}: got {size} bytes, expected {provenance.file_bytes}."
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.dataset import DatasetError
-from tierscope.lmdb_dataset import check_record
+from tierscope.lmdb_check import check_record
 from tierscope.lmdb_layout import Provenance
 from tierscope.lmdb_reads import GAP_PAGES, is_joined
 from tierscope.loaders.readers import ReaderGroup

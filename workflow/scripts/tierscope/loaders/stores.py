@@ -8,8 +8,8 @@ import lmdb
 import numpy as np
 
 from tierscope.dataset import DatasetError
+from tierscope.lmdb_check import check_size
 from tierscope.lmdb_dataset import (
-    check_size,
     map_address,
     open_database,
     walk_cursor,

@@ -1,0 +1,240 @@
+"""Policies and databases when storage fails: said clearly, nothing lost, no hang.
+
+From the command a user types, with real MPI: an LFS that is really full (a small
+tmpfs), copies that fail, a database that was damaged.
+"""
+
+import shutil
+import subprocess
+
+import pytest
+from integration.test_lmdb import N_EPOCHS, on_plain_directories, run_of
+from integration.test_policies import (
+    EPOCHS,
+    N_FILES,
+    assert_every_file_is_read_once,
+    files_of_nodes,
+    lfs_reads,
+    make_project,
+    read_run,
+)
+from tierscope.lmdb_dataset import read_provenance, read_records
+from tierscope.tables import read_table
+
+LOADERS = ["lmdb", "lmdbio-lmm", "lmdbio-lmm-dm", "lmdbio-lmm-dio", "lmdbio"]
+
+
+def edit(project, module, old, new):
+    """Change the project's own code, as a fault would."""
+    path = project.folder / "workflow" / "scripts" / "tierscope" / module
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def small_lfs(tmp_path):
+    """Mount a file system of ten pages as the LFS, where that is allowed."""
+    folder = tmp_path / "project" / "scratch" / "lfs"
+    mounted = []
+
+    def mount():
+        folder.mkdir(parents=True)
+        command = ["mount", "-t", "tmpfs", "-o", "size=40k", "tmpfs", str(folder)]
+        if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
+            pytest.skip("needs the right to mount a file system")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for one in mounted:
+        subprocess.run(["umount", "--lazy", str(one)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "hand_over"),
+    [("monarch", True), ("monarch", False), ("lru", True), ("clairvoyant", True)],
+)
+def test_full_lfs_ends_placement_and_loses_nothing(
+    tmp_path, small_lfs, policy, hand_over
+):
+    options = {"copy_threads": 2, "hand_over": hand_over}
+    project = make_project(tmp_path / "project", [policy], policies=options)
+    lfs = small_lfs()
+    output = project.snakemake("audits")
+    assert "No space left on device; reads go on from the GFS" in output
+    assert "copies failed; their files were read from the GFS" in output
+    assert_every_file_is_read_once(project, policy)
+    decisions = read_run(project, policy, "decisions")
+    failed = decisions[decisions["event"] == "failed"]
+    assert set(failed["detail"]) == {"full"}
+    placed = decisions[decisions["event"] == "placed"]
+    assert 0 < len(placed) - (decisions["event"] == "evict").sum() < 10
+    if policy == "monarch":
+        held = [set(placed.loc[placed["node"] == n, "file_id"]) for n in (0, 1)]
+        hits = [
+            sum(len(a & b) for a, b in zip(held, files_of_nodes(epoch), strict=True))
+            for epoch in range(1, EPOCHS)
+        ]
+        assert lfs_reads(project, policy) == [0, *hits]
+    assert list(lfs.iterdir()) == []
+
+
+def test_copy_that_fails_leaves_its_file_on_the_gfs_and_the_others_are_placed(tmp_path):
+    project = make_project(tmp_path / "project", ["monarch"])
+    first, _ = files_of_nodes(0)
+    lost = sorted(first)[0]
+    rename = "            os.rename(temporary, os.path.join(folder, name))\n"
+    fault = (
+        f"            if name == '{lost:07d}.tfrecord':\n"
+        "                raise OSError(errno.EIO, os.strerror(errno.EIO))\n"
+    )
+    edit(project, "placement/copies.py", rename, fault + rename)
+    output = project.snakemake("audits")
+    assert (
+        f"node 0: copying {lost:07d}.tfrecord to the LFS failed: Input/output error; "
+        "reads go on from the GFS" in output
+    )
+    assert "  1 copies failed; their files were read from the GFS" in output
+    assert_every_file_is_read_once(project, "monarch")
+    table = read_table(project.path("tables", "background.parquet"), "background")
+    # Its room is that of a file which the node reads in a later epoch.
+    assert table.groupby("node")["placed_files"].sum().tolist() == [16, 16]
+    assert table.groupby("node")["failed_files"].sum().tolist() == [1, 0]
+    records = read_run(project, "monarch", "file_records")
+    of_first = records[(records["file_id"] == lost) & (records["rank"] < 2)]
+    assert set(of_first["tier"]) == {"gfs"}
+
+
+def test_stage_in_into_a_full_lfs_ends_the_job_with_node_and_file(tmp_path, small_lfs):
+    sweep = {
+        "datasets": ["tiny"],
+        "n_osts": [0],
+        "policies": ["none", "adhoc"],
+        "loaders": ["posix"],
+        "cache_rates_percent": [100],
+    }
+    project = make_project(tmp_path / "project", ["none", "adhoc"], sweep=sweep)
+    lfs = small_lfs()
+    output = project.snakemake("audits", expect=1)
+    assert "from the GFS: No space left on device." in output
+    assert ": cannot stage 00000" in output
+    assert "Traceback (most recent call last)" not in output
+    assert list(lfs.iterdir()) == []
+
+
+def test_database_that_does_not_fit_into_the_lfs_is_named(tmp_path, small_lfs):
+    project = on_plain_directories(tmp_path / "project", ["lmdb"], [100])
+    lfs = small_lfs()
+    output = project.snakemake("audits", expect=1)
+    assert "data.mdb: cannot copy to it: No space left on device." in output
+    assert list(lfs.iterdir()) == []
+
+
+# ---- a database that was damaged ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory):
+    """Return a project with a database, half of it to be on the LFS, and no runs."""
+    folder = tmp_path_factory.mktemp("databases") / "project"
+    project = on_plain_directories(folder, LOADERS, [50])
+    project.snakemake("--until", "generate_database")
+    (project.data,) = (project.folder / "scratch").rglob("data.mdb")
+    project.whole = {path: path.read_bytes() for path in project.data.parent.iterdir()}
+    return project
+
+
+@pytest.fixture
+def intact(databases):
+    """Return the project, whose database and code are made whole afterwards."""
+    path = databases.folder / "workflow" / "scripts" / "tierscope" / "database.py"
+    code = path.read_text()
+    yield databases
+    path.write_text(code)
+    for path, content in databases.whole.items():
+        path.write_bytes(content)
+
+
+def flip(path, offset):
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 2
+    path.write_bytes(content)
+
+
+def messages(project, loaders):
+    """Return the launches' own messages by loader; all of them have failed."""
+    runs = {loader: run_of(project, loader, 50) for loader in loaders}
+    targets = [
+        str(run.relative_to(project.folder) / "audit.json") for run in runs.values()
+    ]
+    output = project.snakemake(*targets, "--keep-going", expect=1)
+    assert "BAD TERMINATION" not in output
+    found = {}
+    for loader, run in runs.items():
+        folder = project.path("logs", "run_benchmark", f"tiny-0ost-pinning-{loader}")
+        log = (folder / "cache-050_rep-0.log").read_text()
+        assert "Traceback" not in log
+        found[loader] = [line for line in log.splitlines() if "tierscope: " in line]
+        assert found[loader], log
+        assert not (run / "run.json").exists()
+    assert not (project.folder / "scratch" / "lfs").exists()
+    return found
+
+
+def damage_copies(project, offset):
+    """Let every copy on an LFS have one flipped byte."""
+    checked = "        if n_first:\n            check_tree(folder"
+    fault = (
+        "        with open(folder / DATA_FILE, 'r+b') as file:\n"
+        f"            file.seek({offset})\n"
+        "            byte = file.read(1)[0] ^ 2\n"
+        f"            file.seek({offset})\n"
+        "            file.write(bytes([byte]))\n"
+    )
+    edit(project, "database.py", checked, fault + checked)
+
+
+@pytest.mark.parametrize(("tier", "record"), [("gfs", 21), ("lfs", 3)])
+def test_flipped_byte_of_a_record_is_found_by_every_loader(intact, tier, record):
+    offset = int(read_records(intact.data.parent)["offset"][record]) + 99
+    if tier == "gfs":
+        flip(intact.data, offset)
+    else:
+        damage_copies(intact, offset)
+    for loader, lines in messages(intact, LOADERS).items():
+        for line in lines:  # of each process that met it
+            assert f"/{tier}/data.ep0/" in line, loader
+            assert f"data.mdb: record {record} is damaged: got checksum" in line
+
+
+@pytest.mark.parametrize("tier", ["gfs", "lfs"])
+def test_damaged_page_of_the_tree_is_found_before_anybody_reads(intact, tier):
+    page = int(read_provenance(intact.data.parent).layout.tree_pages[0])
+    offset = page * 4096 + 12  # says how many nodes it has
+    if tier == "gfs":
+        flip(intact.data, offset)
+    else:
+        damage_copies(intact, offset)
+    for lines in messages(intact, ["lmdb", "lmdbio"]).values():
+        assert len(lines) == (1 if tier == "gfs" else 2)  # nodes
+        for line in lines:
+            assert f"/{tier}/data/" in line
+            assert f"data.mdb: page {page} of its tree is damaged, at record 0" in line
+
+
+def test_damaged_provenance_is_found_before_anybody_reads(intact):
+    path = intact.data.with_name("provenance.json")
+    path.write_text(path.read_text().replace("4080", "4O80"))
+    for lines in messages(intact, ["lmdb", "lmdbio"]).values():
+        (line,) = lines
+        assert "provenance.json: cannot read it: " in line
+
+
+def test_what_is_whole_again_is_read(intact):
+    intact.snakemake("audits")
+    for loader in LOADERS:
+        path = run_of(intact, loader, 50) / "record_reads.parquet"
+        reads = read_table(path, "record_reads")
+        epochs = {e: sorted(part["file_id"]) for e, part in reads.groupby("epoch")}
+        assert epochs == {epoch: list(range(N_FILES)) for epoch in range(N_EPOCHS)}
