@@ -155,10 +155,11 @@ def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
     table = per_record(switches)
     for place, (loader, part) in enumerate(table.groupby("loader", sort=False)):
         colour = _LOADERS[place % len(_LOADERS)]
+        line = {"color": colour, "ms": max(4, 9 - 3 * place)}  # one upon the other
         for kind, look in _KINDS.items():
             values = part.groupby("processes_per_node")[f"{kind}_switches_per_record"]
             mean = values.mean()
-            ax.plot(mean.index, mean, color=colour, label=f"{loader}, {kind}", **look)
+            ax.plot(mean.index, mean, label=f"{loader}, {kind}", **line, **look)
             ax.vlines(mean.index, values.min(), values.max(), color=colour, lw=1.2)
     ax.set_xscale("log", base=2)
     ticks = sorted(table["processes_per_node"].unique())
