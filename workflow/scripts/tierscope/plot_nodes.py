@@ -102,7 +102,8 @@ def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
         ax.plot(part["epoch"], part["saved_percent"], "o", color=shade, label=words)
     marks = ax.get_legend_handles_labels()[0]
     law = Line2D([], [], **_LAW, label="law: min(f, 1 \u2212 (1 \u2212 1/n)$^e$)")
-    ax.legend(handles=[*marks, law], loc="lower right")
+    ax.set_ylim(top=1.4 * max(1, ax.dataLim.y1))  # with room for the legend
+    ax.legend(handles=[*marks, law], loc="upper left", ncols=3, fontsize=8)
     ax.set_xticks(sorted(epochs["epoch"].unique()))
     ax.set_xlabel("Epoch e")
     ax.set_ylabel("GFS reads saved (%)")
