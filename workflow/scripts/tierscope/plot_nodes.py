@@ -102,7 +102,8 @@ def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
         ax.plot(part["epoch"], part["saved_percent"], "o", color=shade, label=words)
     marks = ax.get_legend_handles_labels()[0]
     law = Line2D([], [], **_LAW, label="law: min(f, 1 \u2212 (1 \u2212 1/n)$^e$)")
-    ax.legend(handles=[*marks, law], loc="lower right")
+    ax.set_ylim(top=1.4 * max(1, ax.dataLim.y1))  # with room for the legend
+    ax.legend(handles=[*marks, law], loc="upper left", ncols=3, fontsize=8)
     ax.set_xticks(sorted(epochs["epoch"].unique()))
     ax.set_xlabel("Epoch e")
     ax.set_ylabel("GFS reads saved (%)")
@@ -155,10 +156,11 @@ def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
     table = per_record(switches)
     for place, (loader, part) in enumerate(table.groupby("loader", sort=False)):
         colour = _LOADERS[place % len(_LOADERS)]
+        line = {"color": colour, "ms": max(4, 9 - 3 * place)}  # one upon the other
         for kind, look in _KINDS.items():
             values = part.groupby("processes_per_node")[f"{kind}_switches_per_record"]
             mean = values.mean()
-            ax.plot(mean.index, mean, color=colour, label=f"{loader}, {kind}", **look)
+            ax.plot(mean.index, mean, label=f"{loader}, {kind}", **line, **look)
             ax.vlines(mean.index, values.min(), values.max(), color=colour, lw=1.2)
     ax.set_xscale("log", base=2)
     ticks = sorted(table["processes_per_node"].unique())
