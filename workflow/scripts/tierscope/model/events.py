@@ -14,7 +14,7 @@ from numba import njit
 
 OPENED, OPEN, READ, CLOSED = range(4)  # columns of the instants
 DETERMINISTIC, EXPONENTIAL, LOGNORMAL = range(3)
-_AT_OPEN, _AT_CLOSE, _AT_SERVER, _AT_LINK = range(4)  # stations ahead of a rank
+AT_OPEN, AT_CLOSE, AT_SERVER, AT_LINK = range(4)  # stations ahead of a rank
 
 # What the loop must know of a tier.
 STATIONS = np.dtype(
@@ -49,9 +49,9 @@ _RANK = np.dtype(
     ]
 )
 
-_EVENT = np.dtype([("time_s", "f8"), ("tag", "i8")])
-_RANK_BITS = 24  # of a tag, the lowest; the others count the events scheduled
-MOST_RANKS = 1 << _RANK_BITS
+EVENT = np.dtype([("time_s", "f8"), ("tag", "i8")])
+RANK_BITS = 24  # of a tag, the lowest; the others count the events scheduled
+MOST_RANKS = 1 << RANK_BITS
 
 compiled = njit(cache=True, error_model="numpy")
 
@@ -68,7 +68,7 @@ def draw_service_s(mean_s, distribution, sigma, generator):
 
 
 @compiled
-def _serve(free_s, busy_s, server, arrival_s, service_s):
+def serve(free_s, busy_s, server, arrival_s, service_s):
     """Let a server serve one more arrival and return when that is done."""
     start_s = max(free_s[server], arrival_s)
     busy_s[server] += service_s
@@ -77,7 +77,7 @@ def _serve(free_s, busy_s, server, arrival_s, service_s):
 
 
 @compiled
-def _first_free(free_s, first, n_servers):
+def first_free(free_s, first, n_servers):
     """Return the server that is free first, of equal ones the first."""
     best = first
     for server in range(first + 1, first + n_servers):
@@ -114,7 +114,7 @@ def _first_of_four(heap, child):
 
 
 @compiled
-def _replace_root(heap, size, time_s, tag):
+def replace_root(heap, size, time_s, tag):
     """Replace the earliest event of the heap, of four children a node, by a new one.
 
     The hole goes down to a leaf without asking whether the new event fits before: that
@@ -139,17 +139,17 @@ def _start_file(me, now_s, server_of, first_lfs_server, stations, instants_s):
     """Let a rank turn to its next file; return when it arrives at a station."""
     me.object_server = server_of[me.read]
     me.tier = 1 if me.object_server >= first_lfs_server else 0
-    me.station, me.request = _AT_OPEN, 0
+    me.station, me.request = AT_OPEN, 0
     instants_s[me.read, OPENED] = now_s
     if stations[me.tier].open_s == 0:
         now_s += stations[me.tier].open_latency_s
         instants_s[me.read, OPEN] = now_s
-        me.station = _AT_SERVER
+        me.station = AT_SERVER
     return now_s
 
 
 @compiled
-def _finish_batch(me, now_s, taken_s, prefetch_batches, compute_time_s):
+def finish_batch(me, now_s, taken_s, prefetch_batches, compute_time_s):
     """Note when a batch that is ready is taken; return when the next may be read.
 
     `taken_s` holds when the rank took its last batches, shape (at least prefetch,).
@@ -230,7 +230,7 @@ def run_events(
         first_s[rank] = _start_file(
             me, 0.0, server_of, first_lfs_server, stations, instants_s
         )
-    heap = np.zeros(n_ranks + 4, _EVENT)
+    heap = np.zeros(n_ranks + 4, EVENT)
     heap["time_s"][:], heap["tag"][:] = np.inf, np.iinfo(np.int64).max
     for position, rank in enumerate(np.argsort(first_s, kind="mergesort")):
         heap[position].time_s, heap[position].tag = first_s[rank], rank
@@ -242,45 +242,45 @@ def run_events(
         tier = me.tier
         at = stations[tier]
         is_read = is_closed = False
-        if me.station == _AT_OPEN or me.station == _AT_CLOSE:
+        if me.station == AT_OPEN or me.station == AT_CLOSE:
             service_s = draw_service_s(
-                at.open_s if me.station == _AT_OPEN else at.close_s,
+                at.open_s if me.station == AT_OPEN else at.close_s,
                 at.metadata_distribution,
                 at.metadata_sigma,
                 generator,
             )
-            server = _first_free(
+            server = first_free(
                 free_s, metadata_server_of[rank, tier], at.n_metadata_servers
             )
-            now_s = _serve(free_s, busy_s, server, now_s, service_s)
-            if me.station == _AT_OPEN:
+            now_s = serve(free_s, busy_s, server, now_s, service_s)
+            if me.station == AT_OPEN:
                 now_s += at.open_latency_s
                 instants_s[me.read, OPEN] = now_s
-                me.station = _AT_SERVER
+                me.station = AT_SERVER
             else:
                 now_s += at.close_latency_s
                 is_closed = True
-        elif me.station == _AT_SERVER:
+        elif me.station == AT_SERVER:
             service_s = slowness[me.object_server] * draw_service_s(
                 request_s[tier, me.request],
                 at.object_distribution,
                 at.object_sigma,
                 generator,
             )
-            now_s = _serve(free_s, busy_s, me.object_server, now_s, service_s)
-            me.station = _AT_LINK
+            now_s = serve(free_s, busy_s, me.object_server, now_s, service_s)
+            me.station = AT_LINK
             is_read = at.n_links == 0
         else:
             service_s = link_s[tier, me.request]
-            now_s = _serve(free_s, busy_s, link_of[rank, tier], now_s, service_s)
+            now_s = serve(free_s, busy_s, link_of[rank, tier], now_s, service_s)
             is_read = True
         if is_read:
             now_s += at.read_latency_s
             me.request += 1
-            me.station = _AT_SERVER
+            me.station = AT_SERVER
             if me.request == at.n_requests:
                 instants_s[me.read, READ] = now_s
-                me.station = _AT_CLOSE
+                me.station = AT_CLOSE
                 if at.close_s == 0:
                     now_s += at.close_latency_s
                     is_closed = True
@@ -290,7 +290,7 @@ def run_events(
             me.left_in_batch -= 1
             if me.left_in_batch == 0 or me.read == me.end:
                 me.left_in_batch = batch_size
-                now_s = _finish_batch(
+                now_s = finish_batch(
                     me, now_s, taken_s[rank], prefetch_batches, compute_time_s
                 )
             if me.read == me.end:
@@ -301,6 +301,6 @@ def run_events(
                 now_s = _start_file(
                     me, now_s, server_of, first_lfs_server, stations, instants_s
                 )
-        _replace_root(heap, n_ranks, now_s, n_scheduled << _RANK_BITS | rank)
+        replace_root(heap, n_ranks, now_s, n_scheduled << RANK_BITS | rank)
         n_scheduled += 1
     return n_events

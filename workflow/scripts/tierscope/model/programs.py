@@ -12,18 +12,17 @@ import numpy as np
 
 from tierscope.io_class import IOClass
 from tierscope.model.events import (
-    _EVENT,
-    _RANK_BITS,
+    EVENT,
     MOST_RANKS,
-    STATIONS,
-    _first_free,
-    _replace_root,
-    _serve,
+    RANK_BITS,
     compiled,
     draw_service_s,
+    first_free,
+    replace_root,
+    serve,
 )
-from tierscope.model.network import DISTRIBUTIONS, ModelError, Network
-from tierscope.model.simulate import _layouts
+from tierscope.model.network import ModelError, Network, Workload
+from tierscope.model.simulate import layouts_of, stations_of
 
 OPEN, CLOSE, REQUEST, PAUSE, PASS, WAIT = range(6)
 TIERS = ("gfs", "lfs")
@@ -84,7 +83,7 @@ def object_servers(
     network: Network, tier: int, ranks: np.ndarray, stripes: np.ndarray
 ) -> np.ndarray:
     """Return the object server of each request: that of its stripe's number."""
-    return _layouts(network)[tier].object_servers(ranks, stripes)
+    return layouts_of(network)[tier].object_servers(ranks, stripes)
 
 
 def simulate_programs(
@@ -119,21 +118,13 @@ def simulate_programs(
         raise ModelError(
             f"customers: got {n_customers}, expected at most {MOST_RANKS}."
         )
-    layouts, tiers = _layouts(network), (network.gfs, network.lfs)
+    layouts, tiers = layouts_of(network), (network.gfs, network.lfs)
     n_servers = layouts[-1].end
     factors = np.ones(n_servers)
     for layout, factor in zip(layouts, slowness, strict=True):
         factors[layout.first_object_server : layout.first_link] = factor
-    stations, rates = np.zeros(2, STATIONS), np.zeros(2, _RATES)
-    for at, rate, tier in zip(stations, rates, tiers, strict=True):
-        for name in ("open_s", "close_s", "open_latency_s", "close_latency_s"):
-            at[name] = getattr(tier, name)
-        for name in ("n_metadata_servers", "read_latency_s", "n_links"):
-            at[name] = getattr(tier, name)
-        for kind in ("metadata", "object"):
-            service = getattr(tier, f"{kind}_service")
-            at[f"{kind}_distribution"] = DISTRIBUTIONS.index(service.distribution)
-            at[f"{kind}_sigma"] = np.sqrt(np.log1p((service.cv or 0.0) ** 2))
+    rates = np.zeros(2, _RATES)
+    for rate, tier in zip(rates, tiers, strict=True):
         rate["request_s"] = tier.request_s
         rate["byte_s"] = 1 / (tier.bandwidth_bytes_per_s or np.inf)
         rate["link_byte_s"] = 1 / (tier.link_bytes_per_s or np.inf)
@@ -144,7 +135,7 @@ def simulate_programs(
         programs.first_step,
         np.column_stack([one.metadata_servers(programs.ranks) for one in layouts]),
         np.column_stack([one.links(programs.ranks) for one in layouts]),
-        stations,
+        stations_of(tiers, Workload(1, 1)),  # whose files are of no concern
         rates,
         factors,
         programs.gates.astype(np.int64),
@@ -187,7 +178,7 @@ def _remove_root(heap, size):
     time_s, tag = heap[size - 1].time_s, heap[size - 1].tag
     heap[size - 1].time_s, heap[size - 1].tag = np.inf, np.iinfo(np.int64).max
     if size > 1:
-        _replace_root(heap, size - 1, time_s, tag)
+        replace_root(heap, size - 1, time_s, tag)
 
 
 @compiled
@@ -231,7 +222,7 @@ def run_programs(
     begun_s = np.zeros(n_customers)
     waiter = np.full(len(gates), _NOBODY)  # the last one at each gate
     next_waiter = np.full(n_customers, _NOBODY)
-    heap = np.zeros(n_customers + 8, _EVENT)
+    heap = np.zeros(n_customers + 8, EVENT)
     heap["time_s"][:], heap["tag"][:] = np.inf, np.iinfo(np.int64).max
     for customer in range(n_customers):
         heap[customer].time_s, heap[customer].tag = 0.0, customer
@@ -255,12 +246,12 @@ def run_programs(
                 service_s = slowness[step.target] * draw_service_s(
                     mean_s, at.object_distribution, at.object_sigma, generator
                 )
-                now_s = _serve(free_s, busy_s, step.target, now_s, service_s)
+                now_s = serve(free_s, busy_s, step.target, now_s, service_s)
                 is_done = at.n_links == 0
                 phase[customer] = _AT_LINK
             else:
                 link_s = step.amount * rates[tier].link_byte_s
-                now_s = _serve(free_s, busy_s, link_of[customer, tier], now_s, link_s)
+                now_s = serve(free_s, busy_s, link_of[customer, tier], now_s, link_s)
             if is_done:
                 phase[customer] = _AT_START
                 now_s += at.read_latency_s
@@ -271,10 +262,10 @@ def run_programs(
                 service_s = draw_service_s(
                     mean_s, at.metadata_distribution, at.metadata_sigma, generator
                 )
-                server = _first_free(
+                server = first_free(
                     free_s, metadata_server_of[customer, tier], at.n_metadata_servers
                 )
-                now_s = _serve(free_s, busy_s, server, now_s, service_s)
+                now_s = serve(free_s, busy_s, server, now_s, service_s)
             now_s += at.open_latency_s if step.kind == OPEN else at.close_latency_s
             times_s[customer, tier, 1] += now_s - begun_s[customer]
         elif step.kind == PAUSE:
@@ -284,7 +275,7 @@ def run_programs(
             if gates[step.target] == 0:
                 woken = waiter[step.target]
                 while woken != _NOBODY:
-                    _add_event(heap, size, now_s, n_scheduled << _RANK_BITS | woken)
+                    _add_event(heap, size, now_s, n_scheduled << RANK_BITS | woken)
                     size += 1
                     n_scheduled += 1
                     woken = next_waiter[woken]
@@ -297,6 +288,6 @@ def run_programs(
             continue
         if is_done:
             at_step[customer] += 1
-        _replace_root(heap, size, now_s, n_scheduled << _RANK_BITS | customer)
+        replace_root(heap, size, now_s, n_scheduled << RANK_BITS | customer)
         n_scheduled += 1
     return n_events

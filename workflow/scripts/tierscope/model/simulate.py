@@ -121,11 +121,11 @@ def simulate_epoch(
         )
     if on_lfs.dtype != bool:
         raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
-    tiers, layouts = (network.gfs, network.lfs), _layouts(network)
+    tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
     n_servers = layouts[-1].end
     factors = np.ones(n_servers)
     if slowness is not None:
-        _check_slowness(slowness, layouts)
+        check_slowness(slowness, layouts)
         for layout, factor in zip(layouts, slowness, strict=True):
             factors[layout.first_object_server : layout.first_link] = factor
     first_read = first_reads(n_reads, n_ranks)
@@ -141,8 +141,8 @@ def simulate_epoch(
         layouts[1].first,
         np.column_stack([layout.metadata_servers(ranks) for layout in layouts]),
         np.column_stack([layout.links(ranks) for layout in layouts]),
-        _stations(tiers, workload),
-        *_request_times(tiers, workload),
+        stations_of(tiers, workload),
+        *request_times(tiers, workload),
         factors,
         workload.batch_size,
         workload.prefetch_batches,
@@ -198,13 +198,13 @@ class _Layout:
         return self.first_link + ranks * self.tier.n_links // self.n_ranks
 
 
-def _layouts(network: Network) -> tuple[_Layout, _Layout]:
+def layouts_of(network: Network) -> tuple[_Layout, _Layout]:
     """Return where the servers of both tiers stand."""
     gfs = _Layout(network.gfs, network.n_ranks, 0)
     return gfs, _Layout(network.lfs, network.n_ranks, gfs.end)
 
 
-def _stations(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:
+def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:
     """Return both tiers as the event loop takes them."""
     stations = np.zeros(2, STATIONS)
     for at, tier in zip(stations, tiers, strict=True):
@@ -226,7 +226,7 @@ def _stations(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndar
     return stations
 
 
-def _request_times(
+def request_times(
     tiers: tuple[TierModel, TierModel], workload: Workload
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each request's mean service time and time on a link, both by tier."""
@@ -239,7 +239,7 @@ def _request_times(
     return request_s, link_s
 
 
-def _check_slowness(slowness: Sequence[np.ndarray], layouts: Sequence[_Layout]) -> None:
+def check_slowness(slowness: Sequence[np.ndarray], layouts: Sequence[_Layout]) -> None:
     """Refuse factors of other than each object server of both tiers."""
     got = [np.shape(factor) for factor in slowness]
     expected = [(layout.first_link - layout.first_object_server,) for layout in layouts]

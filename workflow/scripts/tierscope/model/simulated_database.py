@@ -22,11 +22,11 @@ from tierscope.model.database_calls import STRIPE_BYTES, DatabaseEpoch
 from tierscope.model.network import network_of
 from tierscope.model.programs import TIERS, SimulatedPrograms, simulate_programs
 from tierscope.model.simulated_run import (
-    _SERVICES,
-    _SLOWNESS,
-    _draw_slowness,
-    _generator,
+    SERVICES,
+    SLOWNESS,
     describe,
+    draw_slowness,
+    stream,
 )
 from tierscope.record_order import first_records, order_of
 from tierscope.tables import TABLES, run_keys
@@ -87,14 +87,14 @@ def _epochs(
     seeds = training["seed"], repetition
     order = order_of(description, repetition)
     on_lfs = first_records(provenance.n_records, point["cache_rate_percent"])
-    slowness = _draw_slowness(network, _generator(_SLOWNESS, *seeds))
+    slowness = draw_slowness(network, stream(SLOWNESS, *seeds))
     for epoch in range(training["epochs"]):
         reads = DatabaseEpoch(description["lmdb"], order, provenance, on_lfs, epoch)
         done = simulate_programs(
             network,
             reads.programs(network),
             training["compute_time_s"],
-            _generator(_SERVICES, *seeds, epoch),
+            stream(SERVICES, *seeds, epoch),
             slowness,
         )
         yield reads, done

@@ -23,7 +23,7 @@ from tierscope.shuffle import epoch_order
 from tierscope.tables import TABLES, run_keys
 
 _READS = (IOClass.GFS_READ, IOClass.LFS_READ)
-_SLOWNESS, _SERVICES = 0, 2  # streams of random numbers; 1 is that of the pinning
+SLOWNESS, SERVICES = 0, 2  # streams of random numbers; 1 is that of the pinning
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def simulate_reads(
     policy = description["scenario"]["policy"]
     on_lfs = held_files(policy, n_files, point["cache_rate_percent"], seed)
     rank_of = _ranks_of_reads(n_files, network.n_ranks)
-    slowness = _draw_slowness(network, _generator(_SLOWNESS, seed, repetition))
+    slowness = draw_slowness(network, stream(SLOWNESS, seed, repetition))
     for epoch in range(training["epochs"]) if epochs is None else epochs:
         files = epoch_order(
             n_files,
@@ -98,18 +98,18 @@ def simulate_reads(
             workload,
             files,
             on_lfs[files],
-            _generator(_SERVICES, seed, repetition, epoch),
+            stream(SERVICES, seed, repetition, epoch),
             slowness,
         )
         yield SimulatedReads(files, rank_of, on_lfs[files], simulated)
 
 
-def _generator(stream: int, *seeds: int) -> np.random.Generator:
+def stream(number: int, *seeds: int) -> np.random.Generator:
     """Return the generator of a stream, apart from those of shuffle and pinning."""
-    return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(stream,)))
+    return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(number,)))
 
 
-def _draw_slowness(
+def draw_slowness(
     network: Network, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the factors of the object servers of GFS and LFS."""
