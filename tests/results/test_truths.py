@@ -16,6 +16,7 @@ from tierscope.breakdown import (
     slowest_process,
 )
 from tierscope.io_class import IOClass
+from tierscope.lmdb_settings import LOADERS, VARIANTS
 from tierscope.tables import read_table
 
 PROJECT = Path(__file__).parents[2]
@@ -55,8 +56,13 @@ def test_breakdown_sums_to_the_largest_io_time(table):
     assert np.allclose(summed.reindex(largest.index), largest, rtol=1e-12)
 
 
+def of_files(table):
+    """Return the rows of loaders that read files; others open one for all samples."""
+    return table[~table["loader"].isin(LOADERS)]
+
+
 def test_every_epoch_reads_the_same_files_and_bytes(table):
-    io_time = table("io_time")
+    io_time = of_files(table("io_time"))
     sums = io_time.groupby([*RUN, "epoch"])["bytes"].sum()
     assert (sums.groupby(["dataset"]).nunique() == 1).all()
     opens = io_time[io_time["io_class"].isin(["gfs_meta", "lfs_meta"])]
@@ -64,8 +70,37 @@ def test_every_epoch_reads_the_same_files_and_bytes(table):
     assert (opens.groupby(["dataset"]).nunique() == 1).all()
 
 
+def test_every_epoch_of_a_database_reads_all_records(table):
+    epochs = table("epochs")
+    sums = epochs.groupby([*RUN, "epoch"])[["samples", "bytes", "lfs_files"]].sum()
+    assert (sums["samples"].groupby("dataset").nunique() == 1).all()
+    sums = sums[sums.index.isin(LOADERS, level="loader")]
+    if sums.empty:
+        pytest.skip("no loader of LMDB")
+    held = sums.index.get_level_values("cache_rate_percent") * sums["samples"] / 100
+    assert (abs(sums["lfs_files"] - held) <= 0.5).all()
+    read = table("io_time").groupby([*RUN, "epoch"])["bytes"].sum()
+    assert (read.reindex(sums.index) >= sums["bytes"]).all()
+
+
+@pytest.mark.parametrize("loader", VARIANTS)
+def test_every_reader_of_a_database_opens_it_once_on_a_tier(table, loader):
+    epochs, io_time = (
+        one[one["loader"] == loader] for one in (table("epochs"), table("io_time"))
+    )
+    if epochs.empty:
+        pytest.skip(f"no loader {loader}")
+    group = "node" if "lmm" in VARIANTS[loader] else "rank"
+    keys = [*RUN, "epoch"]
+    busy = epochs.groupby([*keys, group])["samples"].sum() > 0
+    opens = io_time[io_time["io_class"].isin(["gfs_meta", "lfs_meta"])]
+    assert opens["operations"].max() == 1
+    opened = opens.groupby([*keys, "rank"])["operations"].sum() > 0
+    assert opened.groupby(keys).sum().equals(busy.groupby(keys).sum())
+
+
 def test_hit_rate_is_the_cache_rate(table):
-    io_time = table("io_time")
+    io_time = of_files(table("io_time"))
     by_class = io_time.pivot_table(
         index=[*RUN, "epoch"], columns="io_class", values="operations", aggfunc="sum"
     )

@@ -135,6 +135,15 @@ class TestCalls:
         readers = opens.groupby("rank")["operations"].sum()
         assert (readers > 0).sum() == n_readers
 
+    @pytest.mark.parametrize("on", VARIANTS.values(), ids=VARIANTS)
+    def test_nodes_without_a_block_ask_for_nothing_and_hold_up_nobody(self, on):
+        io_time, epochs = simulated(on, nodes=6, cache=50)  # for four blocks
+        assert epochs["samples"].sum() == 64
+        idle = epochs.groupby("node")["samples"].sum() == 0
+        assert idle.sum() == 2
+        calls = io_time.groupby("rank")["operations"].sum()
+        assert (calls[np.repeat(idle.to_numpy(), 2)] == 0).all()
+
     def test_calls_of_the_variants_by_hand(self):
         """64 records on 64 x 25 pages; 1 leaf; 8 records of a node make a fetch."""
         reads = {

@@ -15,15 +15,14 @@ from tierscope.model.events import (
     EVENT,
     MOST_RANKS,
     RANK_BITS,
-    STATIONS,
     compiled,
     draw_service_s,
     first_free,
     replace_root,
     serve,
 )
-from tierscope.model.network import DISTRIBUTIONS, ModelError, Network
-from tierscope.model.simulate import layouts_of
+from tierscope.model.network import ModelError, Network, Workload
+from tierscope.model.simulate import layouts_of, stations_of
 
 OPEN, CLOSE, REQUEST, PAUSE, PASS, WAIT = range(6)
 TIERS = ("gfs", "lfs")
@@ -124,16 +123,8 @@ def simulate_programs(
     factors = np.ones(n_servers)
     for layout, factor in zip(layouts, slowness, strict=True):
         factors[layout.first_object_server : layout.first_link] = factor
-    stations, rates = np.zeros(2, STATIONS), np.zeros(2, _RATES)
-    for at, rate, tier in zip(stations, rates, tiers, strict=True):
-        for name in ("open_s", "close_s", "open_latency_s", "close_latency_s"):
-            at[name] = getattr(tier, name)
-        for name in ("n_metadata_servers", "read_latency_s", "n_links"):
-            at[name] = getattr(tier, name)
-        for kind in ("metadata", "object"):
-            service = getattr(tier, f"{kind}_service")
-            at[f"{kind}_distribution"] = DISTRIBUTIONS.index(service.distribution)
-            at[f"{kind}_sigma"] = np.sqrt(np.log1p((service.cv or 0.0) ** 2))
+    rates = np.zeros(2, _RATES)
+    for rate, tier in zip(rates, tiers, strict=True):
         rate["request_s"] = tier.request_s
         rate["byte_s"] = 1 / (tier.bandwidth_bytes_per_s or np.inf)
         rate["link_byte_s"] = 1 / (tier.link_bytes_per_s or np.inf)
@@ -144,7 +135,7 @@ def simulate_programs(
         programs.first_step,
         np.column_stack([one.metadata_servers(programs.ranks) for one in layouts]),
         np.column_stack([one.links(programs.ranks) for one in layouts]),
-        stations,
+        stations_of(tiers, Workload(1, 1)),  # whose files are of no concern
         rates,
         factors,
         programs.gates.astype(np.int64),
