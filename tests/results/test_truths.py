@@ -17,6 +17,7 @@ from tierscope.breakdown import (
 )
 from tierscope.io_class import IOClass
 from tierscope.lmdb_settings import LOADERS, VARIANTS
+from tierscope.policies import STATIC
 from tierscope.tables import read_table
 
 PROJECT = Path(__file__).parents[2]
@@ -65,7 +66,7 @@ def test_every_epoch_reads_the_same_files_and_bytes(table):
     io_time = of_files(table("io_time"))
     sums = io_time.groupby([*RUN, "epoch"])["bytes"].sum()
     assert (sums.groupby(["dataset"]).nunique() == 1).all()
-    opens = io_time[io_time["io_class"].isin(["gfs_meta", "lfs_meta"])]
+    opens = io_time[io_time["io_class"].isin(["gfs_meta", "lfs_meta", "net_read"])]
     opens = opens.groupby([*RUN, "epoch"])["operations"].sum()
     assert (opens.groupby(["dataset"]).nunique() == 1).all()
 
@@ -99,8 +100,9 @@ def test_every_reader_of_a_database_opens_it_once_on_a_tier(table, loader):
     assert opened.groupby(keys).sum().equals(busy.groupby(keys).sum())
 
 
-def test_hit_rate_is_the_cache_rate(table):
+def test_hit_rate_of_static_policies_is_the_cache_rate(table):
     io_time = of_files(table("io_time"))
+    io_time = io_time[io_time["policy"].isin(STATIC)]
     by_class = io_time.pivot_table(
         index=[*RUN, "epoch"], columns="io_class", values="operations", aggfunc="sum"
     )
@@ -108,6 +110,50 @@ def test_hit_rate_is_the_cache_rate(table):
     hit_rate_percent = 100 * by_class["lfs_meta"] / n_files
     cache_rate_percent = by_class.index.get_level_values("cache_rate_percent")
     assert (abs(hit_rate_percent - cache_rate_percent) <= 50 / n_files).all()
+
+
+def of_policy(table, name, policy):
+    """Return a table's rows of a policy, or skip what an experiment does not run."""
+    rows = table("io_time" if name == "io_time" else "epochs")
+    if policy not in set(rows["policy"]):
+        pytest.skip(f"no runs of {policy}")
+    rows = table(name)
+    return rows[rows["policy"] == policy]
+
+
+def test_monarch_hits_what_its_nodes_have_seen_as_far_as_there_is_room(table):
+    epochs = of_policy(table, "epochs", "monarch")
+    n_nodes = epochs["node"].nunique()
+    reads = epochs.groupby([*RUN, "epoch"])[["lfs_files", "samples"]].sum()
+    room = reads.index.get_level_values("cache_rate_percent") / 100
+    seen = 1 - (1 - 1 / n_nodes) ** reads.index.get_level_values("epoch")
+    law = np.minimum(room, seen)
+    n_files = reads["samples"].to_numpy()
+    error = np.sqrt(2 * law * (1 - law) / n_files)
+    assert (abs(reads["lfs_files"] / n_files - law) <= 4 * error + 1e-12).all()
+
+
+def test_copies_are_no_more_than_fit(table):
+    epochs = of_policy(table, "epochs", "monarch")
+    n_files = epochs.groupby([*RUN, "epoch"])["samples"].sum().iloc[0]
+    background = table("background").query("policy == 'monarch'")
+    placed = background.groupby([*RUN, "node"])["placed_files"].sum()
+    room = placed.index.get_level_values("cache_rate_percent") / 100 * n_files
+    assert (placed <= room + 0.5).all()
+
+
+def test_adhoc_stages_each_byte_once_and_reads_one_nth_of_it_at_home(table):
+    epochs = of_policy(table, "epochs", "adhoc")
+    n_nodes = epochs["node"].nunique()
+    read = epochs.groupby([*RUN, "epoch"])[["bytes", "samples", "lfs_files"]].sum()
+    rate = read.index.get_level_values("cache_rate_percent") / 100
+    staged = table("stage_in").groupby(RUN)[["gfs_bytes", "lfs_bytes"]].sum()
+    once = (read["bytes"] * rate).groupby(RUN).mean()
+    assert np.allclose(staged["gfs_bytes"], once.reindex(staged.index), rtol=1e-3)
+    assert (staged["gfs_bytes"] == staged["lfs_bytes"]).all()
+    n_staged = read["samples"] * rate
+    error = np.sqrt(1 / n_nodes * (1 - 1 / n_nodes) / n_staged)
+    assert (abs(read["lfs_files"] / n_staged - 1 / n_nodes) <= 4 * error).all()
 
 
 @pytest.fixture(params=["estimates", "estimates_model"])

@@ -599,13 +599,18 @@ def test_hash_of_the_default_pinning_run_is_that_of_finished_runs(config):
     assert hashes["small-60ost-pinning-tensorflow"] == "c6f79371af3b"
 
 
-def test_policies_that_the_simulator_does_not_know_are_refused(config):
-    config = changed(config, "sweep.policies", ["pinning", "monarch"])
-    config |= {"system": "fugaku", "simulate": True, "datasets": {}}
-    with pytest.raises(ConfigError, match=r"sweep\.policies: got monarch"):
-        read_experiment(config, RESOURCES)
+def test_simulated_policies_need_a_network_only_for_reads_from_other_nodes(config):
+    policies = ["pinning", "lru", "monarch", "clairvoyant"]
+    config = changed(config, "sweep.policies", policies)
+    config = config | {"simulate": True}  # of the emulated scale model: no network
+    read_experiment(config, RESOURCES)
     config = changed(config, "sweep.policies", ["pinning", "adhoc"])
-    with pytest.raises(ConfigError, match=r"sweep\.policies: got adhoc"):
+    with pytest.raises(ConfigError, match=r"got adhoc, but system .* of its network"):
+        read_experiment(config, RESOURCES)
+    config |= {"system": "fugaku", "datasets": {}}
+    read_experiment(config, RESOURCES)
+    config = changed(config, "policies.adhoc.mount", "/mount")
+    with pytest.raises(ConfigError, match=r"mount: got '/mount', expected null where"):
         read_experiment(config, RESOURCES)
 
 

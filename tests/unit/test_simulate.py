@@ -442,7 +442,7 @@ def test_impossible_variation_is_refused_by_its_key():
 
 def test_every_number_of_fugaku_has_a_source():
     devices = read_system("fugaku", RESOURCES / "systems").devices
-    parts = ("gfs", "lfs", "simulation")
+    parts = ("gfs", "lfs", "simulation", "network")
     assert {part: set(devices[part]) for part in parts} == {
         part: set(words) for part, words in devices["sources"].items()
     }

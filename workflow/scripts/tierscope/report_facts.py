@@ -138,7 +138,7 @@ def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     for content in contents:
         devices = content["system"].get("devices") or {}
         sources = devices.get("sources", {})
-        for part in ("gfs", "lfs", "simulation"):
+        for part in ("gfs", "lfs", "simulation", "network"):
             for key, value in devices.get(part, {}).items():
                 tier, property_ = _tier_and_property(part, key)
                 source = sources.get(part, {}).get(key, devices.get("origin", ""))

@@ -11,9 +11,32 @@ from typing import Protocol
 
 import numpy as np
 
-from tierscope.model import placed_events as loop
 from tierscope.model.events import EVENT, MOST_RANKS, RANK_BITS
 from tierscope.model.network import ModelError, Network, TierModel, Workload
+from tierscope.model.placed_events import (
+    AT_COPIED,
+    AT_START,
+    BEGINS,
+    COPIED,
+    CUSTOMER,
+    CUSTOMERS,
+    ENDED,
+    HEAP_SIZE,
+    LINK,
+    METADATA_SERVER,
+    N_EVENTS,
+    N_ORDERS,
+    N_RUNNING,
+    N_SCHEDULED,
+    NODE,
+    NOW_S,
+    OBJECT_SERVER,
+    RANKS_DONE,
+    READ,
+    STOP_S,
+    STOPPED,
+    run_placed,
+)
 from tierscope.model.simulate import (
     SimulatedEpoch,
     check_slowness,
@@ -21,7 +44,7 @@ from tierscope.model.simulate import (
     request_times,
     stations_of,
 )
-from tierscope.placement.copies import READ_BYTES
+from tierscope.placement.limits import READ_BYTES
 
 
 class Decider(Protocol):
@@ -136,8 +159,8 @@ class PlacedStorage:
         self._owners = np.zeros(0, np.int64) if peers is None else peers.owners
         self._heap = np.zeros(n_customers + 4, EVENT)
         self._heap["time_s"], self._heap["tag"] = np.inf, np.iinfo(np.int64).max
-        self._customers = np.zeros(n_customers, loop.CUSTOMERS)
-        self._customers["station"][n_ranks:] = loop.AT_COPIED
+        self._customers = np.zeros(n_customers, CUSTOMERS)
+        self._customers["station"][n_ranks:] = AT_COPIED
         self._orders = np.zeros((n_customers, 4), np.int64)
         self._control, self._clock = np.zeros(7, np.int64), np.zeros(2)
         self._free_s, self._busy_s = np.zeros(n_servers), np.zeros(n_servers)
@@ -151,10 +174,10 @@ class PlacedStorage:
         self, node: int, copier: int, file_id: int, epoch: int, from_gfs: bool
     ) -> None:
         """Let an idle copier of a node begin a copy, now."""
-        number = self._control[loop.N_ORDERS]
+        number = self._control[N_ORDERS]
         customer = self.n_ranks + node * self.n_copiers + copier
         self._orders[number] = customer, file_id, epoch, from_gfs
-        self._control[loop.N_ORDERS] = number + 1
+        self._control[N_ORDERS] = number + 1
 
     def run_epoch(
         self,
@@ -193,7 +216,7 @@ class PlacedStorage:
         finished_s[np.diff(first_read) > 0] = np.nan
         busy_s, peer_lfs_s = np.zeros_like(self._busy_s), np.zeros((self.n_ranks, 2))
         workload, control = self.workload, self._control
-        events = loop.run_placed(
+        events = run_placed(
             files,
             place,
             self._owners,
@@ -226,39 +249,41 @@ class PlacedStorage:
             self.copy_s,
             peer_lfs_s,
         )
-        if control[loop.N_RUNNING]:
-            self._run_until(loop.RANKS_DONE, events, files, place, decider)
+        if control[N_RUNNING]:
+            self._run_until(RANKS_DONE, events, files, place, decider)
         end_s = float(finished_s.max())
         if not np.isfinite(end_s):
             raise ModelError(
                 "times: got infinite ones, expected smaller service times."
             )
-        self._clock[loop.STOP_S] = end_s
-        self._run_until(loop.STOPPED, events, files, place, decider)
+        self._clock[STOP_S] = end_s
+        self._run_until(STOPPED, events, files, place, decider)
+        next_s = end_s
         if at_end(end_s):
-            self._clock[loop.STOP_S] = np.inf
-            self._run_until(loop.STOPPED, events, files, place, decider)
-        self._end_epoch(end_s)
-        n_events = int(control[loop.N_EVENTS])
+            self._clock[STOP_S] = np.inf
+            self._run_until(STOPPED, events, files, place, decider)
+            next_s = max(end_s, float(self._clock[NOW_S]))
+        self._end_epoch(next_s)
+        n_events = int(control[N_EVENTS])
         return PlacedEpoch(instants_s, finished_s, busy_s, n_events, place, peer_lfs_s)
 
     def _run_until(self, wanted, events, files, place, decider) -> None:
         """Go on until the loop stops for this reason, and answer what it asks."""
         control, clock, n_ranks = self._control, self._clock, self.n_ranks
         for reason in events:
-            if reason == loop.BEGINS:
-                read = control[loop.READ]
-                rank = int(control[loop.CUSTOMER])
+            if reason == BEGINS:
+                read = control[READ]
+                rank = int(control[CUSTOMER])
                 place[read] = decider.begins(rank, int(files[read]))
-            elif reason == loop.ENDED:
+            elif reason == ENDED:
                 if decider is not None:
-                    read, rank = control[loop.READ], int(control[loop.CUSTOMER])
+                    read, rank = control[READ], int(control[CUSTOMER])
                     decider.ended(rank, int(files[read]), int(place[read]))
-            elif reason == loop.COPIED:
-                customer = int(control[loop.CUSTOMER])
+            elif reason == COPIED:
+                customer = int(control[CUSTOMER])
                 node, copier = divmod(customer - n_ranks, self.n_copiers)
                 file_id = int(self._customers[customer]["file"])
-                decider.copied(node, copier, file_id, float(clock[loop.NOW_S]))
+                decider.copied(node, copier, file_id, float(clock[NOW_S]))
             if reason == wanted:
                 return
 
@@ -268,21 +293,21 @@ class PlacedStorage:
         customers = self._customers[:n_ranks]
         customers["read"], customers["end"] = first_read[:-1], first_read[1:]
         customers["left_in_batch"] = self.workload.batch_size
-        customers["batch"], customers["station"] = 0, loop.AT_START
+        customers["batch"], customers["station"] = 0, AT_START
         customers["epoch"] = 0  # of its copies: stage-in only, a run of its own
         ranks = np.flatnonzero(np.diff(first_read))
         starts = np.zeros(len(ranks), EVENT)
-        starts["tag"] = (control[loop.N_SCHEDULED] + ranks) << RANK_BITS | ranks
-        under_way = self._heap[: control[loop.HEAP_SIZE]]
+        starts["tag"] = (control[N_SCHEDULED] + ranks) << RANK_BITS | ranks
+        under_way = self._heap[: control[HEAP_SIZE]]
         events = np.sort(np.concatenate([under_way, starts]), order=["time_s", "tag"])
         self._heap[: len(events)] = events
-        control[loop.HEAP_SIZE], control[loop.N_RUNNING] = len(events), len(ranks)
-        control[loop.N_SCHEDULED] += n_ranks
-        control[loop.N_EVENTS] = 0
+        control[HEAP_SIZE], control[N_RUNNING] = len(events), len(ranks)
+        control[N_SCHEDULED] += n_ranks
+        control[N_EVENTS] = 0
         self._clock[:] = 0.0, np.inf
 
     def _end_epoch(self, end_s: float) -> None:
-        """Count times from the end of the epoch on."""
+        """Count times from when the next epoch begins."""
         self._heap["time_s"] -= end_s
         for free_s in (self._free_s, self._net_free_s):
             np.maximum(free_s - end_s, 0.0, out=free_s)
@@ -300,10 +325,10 @@ def _homes(layouts, n_ranks: int, n_nodes: int, n_copiers: int) -> np.ndarray:
     ranks = np.concatenate([np.arange(n_ranks), first_ranks])
     homes = np.zeros((len(ranks), 7), np.int64)
     for tier, layout in enumerate(layouts):
-        homes[:, loop.METADATA_SERVER + tier] = layout.metadata_servers(ranks)
-        homes[:, loop.OBJECT_SERVER + tier] = layout.object_servers(ranks, 0)
-        homes[:, loop.LINK + tier] = layout.links(ranks)
-    homes[:, loop.NODE] = ranks // per_node
+        homes[:, METADATA_SERVER + tier] = layout.metadata_servers(ranks)
+        homes[:, OBJECT_SERVER + tier] = layout.object_servers(ranks, 0)
+        homes[:, LINK + tier] = layout.links(ranks)
+    homes[:, NODE] = ranks // per_node
     return homes
 
 

@@ -37,7 +37,7 @@ from tierscope.model.simulated_run import (
     tables_of,
     workload_of,
 )
-from tierscope.placement.copies import READ_BYTES
+from tierscope.placement.limits import READ_BYTES
 from tierscope.policies import PEERS, STATIC, node_policy
 from tierscope.shuffle import epoch_order, process_share
 from tierscope.tables import TABLES, run_keys

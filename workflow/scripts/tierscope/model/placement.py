@@ -14,7 +14,7 @@ import pandas as pd
 
 from tierscope.model.placed import PlacedStorage
 from tierscope.model.placed_events import FROM_GFS, FROM_LFS
-from tierscope.placement.server import HELD_BYTES
+from tierscope.placement.limits import HELD_BYTES
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 from tierscope.tables import TABLES
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tierscope.dataset import write_all
+from tierscope.placement.limits import READ_BYTES
 from tierscope.tiers import background_alias
 
 TEMPORARY_PREFIX = ".placing-"
-READ_BYTES = 1 << 20
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import is_full
+from tierscope.placement.limits import HELD_BYTES
 from tierscope.placement.messages import ANSWER, PLACES, REQUEST, Kind, receive
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 
 TIMEOUT_S = 60.0
-HELD_BYTES = 256 << 20  # of files handed over; beyond it they are read again
 _STOP_S = 5.0
 _POLL_S = 0.001
 _MESSAGES = 3  # about failed copies, before they are only counted
