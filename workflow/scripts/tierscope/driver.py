@@ -32,6 +32,7 @@ from tierscope.placement import PlacementError
 from tierscope.placement.copies import Copier
 from tierscope.placement.node import NodePlacement
 from tierscope.policies import DYNAMIC, PEERS, Place, held_files, strata
+from tierscope.shared_memory import remove_mpi_segments
 from tierscope.shuffle import epoch_files, process_share
 from tierscope.tiers import (
     Tier,
@@ -789,5 +790,6 @@ def fail(
     release()
     processes.announce_release()
     processes.await_release()
+    remove_mpi_segments()
     processes.comm.Abort(1)
     os._exit(1)  # MPICH returns if the launcher takes a while to end this process
