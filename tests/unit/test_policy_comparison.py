@@ -196,7 +196,8 @@ def test_reads_from_peers_are_a_class_of_the_runs_that_make_them():
     )
     net = io_time[(io_time["policy"] == "adhoc") & (io_time["io_class"] == "gfs_read")]
     net = net.assign(io_class="net_read", time_s=7.0)
-    table = compare_epochs(pd.concat([io_time, net]), epochs).set_index("policy")
+    table = compare_epochs(pd.concat([io_time, net]), epochs)
+    table = check_table(table, "policy_epochs").set_index("policy")
     assert table["net_read_s"].to_dict() == {"none": 0, "adhoc": 7}
     assert table["io_time_s"].to_dict() == {"none": 11, "adhoc": 9}
 

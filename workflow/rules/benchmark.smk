@@ -52,8 +52,11 @@ rule run_benchmark:
         # are taken over. In a batch job nodes would wait idle; the start sees to that.
         # A job that has lost its parent, snakemake, leaves its run to the next one.
         # Where the launcher keeps the ranks' output apart (job.launcher), what they say
-        # of a failure goes into the log as well.
+        # of a failure goes into the log as well. Killed ranks leave their emulated
+        # devices behind.
         'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
+        ' launch="$$-$(date +%s)";'
+        " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
         " exec 9> results/.launch;"
         ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
         " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
@@ -61,7 +64,7 @@ rule run_benchmark:
         " {resources.mpi} -n {resources.tasks} {resources.python:q}"
         " workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
-        ' --native results/native --launch "$$-$(date +%s)" {resources.launch} ||'
+        ' --native results/native --launch "$launch" {resources.launch} ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }} }}'
         ' 2>&1 | tee "$log";'
         ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'

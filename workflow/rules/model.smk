@@ -37,12 +37,14 @@ rule probe_storage:
     shell:
         # One launch at a time, whose ranks' failures go into the log: see run_benchmark.
         'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
+        ' launch="$$-$(date +%s)";'
+        " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
         " exec 9> results/.launch;"
         ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
         " {{ {resources.setup} &&"
         " {resources.mpi} -n {resources.tasks} {resources.python:q}"
         " workflow/scripts/run_probes.py {input.description:q} --output {params.folder:q}"
-        ' --native results/native --launch "$$-$(date +%s)" {resources.launch} ||'
+        ' --native results/native --launch "$launch" {resources.launch} ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }}'
         ' 2>&1 | tee "$log"'
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tierscope.dataset import DatasetError
 from tierscope.placement import PlacementError
 from tierscope.processes import BenchmarkError, OtherRankFailed, Processes
+from tierscope.shared_memory import remove_mpi_segments
 from tierscope.tiers import TierError
 from tierscope.trace.runtime import OVERRIDES
 from tierscope.validation import ConfigError
@@ -95,5 +96,6 @@ def fail(
     release()
     processes.announce_release()
     processes.await_release()
+    remove_mpi_segments()
     processes.comm.Abort(1)
     os._exit(1)  # MPICH returns if the launcher takes a while to end this process
