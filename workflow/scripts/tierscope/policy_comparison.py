@@ -79,7 +79,8 @@ def compare_epochs(
     table = times_s.rename(columns=_CLASSES)
     table.insert(0, "io_time_s", table.sum(axis="columns"))
     table["execution_time_s"] = epochs.groupby(RUN_EPOCH)["execution_time_s"].max()
-    operations = io_time.groupby([*RUN_EPOCH, "io_class"])["operations"].sum().unstack()
+    operations = io_time.groupby([*RUN_EPOCH, "io_class"])["operations"].sum()
+    operations = operations.unstack(fill_value=0)  # no reads from peers in most runs
     for io_class, name in _OPERATIONS.items():
         table[name] = operations[io_class]
     copies = {name: 0 for name in _BACKGROUND.values()} | {"drain_time_s": 0.0}
