@@ -200,6 +200,7 @@ def test_reads_from_peers_are_a_class_of_the_runs_that_make_them():
     table = check_table(table, "policy_epochs").set_index("policy")
     assert table["net_read_s"].to_dict() == {"none": 0, "adhoc": 7}
     assert table["io_time_s"].to_dict() == {"none": 11, "adhoc": 9}
+    check_table(table.reset_index(), "policy_epochs")
 
 
 def test_summary_says_what_is_saved_and_when_it_pays(compared):
