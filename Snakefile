@@ -58,6 +58,7 @@ rule all:
         f"{COMPARISON}/claims.md" if COMPARED else [],
         peer_tables(),
         rules.nodes.input if EXPERIMENT.sweeps["nodes"] else [],
+        rules.accuracy.input if accuracy_tests() else [],
         [] if EXPERIMENT.simulated else [run_files(name) for name in RUN_FILES],
 
 

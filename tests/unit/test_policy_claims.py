@@ -82,13 +82,14 @@ def switches_of(involuntary, **keys):
     return check_table(pd.DataFrame([row | keys]), "node_switches")
 
 
-def score(epochs, totals, loader="posix", of_nodes=None):
+def score(epochs, totals, loader="posix", of_nodes=None, accuracy=None):
     claims = score_policy_claims(
         read_policy_claims(CLAIMS),
         epochs,
         totals,
         loader=loader,
         of_nodes=of_nodes or NodeTables(),
+        accuracy=accuracy,
     )
     return check_table(claims, "policy_claims").set_index("claim")
 
@@ -139,6 +140,29 @@ def test_what_was_not_run_or_cannot_be_measured_says_why(claims):
     assert claims.loc["P2", "status"] == "not measurable here"
     short = score(epochs_of([0]), totals_of([10, 19], [100, 180]))
     assert short.loc["P1", "details"] == "runs of monarch have no 3 epochs"
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"), [((0.3, 0.6), "holds"), ((0.3, 1.4), "does not hold")]
+)
+def test_partition_is_judged_by_the_network_that_shows_least(shown, status):
+    tests = pd.DataFrame(
+        {
+            "shuffle": ["local", "local", "biased"],
+            "network": ["plain", "batch-norm", "batch-norm"],
+            "shown_margin_points": [*shown, 22],
+            "difference_points": [-0.1, 0.2, -21],
+            "low_90_points": [-0.3, -0.6, -22],
+            "high_90_points": [0.1, shown[1], -20],
+            "global_accuracy_percent": [75, 76, 76],
+            "n_repetitions": 10,
+        }
+    )
+    run = (epochs_of([0]), totals_of([10], [100]))
+    claim = score(*run, accuracy=tests).loc["P8"]
+    assert (claim["status"], claim["value"]) == (status, shown[1])
+    assert "network batch-norm: +0.20 points" in claim["details"]
+    assert "study accuracy was not made" in score(*run).loc["P8", "details"]
 
 
 def test_slower_monarch_does_not_hold():

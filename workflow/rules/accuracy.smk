@@ -12,7 +12,7 @@ ACCURACY_SHUFFLES = ["global", "local", "biased"]
 TRAINING_STUDY = {
     key: value
     for key, value in ACCURACY_STUDY.items()
-    if key not in ("networks", "margin_points")
+    if key not in ("networks", "margin_points", "with_policies")
 }
 
 

@@ -235,6 +235,12 @@ def node_table(name):
     return [f"{RESULTS}/nodes/{name}.parquet"] if EXPERIMENT.sweeps["nodes"] else []
 
 
+def accuracy_tests():
+    """Return the tests of the study of accuracy, if they are to judge a claim."""
+    wanted = SETTINGS["studies"]["accuracy"]["with_policies"]
+    return [f"{RESULTS}/accuracy/accuracy_tests.parquet"] if wanted else []
+
+
 def if_nodes_vary(files):
     """Return the function that names files of the study of nodes, or refuses."""
 

@@ -125,6 +125,7 @@ rule score_policy_claims:
         node_epochs=node_table("policy_epochs"),
         node_totals=node_table("policy_totals"),
         node_switches=node_table("node_switches"),
+        accuracy=accuracy_tests(),
         library=library(
             "score_policy_claims",
             "breakdown",

@@ -32,6 +32,10 @@ if __name__ == "__main__":
         select_scenarios(read_table(snakemake.input.totals, "policy_totals"), scene),
         loader=snakemake.params.loader,
         of_nodes=of_nodes,
+        accuracy=next(
+            (read_table(path, "accuracy_tests") for path in snakemake.input.accuracy),
+            None,
+        ),
     )
     write_table(claims, snakemake.output.claims, "policy_claims")
     text = claims_text(claims, snakemake.params.provenance)

@@ -216,17 +216,43 @@ def involuntary_ratio(switches: pd.DataFrame, slow: str, fast: str) -> Measured:
     return Measured(rates[slow, most] / rates[fast, most], words)
 
 
-OF_SWITCHES = {involuntary_ratio.__name__: involuntary_ratio}
-FORMULAS = {
-    one.__name__: one
-    for one in (
-        time_cut,
-        gfs_operations_cut,
-        distance_from_law,
-        loader_ratio,
-        opens_ratio,
+def partition_margin(tests: pd.DataFrame, shuffle: str) -> Measured:
+    """Return the largest loss or gain of accuracy that a shuffle may still have.
+
+    In points, for the network that shows least: the end of the 90 % confidence interval
+    of the difference to global shuffle that is farther from 0.
+    """
+    rows = tests[tests["shuffle"] == shuffle]
+    if rows.empty:
+        raise NotMeasurable(f"study accuracy has no shuffle {shuffle}")
+    worst = rows.loc[rows["shown_margin_points"].idxmax()]
+    words = (
+        f"really trained, network {worst['network']}: "
+        f"{worst['difference_points']:+.2f} points from global shuffle's "
+        f"{number_words(worst['global_accuracy_percent'])} % "
+        f"({worst['low_90_points']:+.2f} to {worst['high_90_points']:+.2f}), "
+        f"{worst['n_repetitions']} seeds; the networks {', '.join(rows['network'])} "
+        "were tried"
     )
-} | OF_SWITCHES
+    return Measured(worst["shown_margin_points"], words)
+
+
+OF_SWITCHES = {involuntary_ratio.__name__: involuntary_ratio}
+OF_ACCURACY = {partition_margin.__name__: partition_margin}
+FORMULAS = (
+    {
+        one.__name__: one
+        for one in (
+            time_cut,
+            gfs_operations_cut,
+            distance_from_law,
+            loader_ratio,
+            opens_ratio,
+        )
+    }
+    | OF_SWITCHES
+    | OF_ACCURACY
+)
 
 
 def _of(table: pd.DataFrame, at_percent: int, **keys: str) -> pd.DataFrame:
@@ -258,6 +284,7 @@ def score_policy_claims(
     *,
     loader: str,
     of_nodes: NodeTables = NodeTables(),
+    accuracy: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return table ``policy_claims``: each claim beside what was found.
 
@@ -272,12 +299,17 @@ def score_policy_claims(
     of_nodes : NodeTables, optional
         Tables of the same dataset and OST count from the study of nodes; claims with
         the parameter `n_nodes`, and those on context switches, are judged by them.
+    accuracy : DataFrame, optional
+        Table ``accuracy_tests``.
     """
     rows = []
     for claim in content["claims"]:
         reason, measured = "", Measured(None, "")
         try:
-            measured = _measure(claim, policy_epochs, totals, loader, of_nodes)
+            if claim["formula"] in OF_ACCURACY:
+                measured = _measure_accuracy(claim, accuracy)
+            else:
+                measured = _measure(claim, policy_epochs, totals, loader, of_nodes)
             status = judge(claim["accept"], measured.value)
         except NotMeasurable as error:
             reason, status = str(error), UNMEASURABLE
@@ -321,6 +353,17 @@ def _measure(
     if "slow" not in parameters:
         tables = [table[table["loader"] == loader] for table in tables]
     return formula(*tables, **parameters)
+
+
+def _measure_accuracy(
+    claim: Mapping[str, Any], accuracy: pd.DataFrame | None
+) -> Measured:
+    """Return the number of a claim on accuracy, or raise a NotMeasurable."""
+    if accuracy is None:
+        raise NotMeasurable(
+            "study accuracy was not made (studies.accuracy.with_policies)"
+        )
+    return FORMULAS[claim["formula"]](accuracy, **claim["parameters"])
 
 
 def claims_text(claims: pd.DataFrame, provenance: str) -> str:
