@@ -213,7 +213,8 @@ def test_scorecard_tells_what_the_table_of_claims_tells(experiment, claims):
 
 def test_claim_about_the_hit_rate_follows_from_the_opened_files(claims, table):
     opens = table("io_time")
-    opens = opens[opens["io_class"].isin(["gfs_meta", "lfs_meta"])]
+    is_pinned = (opens["policy"] == "pinning") & ~opens["loader"].isin(LOADERS)
+    opens = opens[is_pinned & opens["io_class"].isin(["gfs_meta", "lfs_meta"])]
     total = opens.groupby([*RUN, "epoch"])["operations"].sum()
     hits = opens[opens["io_class"] == "lfs_meta"]
     hits = hits.groupby([*RUN, "epoch"])["operations"].sum()
