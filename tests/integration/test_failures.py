@@ -77,6 +77,7 @@ def test_terminated_job_empties_the_local_file_systems(fresh):
     output, _ = running.communicate(timeout=60)
     assert running.returncode != 0
     assert "Terminated: SIGTERM" in output
+    assert "Traceback" not in output
     wait_until_idle(fresh.folder)
     assert not lfs.exists()
 

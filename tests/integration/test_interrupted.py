@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,24 @@ def test_interrupted_run_leaves_nothing_and_is_finished_by_the_next_start(slow, 
         assert (records["bytes_read"] == SIZE).all()
     assert not (slow.folder / "scratch" / "lfs").exists()
     assert not list(slow.folder.rglob(".placing-*"))
+
+
+def test_signal_during_the_clean_up_does_not_end_it(fresh):
+    running = fresh.start("audits")
+    wait_for_text(running.stdout, "point 2 of 3")
+    ranks = ranks_of(fresh.folder)
+    os.kill(ranks.pop(1), signal.SIGTERM)
+    end = time.monotonic() + 2
+    while ranks and time.monotonic() < end:  # the others learn of it and clean up
+        time.sleep(0.01)
+        for rank, pid in list(ranks.items()):
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                del ranks[rank]
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode != 0
+    assert "failed" in output
+    assert "Traceback" not in output
+    wait_until_idle(fresh.folder)
+    assert not (fresh.folder / "scratch" / "lfs").exists()

@@ -81,6 +81,8 @@ def fail(
     processes: Processes, release: Callable[[], None], error: BaseException
 ) -> None:
     """Report an error, let all ranks clean up, end the whole job with exit code 1."""
+    for signum in (signal.SIGTERM, signal.SIGINT):  # one may come after another rank's
+        signal.signal(signum, signal.SIG_IGN)
     if not isinstance(error, OtherRankFailed):
         processes.announce_failure()
         if not isinstance(error, Terminated) or processes.rank == 0:
