@@ -179,6 +179,26 @@ def context_of(io_time, runs=None, epoch=0, **changes):
     return report_context(**arguments | changes)
 
 
+def test_what_other_papers_say_stands_beside_what_is_found():
+    claim = {
+        "claim": "P1",
+        "paper": "Somebody",
+        "statement": "It is faster.",
+        "stated": "up to 28 %",
+        "here": "30 %",
+        "details": "7 instead of 10 s",
+        "status": "holds",
+        "not_comparable": "The machine.",
+    }
+    claims = pd.DataFrame([claim, claim | {"claim": "P2", "status": "does not hold"}])
+    text = Page(page_of(io_time_of(), policy_claims=claims)).text
+    assert "P1: It is faster. (Somebody)" in text
+    assert "30 % 7 instead of 10 s" in text
+    assert "\N{CHECK MARK} holds" in text
+    assert "\N{MULTIPLICATION X} does not hold" in text
+    assert "What other papers say" not in Page(page_of(io_time_of())).text
+
+
 def page_of(io_time, **arguments):
     return render(TEMPLATE, context_of(io_time, **arguments))
 

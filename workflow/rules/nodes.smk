@@ -1,10 +1,9 @@
 """Rules of the study of nodes: the same processes on one node, and on several.
 
-Made where the configuration names numbers of nodes. The figure is no part of the report,
-which gathers what every run of the experiment has.
+Made where the configuration names numbers of nodes.
 """
 
-FIGURES["nodes"] = "The same processes on more nodes"
+FIGURES["nodes"] = NODES_TITLE
 NODES = f"{RESULTS}/nodes"
 NODE_WORDS = ", ".join(map(str, SETTINGS["studies"]["nodes"]["n_nodes"]))
 NODES_PROVENANCE = (

@@ -10,11 +10,14 @@ SCENE = {
 }
 FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
 LACKING = without_reference(EXPERIMENT.sweep)
+NODES_TITLE = "The same processes on more nodes"
 COMPARED = {}
 if not LACKING and has_several("policy", SCENE):
     COMPARED["policies"] = "Policies compared"
 if not LACKING and has_databases(FILES_AND_DATABASES):
     COMPARED["loaders"] = "Files and one LMDB file compared"
+if not LACKING and EXPERIMENT.sweeps["nodes"]:
+    COMPARED["nodes"] = NODES_TITLE
 FIGURES.update(COMPARED)
 
 

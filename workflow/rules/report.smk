@@ -13,6 +13,7 @@ rule build_report:
     input:
         **{table: f"{RESULTS}/tables/{table}.parquet" for table in REPORT_TABLES},
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
+        policy_claims=f"{COMPARISON}/policy_claims.parquet" if COMPARED else [],
         runs=[] if EXPERIMENT.simulated else run_files("run.json"),
         audits=[] if EXPERIMENT.simulated else run_files("audit.json"),
         simulations=SIMULATIONS,

@@ -30,6 +30,9 @@ if __name__ == "__main__":
         )
     ]
     estimates = read_table(given.estimates, "estimates") if given.estimates else None
+    policy_claims = None
+    if given.policy_claims:
+        policy_claims = read_table(given.policy_claims, "policy_claims")
     tables = ("breakdown", "spread", "goals", "combinations", "claims")
     context = report_context(
         experiment=params.experiment,
@@ -46,6 +49,7 @@ if __name__ == "__main__":
             for name in ("explorer", "scorecard")
         },
         estimates=estimates,
+        policy_claims=policy_claims,
         **{table: read_table(given[table], table) for table in tables},
     )
     page = render(Path(given.template).read_text(), context)

@@ -16,6 +16,7 @@ from docutils.core import publish_parts
 
 from tierscope import scorecard
 from tierscope.breakdown import select_scenarios
+from tierscope.claim_status import FAILS, HOLDS
 from tierscope.io_class import IOClass
 from tierscope.plot import (
     epoch_words,
@@ -38,7 +39,7 @@ from tierscope.report_runs import (
     spread_words,
 )
 from tierscope.report_summary import goal_kind, summary_table
-from tierscope.report_words import time_words
+from tierscope.report_words import FAILED, PASSED, time_words
 from tierscope.sources import source_note
 
 _MEANINGS = {
@@ -124,6 +125,7 @@ def report_context(
     combinations: pd.DataFrame,
     claims: pd.DataFrame,
     estimates: pd.DataFrame | None = None,
+    policy_claims: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """Return everything that the template shows.
 
@@ -151,6 +153,8 @@ def report_context(
         These tables. Runs that only `breakdown` has are listed as not audited.
     estimates : DataFrame, optional
         Table ``estimates`` by the model.
+    policy_claims : DataFrame, optional
+        Table ``policy_claims``, where policies or loaders are compared.
     """
     if simulations:
         scenarios = [simulation["scenario"] for simulation in simulations]
@@ -183,6 +187,7 @@ def report_context(
         "scorecard_notes": scorecard.notes(claims, paper, provenance),
         "scorecard_table": scorecard.html_table(claims),
         "scorecard_style": scorecard.STYLE,
+        "papers": papers_table(policy_claims),
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),
         "devices_note": devices_note(contents),
@@ -191,6 +196,34 @@ def report_context(
         "spread": spread_table(spread, titles),
         "spread_words": spread_words(spread),
     }
+
+
+def papers_table(policy_claims: pd.DataFrame | None) -> pd.DataFrame:
+    """Return what other papers state beside what is found, a row each claim.
+
+    Parameters
+    ----------
+    policy_claims : DataFrame or None
+        Table ``policy_claims``.
+
+    Returns
+    -------
+    DataFrame of str
+        Empty if there is no such table. Verdicts are marked.
+    """
+    if policy_claims is None:
+        return pd.DataFrame()
+    marks = {HOLDS: f"{PASSED} ", FAILS: f"{FAILED} "}
+    return pd.DataFrame(
+        {
+            "Claim": f"{row['claim']}: {row['statement']}\n({row['paper']})",
+            "Stated there": row["stated"],
+            "Here": f"{row['here']}\n{row['details']}".strip(),
+            "Verdict": marks.get(row["status"], "") + row["status"],
+            "Not comparable": row["not_comparable"],
+        }
+        for row in policy_claims.to_dict("records")
+    )
 
 
 def source_words(sources: Iterable[str]) -> str:
