@@ -15,6 +15,7 @@ rule audit_run:
             "audit",
             "audit_peers",
             "audit_placement",
+            "background",
             "breakdown",
             "check",
             "database_audit",
@@ -104,6 +105,7 @@ rule sum_peers:
         audit=f"{RUN}/audit.json",
         library=library(
             "sum_peers",
+            "background",
             "io_class",
             "peers/report",
             "tables",

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-_SUMS = {
+# What is summed of records of each tier, and what it is called then.
+SUMS = {
     "gfs": {
         "opens": "gfs_opens",
         "reads": "gfs_reads",
@@ -65,7 +66,7 @@ def sum_background(
     ):
         columns[name] = decisions[wanted].groupby(["node", "epoch"]).size()
     records = records.assign(node=records["rank"].map(node_of))
-    for tier, names in _SUMS.items():
+    for tier, names in SUMS.items():
         part = records[records["tier"] == tier].groupby(["node", "epoch"])
         columns |= {new: part[old].sum() for old, new in names.items()}
     table = pd.DataFrame(

@@ -47,6 +47,19 @@ _RUN_EPOCHS = {
 
 RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
 
+_COPIES = {
+    "gfs_opens": INTEGER,
+    "gfs_reads": INTEGER,
+    "gfs_bytes": INTEGER,
+    "gfs_read_time_s": SECONDS,
+    "gfs_meta_time_s": SECONDS,
+    "lfs_opens": INTEGER,
+    "lfs_writes": INTEGER,
+    "lfs_bytes": INTEGER,
+    "lfs_write_time_s": SECONDS,
+    "lfs_meta_time_s": SECONDS,
+}
+
 _RUN_BACKGROUND = {
     "node": INTEGER,
     "epoch": INTEGER,
@@ -54,31 +67,13 @@ _RUN_BACKGROUND = {
     "handed_over_files": INTEGER,
     "failed_files": INTEGER,
     "evicted_files": INTEGER,
-    "gfs_opens": INTEGER,
-    "gfs_reads": INTEGER,
-    "gfs_bytes": INTEGER,
-    "gfs_read_time_s": SECONDS,
-    "gfs_meta_time_s": SECONDS,
-    "lfs_opens": INTEGER,
-    "lfs_writes": INTEGER,
-    "lfs_bytes": INTEGER,
-    "lfs_write_time_s": SECONDS,
-    "lfs_meta_time_s": SECONDS,
+    **_COPIES,
     "drain_time_s": SECONDS,
 }
 
 _RUN_STAGE_IN = {
     "node": INTEGER,
-    "gfs_opens": INTEGER,
-    "gfs_reads": INTEGER,
-    "gfs_bytes": INTEGER,
-    "gfs_read_time_s": SECONDS,
-    "gfs_meta_time_s": SECONDS,
-    "lfs_opens": INTEGER,
-    "lfs_writes": INTEGER,
-    "lfs_bytes": INTEGER,
-    "lfs_write_time_s": SECONDS,
-    "lfs_meta_time_s": SECONDS,
+    **_COPIES,
     "stage_in_time_s": SECONDS,
 }
 

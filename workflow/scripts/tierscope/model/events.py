@@ -114,6 +114,18 @@ def _first_of_four(heap, child):
 
 
 @compiled
+def _rise(heap, position, time_s, tag):
+    """Put an event into a hole of the heap, or as far above it as it is early."""
+    while position > 0:
+        parent = heap[(position - 1) >> 2]
+        if parent.time_s < time_s or (parent.time_s == time_s and parent.tag < tag):
+            break
+        heap[position] = parent
+        position = (position - 1) >> 2
+    heap[position].time_s, heap[position].tag = time_s, tag
+
+
+@compiled
 def replace_root(heap, size, time_s, tag):
     """Replace the earliest event of the heap, of four children a node, by a new one.
 
@@ -125,13 +137,22 @@ def replace_root(heap, size, time_s, tag):
         first = _first_of_four(heap, child)
         heap[position] = heap[first]
         position, child = first, 4 * first + 1
-    while position > 0:
-        parent = heap[(position - 1) >> 2]
-        if parent.time_s < time_s or (parent.time_s == time_s and parent.tag < tag):
-            break
-        heap[position] = parent
-        position = (position - 1) >> 2
-    heap[position].time_s, heap[position].tag = time_s, tag
+    _rise(heap, position, time_s, tag)
+
+
+@compiled
+def add_event(heap, size, time_s, tag):
+    """Add an event behind the last one of a heap of this size."""
+    _rise(heap, size, time_s, tag)
+
+
+@compiled
+def remove_root(heap, size):
+    """Remove the earliest event of a heap of this size: the last takes its place."""
+    time_s, tag = heap[size - 1].time_s, heap[size - 1].tag
+    heap[size - 1].time_s, heap[size - 1].tag = np.inf, np.iinfo(np.int64).max
+    if size > 1:
+        replace_root(heap, size - 1, time_s, tag)
 
 
 @compiled

@@ -7,7 +7,6 @@ answer. Ranks and copy threads are customers alike, of the same stations.
 """
 
 import numpy as np
-from numba import njit
 
 from tierscope.model.events import (
     AT_CLOSE,
@@ -16,9 +15,12 @@ from tierscope.model.events import (
     AT_SERVER,
     MOST_RANKS,
     RANK_BITS,
+    add_event,
+    compiled,
     draw_service_s,
     finish_batch,
     first_free,
+    remove_root,
     replace_root,
     serve,
 )
@@ -59,30 +61,6 @@ CUSTOMERS = np.dtype(
         ("read_s", "f8"),
     ]
 )
-
-compiled = njit(cache=True, error_model="numpy")
-
-
-@compiled
-def push(heap, size, time_s, tag):
-    """Add an event to a heap of some size."""
-    position = size
-    while position > 0:
-        parent = heap[(position - 1) >> 2]
-        if parent.time_s < time_s or (parent.time_s == time_s and parent.tag < tag):
-            break
-        heap[position] = parent
-        position = (position - 1) >> 2
-    heap[position].time_s, heap[position].tag = time_s, tag
-
-
-@compiled
-def pop(heap, size):
-    """Remove the earliest event of a heap of some size."""
-    last_s, last_tag = heap[size - 1].time_s, heap[size - 1].tag
-    heap[size - 1].time_s, heap[size - 1].tag = np.inf, np.iinfo(np.int64).max
-    if size > 1:
-        replace_root(heap, size - 1, last_s, last_tag)
 
 
 @compiled
@@ -185,7 +163,7 @@ def run_placed(
                 me, clock[NOW_S], customer, tier, 1, homes, n_object_servers, stations
             )
             tag = control[N_SCHEDULED] << RANK_BITS | customer
-            push(heap, control[HEAP_SIZE], at_s, tag)
+            add_event(heap, control[HEAP_SIZE], at_s, tag)
             control[HEAP_SIZE] += 1
             control[N_SCHEDULED] += 1
         control[N_ORDERS] = 0
@@ -197,7 +175,7 @@ def run_placed(
         me = customers[customer]
         clock[NOW_S], control[CUSTOMER] = now_s, customer
         if me.station == AT_COPIED:
-            pop(heap, control[HEAP_SIZE])
+            remove_root(heap, control[HEAP_SIZE])
             control[HEAP_SIZE] -= 1
             yield COPIED
             continue
@@ -207,7 +185,7 @@ def run_placed(
             is_last = me.read == me.end
             starts_now = not is_last and me.next_s <= now_s
             if is_last:
-                pop(heap, control[HEAP_SIZE])
+                remove_root(heap, control[HEAP_SIZE])
                 control[HEAP_SIZE] -= 1
                 control[N_RUNNING] -= 1
             elif not starts_now:
@@ -274,7 +252,7 @@ def run_placed(
         elif me.station == AT_OWNER:
             owner = owners[me.file]
             if threads[0, owner] == n_threads:
-                pop(heap, control[HEAP_SIZE])
+                remove_root(heap, control[HEAP_SIZE])
                 control[HEAP_SIZE] -= 1
                 waiting[customer] = -1
                 if threads[1, owner] < 0:
@@ -313,7 +291,7 @@ def run_placed(
                     stations,
                 )
                 other_tag = control[N_SCHEDULED] << RANK_BITS | other
-                push(heap, control[HEAP_SIZE], at_s, other_tag)
+                add_event(heap, control[HEAP_SIZE], at_s, other_tag)
                 control[HEAP_SIZE] += 1
                 control[N_SCHEDULED] += 1
             now_s = net_free_s[1, node] + latency_s

@@ -15,9 +15,11 @@ from tierscope.model.events import (
     EVENT,
     MOST_RANKS,
     RANK_BITS,
+    add_event,
     compiled,
     draw_service_s,
     first_free,
+    remove_root,
     replace_root,
     serve,
 )
@@ -160,28 +162,6 @@ def _is_meta(io_class: IOClass) -> int:
 
 
 @compiled
-def _add_event(heap, size, time_s, tag):
-    """Add an event to the heap, of four children a node, behind its last one."""
-    position = size
-    while position > 0:
-        parent = heap[(position - 1) >> 2]
-        if parent.time_s < time_s or (parent.time_s == time_s and parent.tag < tag):
-            break
-        heap[position] = parent
-        position = (position - 1) >> 2
-    heap[position].time_s, heap[position].tag = time_s, tag
-
-
-@compiled
-def _remove_root(heap, size):
-    """Remove the earliest event: the last one takes its place and goes down."""
-    time_s, tag = heap[size - 1].time_s, heap[size - 1].tag
-    heap[size - 1].time_s, heap[size - 1].tag = np.inf, np.iinfo(np.int64).max
-    if size > 1:
-        replace_root(heap, size - 1, time_s, tag)
-
-
-@compiled
 def run_programs(
     steps,
     first_step,
@@ -232,7 +212,7 @@ def run_programs(
         n_events += 1
         if at_step[customer] == first_step[customer + 1]:
             finished_s[customer] = now_s
-            _remove_root(heap, size)
+            remove_root(heap, size)
             size -= 1
             continue
         step = steps[at_step[customer]]
@@ -275,7 +255,7 @@ def run_programs(
             if gates[step.target] == 0:
                 woken = waiter[step.target]
                 while woken != _NOBODY:
-                    _add_event(heap, size, now_s, n_scheduled << RANK_BITS | woken)
+                    add_event(heap, size, now_s, n_scheduled << RANK_BITS | woken)
                     size += 1
                     n_scheduled += 1
                     woken = next_waiter[woken]
@@ -283,7 +263,7 @@ def run_programs(
             next_waiter[customer] = waiter[step.target]
             waiter[step.target] = customer
             at_step[customer] += 1
-            _remove_root(heap, size)
+            remove_root(heap, size)
             size -= 1
             continue
         if is_done:

@@ -6,25 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.background import SUMS
 from tierscope.tables import TABLES, check_table, write_table
 from tierscope.tiers import background_root, peer_root
-
-_STAGED = {
-    "gfs": {
-        "opens": "gfs_opens",
-        "reads": "gfs_reads",
-        "bytes_read": "gfs_bytes",
-        "read_time_s": "gfs_read_time_s",
-        "meta_time_s": "gfs_meta_time_s",
-    },
-    "lfs": {
-        "opens": "lfs_opens",
-        "writes": "lfs_writes",
-        "bytes_written": "lfs_bytes",
-        "write_time_s": "lfs_write_time_s",
-        "meta_time_s": "lfs_meta_time_s",
-    },
-}
 
 
 def write_peer_reads(
@@ -106,7 +90,7 @@ def sum_stage_in(
     nodes = pd.Index(sorted(set(dict(node_of).values())), name="node")
     records = records.assign(node=records["rank"].map(node_of))
     columns = {}
-    for tier, names in _STAGED.items():
+    for tier, names in SUMS.items():
         part = records[records["tier"] == tier].groupby("node")
         columns |= {
             new: part[old].sum().reindex(nodes, fill_value=0)
