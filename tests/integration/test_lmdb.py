@@ -1,6 +1,7 @@
 """The LMDB loaders under MPI: four processes on two virtual nodes, real files."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -72,6 +73,19 @@ def test_every_run_passes_its_audit_and_leaves_nothing(
     )
     assert audit["passed"]
     assert not (read.folder / "scratch" / "lfs").exists()
+
+
+def test_tables_are_kept_again_after_a_kill_and_outlast_snakemakes_memory(read):
+    run = run_of(read, "lmdb", 50)
+    tables = [run / f"{name}.parquet" for name in ("read_calls", "faults")]
+    before = [path.read_bytes() for path in tables]
+    # As snakemake does with what a killed job has left, before anything is audited.
+    for path in [*tables, run / "audit.json"]:
+        path.unlink()
+    assert "keep_reads" in read.snakemake("audits")
+    assert [path.read_bytes() for path in tables] == before
+    shutil.rmtree(read.folder / ".snakemake")
+    assert "Nothing to be done" in read.snakemake("audits", "--dry-run")
 
 
 @pytest.mark.parametrize("loader", LOADERS[1:])

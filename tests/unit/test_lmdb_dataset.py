@@ -63,6 +63,24 @@ def written_values(path, values, records_per_commit):
         )
 
 
+def test_map_of_another_file_with_the_same_inode_number_is_not_taken(tmp_path):
+    path, maps = tmp_path / "a b.mdb", tmp_path / "maps"
+    path.touch()
+    with open(path, "rb") as file:
+        number = os.fstat(file.fileno()).st_ino
+        lines = [
+            "1000-2000 rw-p 00000000 00:00 0",
+            f"3000-4000 r--s 00000000 fe:01 {number}    /elsewhere/a b.mdb",
+            f"5000-6000 r--s 00001000 fe:00 {number}    {path}",
+        ]
+        maps.write_text("\n".join(lines) + "\n")
+        with pytest.raises(DatasetError, match=r"a b\.mdb: is not mapped"):
+            map_address(file.fileno(), maps)
+        lines.append(f"7000-8000 r--s 00000000 fe:00 {number}    {path}")
+        maps.write_text("\n".join(lines) + "\n")
+        assert map_address(file.fileno(), maps) == 0x7000
+
+
 @pytest.mark.parametrize(
     ("n_records", "file_size_bytes", "records_per_commit"),
     [

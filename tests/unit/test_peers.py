@@ -373,6 +373,17 @@ def test_stranger_gets_nothing(cluster):
     one.client().fetch(0, file_id)
 
 
+def test_server_closes_every_connection_though_one_was_reset(cluster):
+    one, file_id = cluster(), of_peer(0)
+    client, server = one.client(), one.servers[int(OWNERS[file_id])]
+    client.fetch(0, file_id)
+    with socket.socket() as reset:  # shutdown says ENOTCONN, as after a reset
+        server._connections = {-1: reset, **server._connections}
+        server.stop()
+    with pytest.raises(PeerError, match="has ended or hangs"):
+        client.fetch(0, file_id)
+
+
 def test_stage_in_that_fails_names_node_and_file(tmp_path):
     def full(name, epoch, content):
         raise OSError(28, "No space left on device")

@@ -72,6 +72,20 @@ rule run_benchmark:
         " do mv {params.staged:q}/$name {params.run:q}; done"
 
 
+def keep(*tables):
+    """Return a command that takes further tables of a run over from where it was staged.
+
+    They are linked, so that a start after a killed one finds them again, and touched, as
+    they were written before run.json, their input.
+    """
+    names = " ".join(f"{name}.parquet" for name in tables)
+    return (
+        f"{{{{ for name in {names}; do"
+        " ln -f {params.staged:q}/$name {params.run:q}/$name;"
+        " touch {params.run:q}/$name; done; }} 2> {log:q}"
+    )
+
+
 rule keep_decisions:
     # Not an output of the benchmark: runs of policies without any are finished without.
     input:
@@ -85,11 +99,12 @@ rule keep_decisions:
         "../../environment.yml"
     params:
         staged=staged,
+        run=lambda wildcards: RUN.format(**wildcards),
     message:
         "Keeping what the nodes of run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %, decided."
     shell:
-        "mv {params.staged:q}/decisions.parquet {output:q} 2> {log:q}"
+        keep("decisions")
 
 
 rule keep_reads:
@@ -110,8 +125,7 @@ rule keep_reads:
         "Keeping what was read in run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %."
     shell:
-        "for name in " + " ".join(READ_TABLES) + "; do"
-        " mv {params.staged:q}/$name.parquet {params.run:q} 2>> {log:q}; done"
+        keep(*READ_TABLES)
 
 
 rule keep_peer_reads:
@@ -126,8 +140,9 @@ rule keep_peer_reads:
         "../../environment.yml"
     params:
         staged=staged,
+        run=lambda wildcards: RUN.format(**wildcards),
     message:
         "Keeping what the processes of run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %, read from other nodes."
     shell:
-        "mv {params.staged:q}/peer_reads.parquet {output:q} 2> {log:q}"
+        keep("peer_reads")

@@ -158,15 +158,26 @@ class Database:
             copy_ranges(self.gfs_folder / DATA_FILE, folder / DATA_FILE, ranges, share)
 
 
-def tables_of(rows: Sequence[Mapping[str, list[tuple]]]) -> dict[str, Any]:
-    """Return a run's further tables from the rows of all processes, by name."""
+def tables_of(
+    parts: Sequence[Mapping[str, Mapping[str, np.ndarray]]],
+) -> dict[str, Any]:
+    """Return a run's further tables from the columns of all processes, by name."""
     import pandas as pd
 
     from tierscope.tables import TABLES
 
     return {
         name: pd.DataFrame(
-            [row for one in rows for row in one[name]], columns=list(TABLES[name])
+            {
+                column: _joined([part[name][column] for part in parts])
+                for column in TABLES[name]
+            }
         )
-        for name in rows[0]
+        for name in parts[0]
     }
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Return a column of all processes; texts come as bytes."""
+    column = np.concatenate(parts)
+    return np.char.decode(column) if column.dtype.kind == "S" else column

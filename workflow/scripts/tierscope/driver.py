@@ -436,7 +436,7 @@ class Benchmark:
         return write_decisions(folder, reports, tier_roots, self.say)
 
     def _write_reads(
-        self, folder: Path, reads: list[dict[str, list[tuple]]] | None
+        self, folder: Path, reads: list[dict[str, dict[str, np.ndarray]]] | None
     ) -> dict[str, Any]:
         """Write what was read of a database; return what `run.json` says about it."""
         if not self.database:

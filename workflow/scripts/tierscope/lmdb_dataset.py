@@ -111,20 +111,27 @@ def address_of(value: memoryview) -> int:
     return np.frombuffer(value, np.uint8).ctypes.data
 
 
-def map_address(descriptor: int) -> int:
+def map_address(descriptor: int, maps: Path = Path("/proc/self/maps")) -> int:
     """Return where this process has mapped the file of a descriptor.
+
+    File systems may share inode numbers, and some show another device in the list of
+    maps than for a file; so the path counts as well.
 
     Raises
     ------
     DatasetError
         If it is not mapped.
     """
-    inode = os.fstat(descriptor).st_ino
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        addresses, _, offset, _, number, *_ = line.split(maxsplit=5)
-        if int(number) == inode and int(offset, 16) == 0:
+    inode, path = (
+        os.fstat(descriptor).st_ino,
+        os.readlink(f"/proc/self/fd/{descriptor}"),
+    )
+    wanted = (inode, 0, path.replace("\n", r"\012"))
+    for line in os.fsdecode(maps.read_bytes()).rstrip("\n").split("\n"):
+        addresses, _, offset, _, number, *name = line.split(maxsplit=5)
+        if (int(number), int(offset, 16), *name) == wanted:
             return int(addresses.split("-")[0], 16)
-    raise DatasetError(f"file of inode {inode}: is not mapped by this process.")
+    raise DatasetError(f"{path}: is not mapped by this process.")
 
 
 def walk_cursor(environment: "lmdb.Environment") -> None:

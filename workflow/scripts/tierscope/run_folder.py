@@ -53,7 +53,9 @@ def write_decisions(
     return {"background_roots": roots, "placement": reports}
 
 
-def write_reads(folder: Path, reads: list[dict[str, list[tuple]]]) -> None:
+def write_reads(
+    folder: Path, reads: Sequence[Mapping[str, Mapping[str, np.ndarray]]]
+) -> None:
     """Write what all ranks read of a database."""
     from tierscope.tables import write_table
 

@@ -96,8 +96,8 @@ class DatabaseLoader:
         """Forget what was read: the epochs that follow are a run's."""
         self._log = ReadLog(self._rank)
 
-    def tables(self) -> dict[str, list[tuple]]:
-        """Return this process's rows of the run's tables, by table."""
+    def tables(self) -> dict[str, dict[str, np.ndarray]]:
+        """Return this process's part of the run's tables, by table and column."""
         return self._log.tables()
 
     def close(self) -> None:

@@ -8,7 +8,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 TIERS = ("gfs", "lfs")
+_CALL = np.dtype(
+    [
+        ("epoch", "i4"),
+        ("tier", "S3"),
+        ("kind", "S5"),
+        ("mapped", "?"),
+        ("offset", "i8"),
+        ("bytes", "i8"),
+        ("time_s", "f8"),
+        ("faults", "i8"),
+    ]
+)
+_RECORD = np.dtype(
+    [("epoch", "i4"), ("tier", "S3"), ("file_id", "i8"), ("reader", "i4")]
+)
+_USED = np.dtype(
+    [
+        ("epoch", "i4"),
+        ("access_time_s", "f8"),
+        ("major_faults", "i8"),
+        ("minor_faults", "i8"),
+        ("voluntary_switches", "i8"),
+        ("involuntary_switches", "i8"),
+    ]
+)
 
 
 class RecordReference(NamedTuple):
@@ -98,7 +125,6 @@ class ReadLog:
         """Note a read call, or an access to mapped memory."""
         self.calls.append(
             (
-                self.rank,
                 self.epoch,
                 tier,
                 kind,
@@ -112,13 +138,12 @@ class ReadLog:
 
     def note_record(self, tier: str, record: int, reader: int) -> None:
         """Note a record that this process got, and the process that read it."""
-        self.records.append((self.rank, self.epoch, tier, record, reader))
+        self.records.append((self.epoch, tier, record, reader))
 
-    def tables(self) -> dict[str, list[tuple]]:
-        """Return the rows by table, in the order of the tables' columns."""
+    def tables(self) -> dict[str, dict[str, np.ndarray]]:
+        """Return this process's part of the tables, as columns; texts are bytes."""
         used = [
             (
-                self.rank,
                 epoch,
                 one.time_s,
                 one.major_faults,
@@ -130,7 +155,13 @@ class ReadLog:
             if epoch >= 0
         ]
         return {
-            "read_calls": self.calls,
-            "record_reads": self.records,
-            "faults": used,
+            "read_calls": self._columns(self.calls, _CALL),
+            "record_reads": self._columns(self.records, _RECORD),
+            "faults": self._columns(used, _USED),
         }
+
+    def _columns(self, rows: list[tuple], row: np.dtype) -> dict[str, np.ndarray]:
+        """Return rows as columns, the rank first: what MPI passes on fast."""
+        table = np.array(rows, row)
+        columns = {name: np.ascontiguousarray(table[name]) for name in row.names}
+        return {"rank": np.full(len(table), self.rank), **columns}

@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from tierscope.peers import PeerError
 from tierscope.placement.messages import receive
@@ -120,7 +121,8 @@ class PeerServer:
             self._wake_up.send(b"\0")
             self._listener.close()
             for connection in self._connections.values():
-                connection.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # its reader has reset it
+                    connection.shutdown(socket.SHUT_RDWR)
 
     # ---- the threads --------------------------------------------------------------
 
