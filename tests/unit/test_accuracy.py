@@ -148,6 +148,7 @@ def test_figure_shows_each_network_and_says_what_was_found(accuracy, tests):
     notes = figure.get_supxlabel()
     assert "Real trainings with TensorFlow on generated data" in notes
     assert "8 processes with batches of 4" in " ".join(notes.split())
+    assert "One process computes the gradients of all" in " ".join(notes.split())
     lines = figure.axes[0].get_lines()
     assert len(lines) == 3 * (5 + 1) + 1  # trainings, mean; best possible
 

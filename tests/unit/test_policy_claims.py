@@ -142,12 +142,16 @@ def test_what_was_not_run_or_cannot_be_measured_says_why(claims):
     assert short.loc["P1", "details"] == "runs of monarch have no 3 epochs"
 
 
-@pytest.mark.parametrize(
-    ("shown", "status"), [((0.3, 0.6), "holds"), ((0.3, 1.4), "does not hold")]
-)
-def test_partition_is_judged_by_the_network_that_shows_least(shown, status):
-    tests = pd.DataFrame(
+def accuracy_of(shown=(0.3, 0.6), **columns):
+    """Return table accuracy_tests of two unbiased arms and a biased one."""
+    return pd.DataFrame(
         {
+            "n_ranks": 4,
+            "low_95_points": [-0.4, -0.7, -23],
+            "high_95_points": [0.2, shown[1] + 0.1, -19],
+            "difference_p": [0.5, 0.6, 1e-6],
+            "margin_points": 1.0,
+            "equivalent": [shown[0] < 1, shown[1] < 1, False],
             "shuffle": ["local", "local", "biased"],
             "network": ["plain", "batch-norm", "batch-norm"],
             "shown_margin_points": [*shown, 22],
@@ -157,12 +161,43 @@ def test_partition_is_judged_by_the_network_that_shows_least(shown, status):
             "global_accuracy_percent": [75, 76, 76],
             "n_repetitions": 10,
         }
+        | columns
     )
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"), [((0.3, 0.6), "holds"), ((0.3, 1.4), "does not hold")]
+)
+def test_partition_is_judged_by_the_network_that_shows_least(shown, status):
     run = (epochs_of([0]), totals_of([10], [100]))
-    claim = score(*run, accuracy=tests).loc["P8"]
+    claim = score(*run, accuracy=accuracy_of(shown)).loc["P8"]
     assert (claim["status"], claim["value"]) == (status, shown[1])
-    assert "network batch-norm: +0.20 points" in claim["details"]
-    assert "study accuracy was not made" in score(*run).loc["P8", "details"]
+    assert "4 processes, network batch-norm: +0.20 points" in claim["details"]
+    without = score(*run)
+    for claim in ("P8", "P13"):
+        assert "study accuracy was not made" in without.loc[claim, "details"]
+
+
+@pytest.mark.parametrize(
+    ("p", "differences", "shown", "status", "words"),
+    [
+        ((0.5, 0.02), (-0.1, -0.3), (0.3, 0.6), "holds", "batch-norm: -0.30 points"),
+        # By Bonferroni, 0.03 is not enough of two networks.
+        ((0.5, 0.03), (-0.1, -0.3), (0.3, 0.6), "does not hold", "no loss is shown"),
+        ((0.5, 0.001), (-0.1, 0.3), (0.3, 0.6), "does not hold", "no loss is shown"),
+        ((0.5, 0.6), (-0.1, -0.3), (0.3, 1.4), "not measurable here", "neither a loss"),
+    ],
+)
+def test_loss_by_local_shuffle_has_to_be_shown_and_so_has_its_absence(
+    p, differences, shown, status, words
+):
+    columns = {"difference_p": [*p, 1e-6], "difference_points": [*differences, -21]}
+    run = (epochs_of([0]), totals_of([10], [100]))
+    claim = score(*run, accuracy=accuracy_of(shown, **columns)).loc["P13"]
+    assert claim["status"] == status
+    assert words in claim["details"]
+    if status == "holds":
+        assert claim["value"] == pytest.approx(0.3)
 
 
 def test_slower_monarch_does_not_hold():

@@ -228,9 +228,10 @@ def test_what_gains_nothing_in_its_last_epoch_never_pays():
             strict=True,
         )
     )
-    summary = summarise(add_up(compare_epochs(io_time, epochs), epochs))
+    policy_epochs = compare_epochs(io_time, epochs)
+    summary = summarise(add_up(policy_epochs, epochs))
     assert summary["pays_after_epochs"].isna().all()
-    assert "never" in summary_text(summary)
+    assert "never" in summary_text(summary, policy_epochs)
 
 
 def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
@@ -280,9 +281,23 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     assert "2 repetitions" in notes
     assert "staging is estimated" in notes
     assert "(emulated)" in figure.get_suptitle()
-    text = summary_text(compared[2])
+    assert "loopback" not in notes
+    text = summary_text(compared[2], compared[0])
+    assert "loopback" not in text
     assert "3 epochs (extrapolated)" in text
     assert "2 epochs\n" in text
+
+
+@pytest.mark.parametrize(("source", "is_noted"), [("emulated", 1), ("simulated", 0)])
+def test_reads_from_peers_say_that_the_network_is_not_emulated(
+    compared, source, is_noted
+):
+    policy_epochs, totals, summary = (table.assign(source=source) for table in compared)
+    policy_epochs.loc[policy_epochs["policy"] == "monarch", "net_read_s"] = 1.0
+    figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
+    notes = " ".join(figure.get_supxlabel().split())
+    for text in (notes, summary_text(summary, policy_epochs)):
+        assert text.count("the network is not emulated") == is_noted
 
 
 def test_loaders_are_drawn_in_the_order_of_their_authors(compared):

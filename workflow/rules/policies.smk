@@ -131,6 +131,7 @@ rule score_policy_claims:
         accuracy=accuracy_tests(),
         library=library(
             "score_policy_claims",
+            "accuracy",
             "breakdown",
             "claim_status",
             "io_class",

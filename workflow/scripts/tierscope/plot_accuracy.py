@@ -281,5 +281,6 @@ def training_words(study: Mapping) -> str:
         f"{study['n_train_files']} training and {study['n_test_files']} test files of "
         f"one sample, {study['n_classes']} classes; {study['n_processes']} processes "
         f"with batches of {study['batch_size']}, synchronous steps with averaged "
-        f"gradients, {study['epochs']} epochs."
+        f"gradients, {study['epochs']} epochs. One process computes the gradients of "
+        "all (real MPI ranks give the same bits)."
     )

@@ -78,7 +78,8 @@ def plot_policies(
         row[1].sharex(axes[0][1])
     scene = scenario_titles(summary.assign(policy=""), dataset_titles)["title"].iloc[0]
     title = titled(f"Policies compared: {scene}", summary)
-    write_around(figure, title, _notes(provenance, summary, n_repetitions))
+    notes = [*_notes(provenance, summary, n_repetitions), *network_notes(policy_epochs)]
+    write_around(figure, title, notes)
     for row, rate in zip(axes, rates, strict=True):
         epochs, sums, saved = (
             part[part["cache_rate_percent"].isin([0, rate])]
@@ -225,8 +226,32 @@ def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[s
     return notes
 
 
-def summary_text(summary: pd.DataFrame) -> str:
-    """Return table ``policy_summary`` in words, to be read on a terminal."""
+def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
+    """Return what to know of reads from other nodes on emulated tiers, if any.
+
+    Parameters
+    ----------
+    policy_epochs : DataFrame
+        Table ``policy_epochs``.
+    """
+    is_emulated = policy_epochs["source"] == "emulated"
+    if not (policy_epochs.loc[is_emulated, f"{NET_READ}_s"] > 0).any():
+        return []
+    return [
+        "Reads from other nodes (net-read) wait for the owner's emulated LFS, but the "
+        "network is not emulated: it is this machine's loopback. What adhoc takes and "
+        "saves is without a network's share."
+    ]
+
+
+def summary_text(summary: pd.DataFrame, policy_epochs: pd.DataFrame) -> str:
+    """Return table ``policy_summary`` in words, to be read on a terminal.
+
+    Parameters
+    ----------
+    summary, policy_epochs : DataFrame
+        Tables ``policy_summary`` and ``policy_epochs`` of the same runs.
+    """
     lines = [
         f"{'dataset':>8} {'loader':>30} {'policy':>20} rate  time cut  I/O cut  "
         "GFS cut  staging s  pays after"
@@ -246,4 +271,4 @@ def summary_text(summary: pd.DataFrame) -> str:
         "Saved against the same loader without LFS over all epochs; time and GFS "
         "operations with staging and copies"
     )
-    return "\n".join([head, *lines]) + "\n"
+    return "\n".join([head, *lines, *network_notes(policy_epochs)]) + "\n"

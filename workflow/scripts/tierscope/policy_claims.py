@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.accuracy import ALPHA
 from tierscope.claim_status import (
     UNMEASURABLE,
     Measured,
@@ -222,23 +223,58 @@ def partition_margin(tests: pd.DataFrame, shuffle: str) -> Measured:
     In points, for the network that shows least: the end of the 90 % confidence interval
     of the difference to global shuffle that is farther from 0.
     """
+    rows = _of_shuffle(tests, shuffle)
+    worst = rows.loc[rows["shown_margin_points"].idxmax()]
+    return Measured(worst["shown_margin_points"], _training_words(rows, worst, 90))
+
+
+def partition_loss(tests: pd.DataFrame, shuffle: str) -> Measured:
+    """Return the loss of accuracy that a shuffle is shown to cost, in points.
+
+    That of the network with the most significant loss against global shuffle, by paired
+    t tests at the level of 5 %, by Bonferroni over the networks. None if there is no
+    such network and all are shown to be equivalent; not measurable if some are neither.
+    """
+    rows = _of_shuffle(tests, shuffle)
+    losing = rows[
+        (rows["difference_points"] < 0) & (rows["difference_p"] * len(rows) < ALPHA)
+    ]
+    if not losing.empty:
+        worst = losing.loc[losing["difference_p"].idxmin()]
+        return Measured(-worst["difference_points"], _training_words(rows, worst, 95))
+    worst = rows.loc[rows["low_95_points"].idxmin()]
+    words = _training_words(rows, worst, 95)
+    if not rows["equivalent"].all():
+        raise NotMeasurable(f"neither a loss nor its absence is shown; {words}")
+    margin = number_words(rows["margin_points"].iloc[0])
+    return Measured(
+        None, f"no loss is shown, and {margin} points are excluded; {words}"
+    )
+
+
+def _of_shuffle(tests: pd.DataFrame, shuffle: str) -> pd.DataFrame:
+    """Return the tests of a shuffle, or raise a NotMeasurable."""
     rows = tests[tests["shuffle"] == shuffle]
     if rows.empty:
         raise NotMeasurable(f"study accuracy has no shuffle {shuffle}")
-    worst = rows.loc[rows["shown_margin_points"].idxmax()]
-    words = (
-        f"really trained, network {worst['network']}: "
-        f"{worst['difference_points']:+.2f} points from global shuffle's "
-        f"{number_words(worst['global_accuracy_percent'])} % "
-        f"({worst['low_90_points']:+.2f} to {worst['high_90_points']:+.2f}), "
-        f"{worst['n_repetitions']} seeds; the networks {', '.join(rows['network'])} "
+    return rows
+
+
+def _training_words(rows: pd.DataFrame, one: pd.Series, percent: int) -> str:
+    """Return a network's difference with a confidence interval, and what was tried."""
+    low, high = (one[f"{end}_{percent}_points"] for end in ("low", "high"))
+    return (
+        f"really trained, {one['n_ranks']} processes, network {one['network']}: "
+        f"{one['difference_points']:+.2f} points from global shuffle's "
+        f"{number_words(one['global_accuracy_percent'])} % "
+        f"({percent} % confidence: {low:+.2f} to {high:+.2f}), "
+        f"{one['n_repetitions']} seeds; the networks {', '.join(rows['network'])} "
         "were tried"
     )
-    return Measured(worst["shown_margin_points"], words)
 
 
 OF_SWITCHES = {involuntary_ratio.__name__: involuntary_ratio}
-OF_ACCURACY = {partition_margin.__name__: partition_margin}
+OF_ACCURACY = {one.__name__: one for one in (partition_margin, partition_loss)}
 FORMULAS = (
     {
         one.__name__: one
