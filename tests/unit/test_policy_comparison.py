@@ -9,6 +9,7 @@ from tierscope.policy_comparison import (
     ComparisonError,
     add_up,
     compare_epochs,
+    is_reference,
     summarise,
     without_reference,
 )
@@ -245,6 +246,29 @@ def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
     totals = add_up(compare_epochs(io_time, epochs), epochs)
     assert totals["reference_time_s"].tolist() == [12, 24] * 2
     assert totals["staging"].unique().tolist() == ["none"]
+
+
+def test_reference_is_of_one_policy_in_all_epochs():
+    policies = ("lru", "pinning", "monarch", "adhoc")
+    for order in (policies, policies[::-1]):
+        io_time, epochs = (
+            pd.concat(parts, ignore_index=True)
+            for parts in zip(
+                *(
+                    tables((3 + len(name),) * 30, (0,) * 30, policy=name)
+                    for name in order
+                ),
+                strict=True,
+            )
+        )
+        policy_epochs = compare_epochs(io_time, epochs)
+        totals = add_up(policy_epochs, epochs)
+        chosen = policy_epochs[is_reference(policy_epochs)]
+        assert chosen["policy"].tolist() == ["pinning"] * 30
+        pinning = of(totals, "pinning")
+        assert pinning["reference_time_s"].tolist() == pinning["time_s"].tolist()
+        others = policy_epochs[policy_epochs["policy"] != "pinning"]
+        assert set(others[is_reference(others)]["policy"]) == {"adhoc"}
 
 
 def test_run_without_reference_is_refused_by_name():

@@ -158,14 +158,27 @@ def add_up(
     return table.rename(columns=names)[list(TABLES["policy_totals"])]
 
 
+def is_reference(table: pd.DataFrame) -> pd.Series:
+    """Return which rows of a table are of the runs that all others are compared with.
+
+    All runs at cache rate 0 read from the GFS; of their policies one is taken: none,
+    else pinning, else the first by name.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A table with the keys of a run.
+    """
+    ranks = table["policy"].map({"none": "0", "pinning": "1"}).fillna("2")
+    names = (ranks + table["policy"]).where(table["cache_rate_percent"] == 0)
+    first = names.groupby([table[key] for key in _REFERENCE]).transform("min")
+    return names == first
+
+
 def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs at cache rate 0 with sums up to each epoch and epoch means."""
-    reference = table[table["cache_rate_percent"] == 0].join(
-        epoch_mean.add_prefix("mean_"), on=RUN
-    )
-    is_other = reference["policy"] != "none"  # all read from the GFS
-    reference = reference.assign(is_other=is_other).sort_values("is_other")
-    reference = reference.drop_duplicates([*_REFERENCE, "epoch"])
+    """Return the runs to compare with: sums up to each epoch, and epoch means."""
+    reference = table[is_reference(table)]
+    reference = reference.join(epoch_mean.add_prefix("mean_"), on=RUN)
     names = {
         "time_s": "reference_time_s",
         "io_time_s": "reference_io_time_s",
