@@ -309,6 +309,44 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     assert "2 epochs\n" in text
 
 
+def drawn_opens(figure):
+    """Return the opens that the middle panel's bars show, by policy."""
+    ax = figure.axes[1]
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    bars = [bar for bar in ax.patches if bar.get_x() == 0]
+    return {names[round(bar.get_y() + 0.4)]: bar.get_width() for bar in bars}
+
+
+@pytest.mark.parametrize(
+    ("reference", "names"),
+    [
+        (["none"], ["none", "pinning"]),
+        ([], ["pinning at 0 %", "pinning"]),
+    ],
+)
+def test_figure_does_not_mix_the_cache_rates_of_a_policy(reference, names):
+    runs = [tables((10, 10), (0, 0), policy=name) for name in [*reference, "pinning"]]
+    runs.append(tables((4, 4), (4, 4), policy="pinning", cache_rate_percent=50))
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)
+    )
+    policy_epochs = compare_epochs(io_time, epochs)
+    totals = add_up(policy_epochs, epochs)
+    figure = plot_policies(policy_epochs, totals, summarise(totals), provenance="tests")
+    times, operations, savings = figure.axes
+    labels = [tick.get_text() for tick in operations.get_yticklabels()]
+    assert labels == names
+    tops = [
+        max(bar.get_y() + bar.get_height() for bar in times.patches if half(bar))
+        for half in (lambda bar: bar.get_x() < 0.5, lambda bar: bar.get_x() > 0.5)
+    ]
+    assert tops == [11, 5]
+    assert drawn_opens(figure) == {names[0]: 16, "pinning": 8}
+    solid = [line for line in savings.get_lines() if line.get_marker() == "s"]
+    # Staging is an epoch of the reference; each epoch then saves 6 s.
+    assert solid[0].get_ydata().tolist() == [-12, -6, 0]
+
+
 def test_loaders_are_drawn_in_the_order_of_their_authors(compared):
     files = compared[0][compared[0]["policy"] == "none"]
     others = [
