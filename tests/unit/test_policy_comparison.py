@@ -234,6 +234,30 @@ def test_what_gains_nothing_in_its_last_epoch_never_pays():
     assert "never" in summary_text(summary)
 
 
+@pytest.mark.parametrize(
+    ("times_s", "pays"),
+    [
+        ((9, 9, 10.5), math.nan),  # ahead, but further epochs lose it again
+        ((9, 9, 10), 1),
+        ((11, 9, 9), 3),
+        ((12, 9, 9.5), 4 + 1),
+        ((12, 9, 10), math.nan),
+    ],
+)
+def test_what_loses_in_its_last_epoch_does_not_pay(times_s, pays):
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True)
+        for parts in zip(
+            tables((10, 10, 10), (0, 0, 0)),
+            tables(times_s, (0, 4, 4), policy="monarch", cache_rate_percent=50),
+            strict=True,
+        )
+    )
+    summary = summarise(add_up(compare_epochs(io_time, epochs), epochs))
+    found = summary.set_index("policy").loc["monarch", "pays_after_epochs"]
+    assert found == pytest.approx(pays, nan_ok=True)
+
+
 def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
     io_time, epochs = (
         pd.concat(parts, ignore_index=True)

@@ -230,7 +230,8 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
         reference: ``time_cut_percent`` and ``gfs_operations_cut_percent`` with staging
         and copies. ``pays_after_epochs`` is the number of epochs from which on the
         time is shorter than the reference's, where all epochs after those that were run
-        are like the last one; missing where it never is.
+        are like the last one; missing where it never is, or not for good, as the last
+        epoch takes longer than the reference's.
     """
     operations = ["gfs_operations", "background_gfs_operations"]
     totals = totals.assign(
@@ -274,13 +275,12 @@ def _summary(part: pd.DataFrame) -> dict:
 
 def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -> float:
     """Return the number of epochs from which on the time is below the reference's."""
+    epochs_s = np.diff(time_s, prepend=staging_s)
+    gain_s = round(np.diff(reference_s, prepend=0)[-1] - epochs_s[-1], 9)
     ahead = time_s < reference_s
+    if gain_s < 0 or (gain_s == 0 and not ahead[-1]):
+        return np.nan  # what is ahead falls behind in the end
     if ahead[-1]:
         behind = np.flatnonzero(~ahead)
         return float(behind[-1] + 2 if len(behind) else 1)
-    gain_s = (
-        np.diff(reference_s, prepend=0)[-1] - np.diff(time_s, prepend=staging_s)[-1]
-    )
-    if gain_s <= 0:
-        return np.nan
     return float(len(time_s) + np.floor((time_s[-1] - reference_s[-1]) / gain_s) + 1)
