@@ -160,7 +160,7 @@ def test_sums_hold_drains_and_the_estimated_staging(compared):
     assert pinning["reference_time_s"].tolist() == [12, 24]
 
 
-def test_measured_stage_in_stands_in_place_of_an_estimate():
+def test_stage_in_that_was_run_stands_in_place_of_an_estimate():
     io_time, epochs = (
         pd.concat(parts, ignore_index=True)
         for parts in zip(
@@ -179,7 +179,7 @@ def test_measured_stage_in_stands_in_place_of_an_estimate():
     policy_epochs = compare_epochs(io_time, epochs)
     totals = check_table(add_up(policy_epochs, epochs, stage_in), "policy_totals")
     adhoc = of(totals, "adhoc")
-    assert adhoc["staging"].tolist() == ["measured"] * 2
+    assert adhoc["staging"].tolist() == ["run"] * 2
     assert adhoc["staging_time_s"].tolist() == [5, 5]  # of the slowest node
     assert adhoc["staging_gfs_operations"].tolist() == [12, 12]  # of both nodes
     assert adhoc["time_s"].tolist() == [5 + 6, 5 + 6 + 6]

@@ -14,7 +14,8 @@ from tierscope.scenario import Scenario, Sweep
 from tierscope.tables import RUN_KEYS, TABLES
 
 NO_STAGING, IN_TRAINING = "none", "while training"
-ESTIMATED, MEASURED = "estimated", "measured"
+# Of a fixed part: as if each node had read it, or really staged in by the runs.
+ESTIMATED, AS_RUN = "estimated", "run"
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO, "cache_rate_percent"]
 _CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
@@ -104,7 +105,8 @@ def add_up(
     A fixed part of the dataset has to get to the LFS first. The benchmark generates it
     there, as the paper's did, so that staging is estimated: every node reads its part
     of the GFS with the opens, reads and processes of an epoch of the reference. Writing
-    to the LFS comes on top and is left out. What was staged in really is as measured.
+    to the LFS comes on top and is left out. What runs staged in
+    themselves, really or simulated, is what they took for it.
 
     Parameters
     ----------
@@ -190,11 +192,11 @@ def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with what was measured of staging in place of what was not."""
+    """Return the table with the staging that was run in place of what is estimated."""
     nodes = stage_in.groupby(RUN)
-    measured = pd.DataFrame(
+    as_run = pd.DataFrame(
         {
-            "staging": MEASURED,
+            "staging": AS_RUN,
             "staging_time_s": nodes["stage_in_time_s"].max(),
             "staging_gfs_operations": nodes[["gfs_opens", "gfs_reads"]]
             .sum()
@@ -202,7 +204,7 @@ def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
         }
     )
     table = table.set_index(RUN)
-    table.update(measured)
+    table.update(as_run)
     return table.reset_index().astype({"staging_gfs_operations": "int64"})
 
 
