@@ -9,6 +9,7 @@ from tierscope.policy_comparison import (
     ComparisonError,
     add_up,
     compare_epochs,
+    is_reference,
     summarise,
     without_reference,
 )
@@ -159,7 +160,7 @@ def test_sums_hold_drains_and_the_estimated_staging(compared):
     assert pinning["reference_time_s"].tolist() == [12, 24]
 
 
-def test_measured_stage_in_stands_in_place_of_an_estimate():
+def test_stage_in_that_was_run_stands_in_place_of_an_estimate():
     io_time, epochs = (
         pd.concat(parts, ignore_index=True)
         for parts in zip(
@@ -178,7 +179,7 @@ def test_measured_stage_in_stands_in_place_of_an_estimate():
     policy_epochs = compare_epochs(io_time, epochs)
     totals = check_table(add_up(policy_epochs, epochs, stage_in), "policy_totals")
     adhoc = of(totals, "adhoc")
-    assert adhoc["staging"].tolist() == ["measured"] * 2
+    assert adhoc["staging"].tolist() == ["run"] * 2
     assert adhoc["staging_time_s"].tolist() == [5, 5]  # of the slowest node
     assert adhoc["staging_gfs_operations"].tolist() == [12, 12]  # of both nodes
     assert adhoc["time_s"].tolist() == [5 + 6, 5 + 6 + 6]
@@ -234,6 +235,30 @@ def test_what_gains_nothing_in_its_last_epoch_never_pays():
     assert "never" in summary_text(summary, policy_epochs)
 
 
+@pytest.mark.parametrize(
+    ("times_s", "pays"),
+    [
+        ((9, 9, 10.5), math.nan),  # ahead, but further epochs lose it again
+        ((9, 9, 10), 1),
+        ((11, 9, 9), 3),
+        ((12, 9, 9.5), 4 + 1),
+        ((12, 9, 10), math.nan),
+    ],
+)
+def test_what_loses_in_its_last_epoch_does_not_pay(times_s, pays):
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True)
+        for parts in zip(
+            tables((10, 10, 10), (0, 0, 0)),
+            tables(times_s, (0, 4, 4), policy="monarch", cache_rate_percent=50),
+            strict=True,
+        )
+    )
+    summary = summarise(add_up(compare_epochs(io_time, epochs), epochs))
+    found = summary.set_index("policy").loc["monarch", "pays_after_epochs"]
+    assert found == pytest.approx(pays, nan_ok=True)
+
+
 def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
     io_time, epochs = (
         pd.concat(parts, ignore_index=True)
@@ -246,6 +271,29 @@ def test_none_is_the_reference_where_another_policy_holds_nothing_too(compared):
     totals = add_up(compare_epochs(io_time, epochs), epochs)
     assert totals["reference_time_s"].tolist() == [12, 24] * 2
     assert totals["staging"].unique().tolist() == ["none"]
+
+
+def test_reference_is_of_one_policy_in_all_epochs():
+    policies = ("lru", "pinning", "monarch", "adhoc")
+    for order in (policies, policies[::-1]):
+        io_time, epochs = (
+            pd.concat(parts, ignore_index=True)
+            for parts in zip(
+                *(
+                    tables((3 + len(name),) * 30, (0,) * 30, policy=name)
+                    for name in order
+                ),
+                strict=True,
+            )
+        )
+        policy_epochs = compare_epochs(io_time, epochs)
+        totals = add_up(policy_epochs, epochs)
+        chosen = policy_epochs[is_reference(policy_epochs)]
+        assert chosen["policy"].tolist() == ["pinning"] * 30
+        pinning = of(totals, "pinning")
+        assert pinning["reference_time_s"].tolist() == pinning["time_s"].tolist()
+        others = policy_epochs[policy_epochs["policy"] != "pinning"]
+        assert set(others[is_reference(others)]["policy"]) == {"adhoc"}
 
 
 def test_run_without_reference_is_refused_by_name():
@@ -298,6 +346,44 @@ def test_reads_from_peers_say_that_the_network_is_not_emulated(
     notes = " ".join(figure.get_supxlabel().split())
     for text in (notes, summary_text(summary, policy_epochs)):
         assert text.count("the network is not emulated") == is_noted
+
+
+def drawn_opens(figure):
+    """Return the opens that the middle panel's bars show, by policy."""
+    ax = figure.axes[1]
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    bars = [bar for bar in ax.patches if bar.get_x() == 0]
+    return {names[round(bar.get_y() + 0.4)]: bar.get_width() for bar in bars}
+
+
+@pytest.mark.parametrize(
+    ("reference", "names"),
+    [
+        (["none"], ["none", "pinning"]),
+        ([], ["pinning at 0 %", "pinning"]),
+    ],
+)
+def test_figure_does_not_mix_the_cache_rates_of_a_policy(reference, names):
+    runs = [tables((10, 10), (0, 0), policy=name) for name in [*reference, "pinning"]]
+    runs.append(tables((4, 4), (4, 4), policy="pinning", cache_rate_percent=50))
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)
+    )
+    policy_epochs = compare_epochs(io_time, epochs)
+    totals = add_up(policy_epochs, epochs)
+    figure = plot_policies(policy_epochs, totals, summarise(totals), provenance="tests")
+    times, operations, savings = figure.axes
+    labels = [tick.get_text() for tick in operations.get_yticklabels()]
+    assert labels == names
+    tops = [
+        max(bar.get_y() + bar.get_height() for bar in times.patches if half(bar))
+        for half in (lambda bar: bar.get_x() < 0.5, lambda bar: bar.get_x() > 0.5)
+    ]
+    assert tops == [11, 5]
+    assert drawn_opens(figure) == {names[0]: 16, "pinning": 8}
+    solid = [line for line in savings.get_lines() if line.get_marker() == "s"]
+    # Staging is an epoch of the reference; each epoch then saves 6 s.
+    assert solid[0].get_ydata().tolist() == [-12, -6, 0]
 
 
 def test_loaders_are_drawn_in_the_order_of_their_authors(compared):

@@ -17,7 +17,7 @@ from tierscope.plot import (
     titled,
     write_around,
 )
-from tierscope.policy_comparison import ESTIMATED
+from tierscope.policy_comparison import ESTIMATED, is_reference
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
 # Dark colours of Paul Tol's colour-blind-safe palette, none of an I/O class.
@@ -30,6 +30,7 @@ _POLICIES = {
     "clairvoyant": ("#332288", "P"),
     "adhoc": ("#CC6677", "X"),
 }
+_AT_ZERO = " at 0 %"
 _OTHER = ("#666666", "*")
 _FOREGROUND = {"gfs_opens": IOClass.GFS_META, "gfs_reads": IOClass.GFS_READ}
 _BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
@@ -81,10 +82,8 @@ def plot_policies(
     notes = [*_notes(provenance, summary, n_repetitions), *network_notes(policy_epochs)]
     write_around(figure, title, notes)
     for row, rate in zip(axes, rates, strict=True):
-        epochs, sums, saved = (
-            part[part["cache_rate_percent"].isin([0, rate])]
-            for part in (policy_epochs, totals, summary)
-        )
+        epochs, sums = (_of_row(part, rate) for part in (policy_epochs, totals))
+        saved = summary[summary["cache_rate_percent"] == rate]
         names = in_order(sums["policy"])
         _draw_times(row[0], epochs, names)
         _draw_operations(row[1], epochs, sums, names)
@@ -100,10 +99,25 @@ def plot_policies(
     return figure
 
 
+def _of_row(table: pd.DataFrame, rate: int) -> pd.DataFrame:
+    """Return what a row of the figure shows: a cache rate, and what it compares with.
+
+    That is policy none; in its place another policy that held nothing is named so.
+    """
+    references = is_reference(table)
+    names = table["policy"].where(
+        ~references | (table["policy"] == "none"), table["policy"] + _AT_ZERO
+    )
+    shown = references | (table["cache_rate_percent"] == rate)
+    return table.assign(policy=names)[shown]
+
+
 def in_order(policies: pd.Series) -> list[str]:
     """Return the names of policies in the order of the figure."""
     known = [name for name in _POLICIES if name in set(policies)]
-    return known + sorted(set(policies) - set(known))
+    others = sorted(set(policies) - set(known))
+    references = [name for name in others if name.endswith(_AT_ZERO)]
+    return references + known + sorted(set(others) - set(references))
 
 
 def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
@@ -159,8 +173,6 @@ def _draw_savings(
     ax.axhline(0, color=_POLICIES["none"][0], lw=1)
     ax.axvline(n_epochs, color="#bbbbbb", lw=0.8, ls=":")
     for row in summary.to_dict("records"):
-        if row["policy"] == "none" or row["cache_rate_percent"] == 0:
-            continue
         mine = sums[sums["policy"] == row["policy"]].groupby("n_epochs")
         saved_s = (mine["reference_time_s"].mean() - mine["time_s"].mean()).to_numpy()
         saved_s = np.concatenate([[-row["staging_time_s"]], saved_s])

@@ -14,7 +14,8 @@ from tierscope.scenario import Scenario, Sweep
 from tierscope.tables import RUN_KEYS, TABLES
 
 NO_STAGING, IN_TRAINING = "none", "while training"
-ESTIMATED, MEASURED = "estimated", "measured"
+# Of a fixed part: as if each node had read it, or really staged in by the runs.
+ESTIMATED, AS_RUN = "estimated", "run"
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO, "cache_rate_percent"]
 _CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
@@ -104,7 +105,8 @@ def add_up(
     A fixed part of the dataset has to get to the LFS first. The benchmark generates it
     there, as the paper's did, so that staging is estimated: every node reads its part
     of the GFS with the opens, reads and processes of an epoch of the reference. Writing
-    to the LFS comes on top and is left out. What was staged in really is as measured.
+    to the LFS comes on top and is left out. What runs staged in
+    themselves, really or simulated, is what they took for it.
 
     Parameters
     ----------
@@ -158,14 +160,27 @@ def add_up(
     return table.rename(columns=names)[list(TABLES["policy_totals"])]
 
 
+def is_reference(table: pd.DataFrame) -> pd.Series:
+    """Return which rows of a table are of the runs that all others are compared with.
+
+    All runs at cache rate 0 read from the GFS; of their policies one is taken: none,
+    else pinning, else the first by name.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A table with the keys of a run.
+    """
+    ranks = table["policy"].map({"none": "0", "pinning": "1"}).fillna("2")
+    names = (ranks + table["policy"]).where(table["cache_rate_percent"] == 0)
+    first = names.groupby([table[key] for key in _REFERENCE]).transform("min")
+    return names == first
+
+
 def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs at cache rate 0 with sums up to each epoch and epoch means."""
-    reference = table[table["cache_rate_percent"] == 0].join(
-        epoch_mean.add_prefix("mean_"), on=RUN
-    )
-    is_other = reference["policy"] != "none"  # all read from the GFS
-    reference = reference.assign(is_other=is_other).sort_values("is_other")
-    reference = reference.drop_duplicates([*_REFERENCE, "epoch"])
+    """Return the runs to compare with: sums up to each epoch, and epoch means."""
+    reference = table[is_reference(table)]
+    reference = reference.join(epoch_mean.add_prefix("mean_"), on=RUN)
     names = {
         "time_s": "reference_time_s",
         "io_time_s": "reference_io_time_s",
@@ -177,11 +192,11 @@ def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with what was measured of staging in place of what was not."""
+    """Return the table with the staging that was run in place of what is estimated."""
     nodes = stage_in.groupby(RUN)
-    measured = pd.DataFrame(
+    as_run = pd.DataFrame(
         {
-            "staging": MEASURED,
+            "staging": AS_RUN,
             "staging_time_s": nodes["stage_in_time_s"].max(),
             "staging_gfs_operations": nodes[["gfs_opens", "gfs_reads"]]
             .sum()
@@ -189,7 +204,7 @@ def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
         }
     )
     table = table.set_index(RUN)
-    table.update(measured)
+    table.update(as_run)
     return table.reset_index().astype({"staging_gfs_operations": "int64"})
 
 
@@ -217,7 +232,8 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
         reference: ``time_cut_percent`` and ``gfs_operations_cut_percent`` with staging
         and copies. ``pays_after_epochs`` is the number of epochs from which on the
         time is shorter than the reference's, where all epochs after those that were run
-        are like the last one; missing where it never is.
+        are like the last one; missing where it never is, or not for good, as the last
+        epoch takes longer than the reference's.
     """
     operations = ["gfs_operations", "background_gfs_operations"]
     totals = totals.assign(
@@ -261,13 +277,12 @@ def _summary(part: pd.DataFrame) -> dict:
 
 def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -> float:
     """Return the number of epochs from which on the time is below the reference's."""
+    epochs_s = np.diff(time_s, prepend=staging_s)
+    gain_s = round(np.diff(reference_s, prepend=0)[-1] - epochs_s[-1], 9)
     ahead = time_s < reference_s
+    if gain_s < 0 or (gain_s == 0 and not ahead[-1]):
+        return np.nan  # what is ahead falls behind in the end
     if ahead[-1]:
         behind = np.flatnonzero(~ahead)
         return float(behind[-1] + 2 if len(behind) else 1)
-    gain_s = (
-        np.diff(reference_s, prepend=0)[-1] - np.diff(time_s, prepend=staging_s)[-1]
-    )
-    if gain_s <= 0:
-        return np.nan
     return float(len(time_s) + np.floor((time_s[-1] - reference_s[-1]) / gain_s) + 1)
