@@ -1,5 +1,6 @@
 import pandas as pd
 import pytest
+from tierscope import policies
 from tierscope.audit_peers import check_peers
 from tierscope.peers.report import with_peer_reads
 from tierscope.policies import node_policy
@@ -100,6 +101,7 @@ PLACE = "records on the tier that the policy chose"
 ONCE = "files that left the GFS exactly once and whole in stage-in"
 GFS_BYTES = "bytes read from the GFS in stage-in"
 AT_OWNER = "files written at the node that owns them"
+ONE_OWNER = "staged files with exactly one owner"
 
 
 def test_good_run_passes_and_says_what_share_was_local(good):
@@ -129,7 +131,7 @@ def test_file_staged_in_twice_is_found(good):
 
 def test_file_not_staged_in_is_found(good):
     del good.staged[:2]
-    assert {ONCE, GFS_BYTES, AT_OWNER} <= set(good.failed())
+    assert {ONCE, GFS_BYTES, AT_OWNER, ONE_OWNER} <= set(good.failed())
 
 
 def test_half_a_file_staged_in_is_found(good):
@@ -147,7 +149,25 @@ def test_file_at_another_node_than_its_owner_is_found(good):
 def test_file_at_two_nodes_is_found(good):
     written = good.staged[1]
     good.staged.append(written | {"rank": (written["rank"] + PER_NODE) % 4})
-    assert "files written to any LFS" in good.failed()
+    assert {"files written to any LFS", ONE_OWNER} <= set(good.failed())
+
+
+def test_file_of_a_node_written_by_two_of_its_processes_has_one_owner(good):
+    written = good.staged[1]
+    good.staged.append(written | {"rank": written["rank"] ^ 1})
+    failed = good.failed()
+    assert "files written to any LFS" in failed
+    assert ONE_OWNER not in failed
+
+
+def test_owners_are_hashed_once_whatever_the_number_of_nodes(good, monkeypatch):
+    calls = []
+    hashed = policies.owner_nodes
+    monkeypatch.setattr(
+        policies, "owner_nodes", lambda *a: (calls.append(1), hashed(*a))[1]
+    )
+    assert good.failed() == []
+    assert len(calls) == 1
 
 
 def test_stage_in_during_a_later_epoch_is_found(good):

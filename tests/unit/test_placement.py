@@ -14,6 +14,7 @@ from tierscope.loaders import make_loader
 from tierscope.placement import PlacementError
 from tierscope.placement.client import NodeFeed, PlacementClient
 from tierscope.placement.copies import TEMPORARY_PREFIX, Copier
+from tierscope.placement.messages import PLACES, REQUEST, Kind
 from tierscope.placement.server import PlacementServer
 from tierscope.policies import Place, node_policy, policy_options
 from tierscope.shuffle import epoch_files
@@ -317,3 +318,24 @@ def test_reader_that_dies_does_not_take_the_server_along(node):
     one.clients[0]._connection().close()
     assert one.clients[1].begin(0, 1) == Place.GFS
     one.server.check()
+
+
+@pytest.mark.parametrize("n_sent", [None, 0, 7])
+def test_reader_that_dies_before_it_hands_its_file_over_ends_the_copy(node, n_sent):
+    one = node("monarch", 50, 2)
+    one.start()
+    dying, other = one.clients
+    dying.begin(0, 1)
+    dying._send(Kind.END, 0, 1, Place.GFS)
+    assert dying._answer()  # the bytes are wanted
+    if n_sent is not None:
+        at = PLACES.index(Place.GFS)
+        head = REQUEST.pack(Kind.HAND_OVER, at, 0, 0, 1, SIZE)
+        dying._connection().sendall(head + bytes(n_sent))
+    dying._connection().close()
+    assert one.server.drain() < 5
+    assert one.count("copy") == one.count("failed", "error") == 1
+    assert one.server.n_failed == 1
+    assert "its reader ended before it handed the file over" in one.said[0]
+    assert one.policy.store.used_bytes == 0
+    assert other.begin(0, 1) == Place.GFS

@@ -125,6 +125,7 @@ class PlacementServer:
         self.n_failed = 0
         self._epoch = self._held_bytes = self._n_copying = 0
         self._awaited: dict[int, int] = {}  # file whose bytes are to come, its epoch
+        self._owing: dict[socket.socket, int] = {}  # who is to send them, the file
         self._held_back: list[Action] = []
         self._copies: set[Future] = set()  # under way or to come
         self._drained: threading.Event | None = None
@@ -257,23 +258,35 @@ class PlacementServer:
         try:
             head = receive(connection, REQUEST.size)
             if head is None:
-                self._selector.unregister(connection)
-                connection.close()
+                self._close(connection)
                 return
             kind, at, epoch, rank, file_id, n_bytes = REQUEST.unpack(head)
             content = receive(connection, n_bytes) if n_bytes else b""
+            if content is None:
+                raise EOFError(f"got none of {n_bytes} bytes")
             if kind == Kind.BEGIN:
                 answer = PLACES.index(self._begin_read(epoch, rank, file_id))
             elif kind == Kind.END:
                 answer = self._end_read(epoch, rank, file_id, PLACES[at])
+                if answer:
+                    self._owing[connection] = file_id
             else:
                 answer = None
+                del self._owing[connection]
                 self._hold(file_id, content)
             if answer is not None:
                 connection.sendall(ANSWER.pack(answer))
         except (ConnectionError, EOFError):  # a process that ended while it asked
-            self._selector.unregister(connection)
-            connection.close()
+            self._close(connection)
+
+    def _close(self, connection: socket.socket) -> None:
+        """Give a connection up, and with it the copy of a file that it was to send."""
+        self._selector.unregister(connection)
+        connection.close()
+        if connection in self._owing:
+            file_id = self._owing.pop(connection)
+            error = EOFError("its reader ended before it handed the file over")
+            self._end_copy(file_id, self._awaited.pop(file_id), "", 0, error)
 
     def _begin_read(self, epoch: int, rank: int, file_id: int) -> Place:
         """Return where a file is read from."""
