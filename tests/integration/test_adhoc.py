@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from integration.test_policies import EPOCHS, N_FILES, SIZE, make_project
@@ -152,10 +154,19 @@ def test_server_that_dies_ends_the_job_with_node_and_file(tmp_path):
     shutil.rmtree(project.folder)
 
 
-def test_mount_is_used_if_it_is_live(tmp_path):
+@pytest.fixture
+def mount(tmp_path):
+    """Return a directory on another file system than the tiers, as a stand-in."""
+    folder = Path(tempfile.mkdtemp(prefix="tierscope-test-", dir="/dev/shm"))
+    if folder.stat().st_dev == tmp_path.stat().st_dev:
+        folder.rmdir()
+        pytest.skip("needs two file systems")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_mount_is_used_if_it_is_live(tmp_path, mount):
     policies = ["none", "adhoc"]
-    mount = tmp_path / "mounted"
-    mount.mkdir()
     adhoc = {"mount": str(mount), "server_threads": 1, "transport": "sockets"}
     project = make_project(
         tmp_path / "project",

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from tierscope.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import CopyToMount, stage_in
 from tierscope.placement.copies import Copier
 from tierscope.policies import AdHoc, Place, node_policy, owner_nodes
+from tierscope.processes import OtherRankFailed
 from tierscope.shuffle import epoch_files
 from tierscope.tables import check_table
 from tierscope.tiers import TierError, make_epoch_aliases, peer_alias
@@ -392,6 +394,18 @@ def test_stage_in_that_fails_names_node_and_file(tmp_path):
         stage_in(full, [name_of(1)], node=2)
 
 
+def test_stage_in_ends_when_another_process_has_failed():
+    copied = []
+
+    def look():
+        if len(copied) == 2:
+            raise OtherRankFailed(1)
+
+    with pytest.raises(OtherRankFailed):
+        stage_in(lambda name, *_: copied.append(name), ["a", "b", "c"], 0, look)
+    assert copied == ["a", "b"]
+
+
 # ---- a mount --------------------------------------------------------------------
 
 
@@ -412,7 +426,7 @@ class OneNode:
 
 
 def test_live_mount_is_accepted_and_left_as_it_was(tmp_path):
-    check_live(tmp_path, OneNode(), "launch", 1)
+    check_live(tmp_path, OneNode(), "name", "launch", 1, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -421,14 +435,35 @@ def test_mount_without_what_another_node_wrote_is_refused(tmp_path, monkeypatch)
     processes = OneNode()
     processes.hosts = ("here", "there")
     with pytest.raises(TierError, match="does not show what node 1 wrote there: No su"):
-        check_live(tmp_path, processes, "launch", 1)
+        check_live(tmp_path, processes, "name", "launch", 1, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sentinel_of_a_killed_launch_is_not_taken_for_a_node(tmp_path, monkeypatch):
+    monkeypatch.setattr("tierscope.peers.mount._LIVE_S", 0.1)
+    (tmp_path / ".name-1").write_text("earlier 1\n")
+    processes = OneNode()
+    processes.hosts = ("here", "there")
+    with pytest.raises(TierError, match="what node 1 wrote there: other content"):
+        check_live(tmp_path, processes, "name", "launch", 1, {})
+
+
+def test_directory_of_a_tier_is_no_mount(tmp_path):
+    (tmp_path / "gfs").mkdir()
+    tiers = {"LFS": Path("/proc"), "GFS": tmp_path / "gfs"}
+    with pytest.raises(
+        TierError, match=r"it is on the GFS's file system, that of .*gfs"
+    ):
+        check_live(tmp_path, OneNode(), "name", "launch", 1, tiers)
+    assert [path.name for path in tmp_path.iterdir()] == ["gfs"]
+    del tiers["GFS"]
+    check_live(tmp_path, OneNode(), "name", "launch", 1, tiers)
 
 
 def test_mount_that_is_missing_or_too_small_is_refused(tmp_path):
     missing = tmp_path / "missing"
     with pytest.raises(TierError, match="its room: No such file or directory"):
-        check_live(missing, OneNode(), "launch", 1)
+        check_live(missing, OneNode(), "name", "launch", 1, {})
     assert check_room(tmp_path, 0) is None
     assert check_room(tmp_path, 1 << 62).endswith(f"expected {1 << 62}")
 
@@ -439,7 +474,10 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     make_epoch_aliases(gfs, 1, background=True)
     generate_files(gfs / "set", [name_of(7)], [7], SIZE)
     files = MountedFiles(mount, "launch", name_of, 1024)
-    files.folder.mkdir(parents=True)
+    (mount / "launch").mkdir(parents=True)
+    (mount / "launch" / "left").touch()  # by a killed launch
+    files.make()
+    assert list(files.folder.iterdir()) == []
     stage_in(CopyToMount(gfs, "set", files, SIZE).copy, [name_of(7)], 0)
     content, *lfs_times_s = files.fetch(0, 7)
     assert content == (gfs / "set" / name_of(7)).read_bytes()

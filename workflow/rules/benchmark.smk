@@ -72,7 +72,7 @@ rule run_benchmark:
         " do mv {params.staged:q}/$name {params.run:q}; done"
 
 
-def keep(*tables):
+def keep(folder, *tables):
     """Return a command that takes further tables of a run over from where it was staged.
 
     They are linked, so that a start after a killed one finds them again, and touched, as
@@ -81,8 +81,8 @@ def keep(*tables):
     names = " ".join(f"{name}.parquet" for name in tables)
     return (
         f"{{{{ for name in {names}; do"
-        " ln -f {params.staged:q}/$name {params.run:q}/$name;"
-        " touch {params.run:q}/$name; done; }} 2> {log:q}"
+        f" ln -f {{params.staged:q}}/$name {folder}/$name;"
+        f" touch {folder}/$name; done; }}}} 2> {{log:q}}"
     )
 
 
@@ -99,12 +99,11 @@ rule keep_decisions:
         "../../environment.yml"
     params:
         staged=staged,
-        run=lambda wildcards: RUN.format(**wildcards),
     message:
         "Keeping what the nodes of run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %, decided."
     shell:
-        keep("decisions")
+        keep('"$(dirname {output:q})"', "decisions")
 
 
 rule keep_reads:
@@ -125,7 +124,7 @@ rule keep_reads:
         "Keeping what was read in run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %."
     shell:
-        keep(*READ_TABLES)
+        keep("{params.run:q}", *READ_TABLES)
 
 
 rule keep_peer_reads:
@@ -140,9 +139,8 @@ rule keep_peer_reads:
         "../../environment.yml"
     params:
         staged=staged,
-        run=lambda wildcards: RUN.format(**wildcards),
     message:
         "Keeping what the processes of run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %, read from other nodes."
     shell:
-        keep("peer_reads")
+        keep('"$(dirname {output:q})"', "peer_reads")

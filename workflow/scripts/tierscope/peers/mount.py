@@ -8,7 +8,7 @@ sure: its reads are timed in the process, as those from peers.
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tierscope.dataset import write_all
@@ -28,8 +28,8 @@ class MountedFiles:
     ----------
     mount : Path
         Where it is mounted.
-    launch : str
-        Name of the launch's folder in it.
+    name : str
+        Name of the measurement's folder in it, the same after a killed launch.
     file_name : callable
         Returns the name of a file.
     buffer_bytes : int
@@ -39,11 +39,11 @@ class MountedFiles:
     def __init__(
         self,
         mount: Path,
-        launch: str,
+        name: str,
         file_name: Callable[[int], str],
         buffer_bytes: int,
     ):
-        self.mount, self.folder = mount, mount / f"tierscope-{launch}"
+        self.mount, self.folder = mount, mount / name
         self._file_name, self._buffer_bytes = file_name, buffer_bytes
         self.error: PeerError | None = None
 
@@ -69,8 +69,25 @@ class MountedFiles:
         finally:
             os.close(descriptor)
 
+    def make(self) -> None:
+        """Make the folder, without what a killed launch has left in it.
+
+        Raises
+        ------
+        TierError
+            If it cannot be made or emptied.
+        """
+        try:
+            if self.folder.exists():
+                shutil.rmtree(self.folder)
+            self.folder.mkdir()
+        except OSError as error:
+            raise TierError(
+                f"{self.folder}: cannot make it anew: {error.strerror}."
+            ) from error
+
     def remove(self) -> None:
-        """Remove the launch's folder."""
+        """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -86,28 +103,68 @@ def check_room(mount: Path, n_bytes: int) -> str | None:
     return None
 
 
-def check_live(mount: Path, processes, launch: str, n_bytes: int) -> None:
+def check_apart(mount: Path, tiers: Mapping[str, Path]) -> str | None:
+    """Return why a mount is no file system beside the tiers', None if it is one.
+
+    Parameters
+    ----------
+    mount : Path
+        Where it is mounted; exists.
+    tiers : mapping of str to Path
+        A directory of each tier.
+    """
+    device = os.stat(mount).st_dev
+    for tier, folder in tiers.items():
+        if os.stat(folder).st_dev == device:
+            return f"is on the {tier}'s file system, that of {folder}"
+    return None
+
+
+def check_live(
+    mount: Path,
+    processes,
+    name: str,
+    launch: str,
+    n_bytes: int,
+    tiers: Mapping[str, Path],
+) -> None:
     """Check that all nodes see one file system: each reads what another one wrote.
 
     The first process of each node writes a sentinel file, which that of the next node
     reads; a system of one node can only read its own.
 
+    Parameters
+    ----------
+    mount : Path
+        Where it is mounted.
+    processes : Processes
+        The MPI processes; all call this.
+    name : str
+        What the sentinel files are called after, the same after a killed launch.
+    launch : str
+        What the sentinel files say: no other launch's.
+    n_bytes : int
+        Room that is needed.
+    tiers : mapping of str to Path
+        A directory of each tier, whose file system the mount must not be.
+
     Raises
     ------
     TierError
-        On all processes, if the mount is not there, too small or not shared.
+        On all processes, if the mount is not there, too small, not shared, or a
+        directory of a tier's file system.
     """
     n_nodes = len(processes.hosts)
     first = processes.node_rank == 0
 
     def sentinel(node: int) -> Path:
-        return mount / f".tierscope-{launch}-{node}"
+        return mount / f".{name}-{node}"
 
     def written(node: int) -> bytes:
         return f"{launch} {node}\n".encode()
 
     def wrong() -> str | None:
-        if reason := check_room(mount, n_bytes):
+        if reason := check_room(mount, n_bytes) or check_apart(mount, tiers):
             return reason
         try:
             sentinel(processes.node).write_bytes(written(processes.node))

@@ -1,5 +1,6 @@
 """The ad hoc file system of one measurement, as one process sees it."""
 
+import os
 import resource
 import secrets
 import socket
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.description import description_hash
 from tierscope.loaders.posix import DEFAULT_BUFFER_BYTES
 from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
@@ -68,7 +70,9 @@ class NodePeers:
         _allow_open_files()
         launch = processes.share(secrets.token_hex(TOKEN_BYTES))
         if self._options["mount"]:
-            self._mounted = self._transport = self._use_mount(launch)
+            self._mounted = self._transport = self._use_mount(
+                _folder_name(description, point), launch
+            )
         elif self._options["transport"] == "rma":
             self._windows = self._transport = PeerWindows(
                 processes,
@@ -85,7 +89,7 @@ class NodePeers:
         processes = self._processes
         mine = self._my_files()
         if self._mounted and processes.rank == 0:
-            self._mounted.folder.mkdir()
+            self._mounted.make()
         processes.barrier()
         start = time.perf_counter()
         copy = self._copier.copy
@@ -96,7 +100,12 @@ class NodePeers:
                 self._mounted,
                 self._dataset.file_size_bytes,
             ).copy
-        stage_in(copy, [self._dataset.file_name(i) for i in mine], processes.node)
+        stage_in(
+            copy,
+            [self._dataset.file_name(i) for i in mine],
+            processes.node,
+            processes.look_for_failure,
+        )
         processes.barrier()
         if self._windows:
             copied = time.perf_counter()
@@ -183,12 +192,13 @@ class NodePeers:
         addresses = {node: address for node, address in found if address}
         return PeerClient(addresses, self.policy.owners, self._dataset.file_name, token)
 
-    def _use_mount(self, launch: str) -> MountedFiles:
+    def _use_mount(self, name: str, launch: str) -> MountedFiles:
         """Return the files of a mount that is live and has room for them."""
         mount = Path(self._options["mount"])
         n_bytes = int(self.policy.staged.sum()) * self._dataset.file_size_bytes
-        check_live(mount, self._processes, launch, n_bytes)
-        return MountedFiles(mount, launch, self._dataset.file_name, self._buffer_bytes)
+        tiers = {"GFS": self._copier.gfs_root, "LFS": self._copier.lfs_root}
+        check_live(mount, self._processes, name, launch, n_bytes, tiers)
+        return MountedFiles(mount, name, self._dataset.file_name, self._buffer_bytes)
 
     def _my_files(self) -> np.ndarray:
         """Return the files that this process stages in."""
@@ -238,6 +248,13 @@ class NodePeers:
             f"{text}; a node owns {100 * min(shares):.2f} to {100 * max(shares):.2f} % "
             f"of them (1/{n_nodes}: {100 / n_nodes:.2f} %)"
         )
+
+
+def _folder_name(description: Mapping[str, Any], point: Mapping[str, int]) -> str:
+    """Return the name of a measurement's folder in a mount that others may use too."""
+    rate, repetition = point["cache_rate_percent"], point["repetition"]
+    scenario = description_hash(description)
+    return f"tierscope-{os.getuid()}-{scenario}-{rate:03d}-{repetition}"
 
 
 def _allow_open_files() -> None:

@@ -43,9 +43,23 @@ class CopyToMount:
 
 
 def stage_in(
-    copy: Callable[[str, int, bytes | None], None], names: Sequence[str], node: int
+    copy: Callable[[str, int, bytes | None], None],
+    names: Sequence[str],
+    node: int,
+    look_for_failure: Callable[[], None] = lambda: None,
 ) -> None:
     """Copy files of these names, one after the other.
+
+    Parameters
+    ----------
+    copy : callable
+        Copies a file, given its name, the epoch, and None for its content.
+    names : sequence of str
+        Names of the files.
+    node : int
+        Index of this node.
+    look_for_failure : callable
+        Raises an error if another process has failed; called before each file.
 
     Raises
     ------
@@ -53,6 +67,7 @@ def stage_in(
         If one cannot be copied: without it the dataset is not whole.
     """
     for name in names:
+        look_for_failure()
         try:
             copy(name, STAGE_IN_EPOCH, None)
         except OSError as error:
