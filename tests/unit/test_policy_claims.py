@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -126,11 +127,50 @@ def test_number_stands_beside_what_the_paper_states(claims, claim, value, status
 
 
 def test_hits_follow_the_law_of_several_nodes(claims):
-    # 0, 1/4, 7/16 and, full by then, 1/2.
-    assert claims.loc["P4", "value"] == pytest.approx(0, abs=0.02)
-    fewer = score(epochs_of([0, 150, 338, 400]), totals_of([1], [1]))
-    assert fewer.loc["P4", "value"] == pytest.approx(7.5, abs=0.02)
-    assert fewer.loc["P4", "status"] == "does not hold"
+    # 0, 1/4, 7/16 and, full by then, 1/2; 437.5 expected.
+    assert claims.loc["P4", "value"] == 0
+    assert claims.loc["P4", "status"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("hits", "value"),
+    [
+        # Of 1000 reads half a one is rounding.
+        ([0, 150, 438, 500], 99.5 / math.sqrt(1000 * 3 / 16)),
+        ([0, 150, 438, 600], 99.5 / math.sqrt(1000 * 3 / 16)),  # errors do not cancel
+        ([1, 250, 438, 500], None),  # nothing is on the LFS before the first epoch
+    ],
+)
+def test_hits_off_the_law_in_an_epoch_are_found(hits, value):
+    row = score(epochs_of(hits), totals_of([1], [1])).loc["P4"]
+    assert row["status"] == "does not hold"
+    if value is None:
+        assert row["here"] == "none"
+        assert "epoch 1: 1 reads from the LFS, 0 " in row["details"]
+    else:
+        assert row["value"] == pytest.approx(value)
+        assert "epoch 2: 150 reads from the LFS, 250 " in row["details"]
+
+
+@pytest.mark.parametrize(
+    ("hits", "status"),
+    [([0, 8, 16, 24], "holds"), ([0, 0, 0, 0], "does not hold")],
+)
+def test_no_hits_on_hundreds_of_nodes_are_found(hits, status):
+    epochs = epochs_of(hits)
+    epochs["gfs_opens"] = 6144 - epochs["lfs_opens"]
+    row = score(epochs, totals_of([1], [1], n_nodes=768)).loc["P4"]
+    assert row["status"] == status
+
+
+def test_hits_of_one_node_are_exact():
+    one = {"n_nodes": 1, "system": "small+nodes1"}
+    for hits, points in (([0, 500, 500], 0), ([0, 499, 501], 0.1)):
+        epochs = epochs_of(hits, system="small+nodes1")
+        totals = totals_of([1, 2, 3], [1, 2, 3], **one)
+        row = score(epochs, totals, of_nodes=NodeTables(epochs, totals)).loc["P11"]
+        assert row["value"] == pytest.approx(points)
+        assert row["status"] == ("does not hold" if points else "holds")
 
 
 def test_what_was_not_run_or_cannot_be_measured_says_why(claims):
