@@ -92,14 +92,31 @@ def time_cut(
     at_percent: int,
     n_epochs: int,
 ) -> Measured:
-    """Return how much less time some epochs take with a policy in percent."""
+    """Return how much less time some epochs take with a policy in percent.
+
+    That is the mean of the repetitions' cuts, each against the run of the same file
+    order. Not measurable where it is within two standard errors of nothing, or where
+    one repetition leaves them unknown.
+    """
     rows = _after(totals, policy, at_percent, n_epochs)
-    time_s, reference_s = rows["time_s"].mean(), rows["reference_time_s"].mean()
+    cuts = 100 * (1 - rows["time_s"] / rows["reference_time_s"])
+    cut, error = cuts.mean(), cuts.sem()  # missing for one repetition
     words = (
-        f"{number_words(time_s)} instead of {number_words(reference_s)} s in "
-        f"{n_epochs} epochs"
+        f"{number_words(rows['time_s'].mean())} instead of "
+        f"{number_words(rows['reference_time_s'].mean())} s in {n_epochs} epochs"
     )
-    return Measured(100 * (1 - time_s / reference_s), words)
+    if len(rows) == 1:
+        raise NotMeasurable(
+            f"one repetition, its spread is unknown; {words}, {number_words(cut)} % "
+            "less time"
+        )
+    words += (
+        f"; {number_words(cut)} \N{PLUS-MINUS SIGN} {number_words(error)} %, "
+        f"{len(rows)} repetitions"
+    )
+    if 0 < abs(cut) <= 2 * error:
+        raise NotMeasurable(f"within two standard errors of nothing; {words}")
+    return Measured(cut, words)
 
 
 def gfs_operations_cut(
