@@ -93,14 +93,31 @@ def time_cut(
     at_percent: int,
     n_epochs: int,
 ) -> Measured:
-    """Return how much less time some epochs take with a policy in percent."""
+    """Return how much less time some epochs take with a policy in percent.
+
+    That is the mean of the repetitions' cuts, each against the run of the same file
+    order. Not measurable where it is within two standard errors of nothing, or where
+    one repetition leaves them unknown.
+    """
     rows = _after(totals, policy, at_percent, n_epochs)
-    time_s, reference_s = rows["time_s"].mean(), rows["reference_time_s"].mean()
+    cuts = 100 * (1 - rows["time_s"] / rows["reference_time_s"])
+    cut, error = cuts.mean(), cuts.sem()  # missing for one repetition
     words = (
-        f"{number_words(time_s)} instead of {number_words(reference_s)} s in "
-        f"{n_epochs} epochs"
+        f"{number_words(rows['time_s'].mean())} instead of "
+        f"{number_words(rows['reference_time_s'].mean())} s in {n_epochs} epochs"
     )
-    return Measured(100 * (1 - time_s / reference_s), words)
+    if len(rows) == 1:
+        raise NotMeasurable(
+            f"one repetition, its spread is unknown; {words}, {number_words(cut)} % "
+            "less time"
+        )
+    words += (
+        f"; {number_words(cut)} \N{PLUS-MINUS SIGN} {number_words(error)} %, "
+        f"{len(rows)} repetitions"
+    )
+    if 0 < abs(cut) <= 2 * error:
+        raise NotMeasurable(f"within two standard errors of nothing; {words}")
+    return Measured(cut, words)
 
 
 def gfs_operations_cut(
@@ -126,22 +143,76 @@ def gfs_operations_cut(
 def distance_from_law(
     epochs: pd.DataFrame, totals: pd.DataFrame, policy: str, at_percent: int
 ) -> Measured:
-    """Return how far the mean hit rate is from that of the law in points.
+    """Return how far hits are from the law, at most, in units of the sampling error.
 
-    With n nodes and room for a part f, that is min(f, 1 - (1 - 1/n)^e) in epoch e, from
-    0 on; the mean is over the epochs and the repetitions.
+    With n nodes and room for a part f, a read of epoch e is a hit with probability
+    p = min(f, 1 - (1 - 1/n)^e) (`hit_law`), so N reads have N p hits with a variance of
+    at most N p (1 - p). Hits of all repetitions are judged in each epoch, and those of
+    all epochs together. Half a file a run is rounding. There is no number, and no law,
+    where hits differ from what leaves nothing to chance.
+    """
+    reads, n_nodes, n_repetitions = _against_law(epochs, totals, policy, at_percent)
+    reads.loc["all"] = reads.sum()
+    off = (reads["hits"] - reads["expected"]).abs() - n_repetitions / 2
+    off = off.clip(lower=0)
+    errors = np.sqrt(reads["variance"]) if n_nodes > 1 else 0 * off
+    is_certain = errors == 0
+    distances = (off / errors.where(~is_certain)).where(off > 0, 0)
+    worst = off[is_certain].idxmax() if off[is_certain].any() else distances.idxmax()
+    value = None if off[is_certain].any() else float(distances[worst])
+    where = f"epoch {worst + 1}" if worst != "all" else "all epochs"
+    words = (
+        f"{where}: {number_words(reads['hits'][worst])} reads from the LFS, "
+        f"{number_words(reads['expected'][worst])} \N{PLUS-MINUS SIGN} "
+        f"{number_words(errors[worst])} by the law; {n_nodes} nodes, {len(reads) - 1} "
+        f"epochs, {n_repetitions} repetition{'s'[: n_repetitions > 1]}"
+    )
+    return Measured(value, words)
+
+
+def points_from_law(
+    epochs: pd.DataFrame, totals: pd.DataFrame, policy: str, at_percent: int
+) -> Measured:
+    """Return how far an epoch's hit rate is from the law, at most, in points.
+
+    Half a file a run is rounding. On one node the law is exact (`hit_law`).
+    """
+    reads, n_nodes, n_repetitions = _against_law(epochs, totals, policy, at_percent)
+    off = (reads["hits"] - reads["expected"]).abs()
+    points = 100 * off.where(off > n_repetitions / 2, 0) / reads["reads"]
+    worst = points.idxmax()
+    hits, expected = (
+        100 * reads[name] / reads["reads"] for name in ("hits", "expected")
+    )
+    words = (
+        f"epoch {worst + 1}: {number_words(hits[worst])} % of reads from the LFS, "
+        f"{number_words(expected[worst])} % by the law; {n_nodes} nodes, {len(reads)} "
+        f"epochs"
+    )
+    return Measured(float(points[worst]), words)
+
+
+def _against_law(
+    epochs: pd.DataFrame, totals: pd.DataFrame, policy: str, at_percent: int
+) -> tuple[pd.DataFrame, int, int]:
+    """Return each epoch's reads and hits beside the law, and n nodes and repetitions.
+
+    Columns `reads`, `hits`, `expected` and `variance` are of all repetitions together.
     """
     rows = _of(epochs, at_percent, policy=policy)
     n_nodes = int(_of(totals, at_percent, policy=policy)["n_nodes"].iloc[0])
     opens = rows.groupby("epoch")[["gfs_opens", "lfs_opens"]].sum()
-    hits = opens["lfs_opens"] / opens.sum(axis=1)
     law = hit_law(n_nodes, opens.index.to_numpy(), at_percent / 100)
-    found, expected = 100 * hits.mean(), 100 * law.mean()
-    words = (
-        f"{number_words(found)} % of reads from the LFS, {number_words(expected)} % by "
-        f"the law, {n_nodes} nodes, {len(opens)} epochs"
+    reads = opens.sum(axis=1)
+    table = pd.DataFrame(
+        {
+            "reads": reads,
+            "hits": opens["lfs_opens"],
+            "expected": law * reads,
+            "variance": law * (1 - law) * reads,
+        }
     )
-    return Measured(abs(found - expected), words)
+    return table, n_nodes, rows["repetition"].nunique()
 
 
 def loader_ratio(
@@ -282,6 +353,7 @@ FORMULAS = (
             time_cut,
             gfs_operations_cut,
             distance_from_law,
+            points_from_law,
             loader_ratio,
             opens_ratio,
         )
