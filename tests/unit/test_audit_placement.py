@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 from tierscope.audit_placement import check_decisions
 from tierscope.background import sum_background
-from tierscope.policies import Copy, node_policy
+from tierscope.policies import Copy, clairvoyant, node_policy
 from tierscope.shuffle import epoch_files
 from tierscope.tables import check_table
 
@@ -63,7 +63,7 @@ class Recorder:
                 add("placed", epoch, action.file_id, "lfs", detail=detail)
                 carry_out(policy.placed(action.file_id), epoch)
 
-        carry_out(policy.start()[:0], 0)
+        carry_out(policy.start(), 0)
         for epoch in range(EPOCHS):
             for rank in ranks:
                 files = epoch_files(
@@ -114,6 +114,20 @@ def test_good_run_passes_and_its_tables_keep_their_contracts(good):
     assert good.failed() == []
     check_table(pd.DataFrame(good.decisions), "decisions")
     check_table(pd.DataFrame(good.background), "background_records")
+
+
+def test_clairvoyant_nodes_share_the_orders_of_the_epochs(monkeypatch):
+    calls = []
+    shuffled = clairvoyant.epoch_files
+
+    def counted(*arguments, **options):
+        calls.append(arguments)
+        return shuffled(*arguments, **options)
+
+    recorder = Recorder("clairvoyant")
+    monkeypatch.setattr(clairvoyant, "epoch_files", counted)
+    assert recorder.failed() == []
+    assert calls == []  # no node deals the whole dataset anew
 
 
 def test_read_from_another_tier_than_decided_is_found(good):

@@ -15,6 +15,7 @@ import pandas as pd
 
 from tierscope.check import Check, equal
 from tierscope.policies import Action, Evict, NodePolicy, Pinning, Place, node_policy
+from tierscope.shuffle import epoch_order
 
 _READ = ["rank", "epoch", "file_id"]  # and of a copy: its server, epoch and file
 
@@ -46,15 +47,31 @@ def check_decisions(
         sum(map(len, ranks_of.values())),
         run["system"]["n_nodes"] * n_per_node,
     )
-    differences = broken = 0
+    orders, differences, broken = _orders(run), 0, 0
     for node, part in decisions.groupby("node"):
         rows = part.sort_values("step").to_dict("records")
-        policy = node_policy(run, run["point"], ranks_of[node])
+        policy = node_policy(run, run["point"], ranks_of[node], orders=orders)
         differences += n_differences(rows, policy)
         broken += n_broken_rules(rows, run)
     yield equal("decisions that the policy would not have made", differences, 0)
     yield equal("reads and copies that the contents of the LFS forbid", broken, 0)
     yield from _check_traffic(decisions, background, run)
+
+
+def _orders(run: Mapping[str, Any]) -> list[np.ndarray]:
+    """Return what all processes read in each epoch: once for all nodes' policies."""
+    system, training = run["system"], run["training"]
+    return [
+        epoch_order(
+            run["dataset"]["n_files"],
+            system["n_nodes"] * system["processes_per_node"],
+            shuffle=training["shuffle"],
+            seed=training["seed"],
+            repetition=run["point"]["repetition"],
+            epoch=epoch,
+        )
+        for epoch in range(training["epochs"])
+    ]
 
 
 def _check_reads(
