@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 from tierscope.audit_placement import check_decisions
 from tierscope.background import sum_background
-from tierscope.policies import Copy, node_policy
+from tierscope.policies import Copy, clairvoyant, node_policy
 from tierscope.shuffle import epoch_files
 from tierscope.tables import check_table
 
@@ -63,7 +63,7 @@ class Recorder:
                 add("placed", epoch, action.file_id, "lfs", detail=detail)
                 carry_out(policy.placed(action.file_id), epoch)
 
-        carry_out(policy.start()[:0], 0)
+        carry_out(policy.start(), 0)
         for epoch in range(EPOCHS):
             for rank in ranks:
                 files = epoch_files(
@@ -114,6 +114,20 @@ def test_good_run_passes_and_its_tables_keep_their_contracts(good):
     assert good.failed() == []
     check_table(pd.DataFrame(good.decisions), "decisions")
     check_table(pd.DataFrame(good.background), "background_records")
+
+
+def test_clairvoyant_nodes_share_the_orders_of_the_epochs(monkeypatch):
+    calls = []
+    shuffled = clairvoyant.epoch_files
+
+    def counted(*arguments, **options):
+        calls.append(arguments)
+        return shuffled(*arguments, **options)
+
+    recorder = Recorder("clairvoyant")
+    monkeypatch.setattr(clairvoyant, "epoch_files", counted)
+    assert recorder.failed() == []
+    assert calls == []  # no node deals the whole dataset anew
 
 
 def test_read_from_another_tier_than_decided_is_found(good):
@@ -187,8 +201,8 @@ def test_background_writing_of_too_few_bytes_is_found(good):
     assert good.failed() == ["bytes written to the LFS by copies"]
 
 
-def test_failed_copies_may_have_moved_anything():
-    monarch = Recorder("monarch")
+def fail_last_copy(monarch):
+    """Let the last copy fail after it has moved the file; return its decision."""
     placed = [row for row in monarch.decisions if row["event"] == "placed"][-1]
     placed |= {"event": "failed", "detail": "error", "place": "gfs"}
     last = placed["step"]
@@ -205,9 +219,48 @@ def test_failed_copies_may_have_moved_anything():
         for record in monarch.records:
             if all(record[key] == row[key] for key in ("rank", "epoch", "file_id")):
                 record["tier"] = "gfs"
-    names = monarch.failed()
-    assert "bytes written to the LFS by copies" not in names
-    assert LFS_RULES not in names
+    return placed
+
+
+TOO_MUCH = "failed copies that moved more than their file"
+UNDECIDED = "copies that only the log has or only the decisions"
+
+
+def traffic_of(recorder, decision):
+    """Return the records of a copy."""
+    keys = ("rank", "epoch", "file_id")
+    return [
+        row
+        for row in recorder.background
+        if all(row[key] == decision[key] for key in keys)
+    ]
+
+
+@pytest.mark.parametrize("n_bytes", [0, SIZE // 2, SIZE])
+def test_failed_copies_may_have_moved_any_part_of_their_file(n_bytes):
+    monarch = Recorder("monarch")
+    for row in traffic_of(monarch, fail_last_copy(monarch)):
+        name = "bytes_read" if row["tier"] == "gfs" else "bytes_written"
+        row[name] = n_bytes
+    assert monarch.failed() == [POLICY]  # with room left it would have gone on
+
+
+@pytest.mark.parametrize(
+    "change", [{"bytes_written": SIZE + 1}, {"opens": 2}, {"bytes_read": 1}]
+)
+def test_failed_copy_that_moved_more_than_its_file_is_found(change):
+    monarch = Recorder("monarch")
+    rows = traffic_of(monarch, fail_last_copy(monarch))
+    next(row for row in rows if row["tier"] == "lfs").update(change)
+    assert monarch.failed() == [POLICY, TOO_MUCH]
+
+
+def test_traffic_of_a_file_in_another_epoch_than_its_failed_copy_is_found():
+    monarch = Recorder("monarch")
+    failed = fail_last_copy(monarch)
+    row = next(r for r in traffic_of(monarch, failed) if r["tier"] == "lfs")
+    monarch.background.append(row | {"epoch": failed["epoch"] + 1})
+    assert UNDECIDED in monarch.failed()
 
 
 def test_background_is_summed_by_node_and_epoch(good):

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tierscope.check import Check, equal
 from tierscope.policies import Action, Evict, NodePolicy, Pinning, Place, node_policy
+from tierscope.shuffle import epoch_order
 
-_READ = ["rank", "epoch", "file_id"]
+_READ = ["rank", "epoch", "file_id"]  # and of a copy: its server, epoch and file
 
 
 def check_decisions(
@@ -45,15 +47,31 @@ def check_decisions(
         sum(map(len, ranks_of.values())),
         run["system"]["n_nodes"] * n_per_node,
     )
-    differences = broken = 0
+    orders, differences, broken = _orders(run), 0, 0
     for node, part in decisions.groupby("node"):
         rows = part.sort_values("step").to_dict("records")
-        policy = node_policy(run, run["point"], ranks_of[node])
+        policy = node_policy(run, run["point"], ranks_of[node], orders=orders)
         differences += n_differences(rows, policy)
         broken += n_broken_rules(rows, run)
     yield equal("decisions that the policy would not have made", differences, 0)
     yield equal("reads and copies that the contents of the LFS forbid", broken, 0)
     yield from _check_traffic(decisions, background, run)
+
+
+def _orders(run: Mapping[str, Any]) -> list[np.ndarray]:
+    """Return what all processes read in each epoch: once for all nodes' policies."""
+    system, training = run["system"], run["training"]
+    return [
+        epoch_order(
+            run["dataset"]["n_files"],
+            system["n_nodes"] * system["processes_per_node"],
+            shuffle=training["shuffle"],
+            seed=training["seed"],
+            repetition=run["point"]["repetition"],
+            epoch=epoch,
+        )
+        for epoch in range(training["epochs"])
+    ]
 
 
 def _check_reads(
@@ -157,14 +175,18 @@ def _check_traffic(
 ) -> Iterator[Check]:
     """Check that the background moved what was placed, and nothing else.
 
-    A copy that failed may have read and written any part of its file, so files with a
-    failed copy are left out.
+    A copy that failed may have read and written any part of its file, so files and
+    epochs with a failed copy must only keep to upper bounds.
     """
     size = run["dataset"]["file_size_bytes"]
-    keys = ["rank", "file_id"]
-    failed = decisions.loc[decisions["event"] == "failed", keys].drop_duplicates()
-    placed = _without(decisions[decisions["event"] == "placed"], failed)
-    moved = _without(background, failed)
+    all_placed = decisions[decisions["event"] == "placed"]
+    failed = decisions.loc[decisions["event"] == "failed", _READ]
+    placed = all_placed[~_among(all_placed, failed)]
+    is_failed = _among(background, failed)
+    moved = background[~is_failed]
+    n_copies = pd.concat([failed, all_placed.loc[_among(all_placed, failed), _READ]])
+    n_copies = n_copies.groupby(_READ).size()
+    yield _check_bounds(background[is_failed], n_copies, size)
     gfs, lfs = (moved[moved["tier"] == tier] for tier in ("gfs", "lfs"))
     n_read = int((placed["detail"] == "read again").sum())
     for name, got, wanted in (
@@ -180,14 +202,34 @@ def _check_traffic(
         ("bytes written to the GFS by copies", gfs["bytes_written"].sum(), 0),
     ):
         yield equal(name, int(got), int(wanted))
-    wanted = set(zip(*(placed[key] for key in (*keys, "epoch")), strict=True))
-    found = set(zip(*(moved[key] for key in (*keys, "epoch")), strict=True))
+    wanted = set(zip(*(placed[key] for key in _READ), strict=True))
+    found = set(zip(*(moved[key] for key in _READ), strict=True))
     yield equal(
         "copies that only the log has or only the decisions", len(found ^ wanted), 0
     )
 
 
-def _without(frame: pd.DataFrame, keys: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows whose (rank, file_id) is not among the keys."""
-    known = pd.MultiIndex.from_frame(keys)
-    return frame[~pd.MultiIndex.from_frame(frame[["rank", "file_id"]]).isin(known)]
+def _check_bounds(moved: pd.DataFrame, n_copies: pd.Series, size: int) -> Check:
+    """Check that copies that failed moved no more than whole ones would have."""
+    n_too_much = 0
+    for tier, bytes_moved, never in (
+        ("gfs", "bytes_read", "bytes_written"),
+        ("lfs", "bytes_written", "bytes_read"),
+    ):
+        part = moved[moved["tier"] == tier].groupby(_READ)
+        sums = part[["opens", bytes_moved, never]].sum()
+        most = n_copies.reindex(sums.index)
+        n_too_much += int(
+            (
+                (sums["opens"] > most)
+                | (sums[bytes_moved] > size * most)
+                | (sums[never] > 0)
+            ).sum()
+        )
+    return equal("failed copies that moved more than their file", n_too_much, 0)
+
+
+def _among(frame: pd.DataFrame, copies: pd.DataFrame) -> np.ndarray:
+    """Return which rows are of the file, epoch and server of one of the copies."""
+    known = pd.MultiIndex.from_frame(copies[_READ])
+    return pd.MultiIndex.from_frame(frame[_READ]).isin(known)
