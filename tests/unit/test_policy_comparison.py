@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from tierscope.io_class import IOClass
 from tierscope.plot_loaders import in_order, plot_loaders
-from tierscope.plot_policies import plot_policies, summary_text
+from tierscope.plot_policies import failure_notes, plot_policies, summary_text
 from tierscope.policy_comparison import (
     ComparisonError,
     add_up,
@@ -231,7 +231,7 @@ def test_what_gains_nothing_in_its_last_epoch_never_pays():
     )
     summary = summarise(add_up(compare_epochs(io_time, epochs), epochs))
     assert summary["pays_after_epochs"].isna().all()
-    assert "never" in summary_text(summary)
+    assert "never" in summary_text(summary, provenance="tests")
 
 
 @pytest.mark.parametrize(
@@ -328,9 +328,24 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     assert "2 repetitions" in notes
     assert "staging is estimated" in notes
     assert "(emulated)" in figure.get_suptitle()
-    text = summary_text(compared[2])
+    text = summary_text(compared[2], provenance="emulated, tests")
+    head, _, columns, *rows = text.splitlines()
+    assert head == "Source: emulated, tests"
+    assert columns.split()[:3] == ["dataset", "OSTs", "loader"]
+    assert all(row.split()[:3] == ["tiny", "1", "posix"] for row in rows)
     assert "3 epochs (extrapolated)" in text
     assert "2 epochs\n" in text
+
+
+def test_copies_that_failed_are_told(compared):
+    epochs, totals, summary = compared
+    assert failure_notes(epochs) == []
+    epochs = epochs.assign(failed_files=(epochs["policy"] == "monarch").astype(int))
+    words = "Copies failed: 4 of monarch. "
+    figure = plot_policies(epochs, totals, summary, provenance="tests")
+    assert words in " ".join(figure.get_supxlabel().split())
+    text = summary_text(summary, provenance="tests", notes=failure_notes(epochs))
+    assert text.splitlines()[-1].startswith(words)
 
 
 def drawn_opens(figure):
