@@ -216,13 +216,25 @@ def test_emulated_switches_are_said_to_hold_no_contention(tables, switches):
     notes = figure_of(tables, switches)._supxlabel.get_text().replace("\n", " ")
     assert "Neither holds the contention for pages of one map" in notes
     measured = switches.assign(source="measured", major_faults=3)
-    text = summary_text(save_up_to(tables[1]), save_by_epoch(*tables), measured)
+    text = summary_text(
+        save_up_to(tables[1]), save_by_epoch(*tables), measured, provenance="tests"
+    )
     assert "12 page faults waited for the device" in text
     assert "Neither" not in text
 
 
 def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):
-    text = summary_text(save_up_to(tables[1]), save_by_epoch(*tables), switches)
+    text = summary_text(
+        save_up_to(tables[1]),
+        save_by_epoch(*tables),
+        switches,
+        provenance="emulated, tests",
+        notes=["Copies failed: 4 of monarch."],
+    )
+    words = ("Source: emulated, tests", "Copies failed: 4 of monarch.", "Dataset ")
+    for line, start in zip(text.splitlines(), words, strict=False):
+        assert line.startswith(start)
+    assert "OSTs, loader " in text
     assert "     1       3    10.0 % + 4.7" in text.replace("+-", "+")
     assert "1 nodes: 0.00 (0.00)  50.00 (50.00)  50.00 (50.00)" in text
     assert "lmdb                2      2.000       0.2000             0" in text

@@ -271,6 +271,23 @@ def test_time_is_judged_by_the_spread_of_the_repetitions(times_s, status, words)
     assert words in row["details"]
 
 
+def test_nothing_is_judged_by_runs_whose_copies_failed():
+    totals = pd.concat(
+        totals_of([10, 19, 24], [100, 180, 240], repetition=n) for n in (0, 1)
+    )
+    for n_failed, status in ((0, "holds"), (1, "not measurable here")):
+        epochs = epochs_of([0, 250, 438, 500])
+        epochs.loc[1, "failed_files"] = n_failed
+        claims = score(epochs, totals)
+        for claim in ("P1", "P3", "P4"):
+            assert claims.loc[claim, "status"] == status
+    assert claims.loc["P3", "details"] == "1 copy of monarch failed"
+    epochs, one = epochs.assign(system="one"), totals.assign(system="one", n_nodes=1)
+    claims = score(epochs, totals, of_nodes=NodeTables(epochs, one))
+    for claim in ("P9", "P10", "P11"):
+        assert claims.loc[claim, "details"] == "1 copy of monarch failed"
+
+
 def test_text_names_what_is_not_comparable_of_each_claim(claims):
     text = claims_text(claims.reset_index(), "emulated, tests")
     assert text.count("- not comparable: ") == len(claims)

@@ -45,6 +45,7 @@ rule compare_nodes:
 
 rule plot_nodes:
     input:
+        policy_epochs=f"{NODES}/policy_epochs.parquet",
         node_epochs=f"{NODES}/node_epochs.parquet",
         node_savings=f"{NODES}/node_savings.parquet",
         node_switches=f"{NODES}/node_switches.parquet",
@@ -57,9 +58,13 @@ rule plot_nodes:
             "node_counts",
             "plot",
             "plot_nodes",
+            "plot_policies",
             "policy_claims",
+            "policy_comparison",
+            "shuffle",
             "tables",
             "whatif",
+            *POLICY_MODULES,
         ),
     output:
         **figure("nodes"),

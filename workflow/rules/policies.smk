@@ -49,6 +49,8 @@ rule compare_policies:
     localrule: True
     conda:
         "../../environment.yml"
+    params:
+        provenance=PROVENANCE,
     message:
         "Comparing policies and loaders."
     script:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tierscope.plot import save_figure
 from tierscope.plot_nodes import plot_nodes, summary_text
+from tierscope.plot_policies import failure_notes
 from tierscope.policy_claims import read_policy_claims, stated_numbers
 from tierscope.tables import read_table
 
@@ -14,6 +15,7 @@ if __name__ == "__main__":
         read_table(snakemake.input[name], name)
         for name in ("node_epochs", "node_savings", "node_switches")
     )
+    notes = failure_notes(read_table(snakemake.input.policy_epochs, "policy_epochs"))
     figure = plot_nodes(
         epochs,
         savings,
@@ -23,6 +25,12 @@ if __name__ == "__main__":
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
-    text = summary_text(savings, epochs, switches)
+    text = summary_text(
+        savings,
+        epochs,
+        switches,
+        provenance=snakemake.params.provenance,
+        notes=notes,
+    )
     Path(snakemake.output.text).write_text(text, encoding="utf-8")
     print(text)

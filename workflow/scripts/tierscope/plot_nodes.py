@@ -206,11 +206,23 @@ def switches_note(switches: pd.DataFrame) -> str:
 
 
 def summary_text(
-    savings: pd.DataFrame, epochs: pd.DataFrame, switches: pd.DataFrame
+    savings: pd.DataFrame,
+    epochs: pd.DataFrame,
+    switches: pd.DataFrame,
+    *,
+    provenance: str,
+    notes: Sequence[str] = (),
 ) -> str:
-    """Return the tables in words, to be read on a terminal."""
+    """Return the tables in words, to be read on a terminal.
+
+    `provenance` is the first line; `notes` follow.
+    """
+    scene = savings.iloc[0]
     rate = savings["cache_rate_percent"].iloc[0]
     lines = [
+        f"Source: {provenance}",
+        *notes,
+        f"Dataset {scene['dataset']}, {scene['n_osts']} OSTs, loader {scene['loader']}",
         f"Monarch with room for {rate} %, against the same processes without LFS",
         f"{'nodes':>6} {'epochs':>7}  {'time saved':>16}  I/O time saved  "
         "GFS operations saved  by law",

@@ -79,7 +79,7 @@ def plot_policies(
         row[1].sharex(axes[0][1])
     scene = scenario_titles(summary.assign(policy=""), dataset_titles)["title"].iloc[0]
     title = titled(f"Policies compared: {scene}", summary)
-    notes = [*_notes(provenance, summary, n_repetitions), *network_notes(policy_epochs)]
+    notes = [*_notes(provenance, summary, n_repetitions), *cautions(policy_epochs)]
     write_around(figure, title, notes)
     for row, rate in zip(axes, rates, strict=True):
         epochs, sums = (_of_row(part, rate) for part in (policy_epochs, totals))
@@ -256,24 +256,54 @@ def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
     ]
 
 
-def summary_text(summary: pd.DataFrame, policy_epochs: pd.DataFrame) -> str:
+def failure_notes(policy_epochs: pd.DataFrame) -> list[str]:
+    """Return that copies failed, if they did; `policy_epochs` is the table's name."""
+    failed = policy_epochs.groupby("policy")["failed_files"].sum()
+    failed = failed[failed > 0]
+    if failed.empty:
+        return []
+    words = ", ".join(f"{n} of {policy}" for policy, n in failed.items())
+    return [
+        f"Copies failed: {words}. Those runs read more from the GFS than they should."
+    ]
+
+
+def cautions(policy_epochs: pd.DataFrame) -> list[str]:
+    """Return what figure and summary say of the runs besides their numbers.
+
+    Parameters
+    ----------
+    policy_epochs : DataFrame
+        Table ``policy_epochs``.
+    """
+    return [*network_notes(policy_epochs), *failure_notes(policy_epochs)]
+
+
+def summary_text(
+    summary: pd.DataFrame, *, provenance: str, notes: Sequence[str] = ()
+) -> str:
     """Return table ``policy_summary`` in words, to be read on a terminal.
 
     Parameters
     ----------
-    summary, policy_epochs : DataFrame
-        Tables ``policy_summary`` and ``policy_epochs`` of the same runs.
+    summary : DataFrame
+        Table ``policy_summary``.
+    provenance : str
+        Where its numbers come from; the first line.
+    notes : sequence of str, optional
+        What else to know, such as `cautions`; the last lines.
     """
     lines = [
-        f"{'dataset':>8} {'loader':>30} {'policy':>20} rate  time cut  I/O cut  "
-        "GFS cut  staging s  pays after"
+        f"{'dataset':>8} {'OSTs':>4} {'loader':>30} {'policy':>20} rate  time cut  "
+        "I/O cut  GFS cut  staging s  pays after"
     ]
     for row in summary.to_dict("records"):
         pays = row["pays_after_epochs"]
         words = "never" if np.isnan(pays) else f"{pays:.0f} epoch{'s'[: pays > 1]}"
         beyond = " (extrapolated)" if pays > row["n_epochs"] else ""
         lines.append(
-            f"{row['dataset']:>8} {row['loader']:>30} {row['policy']:>20} "
+            f"{row['dataset']:>8} {row['n_osts']:4} {row['loader']:>30} "
+            f"{row['policy']:>20} "
             f"{row['cache_rate_percent']:3} % {row['time_cut_percent']:8.1f}% "
             f"{row['io_time_cut_percent']:7.1f}% "
             f"{row['gfs_operations_cut_percent']:7.1f}% {row['staging_time_s']:10.2f}  "
@@ -283,4 +313,4 @@ def summary_text(summary: pd.DataFrame, policy_epochs: pd.DataFrame) -> str:
         "Saved against the same loader without LFS over all epochs; time and GFS "
         "operations with staging and copies"
     )
-    return "\n".join([head, *lines, *network_notes(policy_epochs)]) + "\n"
+    return "\n".join([f"Source: {provenance}", head, *lines, *notes]) + "\n"

@@ -460,7 +460,18 @@ def _measure(
     tables = [policy_epochs, totals] if n_nodes is None else of_nodes.on(n_nodes)
     if "slow" not in parameters:
         tables = [table[table["loader"] == loader] for table in tables]
+    if "policy" in parameters:
+        _check_copies(tables[0], parameters["policy"], parameters["at_percent"])
     return formula(*tables, **parameters)
+
+
+def _check_copies(policy_epochs: pd.DataFrame, policy: str, at_percent: int) -> None:
+    """Raise a NotMeasurable if copies of a policy failed: it held too little."""
+    rows = _of(policy_epochs, at_percent, policy=policy)
+    if n_failed := rows["failed_files"].sum():
+        raise NotMeasurable(
+            f"{n_failed} cop{'ies' if n_failed > 1 else 'y'} of {policy} failed"
+        )
 
 
 def _measure_accuracy(
