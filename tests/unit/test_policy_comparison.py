@@ -9,6 +9,7 @@ from tierscope.policy_comparison import (
     ComparisonError,
     add_up,
     compare_epochs,
+    has_policies,
     is_reference,
     summarise,
     without_reference,
@@ -317,6 +318,25 @@ def test_sweep_tells_what_it_cannot_compare(point, other, found):
     }
     lacking = without_reference(sweep)
     assert (lacking.policy if lacking else None) == found
+
+
+@pytest.mark.parametrize(
+    ("policy", "rates", "scene", "found"),
+    [
+        ("lru", (0, 50), {"loader": "posix"}, True),
+        ("lru", (0,), {"loader": "posix"}, False),  # no row of a figure
+        ("none", (0, 50), {"loader": "posix"}, False),
+        ("lru", (0, 50), {"loader": "tensorflow"}, False),
+    ],
+)
+def test_figure_of_policies_needs_several_and_files_on_the_lfs(
+    policy, rates, scene, found
+):
+    sweep = {
+        Scenario("tiny", 1, "none", "posix"): (Point(0, 0),),
+        Scenario("tiny", 1, policy, "posix"): tuple(Point(rate, 0) for rate in rates),
+    }
+    assert has_policies(sweep, scene) == found
 
 
 def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compared):

@@ -11,7 +11,7 @@ SCENE = {
 FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
 LACKING = without_reference(EXPERIMENT.sweep)
 COMPARED = {}
-if not LACKING and has_several("policy", SCENE):
+if not LACKING and has_policies(EXPERIMENT.sweep, SCENE):
     COMPARED["policies"] = "Policies compared"
 if not LACKING and has_databases(FILES_AND_DATABASES):
     COMPARED["loaders"] = "Files and one LMDB file compared"
