@@ -123,8 +123,8 @@ def add_up(
     A fixed part of the dataset has to get to the LFS first. The benchmark generates it
     there, as the paper's did, so that staging is estimated: every node reads its part
     of the GFS with the opens, reads and processes of an epoch of the reference. Writing
-    to the LFS comes on top and is left out. What runs staged in
-    themselves, really or simulated, is what they took for it.
+    to the LFS comes on top and is left out. What runs
+    staged in themselves, really or simulated, is what they took for it.
 
     Parameters
     ----------
