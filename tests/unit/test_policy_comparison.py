@@ -9,6 +9,7 @@ from tierscope.policy_comparison import (
     ComparisonError,
     add_up,
     compare_epochs,
+    has_policies,
     is_reference,
     summarise,
     without_reference,
@@ -320,6 +321,25 @@ def test_sweep_tells_what_it_cannot_compare(point, other, found):
     assert (lacking.policy if lacking else None) == found
 
 
+@pytest.mark.parametrize(
+    ("policy", "rates", "scene", "found"),
+    [
+        ("lru", (0, 50), {"loader": "posix"}, True),
+        ("lru", (0,), {"loader": "posix"}, False),  # no row of a figure
+        ("none", (0, 50), {"loader": "posix"}, False),
+        ("lru", (0, 50), {"loader": "tensorflow"}, False),
+    ],
+)
+def test_figure_of_policies_needs_several_and_files_on_the_lfs(
+    policy, rates, scene, found
+):
+    sweep = {
+        Scenario("tiny", 1, "none", "posix"): (Point(0, 0),),
+        Scenario("tiny", 1, policy, "posix"): tuple(Point(rate, 0) for rate in rates),
+    }
+    assert has_policies(sweep, scene) == found
+
+
 def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compared):
     figure = plot_policies(*compared, provenance="tests")
     assert len(figure.axes) == 3
@@ -350,6 +370,35 @@ def test_reads_from_peers_say_that_the_network_is_not_emulated(
     told = summary_text(summary, provenance="tests", notes=cautions(policy_epochs))
     for text in (notes, told):
         assert text.count("the network is not emulated") == is_noted
+
+
+@pytest.mark.parametrize(("times", "is_cut"), [(1, False), (1000, True)])
+def test_estimated_staging_does_not_dwarf_what_was_run(compared, times, is_cut):
+    epochs, totals, _ = compared
+    staged = totals["staging"] == "estimated"
+    more = (times - 1) * totals["staging_time_s"].where(staged, 0)
+    totals = totals.assign(
+        staging_gfs_operations=totals["staging_gfs_operations"] * times,
+        staging_time_s=totals["staging_time_s"] + more,
+        time_s=totals["time_s"] + more,
+    )
+    figure = plot_policies(epochs, totals, summarise(totals), provenance="tests")
+    figure.draw_without_rendering()
+    _, operations, savings = figure.axes
+    words = [text.get_text() for ax in (operations, savings) for text in ax.texts]
+    # 48 opens and reads of none, 52 of monarch and its copies.
+    if is_cut:
+        assert operations.get_xlim()[1] == pytest.approx(1.3 * 52)
+        assert words[0] == "24k of staging \N{RIGHTWARDS ARROW}"
+        told = "Below:\npinning: 12000 s of staging, pays after 2001 epochs"
+        assert words[1:] == [told]
+        assert -12 < savings.get_ylim()[0] < -1
+    else:
+        assert words == []
+        assert savings.get_ylim()[0] <= -12
+    ticks = operations.get_xticks()
+    shown = ticks[(ticks >= 0) & (ticks <= operations.get_xlim()[1])]
+    assert 2 <= len(shown) <= 4
 
 
 def test_copies_that_failed_are_told(compared):

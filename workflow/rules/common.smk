@@ -22,7 +22,7 @@ from tierscope.io_class import IOClass
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.model.network import ModelError
 from tierscope.policies import DYNAMIC, PEERS
-from tierscope.policy_comparison import without_reference
+from tierscope.policy_comparison import has_policies, without_reference
 from tierscope.prediction import studied_pairs, written_pairs
 from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
@@ -196,12 +196,6 @@ def decisions(wildcards):
     return [f"{RUN}/decisions.parquet".format(**wildcards)] if is_dynamic else []
 
 
-def has_several(key, scene):
-    """Return whether scenarios of the sweep that fit a scene differ in a key."""
-    keys = [scenario.keys for scenario in EXPERIMENT.sweep]
-    return len({one[key] for one in keys if scene.items() <= one.items()}) > 1
-
-
 def has_databases(scene):
     """Return whether LMDB loaders are among the scenarios that fit a scene."""
     return any(
@@ -267,8 +261,8 @@ def if_compared(files, compared, lacking):
         if not compared:
             policies = ", ".join(sorted({one.policy for one in EXPERIMENT.sweep}))
             raise WorkflowError(
-                f"sweep.policies: got {policies}, expected several to compare, or "
-                "loaders of LMDB, as in config/policies.yaml"
+                f"sweep.policies: got {policies}, expected several to compare, one "
+                "with a cache rate above 0, or loaders of LMDB, as in config/policies.yaml"
             )
         return files
 

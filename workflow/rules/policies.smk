@@ -12,7 +12,7 @@ FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
 LACKING = without_reference(EXPERIMENT.sweep)
 NODES_TITLE = "The same processes on more nodes"
 COMPARED = {}
-if not LACKING and has_several("policy", SCENE):
+if not LACKING and has_policies(EXPERIMENT.sweep, SCENE):
     COMPARED["policies"] = "Policies compared"
 if not LACKING and has_databases(FILES_AND_DATABASES):
     COMPARED["loaders"] = "Files and one LMDB file compared"

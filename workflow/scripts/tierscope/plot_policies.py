@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.plot import (
@@ -35,6 +36,9 @@ _OTHER = ("#666666", "*")
 _FOREGROUND = {"gfs_opens": IOClass.GFS_META, "gfs_reads": IOClass.GFS_READ}
 _BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
 _STAGING = {"facecolor": "white", "edgecolor": "#444444", "hatch": "...", "ls": "--"}
+_ROOM = 1.3  # of an axis, for what is not estimated and what is a little more
+_SWAMPS = 3  # times the range of other lines: then estimated staging is cut off
+_SMALL = {"fontsize": 7, "color": "#444444"}
 _TITLES = (
     "I/O time of the slowest process,\nepochs from left to right",
     "GFS opens and reads\nof all epochs",
@@ -66,9 +70,10 @@ def plot_policies(
     Figure
         Left: bars of each epoch stacked by I/O class, the line from the least to the
         largest of the repetitions. Middle: opens and reads on the GFS of all epochs,
-        copies hatched, staging that was not run dotted. Right: the time saved up to
-        each epoch against no LFS, solid as far as it was run, dashed if all further
-        epochs are like the last; a large marker where it begins to be above 0.
+        copies hatched, staging dotted, its number written where its bar is cut. Right:
+        the time saved up to each epoch against no LFS, solid as far as it was run,
+        dashed if all further epochs are like the last; a large marker where it begins
+        to be above 0. Estimated staging far below the other lines is told in words.
     """
     rates = sorted(set(totals["cache_rate_percent"]) - {0})
     n_repetitions = summary["n_repetitions"].max()
@@ -81,15 +86,17 @@ def plot_policies(
     title = titled(f"Policies compared: {scene}", summary)
     notes = [*_notes(provenance, summary, n_repetitions), *cautions(policy_epochs)]
     write_around(figure, title, notes)
+    operations = []
     for row, rate in zip(axes, rates, strict=True):
         epochs, sums = (_of_row(part, rate) for part in (policy_epochs, totals))
         saved = summary[summary["cache_rate_percent"] == rate]
         names = in_order(sums["policy"])
         _draw_times(row[0], epochs, names)
-        _draw_operations(row[1], epochs, sums, names)
+        operations.append(_draw_operations(row[1], epochs, sums, names))
         _draw_savings(row[2], sums, saved, names)
         row[0].set_ylim(0, 1.05 * policy_epochs["io_time_s"].max() or 1)
         row[0].set_ylabel(f"Cache rate {rate} %\nI/O time (s)")
+    _limit_operations(axes[:, 1], *zip(*operations, strict=True))
     for ax, words in zip(axes[0], _TITLES, strict=True):
         ax.set_title(words)
     axes[-1][1].set_xlabel("Opens and reads")
@@ -134,14 +141,19 @@ def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
             bottom_s += height_s
         times_s = by_epoch["io_time_s"]
         ax.vlines(left, times_s.min(), times_s.max(), color="#222222", lw=1)
-    ax.set_xticks(range(len(names)), [_in_lines(name) for name in names])
+    turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(len(names)), names, **turned)
     ax.tick_params(axis="x", length=0)
 
 
 def _draw_operations(
     ax: Axes, epochs: pd.DataFrame, sums: pd.DataFrame, names: Sequence[str]
-) -> None:
-    """Draw each policy's operations on the GFS: of reads, copies and staging."""
+) -> tuple[float, np.ndarray]:
+    """Draw each policy's operations on the GFS: of reads, copies and staging.
+
+    Returns the length of the longest bar without estimated staging, and for each bar
+    the operations of its estimated staging.
+    """
     n_repetitions = epochs.groupby("policy")["repetition"].nunique()[names].to_numpy()
     bottom = np.zeros(len(names))
 
@@ -156,13 +168,43 @@ def _draw_operations(
         stack(by_policy[column].sum(), color=io_class.colour)
     copies = ["background_gfs_opens", "background_gfs_reads"]
     stack(by_policy[copies].sum().sum(axis=1), **_BACKGROUND)
-    first = sums[sums["n_epochs"] == 1].groupby("policy")
-    stack(first["staging_gfs_operations"].sum(), **_STAGING)
+    first = sums[sums["n_epochs"] == 1]
+    estimated = first["staging"] == ESTIMATED
+    run, not_run = (
+        first[chosen].groupby("policy")["staging_gfs_operations"].sum()
+        for chosen in (~estimated, estimated)
+    )
+    stack(run, **_STAGING)
+    known = bottom.copy()
+    stack(not_run, **_STAGING)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(True, axis="x")
     ax.grid(False, axis="y")
+    return known.max(), bottom - known
+
+
+def _limit_operations(
+    axes: Sequence[Axes], longest: Sequence[float], staging: Sequence[np.ndarray]
+) -> None:
+    """Cut bars of estimated staging that dwarf the others; write their numbers."""
+    k_or_m = EngFormatter(sep="")
+    axes[0].xaxis.set_major_locator(MaxNLocator(3))
+    axes[0].xaxis.set_major_formatter(k_or_m)
+    limit = _ROOM * max(longest)
+    if axes[0].get_xlim()[1] <= limit or not limit:
+        return
+    axes[0].set_xlim(0, limit)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    for ax, counts in zip(axes, staging, strict=True):
+        for place, count in enumerate(counts):
+            bars = [bar for bar in ax.patches if round(bar.get_y() + 0.4) == place]
+            if count and max(bar.get_x() + bar.get_width() for bar in bars) > limit:
+                words = f"{EngFormatter(places=0, sep='')(count)} of staging "
+                words += "\N{RIGHTWARDS ARROW}"
+                at = {"ha": "right", "va": "center", "bbox": box}
+                ax.text(0.99 * limit, place, words, **at, **_SMALL)
 
 
 def _draw_savings(
@@ -172,6 +214,7 @@ def _draw_savings(
     n_epochs = int(sums["n_epochs"].max())
     ax.axhline(0, color=_POLICIES["none"][0], lw=1)
     ax.axvline(n_epochs, color="#bbbbbb", lw=0.8, ls=":")
+    starts, others = {}, []
     for row in summary.to_dict("records"):
         mine = sums[sums["policy"] == row["policy"]].groupby("n_epochs")
         saved_s = (mine["reference_time_s"].mean() - mine["time_s"].mean()).to_numpy()
@@ -183,16 +226,40 @@ def _draw_savings(
         line = {"color": colour, "lw": 1.6}
         ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=4, **line)
         ax.plot(further, further_s, ls=(0, (3, 2)), **line)
+        all_s = np.concatenate([saved_s, further_s[1:]])
         if (pays := row["pays_after_epochs"]) <= further[-1]:
-            all_s = np.concatenate([saved_s, further_s[1:]])
             ax.plot(pays, all_s[int(pays)], marker, ms=10, mec="black", color=colour)
+        if row["staging"] == ESTIMATED:
+            words = "never pays" if np.isnan(pays) else f"pays after {pays:.0f} epochs"
+            name, staging_s = row["policy"], row["staging_time_s"]
+            starts[f"{name}: {staging_s:.0f} s of staging, {words}"] = saved_s[0]
+        else:
+            others.append(all_s)
+    _limit_savings(ax, starts, others)
     ax.set_ylabel("Seconds saved")
     ax.set_xlim(-0.3, 2 * n_epochs + 0.3)
 
 
-def _in_lines(name: str) -> str:
-    """Return a policy's name broken where it has a hyphen."""
-    return name.replace("-", "-\n")
+def _limit_savings(
+    ax: Axes, starts: Mapping[str, float], others: Sequence[np.ndarray]
+) -> None:
+    """Leave out lines that estimated staging puts far below the others; say which.
+
+    `starts` are their first values by what to say, `others` the values of other lines.
+    """
+    values = np.concatenate([[0.0], *others])
+    low, span = values.min(), np.ptp(values)
+    if not span or min(starts.values(), default=low) >= low - _SWAMPS * span:
+        return
+    margin = (_ROOM - 1) / 2 * span
+    text_s = 0.07 * (len(starts) + 1) * (span + 2 * margin)  # lines of text
+    ax.set_ylim(low - margin - text_s, values.max() + margin)
+    outside = [words for words, start_s in starts.items() if start_s < low - margin]
+    ax.text(
+        *(0.99, 0.02, "\n".join(["Below:", *outside])),
+        **{"transform": ax.transAxes, "ha": "right", "va": "bottom"},
+        **_SMALL,
+    )
 
 
 def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:

@@ -4,6 +4,8 @@ What everything is compared with is the same loader with nothing on the LFS (cac
 0) in the run of the same repetition, so of the same file order.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -51,6 +53,22 @@ def without_reference(sweep: Sweep) -> Scenario | None:
         if any((*key, point.repetition) not in references for point in points):
             return scenario
     return None
+
+
+def has_policies(sweep: Sweep, scene: Mapping[str, str | int]) -> bool:
+    """Return whether a sweep has policies to compare, and some files on the LFS.
+
+    `scene` holds keys of scenarios, such as ``{"dataset": "small"}``, that must fit.
+    """
+    fitting = {
+        scenario: points
+        for scenario, points in sweep.items()
+        if scene.items() <= scenario.keys.items()
+    }
+    rates = {
+        point.cache_rate_percent for points in fitting.values() for point in points
+    }
+    return len({scenario.policy for scenario in fitting}) > 1 and any(rates)
 
 
 def compare_epochs(
@@ -105,8 +123,8 @@ def add_up(
     A fixed part of the dataset has to get to the LFS first. The benchmark generates it
     there, as the paper's did, so that staging is estimated: every node reads its part
     of the GFS with the opens, reads and processes of an epoch of the reference. Writing
-    to the LFS comes on top and is left out. What runs staged in
-    themselves, really or simulated, is what they took for it.
+    to the LFS comes on top and is left out. What runs
+    staged in themselves, really or simulated, is what they took for it.
 
     Parameters
     ----------
