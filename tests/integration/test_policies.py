@@ -176,11 +176,15 @@ def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
     )
     output = project.snakemake("audits")
     assert "No such file or directory; reads go on from the GFS" in output
-    assert "64 copies failed" in output or "copies failed; their files" in output
+    # Each node tries each file once; the room of a copy that failed is free again.
+    epochs = map(files_of_nodes, range(EPOCHS))
+    tried = [set().union(*of_node) for of_node in zip(*epochs, strict=True)]
+    n_failed = sum(map(len, tried))
+    assert f"  {n_failed} copies failed; their files were read from the GFS" in output
     assert_every_file_is_read_once(project, "monarch")
     assert lfs_reads(project, "monarch") == [0, 0, 0]
     table = read_table(project.path("tables", "background.parquet"), "background")
-    assert table["failed_files"].sum() > 0
+    assert table["failed_files"].sum() == n_failed
     assert table["placed_files"].sum() == 0
 
 

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tierscope.config import read_experiment
+from tierscope.dataset import FRAMING_BYTES
 from tierscope.job import (
     BenchmarkJob,
     Estimates,
@@ -15,6 +17,8 @@ from tierscope.job import (
     launcher,
     site_resources,
 )
+from tierscope.lmdb_layout import Provenance
+from tierscope.policies import Pinning, owner_nodes
 from tierscope.scenario import Dataset, Point
 from tierscope.system import System, read_system
 from tierscope.tiers import Tier
@@ -41,14 +45,25 @@ def config():
     return read_yaml(ROOT / "config" / "config.yaml")
 
 
-def job(*cache_rates_percent, dataset=SMALL, training=None, **settings):
+def job(
+    *cache_rates_percent,
+    dataset=SMALL,
+    training=None,
+    policy="pinning",
+    options=None,
+    lmdb=None,
+    **settings,
+):
     """Return a job of the paper's small dataset."""
     return BenchmarkJob(
         dataset,
         replace(SYSTEM, job=JobSettings(**settings)),
-        {"epochs": 3, "compute_time_s": 0} | (training or {}),
+        {"epochs": 3, "compute_time_s": 0, "seed": 1} | (training or {}),
         {"prefetch_batches": 2, "read_threads": 1},
         cache_rates_percent,
+        policy,
+        options or {},
+        lmdb,
     )
 
 
@@ -62,6 +77,56 @@ def test_local_storage_holds_the_pinned_files_and_a_reserve():
 def test_files_take_whole_blocks_of_local_storage():
     tiny = Dataset("tiny", 1000, 5000, 1)
     assert job(100, dataset=tiny, lfs_reserve_percent=0).lfs_bytes == 1000 * 8192
+
+
+FEW = Dataset("few", 20000, 131072, 12)
+
+
+def test_adhoc_needs_the_local_storage_of_the_largest_owner():
+    needed = job(50, dataset=FEW, policy="adhoc", lfs_reserve_percent=0)
+    owners = owner_nodes(map(FEW.file_name, range(20000)), 768)
+    shares = np.bincount(owners[Pinning(20000, 50, 1).on_lfs()], minlength=768)
+    assert needed.lfs_bytes == shares.max() * 131072
+    assert 10000 / 768 < shares.max() < 50
+    assert job(0, dataset=FEW, policy="adhoc").lfs_bytes == 0
+
+
+@pytest.mark.parametrize("policy", ["lru", "monarch", "clairvoyant", ""])
+def test_policies_that_copy_while_they_run_need_the_cache_rate(policy):
+    assert job(50, dataset=FEW, policy=policy).lfs_bytes == (
+        job(50, dataset=FEW).lfs_bytes
+    )
+
+
+def test_reads_over_windows_need_the_memory_of_a_nodes_part():
+    adhoc = {"dataset": FEW, "policy": "adhoc", "lfs_reserve_percent": 0}
+    windows = job(100, **adhoc, options={"transport": "rma"})
+    more_mib = windows.memory_mib - job(100, **adhoc).memory_mib
+    part_mib = windows.lfs_bytes / (1 << 20)
+    assert part_mib < more_mib < part_mib + 2
+
+
+@pytest.mark.parametrize("size", [1000, 131072])
+def test_database_needs_the_pages_of_its_sparse_copy(size):
+    dataset, lmdb = Dataset("few", 2000, size, 12), {"records_per_commit": 16}
+    needed = job(50, dataset=dataset, lmdb=lmdb, lfs_reserve_percent=0).lfs_bytes
+    written = Provenance(2000, size - FRAMING_BYTES, 16, 4096)
+    if size == 1000:  # the records lie in the tree, which is copied whole
+        assert needed >= 2000 * size
+    else:  # a page header makes each record take one page more
+        assert 1000 * 32 * 4096 < needed < 1000 * 33 * 4096 + 100 * 4096
+    assert needed <= written.file_bytes
+    assert job(0, dataset=dataset, lmdb=lmdb).lfs_bytes == 0
+
+
+def test_experiment_tells_its_jobs_policy_and_database(config):
+    experiment = read_experiment(config, RESOURCES)
+    scenario = replace(next(iter(experiment.sweep)), policy="adhoc")
+    asked = experiment.job(scenario, [Point(50, 0)])
+    assert (asked.policy, asked.options["transport"]) == ("adhoc", "sockets")
+    assert asked.lmdb is None
+    scenario = replace(scenario, policy="pinning", loader="lmdb")
+    assert experiment.job(scenario, [Point(50, 0)]).lmdb["records_per_commit"] == 16
 
 
 def test_a_launch_of_several_points_needs_the_largest_local_storage():

@@ -271,7 +271,8 @@ def test_monarch_on_several_nodes_hits_by_the_law_of_what_nodes_have_seen(
 
 
 def test_lru_below_the_whole_dataset_hits_less_than_monarch():
-    assert hit_rates("lru", 50, n_nodes=1).sum() < hit_rates("monarch", 50).sum() + 1
+    monarch = hit_rates("monarch", 50, n_nodes=1)
+    assert hit_rates("lru", 50, n_nodes=1).sum() < monarch.sum()
     assert hit_rates("lru", 100, n_nodes=1).tolist() == [0, 1, 1]
 
 

@@ -15,8 +15,9 @@ from tierscope.placement import PlacementError
 from tierscope.placement.client import NodeFeed, PlacementClient
 from tierscope.placement.copies import TEMPORARY_PREFIX, Copier
 from tierscope.placement.messages import PLACES, REQUEST, Kind
-from tierscope.placement.server import PlacementServer
+from tierscope.placement.server import Decisions, PlacementServer
 from tierscope.policies import Place, node_policy, policy_options
+from tierscope.run_folder import write_decisions
 from tierscope.shuffle import epoch_files
 from tierscope.tiers import epoch_alias, make_epoch_aliases
 
@@ -248,6 +249,32 @@ def test_failing_copy_leaves_its_file_on_the_gfs_and_is_counted(node):
     assert len(one.said) == 3
     assert "RuntimeError('thread broke')" in one.said[0]
     assert "further failures are counted" in one.said[-1]
+
+
+def test_failed_removal_is_counted_apart_from_failed_copies(node):
+    one = node("lru", 50)
+
+    class Kept(Copier):
+        def evict(self, name, epoch):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    one.storage = Kept(**vars(one.storage))
+    one.start()
+    one.run()
+    assert one.count("failed") == one.server.n_failed == 0
+    assert one.server.n_not_removed == one.count("evict") > 3
+    assert len(one.said) == 3
+    assert "busy; it still takes up room" in one.said[0]
+
+
+def test_run_json_and_lines_tell_failed_copies_from_failed_removals(tmp_path):
+    decisions, said = Decisions(0, 0), []
+    decisions.add("begin", 0, 1, Place.GFS)
+    report = {"failed": 2, "not_removed": 5, "decisions": decisions.columns()}
+    written = write_decisions(tmp_path, [report, None], {}, said.append)
+    assert written["placement"] == [{"failed": 2, "not_removed": 5}]
+    assert "2 copies failed" in said[0]
+    assert "5 evicted files could not be removed" in said[1]
 
 
 def test_truncated_copy_is_removed(node, tmp_path):

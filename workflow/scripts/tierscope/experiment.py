@@ -124,6 +124,9 @@ class Experiment:
             self.settings["training"],
             self.settings["loader"],
             [point.cache_rate_percent for point in points],
+            scenario.policy,
+            policy_options(scenario.policy, self.settings["policies"]),
+            self.settings["lmdb"] if scenario.reads_database else None,
         )
 
     def description(self, scenario: Scenario) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What a job asks of a scheduler: its command, nodes, time, memory and local storage.
 
 Upper bounds, not predictions: a job that reaches one is killed. They follow from the
-dataset, the cache rate and rates that the system file calls the slowest to be borne.
+dataset, the policy, the cache rate and rates that the system file calls the slowest to
+be borne.
 """
 
 import math
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tierscope.policies import Pinning
+from tierscope.local_storage import database_bytes, files_on_node, window_bytes
 from tierscope.scenario import Dataset
 
 if TYPE_CHECKING:
@@ -129,6 +130,12 @@ class BenchmarkJob:
         Sections of the configuration.
     cache_rates_percent : sequence of int
         Cache rate of each point that the job runs.
+    policy : str
+        Policy of the scenario; probes, which have none, need what pinning needs.
+    options : mapping
+        Options of the policy, if it has any.
+    lmdb : mapping, optional
+        Section `lmdb` of the configuration where the scenario reads a database.
     """
 
     dataset: "Dataset"
@@ -136,15 +143,21 @@ class BenchmarkJob:
     training: Mapping[str, Any]
     loader: Mapping[str, Any]
     cache_rates_percent: Sequence[int]
+    policy: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    lmdb: Mapping[str, Any] | None = None
 
     @property
     def lfs_bytes(self) -> int:
         """Return the local storage a node needs, whole blocks and reserve included."""
-        rate = max(self.cache_rates_percent)
-        n_pinned = Pinning(self.dataset.n_files, rate, seed=0).n_on_lfs
-        blocks = math.ceil(self.dataset.file_size_bytes / _BLOCK_BYTES)
+        if self.lmdb is not None:
+            rate = max(self.cache_rates_percent)
+            n_bytes = database_bytes(self.dataset, self.lmdb, rate)
+        else:
+            blocks = math.ceil(self.dataset.file_size_bytes / _BLOCK_BYTES)
+            n_bytes = self._files_on_node * blocks * _BLOCK_BYTES
         reserve = 1 + self.system.job.lfs_reserve_percent / 100
-        return math.ceil(n_pinned * blocks * _BLOCK_BYTES * reserve)
+        return math.ceil(n_bytes * reserve)
 
     @property
     def lfs_mib(self) -> int:
@@ -161,6 +174,8 @@ class BenchmarkJob:
         n_records = self._files_per_process * self.training["epochs"]
         process = _PROCESS_MIB + (held + n_records * _RECORD_BYTES) / _MIB
         memory = _MARGIN * self.system.processes_per_node * process
+        if self.options.get("transport") == "rma":
+            memory += window_bytes(self._files_on_node, size) / _MIB
         return math.ceil(memory) + self.system.job.lfs_in_memory * self.lfs_mib
 
     @property
@@ -183,6 +198,13 @@ class BenchmarkJob:
             for rate in self.cache_rates_percent
         )
         return math.ceil(time_s / 60)
+
+    @property
+    def _files_on_node(self) -> int:
+        """Return the files that the LFS of the fullest node holds at most."""
+        rate, seed = max(self.cache_rates_percent), self.training["seed"]
+        n_nodes = self.system.n_nodes
+        return files_on_node(self.dataset, self.policy, rate, seed, n_nodes)
 
     @property
     def _files_per_process(self) -> int:

@@ -46,6 +46,8 @@ def write_decisions(
     write_table(decisions, folder / "decisions.parquet", "decisions")
     if n_failed := sum(report["failed"] for report in reports):
         say(f"  {n_failed} copies failed; their files were read from the GFS")
+    if n_left := sum(report["not_removed"] for report in reports):
+        say(f"  {n_left} evicted files could not be removed; they still take up room")
     roots = {
         tier: [str(background_root(Path(root))) for root in tier_roots[tier]]
         for tier in tier_roots

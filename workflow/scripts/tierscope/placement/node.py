@@ -99,5 +99,6 @@ class NodePlacement:
             "node": self._processes.node,
             "drain_time_s": self._drain_times_s,
             "failed": self._server.n_failed,
+            "not_removed": self._server.n_not_removed,
             "decisions": self._server.decisions.columns(),
         }

@@ -23,7 +23,7 @@ from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 TIMEOUT_S = 60.0
 _STOP_S = 5.0
 _POLL_S = 0.001
-_MESSAGES = 3  # about failed copies, before they are only counted
+_MESSAGES = 3  # about failures of a kind, before they are only counted
 _PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
 
 
@@ -122,7 +122,7 @@ class PlacementServer:
         self._hand_over, self._say, self._timeout_s = hand_over, say, timeout_s
         self.decisions = Decisions(node, rank)
         self.error: BaseException | None = None
-        self.n_failed = 0
+        self.n_failed = self.n_not_removed = 0
         self._epoch = self._held_bytes = self._n_copying = 0
         self._awaited: dict[int, int] = {}  # file whose bytes are to come, its epoch
         self._owing: dict[socket.socket, int] = {}  # who is to send them, the file
@@ -364,7 +364,9 @@ class PlacementServer:
             self.decisions.add("placed", epoch, file_id, Place.LFS, detail=detail)
             self._carry_out(self._policy.placed(file_id))
         else:
-            self._tell(f"copying {self._file_name(file_id)} to the LFS failed", error)
+            self.n_failed += 1
+            what = f"copying {self._file_name(file_id)} to the LFS failed"
+            self._tell(what, error, self.n_failed, "; reads go on from the GFS")
             full = is_full(error)
             detail = "full" if full else "error"
             self.decisions.add("failed", epoch, file_id, Place.GFS, detail=detail)
@@ -376,20 +378,17 @@ class PlacementServer:
         try:
             self._storage.evict(self._file_name(file_id), epoch)
         except OSError as error:
-            self._tell(
-                f"removing {self._file_name(file_id)} from the LFS failed", error
-            )
+            self.n_not_removed += 1
+            what = f"removing {self._file_name(file_id)} from the LFS failed"
+            self._tell(what, error, self.n_not_removed, "; it still takes up room")
 
-    def _tell(self, what: str, error: BaseException) -> None:
-        """Print what failed, as long as it is not too much."""
-        self.n_failed += 1
-        if self.n_failed <= _MESSAGES:
-            more = "; further failures are counted" * (self.n_failed == _MESSAGES)
+    def _tell(self, what: str, error: BaseException, number: int, then: str) -> None:
+        """Print the first few failures of a kind, and what follows from them."""
+        if number <= _MESSAGES:
+            more = "; further failures are counted" * (number == _MESSAGES)
             reason = getattr(error, "strerror", None) or f"{error!r}"
-            self._say(
-                f"  node {self.decisions.node}: {what}: {reason}; reads go on from the "
-                f"GFS{more}"
-            )
+            node = self.decisions.node
+            self._say(f"  node {node}: {what}: {reason}{then}{more}")
 
     def _begin_drain(self, drained: threading.Event) -> None:
         """Hold new copies back and wait for those under way."""
