@@ -230,9 +230,10 @@ def test_what_gains_nothing_in_its_last_epoch_never_pays():
             strict=True,
         )
     )
-    summary = summarise(add_up(compare_epochs(io_time, epochs), epochs))
+    policy_epochs = compare_epochs(io_time, epochs)
+    summary = summarise(add_up(policy_epochs, epochs))
     assert summary["pays_after_epochs"].isna().all()
-    assert "never" in summary_text(summary, provenance="tests")
+    assert "never" in summary_text(summary, policy_epochs, provenance="tests")
 
 
 @pytest.mark.parametrize(
@@ -348,7 +349,7 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     assert "2 repetitions" in notes
     assert "staging is estimated" in notes
     assert "(emulated)" in figure.get_suptitle()
-    text = summary_text(compared[2], provenance="emulated, tests")
+    text = summary_text(compared[2], compared[0], provenance="emulated, tests")
     head, _, columns, *rows = text.splitlines()
     assert head == "Source: emulated, tests"
     assert columns.split()[:3] == ["dataset", "OSTs", "loader"]
@@ -393,7 +394,7 @@ def test_copies_that_failed_are_told(compared):
     words = "Copies failed: 4 of monarch. "
     figure = plot_policies(epochs, totals, summary, provenance="tests")
     assert words in " ".join(figure.get_supxlabel().split())
-    text = summary_text(summary, provenance="tests", notes=failure_notes(epochs))
+    text = summary_text(summary, epochs, provenance="tests")
     assert text.splitlines()[-1].startswith(words)
 
 
