@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from tierscope.io_class import IOClass
 from tierscope.plot_loaders import in_order, plot_loaders
-from tierscope.plot_policies import cautions, failure_notes, plot_policies, summary_text
+from tierscope.plot_policies import failure_notes, plot_policies, summary_text
 from tierscope.policy_comparison import (
     ComparisonError,
     add_up,
@@ -233,7 +233,7 @@ def test_what_gains_nothing_in_its_last_epoch_never_pays():
     policy_epochs = compare_epochs(io_time, epochs)
     summary = summarise(add_up(policy_epochs, epochs))
     assert summary["pays_after_epochs"].isna().all()
-    assert "never" in summary_text(summary, provenance="tests")
+    assert "never" in summary_text(summary, policy_epochs, provenance="tests")
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     assert "staging is estimated" in notes
     assert "(emulated)" in figure.get_suptitle()
     assert "loopback" not in notes
-    text = summary_text(compared[2], provenance="emulated, tests")
+    text = summary_text(compared[2], compared[0], provenance="emulated, tests")
     head, _, columns, *rows = text.splitlines()
     assert head == "Source: emulated, tests"
     assert columns.split()[:3] == ["dataset", "OSTs", "loader"]
@@ -367,7 +367,7 @@ def test_reads_from_peers_say_that_the_network_is_not_emulated(
     policy_epochs.loc[policy_epochs["policy"] == "monarch", "net_read_s"] = 1.0
     figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
     notes = " ".join(figure.get_supxlabel().split())
-    told = summary_text(summary, provenance="tests", notes=cautions(policy_epochs))
+    told = summary_text(summary, policy_epochs, provenance="tests")
     for text in (notes, told):
         assert text.count("the network is not emulated") == is_noted
 
@@ -408,7 +408,7 @@ def test_copies_that_failed_are_told(compared):
     words = "Copies failed: 4 of monarch. "
     figure = plot_policies(epochs, totals, summary, provenance="tests")
     assert words in " ".join(figure.get_supxlabel().split())
-    text = summary_text(summary, provenance="tests", notes=failure_notes(epochs))
+    text = summary_text(summary, epochs, provenance="tests")
     assert text.splitlines()[-1].startswith(words)
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tierscope.plot_policies import cautions, summary_text
+from tierscope.plot_policies import summary_text
 from tierscope.policy_comparison import add_up, compare_epochs, summarise
 from tierscope.tables import read_table, write_table
 
@@ -20,10 +20,6 @@ if __name__ == "__main__":
     write_table(policy_epochs, snakemake.output.epochs, "policy_epochs")
     write_table(totals, snakemake.output.totals, "policy_totals")
     write_table(summary, snakemake.output.summary, "policy_summary")
-    text = summary_text(
-        summary,
-        provenance=snakemake.params.provenance,
-        notes=cautions(policy_epochs),
-    )
+    text = summary_text(summary, policy_epochs, provenance=snakemake.params.provenance)
     Path(snakemake.output.text).write_text(text, encoding="utf-8")
     print(text)

@@ -347,18 +347,16 @@ def cautions(policy_epochs: pd.DataFrame) -> list[str]:
 
 
 def summary_text(
-    summary: pd.DataFrame, *, provenance: str, notes: Sequence[str] = ()
+    summary: pd.DataFrame, policy_epochs: pd.DataFrame, *, provenance: str
 ) -> str:
     """Return table ``policy_summary`` in words, to be read on a terminal.
 
     Parameters
     ----------
-    summary : DataFrame
-        Table ``policy_summary``.
+    summary, policy_epochs : DataFrame
+        Tables ``policy_summary`` and ``policy_epochs`` of the same runs.
     provenance : str
-        Where its numbers come from; the first line.
-    notes : sequence of str, optional
-        What else to know, such as `cautions`; the last lines.
+        Where the numbers come from; the first line.
     """
     lines = [
         f"{'dataset':>8} {'OSTs':>4} {'loader':>30} {'policy':>20} rate  time cut  "
@@ -380,4 +378,8 @@ def summary_text(
         "Saved against the same loader without LFS over all epochs; time and GFS "
         "operations with staging and copies"
     )
-    return "\n".join([f"Source: {provenance}", head, *lines, *notes]) + "\n"
+    notes = failure_notes(policy_epochs)
+    return (
+        "\n".join([f"Source: {provenance}", head, *lines, *cautions(policy_epochs)])
+        + "\n"
+    )
