@@ -276,6 +276,20 @@ def test_lru_below_the_whole_dataset_hits_less_than_monarch():
     assert hit_rates("lru", 100, n_nodes=1).tolist() == [0, 1, 1]
 
 
+@pytest.mark.parametrize("policy", DYNAMIC)
+def test_simulated_decisions_are_checked(policy, monkeypatch):
+    simulate_run(describe(policy), at(50))
+    note = Placement._note
+
+    def wrong(self, number, event, epoch, file_id, place, *more, **options):
+        place = Place.LFS if event == "begin" else place
+        note(self, number, event, epoch, file_id, place, *more, **options)
+
+    monkeypatch.setattr(Placement, "_note", wrong)
+    with pytest.raises(ModelError, match="that the policy would not have made"):
+        simulate_run(describe(policy), at(50))
+
+
 @pytest.mark.parametrize("drain", [True, False])
 @pytest.mark.parametrize("hand_over", [True, False])
 @pytest.mark.parametrize("policy", DYNAMIC)

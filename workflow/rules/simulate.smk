@@ -54,7 +54,9 @@ rule simulate_scenario:
     input:
         library=library(
             "simulate_scenario",
+            "audit_placement",
             "breakdown",
+            "check",
             "dataset",
             "io_class",
             "lmdb_layout",

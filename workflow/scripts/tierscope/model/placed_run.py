@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.model.network import Network, Workload, network_of
+from tierscope.audit_placement import n_broken_rules, n_differences
+from tierscope.model.network import ModelError, Network, Workload, network_of
 from tierscope.model.placed import Peers, PlacedStorage
 from tierscope.model.placed_events import (
     FROM_GFS,
@@ -38,9 +39,11 @@ from tierscope.model.simulated_run import (
     workload_of,
 )
 from tierscope.placement.limits import READ_BYTES
-from tierscope.policies import PEERS, STATIC, node_policy
+from tierscope.policies import PEERS, STATIC, NodePolicy, node_policy
 from tierscope.shuffle import epoch_order, process_share
 from tierscope.tables import TABLES, run_keys
+
+_MOST_CHECKED_READS = 100_000  # whose decisions take about 4 s to check
 
 
 def simulate_run(
@@ -64,7 +67,9 @@ def simulate_run(
     Raises
     ------
     ModelError
-        If the system's network is needed and not described.
+        If the system's network is needed and not described; if a policy asked anew
+        would decide otherwise, or the contents of an LFS forbid what was decided, which
+        is checked in runs of up to 100,000 reads.
     """
     policy = description["scenario"]["policy"]
     if policy in STATIC:
@@ -130,6 +135,8 @@ class DynamicRun(_Run):
         with_decisions: bool = False,
     ):
         super().__init__(description, point)
+        n_reads = self.workload.n_files * self.n_epochs
+        self._is_checked = with_decisions or n_reads <= _MOST_CHECKED_READS
         options = description["policy"]
         self._storage = PlacedStorage(
             self.network,
@@ -141,23 +148,23 @@ class DynamicRun(_Run):
         )
         self._orders = [self.order(epoch) for epoch in range(self.n_epochs)]
         per_node = self._storage.per_node
-        policies = [
-            node_policy(
-                description,
-                point,
-                range(node * per_node, (node + 1) * per_node),
-                orders=self._orders,
-            )
+        self._ranks = [
+            range(node * per_node, (node + 1) * per_node)
             for node in range(self.n_nodes)
         ]
         self.placement = Placement(
-            policies,
+            [self._policy(node) for node in range(self.n_nodes)],
             self._storage,
             self.n_epochs,
             drain=options["drain"],
             hand_over=options["hand_over"],
-            with_decisions=with_decisions,
+            with_decisions=self._is_checked,
         )
+
+    def _policy(self, node: int) -> NodePolicy:
+        """Return the policy of a node at the start of the run."""
+        ranks = self._ranks[node]
+        return node_policy(self.description, self.point, ranks, orders=self._orders)
 
     def epochs(self) -> Iterator[SimulatedReads]:
         """Simulate and yield the epochs, one after the other."""
@@ -177,7 +184,9 @@ class DynamicRun(_Run):
             yield SimulatedReads(files, self._rank_of, on_lfs, simulated)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return the table `run_background`, after the last epoch."""
+        """Return the table `run_background`, after the last epoch; check decisions."""
+        if self._is_checked:
+            self.check()
         nodes, epochs = np.divmod(
             np.arange(self.n_nodes * self.n_epochs), self.n_epochs
         )
@@ -196,6 +205,20 @@ class DynamicRun(_Run):
         }
         columns = {name: values.ravel() for name, values in columns.items()}
         return {"background": pd.DataFrame({"node": nodes, "epoch": epochs, **columns})}
+
+    def check(self) -> None:
+        """Raise a ModelError if decisions break the policy or any placement's rules."""
+        differences = broken = 0
+        run = {**self.description, "point": self.point}
+        for node, part in self.placement.decisions().groupby("node"):
+            rows = part.to_dict("records")
+            differences += n_differences(rows, self._policy(node))
+            broken += n_broken_rules(rows, run)
+        if differences or broken:
+            raise ModelError(
+                f"simulated decisions: got {differences} that the policy would not have"
+                f" made and {broken} that the contents of the LFS forbid, expected none"
+            )
 
 
 class AdHocRun(_Run):
