@@ -52,6 +52,7 @@ rule plot_nodes:
         claims=workflow.source_path("../../resources/paper/policy_claims.yaml"),
         library=library(
             "plot_nodes",
+            "accuracy",
             "breakdown",
             "claim_status",
             "io_class",

@@ -378,8 +378,5 @@ def summary_text(
         "Saved against the same loader without LFS over all epochs; time and GFS "
         "operations with staging and copies"
     )
-    notes = failure_notes(policy_epochs)
-    return (
-        "\n".join([f"Source: {provenance}", head, *lines, *cautions(policy_epochs)])
-        + "\n"
-    )
+    lines = [f"Source: {provenance}", head, *lines, *cautions(policy_epochs)]
+    return "\n".join(lines) + "\n"
