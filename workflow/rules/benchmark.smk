@@ -72,20 +72,6 @@ rule run_benchmark:
         " do mv {params.staged:q}/$name {params.run:q}; done"
 
 
-def keep(folder, *tables):
-    """Return a command that takes further tables of a run over from where it was staged.
-
-    They are linked, so that a start after a killed one finds them again, and touched, as
-    they were written before run.json, their input.
-    """
-    names = " ".join(f"{name}.parquet" for name in tables)
-    return (
-        f"{{{{ for name in {names}; do"
-        f" ln -f {{params.staged:q}}/$name {folder}/$name;"
-        f" touch {folder}/$name; done; }}}} 2> {{log:q}}"
-    )
-
-
 rule keep_decisions:
     # Not an output of the benchmark: runs of policies without any are finished without.
     input:

@@ -393,6 +393,20 @@ def read_tables(wildcards):
     return [f"{RUN}/{name}.parquet".format(**wildcards) for name in READ_TABLES]
 
 
+def keep(folder, *tables):
+    """Return a command that takes further tables of a run over from where it was staged.
+
+    They are linked, so that a start after a killed one finds them again, and touched, as
+    they were written before run.json, their input.
+    """
+    names = " ".join(f"{name}.parquet" for name in tables)
+    return (
+        f"{{{{ for name in {names}; do"
+        f" ln -f {{params.staged:q}}/$name {folder}/$name;"
+        f" touch {folder}/$name; done; }}}} 2> {{log:q}}"
+    )
+
+
 def n_object_servers(wildcards):
     """Return how many object servers an emulated GFS has, None for a real one."""
     if SYSTEM.gfs.kind != "emulated":
