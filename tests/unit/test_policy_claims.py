@@ -203,6 +203,7 @@ def accuracy_of(shown=(0.3, 0.6), **columns):
             "high_90_points": [0.1, shown[1], -20],
             "global_accuracy_percent": [75, 76, 76],
             "n_repetitions": 10,
+            "source": "trained",
         }
         | columns
     )
@@ -215,6 +216,7 @@ def test_partition_is_judged_by_the_network_that_shows_least(shown, status):
     run = (epochs_of([0]), totals_of([10], [100]))
     claim = score(*run, accuracy=accuracy_of(shown)).loc["P8"]
     assert (claim["status"], claim["value"]) == (status, shown[1])
+    assert (claim["source"], score(*run).loc["P8", "source"]) == ("trained", "emulated")
     assert "4 processes, network batch-norm: +0.20 points" in claim["details"]
     without = score(*run)
     for claim in ("P8", "P13"):

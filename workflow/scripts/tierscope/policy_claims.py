@@ -422,6 +422,8 @@ def score_policy_claims(
         except NotMeasurable as error:
             reason, status = str(error), UNMEASURABLE
         unit, accept = claim.get("unit", ""), claim.get("accept")
+        is_trained = claim["formula"] in OF_ACCURACY and accuracy is not None
+        of_what = accuracy if is_trained else policy_epochs
         rows.append(
             {
                 "claim": claim["id"],
@@ -435,7 +437,7 @@ def score_policy_claims(
                 "accepted": accept_words(accept, unit) if accept else "",
                 "status": status,
                 "details": reason or measured.details,
-                "source": policy_epochs["source"].iloc[0],
+                "source": of_what["source"].iloc[0],
             }
         )
     return pd.DataFrame(rows)[list(TABLES["policy_claims"])]
@@ -499,6 +501,7 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
             f"{row['statement']} ({row['paper']})",
             f"- stated: {row['stated']}",
             f"- here: {row['here'] or row['status']} ({row['details']})",
+            f"- source: {row['source']}",
         ]
         if row["accepted"]:
             lines.append(f"- holds for: {row['accepted']}")
