@@ -186,6 +186,6 @@ rule collect_io_time:
 
 rule audits:
     input:
-        run_files("audit.json"),
+        audited_files(),
         background_table(),
         peer_tables(),

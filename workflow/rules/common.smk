@@ -120,6 +120,22 @@ def run_files(name, sweep="tables"):
     ]
 
 
+def audited_files():
+    """Return the audits of the sweep: of simulated runs only of those with a log."""
+    return [
+        f"{RESULTS}/runs/{scenario.name}/{point.path}/audit.json"
+        for scenario, points in EXPERIMENT.sweep.items()
+        for point in points
+        if not EXPERIMENT.simulated or keeps_files(scenario)
+    ]
+
+
+def keeps_files(scenario):
+    """Return whether a scenario's files stay on their node, each a file of its own."""
+    moves = scenario.policy in (*DYNAMIC, *PEERS)
+    return not moves and not scenario.reads_database
+
+
 def of_sweep(name):
     """Return the function that names a file of every run of a rule's sweep."""
     return lambda wildcards: run_files(name, wildcards.sweep)
