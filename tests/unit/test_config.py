@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from snakemake.utils import update_config
 from tierscope.config import read_experiment
 from tierscope.description import description_hash
 from tierscope.policy_comparison import without_reference
@@ -193,8 +194,7 @@ def test_exclusion_leaves_out_what_matches_all_its_keys(config):
 
 
 def test_policies_and_databases_are_compared_where_each_can_be(config):
-    for key, value in read_yaml(ROOT / "config" / "policies.yaml").items():
-        config[key] = config[key] | value if isinstance(value, dict) else value
+    update_config(config, read_yaml(ROOT / "config" / "policies.yaml"))
     sweep = read_experiment(config, RESOURCES).sweep
     rates = {
         (scenario.policy, scenario.loader): sorted(

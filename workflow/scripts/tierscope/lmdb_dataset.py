@@ -6,6 +6,7 @@ each one follows from the provenance (`tierscope.lmdb_layout`). Beside `data.mdb
 `provenance.json` and `records.npy`: offset, size and CRC-32C of each record.
 """
 
+import errno
 import json
 import mmap
 import os
@@ -352,7 +353,7 @@ def copy_ranges(
                         f"bytes at byte {offset}."
                     )
                 if os.pwrite(new.fileno(), content, offset) < n_bytes:
-                    raise DatasetError(f"{target}: no space for {n_bytes} bytes.")
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise DatasetError(f"{target}: cannot copy to it: {error.strerror}.") from error
 
