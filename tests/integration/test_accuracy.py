@@ -30,9 +30,10 @@ STUDY = {
 
 @pytest.fixture(scope="module")
 def training():
-    """Return the module, which loads TensorFlow."""
+    """Return the module, which loads TensorFlow, set up as the study sets it up."""
     from tierscope import training
 
+    training.compute_as_written()  # before anything is computed in this process
     return training
 
 
