@@ -279,6 +279,13 @@ class TestAudit:
         assert "records read in epoch 0" in names
         assert "processes and epochs whose samples equal their records" in names
 
+    def test_value_that_was_consumed_in_part(self, good, run):
+        tables, epochs = good
+        epochs.loc[1, "bytes"] -= 1
+        assert failed(tables, epochs, run) == [
+            "processes and epochs whose bytes equal those of their records"
+        ]
+
     def test_wrong_tier(self, good, run):
         tables, epochs = good
         run["point"]["cache_rate_percent"] = 60
