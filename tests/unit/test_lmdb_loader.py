@@ -259,6 +259,25 @@ def test_flipped_byte_and_cut_file_name_file_and_record(folder, run, tmp_path, o
     assert str(path) not in map(os.path.realpath, links)
 
 
+@pytest.mark.parametrize("on", [(), ("lmm",), ("dio",), ("lmm", "dio", "prov")])
+def test_copy_on_the_lfs_that_is_cut_short_is_named(folder, run, tmp_path, on):
+    run["lmdb"]["optimisations"] = list(on)
+    copy = tmp_path / "data.mdb"
+    content = (folder / "data.mdb").read_bytes()
+    offset = int(read_records(folder)["offset"][17])
+    samples = [
+        RecordReference("gfs", f"{folder}/data.mdb", i)
+        if i >= N_RECORDS // 2
+        else RecordReference("lfs", str(copy), i)
+        for i in range(N_RECORDS)
+    ]
+    copy.write_bytes(content)
+    assert len(list(loader_of(folder, run).epoch(samples))) == N_RECORDS // BATCH
+    copy.write_bytes(content[: offset + 5000])  # all that the LFS holds is there
+    with pytest.raises(DatasetError, match=rf"{copy}: is cut short, record 17 is not"):
+        list(loader_of(folder, run).epoch(samples))
+
+
 @pytest.mark.parametrize("on", [(), ("dio", "prov")])
 class TestAudit:
     """Each test spoils one thing that the audit is to find."""
@@ -278,6 +297,13 @@ class TestAudit:
         names = failed(tables, epochs, run)
         assert "records read in epoch 0" in names
         assert "processes and epochs whose samples equal their records" in names
+
+    def test_value_that_was_consumed_in_part(self, good, run):
+        tables, epochs = good
+        epochs.loc[1, "bytes"] -= 1
+        assert failed(tables, epochs, run) == [
+            "processes and epochs whose bytes equal those of their records"
+        ]
 
     def test_wrong_tier(self, good, run):
         tables, epochs = good

@@ -462,4 +462,6 @@ def test_loaders_are_drawn_in_the_order_of_their_authors(compared):
     figure = plot_loaders(table, provenance="tests")
     opens = figure.axes[1].get_lines()[0]
     assert opens.get_xdata().tolist() == [8, 2, 2, 2]
-    assert "page cache has no queue" in " ".join(figure.get_supxlabel().split())
+    notes = " ".join(figure.get_supxlabel().split())
+    assert "page cache has no queue" in notes
+    assert "blocks are dealt whole" in notes

@@ -63,7 +63,9 @@ def plot_loaders(
         "faults. Where tiers are emulated or simulated, each is charged like a read of "
         "the device, and the kernel's page cache has no queue: the contention of "
         "processes that share a map, which LMDBIO removes, is absent. Beyond the bar, "
-        "an epoch lasts while processes wait for their reader or turn, or compute.",
+        "an epoch lasts while processes wait for their reader or turn, or compute. In "
+        "order blocks, blocks are dealt whole, so the slowest process may read more "
+        "records of the LMDB file than of files.",
     ]
     write_around(
         figure, titled(f"Files and one LMDB file compared: {words}", scene), notes

@@ -280,6 +280,7 @@ class DatabaseLoader:
         index = None if self._is_direct else self._index(plan)[self._group.rank]
         for start in range(0, len(part.records), self._batch_size):
             stop = min(start + self._batch_size, len(part.records))
+            n_seen = 0
             for i in range(start, stop):
                 tier, record = TIERS[part.tiers[i]], int(part.records[i])
                 if self._is_direct:
@@ -290,5 +291,6 @@ class DatabaseLoader:
                 check_record(
                     plan.paths[tier], record, value, int(self._checksums[record])
                 )
+                n_seen += len(value)
                 self._log.note_record(tier, record, self._group.reader)
-            yield stop - start, (stop - start) * n_bytes
+            yield stop - start, n_seen
