@@ -245,7 +245,9 @@ def test_failing_copy_leaves_its_file_on_the_gfs_and_is_counted(node):
     one.storage = Failing(one.storage, 0, RuntimeError("thread broke"))
     one.start()
     assert one.run() == [0, 0, 0]
-    assert one.count("failed", "error") == one.server.n_failed == 12
+    assert one.count("failed", "error") == one.server.n_failed == one.count("copy")
+    # All files are tried, unless one is read before a failure has given room back.
+    assert N_FILES // 2 <= one.server.n_failed <= N_FILES
     assert len(one.said) == 3
     assert "RuntimeError('thread broke')" in one.said[0]
     assert "further failures are counted" in one.said[-1]
