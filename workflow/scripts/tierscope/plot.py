@@ -57,6 +57,7 @@ _METADATA = {
 _EPOCH_COLOURS = ["#000000", "#009E73", "#CC79A7"]
 _ORDINALS = ["first", "second", "third", "fourth", "fifth"]
 _TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
+_TITLE_WIDTH = 44  # characters, of a panel
 BAND = {"alpha": 0.15, "linewidth": 0}
 _ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
 _ERROR_BAR_MARK = {"color": "#222222", "marker": "|", "markersize": 13, "ls": ""}
@@ -327,7 +328,7 @@ def plot_times(
             **spread_style(panel),
         )
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
-        set_cache_rate_axis(ax, panel["cache_rate_percent"])
+        set_cache_rate_axis(ax, times["cache_rate_percent"])
         ax.set(title=title, ylabel="Time of an epoch (s)")
         ax.set_ylim(top=1.05 * panel["time_s"].max() or 1)
     figure.legend(
@@ -355,10 +356,13 @@ def plot_times(
 def panels(
     table: pd.DataFrame, scenarios: pd.DataFrame
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Return title and rows of each scenario, in the order of the scenarios."""
+    """Return title, broken to fit, and rows of each scenario, in their order."""
     for row in range(len(scenarios)):
         scenario = scenarios.iloc[[row]]
-        yield scenario["title"].iloc[0], table.merge(scenario[SCENARIO], on=SCENARIO)
+        title = textwrap.fill(
+            scenario["title"].iloc[0], _TITLE_WIDTH, break_on_hyphens=False
+        )
+        yield title, table.merge(scenario[SCENARIO], on=SCENARIO)
 
 
 @styled
@@ -409,7 +413,7 @@ def plot_breakdown(
         )
         draw_error_bars(ax, sums)
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
-        set_cache_rate_axis(ax, sums["cache_rate_percent"])
+        set_cache_rate_axis(ax, breakdown["cache_rate_percent"])
         ax.set_ylim(top=1.2 * sums["io_time_s"].max() or 1)
         _mark_best(ax, best_point(sums).iloc[0])
         ax.set(title=title, ylabel=SLOWEST_LABEL)
