@@ -598,3 +598,14 @@ def test_an_unknown_format_is_rejected(tmp_path):
 def test_zero_time_still_draws():
     figure = draw_breakdown(io_time_of().assign(time_s=0.0))
     assert np.isfinite(figure.axes[0].get_ylim()).all()
+
+
+@pytest.mark.parametrize("draw", [draw_times, draw_breakdown])
+def test_panels_share_the_cache_rates_and_long_titles_are_broken(draw):
+    everything = io_time_of(loader="lmdbio-lmm-dio-prov-coal-stag")
+    nothing = io_time_of(loader="tensorflow").query("cache_rate_percent == 0")
+    figure = draw(pd.concat([everything, nothing], ignore_index=True))
+    wide, narrow = figure.axes
+    assert wide.get_xlim() == narrow.get_xlim()
+    assert "lmdbio-lmm-dio-prov-coal-stag" in wide.get_title()
+    assert max(map(len, wide.get_title().splitlines())) <= 44
