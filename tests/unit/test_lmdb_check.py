@@ -111,7 +111,7 @@ def test_damaged_table_of_records_is_refused(database):
         database.check(Rank(0))
     records = read_records_of(database, whole)[:-1]
     with pytest.raises(DatasetError, match=r"got shape \(31,\), expected \(32,\)"):
-        check_records(path, records, database.provenance())
+        check_records(path, records, database.provenance)
 
 
 def read_records_of(database, whole):
@@ -120,7 +120,7 @@ def read_records_of(database, whole):
 
 
 def test_damaged_metadata_and_tree_are_refused(database):
-    path, provenance = database.gfs_folder / DATA_FILE, database.provenance()
+    path, provenance = database.gfs_folder / DATA_FILE, database.provenance
     whole = path.read_bytes()
     for page in (0, 1):
         flip(path, page * provenance.page_bytes + 16)
@@ -134,7 +134,7 @@ def test_damaged_metadata_and_tree_are_refused(database):
 
 
 def test_file_cut_short_anywhere_is_refused(database):
-    path, provenance = database.gfs_folder / DATA_FILE, database.provenance()
+    path, provenance = database.gfs_folder / DATA_FILE, database.provenance
     whole = path.read_bytes()
     for n_bytes in (0, 10, 4096, 9000, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:n_bytes])
@@ -146,7 +146,7 @@ def test_file_cut_short_anywhere_is_refused(database):
 
 
 def test_flipped_byte_of_the_tree_is_refused_or_changes_no_place(database):
-    path, provenance = database.gfs_folder / DATA_FILE, database.provenance()
+    path, provenance = database.gfs_folder / DATA_FILE, database.provenance
     whole, refused = path.read_bytes(), set()
     (leaf,) = provenance.layout.tree_pages.tolist()
     with open(path, "r+b", 0) as file:

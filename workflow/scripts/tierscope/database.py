@@ -5,7 +5,7 @@ how the LFS is filled, and which tables the run leaves.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ class Database:
         gfs = Tier(**self._description["system"]["gfs"])
         return gfs.data_root() / self.folder_name
 
+    @cached_property
     def provenance(self) -> Provenance:
         """Return how the file was written.
 
@@ -96,7 +97,7 @@ class Database:
         return DatabaseLoader(
             self._description["lmdb"],
             self._description["dataset"]["batch_size"],
-            self.provenance(),
+            self.provenance,
             read_records(self.gfs_folder)["crc32c"],
             processes,
             {tier for tier in ("gfs", "lfs") if system[tier]["kind"] == "emulated"},
@@ -111,7 +112,7 @@ class Database:
             On the first process.
         """
         if processes.rank == 0:
-            provenance = self.provenance()
+            provenance = self.provenance
             check_tree(self.gfs_folder / DATA_FILE, provenance)
             records = read_records(self.gfs_folder)
             check_records(self.gfs_folder / RECORDS_FILE, records, provenance)
@@ -120,7 +121,7 @@ class Database:
     def check_copy(self, folder: Path, n_first: int) -> None:
         """Refuse a copy on a node's LFS whose tree is damaged."""
         if n_first:
-            check_tree(folder / DATA_FILE, self.provenance())
+            check_tree(folder / DATA_FILE, self.provenance)
 
     def on_lfs(self, cache_rate_percent: int) -> np.ndarray:
         """Return whether each record is on the LFS: bool, shape (n_records,)."""
@@ -144,7 +145,7 @@ class Database:
     def begin_fill(self, folder: Path, n_first: int) -> None:
         """Make the file in a node's LFS, which takes no space yet."""
         if n_first:
-            make_hollow(folder / DATA_FILE, self.provenance().file_bytes)
+            make_hollow(folder / DATA_FILE, self.provenance.file_bytes)
 
     def fill(self, folder: Path, n_first: int, part: int, n_parts: int) -> None:
         """Copy one process's part of the first records to the node's LFS.
@@ -152,7 +153,7 @@ class Database:
         Pages of the GFS's file to the same places, with the metadata and the whole
         tree: the copy is a database in which later records are holes.
         """
-        ranges = page_ranges(self.provenance(), n_first)
+        ranges = page_ranges(self.provenance, n_first)
         share = process_share(n_pieces(ranges), part, n_parts)
         if n_first:
             copy_ranges(self.gfs_folder / DATA_FILE, folder / DATA_FILE, ranges, share)

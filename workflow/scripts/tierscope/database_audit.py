@@ -40,7 +40,7 @@ def check_database(
     return [
         *_check_records(reads, epochs, run),
         *_check_consumption(reads, epochs, provenance),
-        *_check_calls(reads, calls, provenance, run),
+        *_check_calls(reads, calls, provenance),
         *_check_tracer(file_records, calls),
     ]
 
@@ -99,7 +99,6 @@ def _check_calls(
     reads: pd.DataFrame,
     calls: pd.DataFrame,
     provenance: Provenance,
-    run: Mapping[str, Any],
 ) -> Iterator[Check]:
     """Check that each record lies within one read of its reader, and no two overlap."""
     offsets, n_bytes = provenance.layout.offsets, provenance.value_bytes

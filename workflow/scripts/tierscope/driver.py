@@ -442,7 +442,7 @@ class Benchmark:
         if not self.database:
             return {}
         write_reads(folder, reads)
-        return {"database": asdict(self.database.provenance())}
+        return {"database": asdict(self.database.provenance)}
 
     def _write_run(
         self,

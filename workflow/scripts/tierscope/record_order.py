@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.policies.pinning import Pinning
 from tierscope.shuffle import epoch_files, epoch_order, process_share
 
 
@@ -124,6 +125,10 @@ class RecordOrder:
             The rank; -1 where there is none.
         """
         reader = np.full(self.n_records, -1)
+        if self.order == "records":  # whatever the nodes
+            for rank, part in enumerate(self.of_processes(epoch)):
+                reader[part] = rank
+            return reader
         n_seen = dict.fromkeys(nodes, 0)
         for rank, node in enumerate(nodes):
             reader[self.of_process(rank, node, n_seen[node], epoch)] = rank
@@ -139,7 +144,8 @@ def first_records(n_records: int, cache_rate_percent: int) -> np.ndarray:
     cache rate is that of the other loaders; the block on the border is read by two
     calls.
     """
-    return np.arange(n_records) < round(n_records * cache_rate_percent / 100)
+    n_on_lfs = Pinning(n_records, cache_rate_percent, seed=0).n_on_lfs
+    return np.arange(n_records) < n_on_lfs
 
 
 def order_of(description: Mapping[str, Any], repetition: int) -> RecordOrder:

@@ -46,26 +46,40 @@ def epoch_files(
     -------
     ndarray of int, shape (about n_files / n_processes,)
     """
+    order = _dealt(n_files, shuffle, seed, repetition, epoch)
+    parts = _parts(
+        order, [rank], n_processes, shuffle, (seed, repetition, epoch), strata
+    )
+    return next(parts)
+
+
+def _parts(
+    order: np.ndarray,
+    ranks: Iterable[int],
+    n_processes: int,
+    shuffle: str,
+    seeds: tuple[int, int, int],
+    strata: np.ndarray | None,
+) -> Iterator[np.ndarray]:
+    """Yield what processes read of files that were dealt, in reading order."""
     if strata is not None:
-        order = _dealt(n_files, shuffle, seed, repetition, epoch)
-        part = next(stratified_shares(order, strata, [rank], n_processes))
-        return _order_within(seed, repetition, epoch, rank).permutation(part)
-    share = process_share(n_files, rank, n_processes)
-    if shuffle == "global":
-        return np.random.default_rng((seed, repetition, epoch)).permutation(n_files)[
-            share
-        ]
-    if shuffle == "biased":
-        dealt = np.arange(share.start, share.stop)
-    else:
-        dealt = np.random.default_rng((seed, repetition)).permutation(n_files)[share]
-    return np.random.default_rng((seed, repetition, epoch, rank)).permutation(dealt)
+        shares = stratified_shares(order, strata, ranks, n_processes)
+        for rank, part in zip(ranks, shares, strict=True):
+            yield _order_within(*seeds, rank).permutation(part)
+        return
+    for rank in ranks:
+        part = order[process_share(len(order), rank, n_processes)]
+        if shuffle != "global":  # else dealt in the order of reading
+            part = np.random.default_rng((*seeds, rank)).permutation(part)
+        yield part
 
 
 def _dealt(
     n_files: int, shuffle: str, seed: int, repetition: int, epoch: int
 ) -> np.ndarray:
     """Return the order in which files are dealt to the processes."""
+    if shuffle == "biased":
+        return np.arange(n_files)
     seeds = (seed, repetition, epoch) if shuffle == "global" else (seed, repetition)
     return np.random.default_rng(seeds).permutation(n_files)
 
@@ -128,19 +142,9 @@ def epoch_order(
     ndarray of int, shape (n_files,)
         `epoch_files` of rank 0, then of rank 1, and so on.
     """
-    seeds = {"seed": seed, "repetition": repetition, "epoch": epoch, "strata": strata}
-    if shuffle == "global" and strata is None:  # one permutation holds all parts
-        return epoch_files(n_files, 0, 1, shuffle=shuffle, **seeds)
-    if strata is not None:
-        order = _dealt(n_files, shuffle, seed, repetition, epoch)
-        shares = stratified_shares(order, strata, range(n_processes), n_processes)
-        parts = [
-            _order_within(seed, repetition, epoch, rank).permutation(part)
-            for rank, part in enumerate(shares)
-        ]
-        return np.concatenate(parts)
-    parts = [
-        epoch_files(n_files, rank, n_processes, shuffle=shuffle, **seeds)
-        for rank in range(n_processes)
-    ]
-    return np.concatenate(parts)
+    order = _dealt(n_files, shuffle, seed, repetition, epoch)
+    if shuffle == "global" and strata is None:  # all parts, one after the other
+        return order
+    seeds, ranks = (seed, repetition, epoch), range(n_processes)
+    parts = _parts(order, ranks, n_processes, shuffle, seeds, strata)
+    return np.concatenate(list(parts))

@@ -154,11 +154,6 @@ class MappedStore:
         self._log.note_call(
             self.tier, "tree", 0, len(tree) * page_bytes, usage, mapped=True
         )
-        if len(offsets) != self._provenance.n_records:
-            raise DatasetError(
-                f"{self.path}: got {len(offsets)} records, expected "
-                f"{self._provenance.n_records}."
-            )
         return offsets
 
     def value(self, offset: int, record: int) -> np.ndarray:

@@ -163,7 +163,7 @@ class PlacedStorage:
         self._customers["station"][n_ranks:] = AT_COPIED
         self._orders = np.zeros((n_customers, 4), np.int64)
         self._control, self._clock = np.zeros(7, np.int64), np.zeros(2)
-        self._free_s, self._busy_s = np.zeros(n_servers), np.zeros(n_servers)
+        self._free_s = np.zeros(n_servers)
         self._net_free_s = np.zeros((2, n_nodes))
         self._threads = np.zeros((3, n_nodes), np.int64)
         self._threads[1:] = -1
@@ -186,7 +186,7 @@ class PlacedStorage:
         place: np.ndarray,
         generator: np.random.Generator,
         decider: Decider | None = None,
-        at_end: Callable[[float], bool] = lambda end_s: True,
+        at_end: Callable[[], bool] = lambda: True,
     ) -> PlacedEpoch:
         """Simulate one epoch.
 
@@ -203,8 +203,8 @@ class PlacedStorage:
         decider : Decider, optional
             Needed where anything is undecided or copied.
         at_end : callable
-            Takes the time at which the epoch ends, and returns whether all copies are
-            awaited then; those that are not go on in the next epoch.
+            Returns at the end of the epoch whether all copies are awaited then; those
+            that are not go on in the next epoch.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class PlacedStorage:
         self._begin_epoch(first_read)
         instants_s, finished_s = np.empty((len(files), 4)), np.zeros(self.n_ranks)
         finished_s[np.diff(first_read) > 0] = np.nan
-        busy_s, peer_lfs_s = np.zeros_like(self._busy_s), np.zeros((self.n_ranks, 2))
+        busy_s, peer_lfs_s = np.zeros_like(self._free_s), np.zeros((self.n_ranks, 2))
         workload, control = self.workload, self._control
         events = run_placed(
             files,
@@ -259,7 +259,7 @@ class PlacedStorage:
         self._clock[STOP_S] = end_s
         self._run_until(STOPPED, events, files, place, decider)
         next_s = end_s
-        if at_end(end_s):
+        if at_end():
             self._clock[STOP_S] = np.inf
             self._run_until(STOPPED, events, files, place, decider)
             next_s = max(end_s, float(self._clock[NOW_S]))

@@ -92,7 +92,7 @@ class Placement:
             for file_id in held_back:
                 self._submit(number, file_id, epoch, from_gfs=True)
 
-    def end_epoch(self, end_s: float) -> bool:
+    def end_epoch(self) -> bool:
         """Return whether copies are awaited now that an epoch has ended."""
         self._awaits = self._drain or self._epoch == self._n_epochs - 1
         return self._awaits
