@@ -23,6 +23,7 @@ if __name__ == "__main__":
         stated_numbers(read_policy_claims(snakemake.input.claims)),
         provenance=snakemake.params.provenance,
         dataset_titles=snakemake.params.dataset_titles,
+        notes=notes,
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
     text = summary_text(

@@ -45,6 +45,7 @@ def plot_nodes(
     *,
     provenance: str,
     dataset_titles: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Figure:
     """Draw what Monarch saves and how often LMDB's readers wait, by number of nodes.
 
@@ -56,6 +57,8 @@ def plot_nodes(
         What papers state, as `tierscope.policy_claims.stated_numbers` returns it.
     provenance, dataset_titles
         As for `tierscope.plot.plot_times`.
+    notes : sequence of str, optional
+        What else to know, such as `tierscope.plot_policies.failure_notes`.
 
     Returns
     -------
@@ -68,7 +71,7 @@ def plot_nodes(
     """
     scene = scenario_titles(savings.assign(system=""), dataset_titles)["title"].iloc[0]
     title = titled(f"The same processes on more nodes: {scene}", savings)
-    notes = _notes(provenance, savings, switches)
+    notes = [*_notes(provenance, savings, switches), *notes]
     figure, axes = new_figure(4, title, notes, row_height=3.9)
     rate = savings["cache_rate_percent"].iloc[0]
     _draw_epochs(axes[0], epochs)

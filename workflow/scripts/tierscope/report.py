@@ -17,7 +17,7 @@ from docutils.core import publish_parts
 from tierscope import scorecard
 from tierscope.breakdown import select_scenarios
 from tierscope.claim_status import FAILS, HOLDS
-from tierscope.io_class import IOClass
+from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.plot import (
     epoch_words,
     scenario_titles,
@@ -47,6 +47,7 @@ _MEANINGS = {
     IOClass.GFS_META: "opening, closing and looking them up",
     IOClass.LFS_READ: "reading files on the local file system",
     IOClass.LFS_META: "opening, closing and looking them up",
+    NET_READ: "reading files from other nodes",
 }
 _RST = {
     "file_insertion_enabled": False,
@@ -163,6 +164,7 @@ def report_context(
     titles = scenario_titles(keys, dataset_titles)
     table = runs_table(runs, breakdown, dataset_titles)
     contents = [*(run.run for run in runs), *simulations]
+    has_peers = breakdown["io_class"].eq(NET_READ).any()
     return {
         "title": f"Storage experiment {experiment}",
         "description": description,
@@ -174,7 +176,7 @@ def report_context(
         "is_simulated": any(map(is_simulated, contents)),
         "classes": [
             {"label": c.label, "colour": c.colour, "meaning": _MEANINGS[c]}
-            for c in IOClass
+            for c in (ALL_CLASSES if has_peers else IOClass)
         ],
         "summary": summary_table(
             breakdown, spread, goals, combinations, titles, epoch, estimates

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import google_crc32c
 import numpy as np
 
 from tierscope.dataset import (
@@ -18,8 +17,8 @@ from tierscope.dataset import (
     MAGIC,
     DatasetError,
     SampleWriter,
+    framed,
     make_directory,
-    masked_crc32c,
 )
 
 N_FEATURES = 32
@@ -124,12 +123,9 @@ class LabelledSampleWriter(SampleWriter):
         super().__init__(FILE_SIZE_BYTES)
         self._records = records
 
-    def frame(self, file_id: int) -> bytearray:
-        """Return a file's content, valid until the next call."""
-        payload = self._records[file_id].tobytes()
-        crc = masked_crc32c(google_crc32c.value(payload))
-        self._frame[FRAMING_BYTES - 4 :] = payload + crc.to_bytes(4, "little")
-        return self._frame
+    def frame(self, file_id: int) -> bytes:
+        """Return a file's content."""
+        return framed(self._records[file_id].tobytes())
 
 
 def sample_paths(folder: str | Path, n_files: int) -> list[str]:
