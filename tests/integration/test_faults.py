@@ -217,7 +217,8 @@ def test_damaged_page_of_the_tree_is_found_before_anybody_reads(intact, tier):
     else:
         damage_copies(intact, offset)
     for lines in messages(intact, ["lmdb", "lmdbio"]).values():
-        assert len(lines) == (1 if tier == "gfs" else 2)  # nodes
+        n_checks = 1 if tier == "gfs" else 2  # nodes; the first to fail ends the others
+        assert 1 <= len(lines) <= n_checks
         for line in lines:
             assert f"/{tier}/data/" in line
             assert f"data.mdb: page {page} of its tree is damaged, at record 0" in line
