@@ -268,6 +268,30 @@ def test_background_writing_is_charged_like_reading(machine, files, tmp_path):
     assert statistics.n_bytes == 2000
 
 
+@pytest.mark.parametrize(
+    "folder",
+    ["gfs/x.bg.ep", "gfs/x.bg.epochs", "gfs/x.bg.ep3", "gfs/x.bg.ep3/y", "gfs.ep3/x"],
+)
+def test_writing_below_other_names_with_the_suffix_is_no_background(
+    machine, tmp_path, folder
+):
+    devices = machine(Device(("/gfs",), open_s=0.001, request_s=0.001))
+    (tmp_path / "gfs").mkdir()
+    (tmp_path / "gfs.ep3").symlink_to("gfs")
+    (tmp_path / "gfs.bg.ep3").symlink_to("gfs")
+    (tmp_path / folder).mkdir(parents=True)
+    write = """
+        fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+        os.write(fd, bytes(900))
+        os.close(fd)
+    """
+    devices.run(write, f"{folder}/new.bg.ep3")
+    devices.run(write, "gfs.bg.ep3/../gfs/new.bin")
+    assert devices.statistics[0].n_opens == 0
+    devices.run(write, f"gfs.bg.ep3/{folder.partition('/')[2]}/other.bin")
+    assert devices.statistics[0].n_opens == 1
+
+
 def test_reads_for_peers_are_charged_to_the_devices_of_their_directory(
     machine, files, tmp_path
 ):

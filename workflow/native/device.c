@@ -17,7 +17,7 @@
  * O_DIRECTORY) that succeed, and reads and the close of descriptors opened so.
  * Writing runs at the bare directory's speed, so datasets are generated fast, but
  * for background traffic: what is written through an alias `.bg.ep<digits>` of a
- * directory is charged as if it were read (O_WRONLY).
+ * prefix or of a directory above it is charged as if it were read (O_WRONLY).
  * A read that moves nothing (end of file) is free. So are stat and its family:
  * tf.data makes none, and a loader that does would stat at the real speed.
  * A device whose close_s is 0 answers closes without asking: no queue, no latency.
@@ -340,8 +340,9 @@ static bool is_digit(char byte)
 
 /* The length of a path component without its suffix `.ep<digits>` or
  * `.bg.ep<digits>` or `.peer.ep<digits>`, an epoch's alias for reads, for background
- * traffic or for reads on behalf of other nodes. */
-static size_t length_without_epoch(const char *component, size_t length)
+ * traffic (which sets `is_background`) or for reads on behalf of other nodes. */
+static size_t length_without_epoch(const char *component, size_t length,
+                                   bool *is_background)
 {
     size_t end = length;
     while (end > 0 && is_digit(component[end - 1]))
@@ -351,16 +352,21 @@ static size_t length_without_epoch(const char *component, size_t length)
     if (!is_alias)
         return length;
     end -= 3;
-    if (end > 3 && memcmp(component + end - 3, ".bg", 3) == 0)
+    if (end > 3 && memcmp(component + end - 3, ".bg", 3) == 0) {
         end -= 3;
-    else if (end > 5 && memcmp(component + end - 5, ".peer", 5) == 0)
+        *is_background = true;
+    } else if (end > 5 && memcmp(component + end - 5, ".peer", 5) == 0) {
         end -= 5;
-    return length_without_epoch(component, end);
+    }
+    return length_without_epoch(component, end, is_background);
 }
 
-/* Drop from an absolute path `//`, `.`, `..` (as text) and epoch suffixes. */
-static void canonicalise(char *path)
+/* Drop from an absolute path `//`, `.`, `..` (as text) and epoch suffixes. Return
+ * how much of the result ends in the first alias of background traffic, SIZE_MAX if
+ * there was none. */
+static size_t canonicalise(char *path)
 {
+    size_t background = SIZE_MAX;
     char *to = path;
     const char *from = path;
     while (*(from += strspn(from, "/"))) {
@@ -368,15 +374,21 @@ static void canonicalise(char *path)
         if (length == 2 && memcmp(from, "..", 2) == 0) {
             while (to > path && *--to != '/')
                 continue;
+            if ((size_t)(to - path) < background)
+                background = SIZE_MAX;
         } else if (length != 1 || *from != '.') {
-            size_t kept = length_without_epoch(from, length);
+            bool is_background = false;
+            size_t kept = length_without_epoch(from, length, &is_background);
             *to++ = '/';
             memmove(to, from, kept);
             to += kept;
+            if (is_background && background == SIZE_MAX)
+                background = to - path;
         }
         from += length;
     }
     *to = '\0';
+    return background;
 }
 
 /* Spell a path that starts at a directory descriptor from the root. */
@@ -399,13 +411,14 @@ static bool make_absolute(char *absolute, size_t size, int directory,
            (int)(size - length);
 }
 
-/* Return the device with the longest prefix of a path, or -1. */
-static int64_t device_of(int directory, const char *path)
+/* Return the device with the longest prefix of a path, or -1; `is_background` says
+ * whether the prefix or a directory above it was an alias of background traffic. */
+static int64_t device_of(int directory, const char *path, bool *is_background)
 {
     char absolute[2 * PATH_MAX];
     if (!make_absolute(absolute, sizeof absolute, directory, path))
         return -1;
-    canonicalise(absolute);
+    size_t background = canonicalise(absolute);
     int64_t device = -1;
     uint64_t hash = HASH_START;
     for (size_t at = 0; absolute[at]; at++) {
@@ -413,8 +426,10 @@ static int64_t device_of(int directory, const char *path)
         if (absolute[at + 1] != '/' && absolute[at + 1] != '\0')
             continue;
         const struct prefix *prefix = find_prefix(hash, absolute, at + 1);
-        if (prefix->path)
+        if (prefix->path) {
             device = prefix->device;
+            *is_background = background <= prefix->length;
+        }
     }
     return device;
 }
@@ -542,11 +557,11 @@ static int after_open(int fd, int directory, const char *path, int flags,
         return fd;
     bool is_read = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
                    (flags & O_DIRECTORY) != O_DIRECTORY;
-    bool is_background =
-        (flags & O_ACCMODE) == O_WRONLY && strstr(path, ".bg.ep") != NULL;
+    bool is_write = (flags & O_ACCMODE) == O_WRONLY, is_background = false;
     int saved_errno = errno;
-    int64_t device = is_read || is_background ? device_of(directory, path) : -1;
-    if (device < 0) {
+    int64_t device =
+        is_read || is_write ? device_of(directory, path, &is_background) : -1;
+    if (device < 0 || (is_write && !is_background)) {
         remember(fd, 0);
     } else {
         uint32_t server = object_server_of(path, devices[device].n_object_servers);
