@@ -129,6 +129,23 @@ def write_all(descriptor: int, content: bytes | bytearray) -> None:
         written += os.write(descriptor, memoryview(content)[written:])
 
 
+def read_timed(path: str, buffer_bytes: int) -> tuple[bytes, float, float]:
+    """Return a file's content and the seconds of reading, of opening and closing."""
+    start = time.perf_counter()
+    descriptor = os.open(path, os.O_RDONLY)
+    opened = time.perf_counter()
+    try:
+        chunks, n_bytes = [], 0
+        while chunk := os.pread(descriptor, buffer_bytes, n_bytes):
+            chunks.append(chunk)
+            n_bytes += len(chunk)
+        read = time.perf_counter()
+    finally:
+        os.close(descriptor)
+    meta_time_s = opened - start + time.perf_counter() - read
+    return b"".join(chunks), read - opened, meta_time_s
+
+
 def _remove_quietly(path: str) -> None:
     """Remove a file of ours that may not be there."""
     with suppress(OSError):

@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tierscope.dataset import write_all
+from tierscope.dataset import read_timed, write_all
 from tierscope.peers import PeerError
 from tierscope.peers.client import UNKNOWN_OWNER
-from tierscope.peers.server import read_timed
 from tierscope.tiers import TierError
 
 _LIVE_S = 5.0

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.dataset import read_timed
 from tierscope.description import description_hash
 from tierscope.loaders.posix import DEFAULT_BUFFER_BYTES
 from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live
-from tierscope.peers.server import TOKEN_BYTES, PeerServer, read_timed
+from tierscope.peers.server import TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import CopyToMount, stage_in
 from tierscope.peers.window import PeerWindows
 from tierscope.placement.copies import Copier

@@ -2,7 +2,6 @@
 
 import errno
 import hmac
-import os
 import select
 import socket
 import struct
@@ -11,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from tierscope.dataset import read_timed
 from tierscope.peers import PeerError
 from tierscope.placement.messages import receive
 
@@ -21,23 +21,6 @@ REQUEST = struct.Struct("<iq")  # epoch, file; a connection starts with the toke
 # that the LFS took to read and to open and close.
 ANSWER = struct.Struct("<?qdd")
 _STOP_S = 5.0
-
-
-def read_timed(path: str, buffer_bytes: int) -> tuple[bytes, float, float]:
-    """Return a file's content and the seconds of reading, of opening and closing."""
-    start = time.perf_counter()
-    descriptor = os.open(path, os.O_RDONLY)
-    opened = time.perf_counter()
-    try:
-        chunks, n_bytes = [], 0
-        while chunk := os.pread(descriptor, buffer_bytes, n_bytes):
-            chunks.append(chunk)
-            n_bytes += len(chunk)
-        read = time.perf_counter()
-    finally:
-        os.close(descriptor)
-    meta_time_s = opened - start + time.perf_counter() - read
-    return b"".join(chunks), read - opened, meta_time_s
 
 
 class PeerServer:

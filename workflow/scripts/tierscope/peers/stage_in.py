@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.dataset import read_timed
 from tierscope.peers.mount import MountedFiles
-from tierscope.placement.copies import read_whole
+from tierscope.placement.limits import READ_BYTES
 from tierscope.tiers import STAGE_IN_EPOCH, TierError, background_alias
 
 
@@ -35,7 +36,8 @@ class CopyToMount:
     def copy(self, name: str, epoch: int, content: bytes | None) -> None:
         """Write a file that is read from the GFS; an OSError if it is not whole."""
         alias = background_alias(self.gfs_root, epoch)
-        content = read_whole(os.path.join(alias, self.gfs_folder, name))
+        path = os.path.join(alias, self.gfs_folder, name)
+        content, _, _ = read_timed(path, READ_BYTES)
         if len(content) != self.file_size_bytes:
             reason = f"got {len(content)} bytes, expected {self.file_size_bytes}"
             raise OSError(errno.EIO, reason, name)

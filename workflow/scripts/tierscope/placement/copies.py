@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierscope.dataset import write_all
+from tierscope.dataset import read_timed, write_all
 from tierscope.placement.limits import READ_BYTES
 from tierscope.tiers import background_alias
 
@@ -57,7 +57,7 @@ class Copier:
             If it cannot be read or written whole; nothing is left then.
         """
         if content is None:
-            content = read_whole(os.path.join(self._gfs(epoch), name))
+            content, _, _ = read_timed(os.path.join(self._gfs(epoch), name), READ_BYTES)
         if len(content) != self.file_size_bytes:
             raise OSError(
                 errno.EIO,
@@ -89,16 +89,3 @@ class Copier:
 
     def _lfs(self, epoch: int) -> str:
         return os.path.join(background_alias(self.lfs_root, epoch), self.lfs_folder)
-
-
-def read_whole(path: str) -> bytes:
-    """Return the content of a file, read to its end."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        chunks, n_bytes = [], 0
-        while chunk := os.pread(descriptor, READ_BYTES, n_bytes):
-            chunks.append(chunk)
-            n_bytes += len(chunk)
-        return b"".join(chunks)
-    finally:
-        os.close(descriptor)
