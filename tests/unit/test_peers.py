@@ -21,7 +21,7 @@ from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live, check_room
 from tierscope.peers.report import sum_peers, sum_stage_in, with_peer_reads
 from tierscope.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
-from tierscope.peers.stage_in import CopyToMount, stage_in
+from tierscope.peers.stage_in import stage_in
 from tierscope.placement.copies import Copier
 from tierscope.policies import AdHoc, Place, node_policy, owner_nodes
 from tierscope.processes import OtherRankFailed
@@ -132,7 +132,7 @@ class Cluster:
             (self.lfs / f"node-{node}" / "set").mkdir(parents=True)
             copier = Copier(self.gfs, self.lfs, "set", f"node-{node}/set", SIZE)
             names = [name_of(file_id) for file_id in policy.files_of(node)]
-            stage_in(copier.copy, names, node)
+            stage_in(lambda name, to=copier: to.copy(name, 0, None), names, node)
         self.opened = []
         self.servers = [self.serve(node, **server) for node in range(N_NODES)]
         self.addresses = {
@@ -387,7 +387,7 @@ def test_server_closes_every_connection_though_one_was_reset(cluster):
 
 
 def test_stage_in_that_fails_names_node_and_file(tmp_path):
-    def full(name, epoch, content):
+    def full(name):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(TierError, match=r"node 2: cannot stage 0000001\.tfrecord in"):
@@ -402,7 +402,7 @@ def test_stage_in_ends_when_another_process_has_failed():
             raise OtherRankFailed(1)
 
     with pytest.raises(OtherRankFailed):
-        stage_in(lambda name, *_: copied.append(name), ["a", "b", "c"], 0, look)
+        stage_in(copied.append, ["a", "b", "c"], 0, look)
     assert copied == ["a", "b"]
 
 
@@ -478,12 +478,20 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     (mount / "launch" / "left").touch()  # by a killed launch
     files.make()
     assert list(files.folder.iterdir()) == []
-    stage_in(CopyToMount(gfs, "set", files, SIZE).copy, [name_of(7)], 0)
+    copier = Copier(gfs, tmp_path, "set", "set", SIZE)
+
+    def stage(name):
+        files.write(name, copier.read(name, 0))
+
+    stage_in(stage, [name_of(7)], 0)
     content, *lfs_times_s = files.fetch(0, 7)
     assert content == (gfs / "set" / name_of(7)).read_bytes()
     assert lfs_times_s == [0.0, 0.0]
     with pytest.raises(PeerError, match=r"0000008\.tfrecord: cannot read it: No such"):
         files.fetch(0, 8)
+    (gfs / "set" / name_of(8)).write_bytes(bytes(SIZE - 1))
+    with pytest.raises(TierError, match=f"got {SIZE - 1} bytes, expected {SIZE}"):
+        stage_in(stage, [name_of(8)], 0)
     files.remove()
     assert list(mount.iterdir()) == []
 

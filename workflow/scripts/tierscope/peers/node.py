@@ -18,7 +18,7 @@ from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live
 from tierscope.peers.server import TOKEN_BYTES, PeerServer
-from tierscope.peers.stage_in import CopyToMount, stage_in
+from tierscope.peers.stage_in import stage_in
 from tierscope.peers.window import PeerWindows
 from tierscope.placement.copies import Copier
 from tierscope.policies import Place, node_policy
@@ -93,16 +93,8 @@ class NodePeers:
             self._mounted.make()
         processes.barrier()
         start = time.perf_counter()
-        copy = self._copier.copy
-        if self._mounted:
-            copy = CopyToMount(
-                self._copier.gfs_root,
-                self._copier.gfs_folder,
-                self._mounted,
-                self._dataset.file_size_bytes,
-            ).copy
         stage_in(
-            copy,
+            self._stage,
             [self._dataset.file_name(i) for i in mine],
             processes.node,
             processes.look_for_failure,
@@ -200,6 +192,13 @@ class NodePeers:
         tiers = {"GFS": self._copier.gfs_root, "LFS": self._copier.lfs_root}
         check_live(mount, self._processes, name, launch, n_bytes, tiers)
         return MountedFiles(mount, name, self._dataset.file_name, self._buffer_bytes)
+
+    def _stage(self, name: str) -> None:
+        """Copy a file from the GFS to the node's LFS, or to the mount."""
+        if self._mounted:
+            self._mounted.write(name, self._copier.read(name, STAGE_IN_EPOCH))
+        else:
+            self._copier.copy(name, STAGE_IN_EPOCH, None)
 
     def _my_files(self) -> np.ndarray:
         """Return the files that this process stages in."""

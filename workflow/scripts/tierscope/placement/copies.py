@@ -57,13 +57,9 @@ class Copier:
             If it cannot be read or written whole; nothing is left then.
         """
         if content is None:
-            content, _, _ = read_timed(os.path.join(self._gfs(epoch), name), READ_BYTES)
-        if len(content) != self.file_size_bytes:
-            raise OSError(
-                errno.EIO,
-                f"got {len(content)} bytes, expected {self.file_size_bytes}",
-                name,
-            )
+            content = self.read(name, epoch)
+        else:
+            self._check_size(name, content)
         folder = self._lfs(epoch)
         temporary = os.path.join(folder, TEMPORARY_PREFIX + name)
         try:
@@ -80,9 +76,21 @@ class Copier:
                 os.unlink(temporary)
             raise
 
+    def read(self, name: str, epoch: int) -> bytes:
+        """Return a file of the GFS; an OSError if it is not whole."""
+        content, _, _ = read_timed(os.path.join(self._gfs(epoch), name), READ_BYTES)
+        self._check_size(name, content)
+        return content
+
     def evict(self, name: str, epoch: int) -> None:
         """Remove a file from the LFS."""
         os.unlink(os.path.join(self._lfs(epoch), name))
+
+    def _check_size(self, name: str, content: bytes) -> None:
+        """Refuse a file that is not whole."""
+        if len(content) != self.file_size_bytes:
+            reason = f"got {len(content)} bytes, expected {self.file_size_bytes}"
+            raise OSError(errno.EIO, reason, name)
 
     def _gfs(self, epoch: int) -> str:
         return os.path.join(background_alias(self.gfs_root, epoch), self.gfs_folder)
