@@ -4,9 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from tierscope.local_storage import window_bytes
+from tierscope.peers.slots import slot_bytes, slots_of
 from tierscope.peers.window import (
     free_memory_bytes,
-    slots_of,
     why_no_room,
     why_no_windows,
 )
@@ -45,6 +46,14 @@ def test_processes_that_see_less_free_memory_are_believed():
 
 def test_a_machine_has_some_memory():
     assert free_memory_bytes() > 0
+
+
+def test_slot_has_room_for_a_file_and_its_number_in_whole_cache_lines():
+    assert [slot_bytes(size) for size in (56, 57, 120)] == [64, 128, 128]
+
+
+def test_window_takes_a_slot_a_file_and_one_for_the_trial():
+    assert window_bytes(3, file_size_bytes=120) == 4 * 128
 
 
 def test_slots_count_each_owners_files_from_1_and_leave_out_the_others():

@@ -9,10 +9,10 @@ import numpy as np
 from tierscope.dataset import FRAMING_BYTES
 from tierscope.lmdb_dataset import page_ranges
 from tierscope.lmdb_layout import Provenance
+from tierscope.peers.slots import slot_bytes
 from tierscope.policies import PEERS, Pinning, owner_nodes
 from tierscope.scenario import Dataset
 
-_SLOT_BYTES = 72  # of a window beyond its file: the file's number, alignment
 _PAGE_BYTES = 4096  # of the machine that writes a database; the usual one
 
 
@@ -45,7 +45,7 @@ def files_on_node(
 
 def window_bytes(n_files: int, file_size_bytes: int) -> int:
     """Return the memory of a node's window, one slot for its trial included."""
-    return (n_files + 1) * (file_size_bytes + _SLOT_BYTES)
+    return (n_files + 1) * slot_bytes(file_size_bytes)
 
 
 def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:

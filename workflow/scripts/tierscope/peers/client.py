@@ -12,8 +12,8 @@ import numpy as np
 
 from tierscope.dataset import write_all
 from tierscope.peers import PeerError
-from tierscope.peers.server import ANSWER, REQUEST, TIMEOUT_S
-from tierscope.placement.messages import receive
+from tierscope.peers.server import ANSWER, REQUEST
+from tierscope.placement.messages import TIMEOUT_S, receive
 from tierscope.policies import AdHoc, Place
 
 UNKNOWN_OWNER = -1

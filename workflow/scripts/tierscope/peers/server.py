@@ -12,9 +12,8 @@ from contextlib import suppress
 
 from tierscope.dataset import read_timed
 from tierscope.peers import PeerError
-from tierscope.placement.messages import receive
+from tierscope.placement.messages import TIMEOUT_S, receive
 
-TIMEOUT_S = 60.0
 TOKEN_BYTES = 16
 REQUEST = struct.Struct("<iq")  # epoch, file; a connection starts with the token
 # Whether there is a file, its bytes or those of a message, which follow, and the time

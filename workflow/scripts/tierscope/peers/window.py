@@ -16,7 +16,6 @@ file is found at once. The first slot holds bytes that the launch knows, for the
 
 import os
 import platform
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -26,11 +25,10 @@ from hashlib import blake2b
 import numpy as np
 
 from tierscope.peers import PeerError
-from tierscope.peers.server import TIMEOUT_S
+from tierscope.peers.slots import NUMBER, slot_bytes, slots_of
+from tierscope.placement.messages import TIMEOUT_S
 from tierscope.policies import AdHoc
 
-_NUMBER = struct.Struct("<q")
-_ALIGNED_BYTES = 64
 _TAG_ASLEEP = 91
 _ASLEEP_S = 0.2
 _TRIALS = 2
@@ -96,19 +94,6 @@ def free_memory_bytes() -> int:
     return n_bytes
 
 
-def slots_of(policy: AdHoc, n_nodes: int) -> np.ndarray:
-    """Return the slot of each file in its owner's window: int, shape (n_files,).
-
-    Slots are counted from 1 in the owner's order of files; files that are not staged
-    have slot 0.
-    """
-    slots = np.zeros(len(policy.staged), np.int64)
-    for node in range(n_nodes):
-        files = policy.files_of(node)
-        slots[files] = np.arange(1, len(files) + 1)
-    return slots
-
-
 class PeerWindows:
     """The windows of all nodes, as one process sees them (a `Transport`).
 
@@ -151,8 +136,7 @@ class PeerWindows:
         self._token, self._timeout_s = token, timeout_s
         self._n_nodes = len(processes.hosts)
         self._slots = slots_of(policy, self._n_nodes)
-        whole = self._size + _NUMBER.size
-        self._stride = -(-whole // _ALIGNED_BYTES) * _ALIGNED_BYTES
+        self._stride = slot_bytes(self._size)
         self.error: PeerError | None = None
         self._given_up: list[tuple] = []  # MPI may still write there
         self._ended = threading.Event()
@@ -259,8 +243,8 @@ class PeerWindows:
         start = slot * self._stride
         end = start + self._size
         self._memory[start:end] = np.frombuffer(content, np.uint8)
-        self._memory[end : end + _NUMBER.size] = np.frombuffer(
-            _NUMBER.pack(number), np.uint8
+        self._memory[end : end + NUMBER.size] = np.frombuffer(
+            NUMBER.pack(number), np.uint8
         )
 
     def _publish(self) -> None:
@@ -271,7 +255,7 @@ class PeerWindows:
 
     def _known(self, node: int) -> bytes:
         """Return the bytes in the first slot of a node's window."""
-        digest = blake2b(self._token + _NUMBER.pack(node)).digest()
+        digest = blake2b(self._token + NUMBER.pack(node)).digest()
         return np.resize(np.frombuffer(digest, np.uint8), self._size).tobytes()
 
     def _waits_for_targets(self) -> bool:
@@ -333,7 +317,7 @@ class PeerWindows:
 
     def _get(self, node: int, slot: int) -> tuple[memoryview, int]:
         """Return the content of a slot and the number behind it."""
-        content = bytearray(self._size + _NUMBER.size)
+        content = bytearray(self._size + NUMBER.size)
         place = (slot * self._stride, len(content), self._mpi.BYTE)
         start = time.perf_counter()
         request = self._window.Rget(content, self._firsts[node], target=place)
@@ -350,7 +334,7 @@ class PeerWindows:
         except BaseException:
             self._given_up.append((request, content))
             raise
-        (number,) = _NUMBER.unpack_from(content, self._size)
+        (number,) = NUMBER.unpack_from(content, self._size)
         return memoryview(content)[: self._size], number
 
     def _failed(self, text: str) -> PeerError:

@@ -5,10 +5,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from tierscope.placement import PlacementError
-from tierscope.placement.messages import ANSWER, PLACES, REQUEST, Kind, receive
+from tierscope.placement.messages import (
+    ANSWER,
+    PLACES,
+    REQUEST,
+    TIMEOUT_S,
+    Kind,
+    receive,
+)
 from tierscope.policies.node import Place
-
-TIMEOUT_S = 60.0
 
 
 class PlacementClient:

@@ -14,6 +14,7 @@ from tierscope.policies.node import Place
 REQUEST = struct.Struct("<BBiiqq")  # kind, place, epoch, rank, file, bytes that follow
 ANSWER = struct.Struct("<B")
 PLACES = list(Place)
+TIMEOUT_S = 60.0  # without an answer or progress: the other side is given up
 
 
 class Kind(IntEnum):

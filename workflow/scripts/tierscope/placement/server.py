@@ -17,10 +17,16 @@ import numpy as np
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import is_full
 from tierscope.placement.limits import HELD_BYTES
-from tierscope.placement.messages import ANSWER, PLACES, REQUEST, Kind, receive
+from tierscope.placement.messages import (
+    ANSWER,
+    PLACES,
+    REQUEST,
+    TIMEOUT_S,
+    Kind,
+    receive,
+)
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 
-TIMEOUT_S = 60.0
 _STOP_S = 5.0
 _POLL_S = 0.001
 _MESSAGES = 3  # about failures of a kind, before they are only counted
