@@ -12,7 +12,7 @@ import numpy as np
 
 from tierscope.database import tables_of
 from tierscope.description import description_hash
-from tierscope.tiers import background_root
+from tierscope.tiers import background_roots
 
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 
@@ -48,11 +48,7 @@ def write_decisions(
         say(f"  {n_failed} copies failed; their files were read from the GFS")
     if n_left := sum(report["not_removed"] for report in reports):
         say(f"  {n_left} evicted files could not be removed; they still take up room")
-    roots = {
-        tier: [str(background_root(Path(root))) for root in tier_roots[tier]]
-        for tier in tier_roots
-    }
-    return {"background_roots": roots, "placement": reports}
+    return {"background_roots": background_roots(tier_roots), "placement": reports}
 
 
 def write_reads(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tierscope.background import SUMS
 from tierscope.tables import TABLES, check_table, write_table
-from tierscope.tiers import background_root, peer_root
+from tierscope.tiers import background_roots, peer_root
 
 
 def write_peer_reads(
@@ -32,13 +32,9 @@ def write_peer_reads(
     reads = pd.concat(parts, ignore_index=True)
     reads = reads.sort_values(["epoch", "rank", "file_id"], kind="stable")
     write_table(reads, folder / "peer_reads.parquet", "peer_reads")
-    background = {
-        tier: [str(background_root(Path(root))) for root in roots]
-        for tier, roots in tier_roots.items()
-    }
     served = {"lfs": [str(peer_root(Path(root))) for root in tier_roots["lfs"]]}
     return {
-        "background_roots": background,
+        "background_roots": background_roots(tier_roots),
         "peer_roots": served,
         "stage_in_time_s": reports[0]["stage_in_time_s"],
         "windows": reports[0]["windows"],

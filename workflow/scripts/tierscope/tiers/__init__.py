@@ -6,7 +6,7 @@ Kinds: `directory` (as it is), `emulated` (a device in front of a directory, see
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +71,16 @@ def epoch_alias(data_root: Path, epoch: int) -> Path:
 def background_root(data_root: Path) -> Path:
     """Return the name of a tier's root in the aliases of its background traffic."""
     return data_root.with_name(f"{data_root.name}.bg")
+
+
+def background_roots(
+    data_roots: Mapping[str, Sequence[str]],
+) -> dict[str, list[str]]:
+    """Return the roots of background traffic by tier, given the data directories."""
+    return {
+        tier: [str(background_root(Path(root))) for root in roots]
+        for tier, roots in data_roots.items()
+    }
 
 
 def background_alias(data_root: Path, epoch: int) -> Path:
