@@ -14,8 +14,9 @@ from tierscope.loaders import make_loader
 from tierscope.placement import PlacementError
 from tierscope.placement.client import NodeFeed, PlacementClient
 from tierscope.placement.copies import TEMPORARY_PREFIX, Copier
+from tierscope.placement.decisions import Decisions
 from tierscope.placement.messages import PLACES, REQUEST, Kind
-from tierscope.placement.server import Decisions, PlacementServer
+from tierscope.placement.server import PlacementServer
 from tierscope.policies import Place, node_policy, policy_options
 from tierscope.run_folder import write_decisions
 from tierscope.shuffle import epoch_files

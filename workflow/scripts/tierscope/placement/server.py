@@ -9,13 +9,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from typing import Protocol
-
-import numpy as np
 
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import is_full
+from tierscope.placement.decisions import Decisions
 from tierscope.placement.limits import HELD_BYTES
 from tierscope.placement.messages import (
     ANSWER,
@@ -41,52 +39,6 @@ class Storage(Protocol):
 
     def evict(self, name: str, epoch: int) -> None:
         """Remove a file from the LFS."""
-
-
-_ROW = np.dtype(
-    [
-        ("time_s", "f8"),
-        ("event", "S6"),
-        ("epoch", "i4"),
-        ("rank", "i4"),
-        ("file_id", "i8"),
-        ("place", "S4"),
-        ("detail", "S11"),
-    ]
-)
-
-
-@dataclass
-class Decisions:
-    """The log of a node's server: a row for everything that it was told or decided.
-
-    `rank` is the server's process, which copies and evicts.
-    """
-
-    node: int
-    rank: int
-    started_s: float = field(default_factory=time.monotonic)
-    rows: list[tuple] = field(default_factory=list)
-
-    def add(
-        self,
-        event: str,
-        epoch: int,
-        file_id: int,
-        place: Place,
-        rank: int | None = None,
-        detail: str = "",
-    ) -> None:
-        """Note an event (see the table `decisions`)."""
-        time_s = time.monotonic() - self.started_s
-        rank = self.rank if rank is None else rank
-        self.rows.append((time_s, event, epoch, rank, file_id, place.value, detail))
-
-    def columns(self) -> dict[str, np.ndarray]:
-        """Return the node's part of the table `decisions`; texts are bytes."""
-        rows = np.array(self.rows, _ROW)
-        steps = {"node": np.full(len(rows), self.node), "step": np.arange(len(rows))}
-        return steps | {name: rows[name] for name in _ROW.names}
 
 
 class PlacementServer:
@@ -130,8 +82,8 @@ class PlacementServer:
         self.error: BaseException | None = None
         self.n_failed = self.n_not_removed = 0
         self._epoch = self._held_bytes = self._n_copying = 0
-        self._awaited: dict[int, int] = {}  # file whose bytes are to come, its epoch
-        self._owing: dict[socket.socket, int] = {}  # who is to send them, the file
+        # Who is to hand a file's bytes over: the file, the epoch of its read.
+        self._owing: dict[socket.socket, tuple[int, int]] = {}
         self._held_back: list[Action] = []
         self._copies: set[Future] = set()  # under way or to come
         self._drained: threading.Event | None = None
@@ -275,11 +227,10 @@ class PlacementServer:
             elif kind == Kind.END:
                 answer = self._end_read(epoch, rank, file_id, PLACES[at])
                 if answer:
-                    self._owing[connection] = file_id
+                    self._owing[connection] = file_id, epoch
             else:
                 answer = None
-                del self._owing[connection]
-                self._hold(file_id, content)
+                self._hold(*self._owing.pop(connection), content)
             if answer is not None:
                 connection.sendall(ANSWER.pack(answer))
         except (ConnectionError, EOFError):  # a process that ended while it asked
@@ -290,9 +241,8 @@ class PlacementServer:
         self._selector.unregister(connection)
         connection.close()
         if connection in self._owing:
-            file_id = self._owing.pop(connection)
             error = EOFError("its reader ended before it handed the file over")
-            self._end_copy(file_id, self._awaited.pop(file_id), "", 0, error)
+            self._end_copy(*self._owing.pop(connection), "", 0, error)
 
     def _begin_read(self, epoch: int, rank: int, file_id: int) -> Place:
         """Return where a file is read from."""
@@ -314,13 +264,16 @@ class PlacementServer:
             and Copy(file_id) in actions
             and self._held_bytes < HELD_BYTES
         )
-        if wanted:
-            self._awaited[file_id] = epoch
-        self._carry_out(actions, epoch)
+        self._carry_out(actions, epoch, awaited=file_id if wanted else None)
         return None if place == Place.LFS else wanted
 
-    def _carry_out(self, actions: list[Action], epoch: int | None = None) -> None:
-        """Evict at once, and begin copies or wait for their bytes."""
+    def _carry_out(
+        self,
+        actions: list[Action],
+        epoch: int | None = None,
+        awaited: int | None = None,
+    ) -> None:
+        """Evict at once, and begin copies but that of a file whose bytes will come."""
         epoch = self._epoch if epoch is None else epoch
         for action in actions:
             event = "evict" if isinstance(action, Evict) else "copy"
@@ -331,13 +284,13 @@ class PlacementServer:
                 self._held_back.append(action)
             else:
                 self._n_copying += 1
-                if action.file_id not in self._awaited:
+                if action.file_id != awaited:
                     self._submit(action.file_id, epoch, None)
 
-    def _hold(self, file_id: int, content: bytearray) -> None:
+    def _hold(self, file_id: int, epoch: int, content: bytearray) -> None:
         """Begin the copy of a file that was handed over."""
         self._held_bytes += len(content)
-        self._submit(file_id, self._awaited.pop(file_id), content)
+        self._submit(file_id, epoch, content)
 
     def _submit(self, file_id: int, epoch: int, content: bytearray | None) -> None:
         """Have a thread copy a file."""

@@ -1,0 +1,53 @@
+"""The log of a node's placement server: the node's part of the table `decisions`."""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tierscope.policies.node import Place
+
+_ROW = np.dtype(
+    [
+        ("time_s", "f8"),
+        ("event", "S6"),
+        ("epoch", "i4"),
+        ("rank", "i4"),
+        ("file_id", "i8"),
+        ("place", "S4"),
+        ("detail", "S11"),
+    ]
+)
+
+
+@dataclass
+class Decisions:
+    """The log of a node's server: a row for everything that it was told or decided.
+
+    `rank` is the server's process, which copies and evicts.
+    """
+
+    node: int
+    rank: int
+    started_s: float = field(default_factory=time.monotonic)
+    rows: list[tuple] = field(default_factory=list)
+
+    def add(
+        self,
+        event: str,
+        epoch: int,
+        file_id: int,
+        place: Place,
+        rank: int | None = None,
+        detail: str = "",
+    ) -> None:
+        """Note an event (see the table `decisions`)."""
+        time_s = time.monotonic() - self.started_s
+        rank = self.rank if rank is None else rank
+        self.rows.append((time_s, event, epoch, rank, file_id, place.value, detail))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the node's part of the table `decisions`; texts are bytes."""
+        rows = np.array(self.rows, _ROW)
+        steps = {"node": np.full(len(rows), self.node), "step": np.arange(len(rows))}
+        return steps | {name: rows[name] for name in _ROW.names}
