@@ -35,7 +35,7 @@ from tierscope.peers.node import NodePeers
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import Copier
 from tierscope.placement.node import NodePlacement
-from tierscope.policies import DYNAMIC, PEERS, Place, held_files, strata
+from tierscope.policies import DYNAMIC, PEERS, Place, held_files, node_policy, strata
 from tierscope.processes import Processes
 from tierscope.run_folder import (
     describe_emulation,
@@ -370,9 +370,9 @@ class Benchmark:
             / self.storage.node_name
             / self.folder_name
         )
+        folders = {Place.GFS: str(gfs), Place.LFS: str(lfs)}
         feed = None
         if self.placement:
-            folders = {Place.GFS: str(gfs), Place.LFS: str(lfs)}
             feed = self.placement.feed(epoch, files, folders)
             batches = self.loader.fed_epoch(feed)
         elif self.database:
@@ -380,9 +380,12 @@ class Benchmark:
                 self.database.references(files, on_lfs, gfs, lfs)
             )
         else:
+            policy = node_policy(
+                self.description, asdict(point), self.processes.on_node
+            )
             paths = [
-                f"{lfs if on_lfs[file_id] else gfs}/{self.dataset.file_name(file_id)}"
-                for file_id in files
+                f"{folders[policy.begin_read(file_id)]}/{self.dataset.file_name(file_id)}"
+                for file_id in files.tolist()
             ]
             batches = self.loader.epoch(paths)
         try:

@@ -101,7 +101,7 @@ class PeerWindows:
 
     Parameters
     ----------
-    processes : tierscope.driver.Processes
+    processes : tierscope.processes.Processes
         All processes of the launch.
     policy : AdHoc
         Says who owns what.

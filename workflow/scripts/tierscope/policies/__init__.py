@@ -3,7 +3,8 @@
 `STATIC` policies decide before the first epoch (`held_files`); `DYNAMIC` ones are
 state machines of a node that decide read by read (`NodePolicy`); `PEERS` read from
 other nodes what their seeds and names say before the first epoch. `node_policy` makes
-each kind for a node, so that driver, audit and simulator ask the same object.
+each kind for a node, so that driver, audit and simulator ask the same object; what
+static ones decide, audit and simulator take for all files at once (`held_files`).
 """
 
 from collections.abc import Mapping, Sequence
