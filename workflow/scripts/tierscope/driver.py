@@ -9,11 +9,9 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,11 @@ import numpy as np
 
 from tierscope.database import Database
 from tierscope.dataset import generate_files
-from tierscope.description import description_hash
 from tierscope.epoch import KnownFiles, run_epoch
 from tierscope.launch_storage import (
     ATTEMPTS,
     check_is_there,
-    claim_storage,
+    fill_storage,
     release_storage,
     shared_lateness_percent,
 )
@@ -37,22 +34,10 @@ from tierscope.placement.copies import Copier
 from tierscope.placement.node import NodePlacement
 from tierscope.policies import DYNAMIC, PEERS, Place, held_files, node_policy, strata
 from tierscope.processes import Processes
-from tierscope.run_folder import (
-    describe_emulation,
-    mark_complete,
-    scheduler_job,
-    software_versions,
-    write_decisions,
-    write_epochs,
-    write_reads,
-)
+from tierscope.run_writer import Measured, RunWriter
 from tierscope.scenario import Dataset, Point
-from tierscope.shuffle import epoch_files, process_share
-from tierscope.tiers import (
-    Tier,
-    epoch_alias,
-    make_epoch_aliases,
-)
+from tierscope.shuffle import epoch_files
+from tierscope.tiers import Tier, epoch_alias, make_epoch_aliases
 from tierscope.tiers.local_storage import LocalStorage
 
 
@@ -104,7 +89,14 @@ class Benchmark:
         self.loader = None
         self.placement: NodePlacement | NodePeers | None = None
         self.database = Database.of(self.description)
-        self._complete = lambda: None
+        self._writer = RunWriter(
+            self.description,
+            self.processes,
+            self.tracer,
+            self.emulation,
+            self.database,
+            self.say,
+        )
 
     @property
     def is_dynamic(self) -> bool:
@@ -158,7 +150,7 @@ class Benchmark:
         LogError
             If the log is not there, not whole or not this run's.
         """
-        self._complete()
+        self._writer.finish()
 
     def make_aliases(self, root: Path) -> None:
         """Make the links of the epochs beside a tier's data directory."""
@@ -206,27 +198,20 @@ class Benchmark:
             self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
             if self.is_fed:
                 self.fill(np.flatnonzero(on_lfs))  # that is, empty it
-        reports = processes.gather(self.placement.report() if self.placement else None)
-        gathered = processes.gather(rows)
-        lfs_roots = processes.gather(str(self.lfs_root))
-        reads = processes.gather(self.loader.tables()) if self.database else None
+        measured = Measured(
+            point,
+            started,
+            lateness_percent,
+            fill_time_s,
+            rows=processes.gather(rows),
+            lfs_roots=processes.gather(str(self.lfs_root)),
+            reports=processes.gather(
+                self.placement.report() if self.placement else None
+            ),
+            reads=processes.gather(self.loader.tables()) if self.database else None,
+        )
         if processes.rank == 0:
-            rows = [
-                row | {"lfs_fill_time_s": fill_time_s}
-                for rank_rows in gathered
-                for row in rank_rows
-            ]
-            tier_roots = {
-                "gfs": [str(self.gfs_root)],
-                "lfs": list(dict.fromkeys(lfs_roots)),
-            }
-            further = {
-                **self._write_decisions(folder, reports, tier_roots),
-                **self._write_reads(folder, reads),
-            }
-            self._write_run(
-                point, folder, rows, started, lateness_percent, tier_roots, further
-            )
+            self._writer.write(folder, measured)
         processes.barrier()
 
     def measure(
@@ -286,52 +271,17 @@ class Benchmark:
         return lateness_percent > self.max_lateness_percent and n_attempts < ATTEMPTS
 
     def fill(self, pinned: np.ndarray) -> float:
-        """Generate the pinned files on this node's LFS and return the time it took.
-
-        As in the paper (Sec. 5.1) the files are generated, not copied. The processes
-        of a node share the work; nodes fill at the same time.
-        """
-        processes = self.processes
-        processes.barrier()
-        start = time.perf_counter()
-        claim_storage(
-            processes,
+        """Fill this node's LFS and return the time it took."""
+        return fill_storage(
+            self.processes,
             self.storage,
             self.folder_name,
+            pinned,
+            self.dataset,
+            self.database,
             background=self.is_fed,
             peers=self.has_peers,
         )
-        if self.database:
-            if processes.node_rank == 0:
-                self.database.begin_fill(
-                    self.storage.folder / self.folder_name, len(pinned)
-                )
-            processes.barrier()
-        mine = pinned[
-            process_share(len(pinned), processes.node_rank, processes.node_size)
-        ]
-        if self.database:
-            self.database.fill(
-                self.storage.folder / self.folder_name,
-                len(pinned),
-                processes.node_rank,
-                processes.node_size,
-            )
-        else:
-            generate_files(
-                self.storage.folder / self.folder_name,
-                [self.dataset.file_name(file_id) for file_id in mine],
-                mine,
-                self.dataset.file_size_bytes,
-            )
-        processes.barrier()
-        fill_time_s = time.perf_counter() - start
-        if self.database and processes.node_rank == 0:
-            self.database.check_copy(
-                self.storage.folder / self.folder_name, len(pinned)
-            )
-        processes.barrier()
-        return fill_time_s
 
     def _held(self, point: Point) -> np.ndarray:
         """Return which samples the LFS holds before the first epoch."""
@@ -422,68 +372,3 @@ class Benchmark:
                 return
             reason.add_note(where)
             raise reason from error
-
-    def _write_decisions(
-        self,
-        folder: Path,
-        reports: list[dict[str, Any] | None],
-        tier_roots: Mapping[str, Sequence[str]],
-    ) -> dict[str, Any]:
-        """Write what the nodes decided; return what `run.json` says about it."""
-        if self.has_peers:
-            from tierscope.peers.report import write_peer_reads  # rank 0 only
-
-            return write_peer_reads(folder, reports, tier_roots)
-        if not self.is_dynamic:
-            return {}
-        return write_decisions(folder, reports, tier_roots, self.say)
-
-    def _write_reads(
-        self, folder: Path, reads: list[dict[str, dict[str, np.ndarray]]] | None
-    ) -> dict[str, Any]:
-        """Write what was read of a database; return what `run.json` says about it."""
-        if not self.database:
-            return {}
-        write_reads(folder, reads)
-        return {"database": asdict(self.database.provenance)}
-
-    def _write_run(
-        self,
-        point: Point,
-        folder: Path,
-        rows: list[dict[str, Any]],
-        started: datetime,
-        lateness_percent: list[float],
-        tier_roots: dict[str, list[str]],
-        further: Mapping[str, Any],
-    ) -> None:
-        """Write the run's files, `run.json` last: it marks a complete folder."""
-        write_epochs(folder, rows)
-        self.tracer.write_log(folder / "log.darshan")
-        run = {
-            "hash": description_hash(self.description),
-            "point": {
-                "cache_rate_percent": point.cache_rate_percent,
-                "repetition": point.repetition,
-            },
-            **self.description,
-            "n_processes": self.processes.size,
-            "hosts": self.processes.hosts,
-            "scheduler_job": scheduler_job(),
-            "started": started.isoformat(timespec="seconds"),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "tier_roots": tier_roots,
-            **further,
-            "tracer": self.tracer.describe(),
-            "emulation": describe_emulation(self.emulation, lateness_percent),
-            "versions": software_versions(),
-        }
-        if self.tracer.writes_log_at_end:
-            self._complete = partial(self._check_and_mark, folder, run)
-        else:
-            mark_complete(folder, run)
-
-    def _check_and_mark(self, folder: Path, run: dict[str, Any]) -> None:
-        """Check a log that the tracer wrote by itself, then mark the run complete."""
-        self.tracer.check_log(folder / "log.darshan", run)
-        mark_complete(folder, run)

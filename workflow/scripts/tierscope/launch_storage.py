@@ -1,9 +1,16 @@
 """The storage of a launch: its dataset, its nodes' LFS, its emulated devices."""
 
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tierscope.database import Database
+from tierscope.dataset import generate_files
 from tierscope.processes import GRACE_S, Processes
+from tierscope.scenario import Dataset
+from tierscope.shuffle import process_share
 from tierscope.tiers import TierError, make_epoch_aliases
 from tierscope.tiers.local_storage import LocalStorage
 
@@ -35,6 +42,58 @@ def claim_storage(
             storage.data_root, storage.n_epochs, background=background, peers=peers
         )
     processes.barrier()
+
+
+def fill_storage(
+    processes: Processes,
+    storage: LocalStorage,
+    folder: str,
+    held: np.ndarray,
+    dataset: Dataset,
+    database: Database | None,
+    *,
+    background: bool = False,
+    peers: bool = False,
+) -> float:
+    """Claim every node's LFS, fill it, and return the time that took in seconds.
+
+    As in the paper (Sec. 5.1) files are generated, not copied; a database's first
+    records are copied. The processes of a node share the work; nodes fill at the same
+    time.
+
+    Parameters
+    ----------
+    processes, storage : Processes, LocalStorage
+        The MPI processes, and this node's part of the LFS.
+    folder : str
+        Name of the folder that is filled.
+    held : ndarray of int, shape (n_held,)
+        The samples that the LFS is to hold.
+    dataset, database : Dataset, Database or None
+        What they are samples of; None where each is a file.
+    background, peers : bool
+        As for `make_epoch_aliases`.
+    """
+    processes.barrier()
+    start = time.perf_counter()
+    claim_storage(processes, storage, folder, background=background, peers=peers)
+    path, n_held = storage.folder / folder, len(held)
+    part, n_parts = processes.node_rank, processes.node_size
+    if database:
+        if part == 0:
+            database.begin_fill(path, n_held)
+        processes.barrier()
+        database.fill(path, n_held, part, n_parts)
+    else:
+        mine = held[process_share(n_held, part, n_parts)]
+        names = [dataset.file_name(file_id) for file_id in mine]
+        generate_files(path, names, mine, dataset.file_size_bytes)
+    processes.barrier()
+    fill_time_s = time.perf_counter() - start
+    if database and part == 0:
+        database.check_copy(path, n_held)
+    processes.barrier()
+    return fill_time_s
 
 
 def release_storage(
