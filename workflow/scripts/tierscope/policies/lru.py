@@ -22,7 +22,6 @@ class LeastRecentlyUsed:
 
     def __init__(self, store: NodeStore):
         self.store = store
-        self._by_use: dict[int, None] = {}  # what is held, least recently used first
         self._readers: Counter[int] = Counter()
 
     def start(self) -> list[Action]:
@@ -31,9 +30,9 @@ class LeastRecentlyUsed:
 
     def begin_read(self, file_id: int) -> Place:
         """Return the LFS for a file that it holds, which is then the latest used."""
-        if file_id not in self._by_use:
+        if file_id not in self.store.held:
             return Place.GFS
-        self._use(file_id)
+        self.store.use(file_id)
         self._readers[file_id] += 1
         return Place.LFS
 
@@ -48,7 +47,6 @@ class LeastRecentlyUsed:
         if victims is None:
             return []
         for victim in victims:
-            del self._by_use[victim]
             self.store.give_back(victim)
         self.store.reserve(file_id)
         return [*map(Evict, victims), Copy(file_id)]
@@ -56,7 +54,6 @@ class LeastRecentlyUsed:
     def placed(self, file_id: int) -> list[Action]:
         """Switch the file to the LFS as the latest used."""
         self.store.hold(file_id)
-        self._use(file_id)
         return []
 
     def failed(self, file_id: int, full: bool) -> list[Action]:
@@ -66,15 +63,10 @@ class LeastRecentlyUsed:
             self.store.shrink()
         return []
 
-    def _use(self, file_id: int) -> None:
-        """Move a file to the end of the order of use."""
-        self._by_use.pop(file_id, None)
-        self._by_use[file_id] = None
-
     def _victims(self, needed_bytes: int) -> list[int] | None:
         """Return the oldest files that make so much room, None if they do not."""
         victims = []
-        for file_id in self._by_use:
+        for file_id in self.store.held:
             if needed_bytes <= 0:
                 break
             if not self._readers[file_id]:

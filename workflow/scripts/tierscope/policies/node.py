@@ -70,7 +70,7 @@ class NodeStore:
     def __init__(self, sizes: np.ndarray, quota_bytes: int):
         self.sizes, self.quota_bytes = sizes, quota_bytes
         self.used_bytes = 0
-        self.held: set[int] = set()
+        self.held: dict[int, None] = {}  # the longest held, or used, first
         self.reserved: set[int] = set()
 
     @property
@@ -93,11 +93,19 @@ class NodeStore:
     def hold(self, file_id: int) -> None:
         """Note that the file is there for which room was reserved."""
         self.reserved.remove(file_id)
-        self.held.add(file_id)
+        self.held[file_id] = None
+
+    def use(self, file_id: int) -> None:
+        """Move a file that is held to the end of their order."""
+        del self.held[file_id]
+        self.held[file_id] = None
 
     def give_back(self, file_id: int) -> None:
         """Give back the room of a file that is held or was to be."""
-        (self.held if file_id in self.held else self.reserved).remove(file_id)
+        if file_id in self.held:
+            del self.held[file_id]
+        else:
+            self.reserved.remove(file_id)
         self.used_bytes -= self.size(file_id)
 
     def shrink(self) -> None:
