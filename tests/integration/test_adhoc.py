@@ -183,6 +183,53 @@ def test_mount_is_used_if_it_is_live(tmp_path, mount):
     assert list(mount.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("module", "before", "fault"),
+    [
+        (
+            "peers/mount.py",
+            "            descriptor = os.open(path, os.O_WRONLY",
+            "            if name == '0000005.tfrecord': os.mkfifo(path)\n",
+        ),
+        (
+            "peers/mount.py",
+            "                content, _, _ = read_timed(str(path)",
+            "                if (epoch, file_id) == (1, 5):\n"
+            "                    os.unlink(path)\n"
+            "                    os.mkfifo(path)\n",
+        ),
+    ],
+    ids=["stage-in", "read"],
+)
+def test_mount_that_hangs_ends_the_job_with_the_path(
+    tmp_path, mount, module, before, fault
+):
+    adhoc = {"mount": str(mount), "server_threads": 1, "transport": "sockets"}
+    project = make_project(
+        tmp_path / "project",
+        ["none", "adhoc"],
+        sweep=sweep(["none", "adhoc"], rates=[100]),
+        policies={"adhoc": adhoc},
+    )
+    library = project.folder / "workflow/scripts/tierscope"
+    for name, old, new in (
+        (module, before, fault + before),
+        ("placement/messages.py", "TIMEOUT_S = 60.0", "TIMEOUT_S = 3.0"),
+    ):
+        text = (library / name).read_text()
+        assert text.count(old) == 1
+        (library / name).write_text(text.replace(old, new))
+    start = time.monotonic()
+    output = project.snakemake("audits", expect=1)
+    assert time.monotonic() - start < 90
+    # Snakemake shows the log again.
+    lines = map(str.strip, output.splitlines())
+    (line,) = {line for line in lines if line.startswith("tierscope: rank")}
+    answer = f"no answer within 3 s of what is mounted at {mount}."
+    assert line.endswith(f"/0000005.tfrecord: {answer}")
+    assert not (project.folder / "scratch" / "lfs").exists()
+
+
 def test_mount_that_is_not_there_is_refused(tmp_path):
     policies = ["none", "adhoc"]
     adhoc = {"mount": "/no/such", "server_threads": 1, "transport": "sockets"}

@@ -2,11 +2,13 @@
 
 import itertools
 import os
+import queue
 import socket
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -22,6 +24,7 @@ from tierscope.peers.mount import MountedFiles, check_live, check_room
 from tierscope.peers.report import sum_peers, sum_stage_in, with_peer_reads
 from tierscope.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import stage_in
+from tierscope.peers.watch import MountWatch
 from tierscope.placement.copies import Copier
 from tierscope.policies import AdHoc, Place, node_policy, owner_nodes
 from tierscope.processes import OtherRankFailed
@@ -494,6 +497,45 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
         stage_in(stage, [name_of(8)], 0)
     files.remove()
     assert list(mount.iterdir()) == []
+
+
+@pytest.mark.parametrize("call", ["read", "write"])
+def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path, call):
+    ended = queue.SimpleQueue()
+    watch = MountWatch(tmp_path, ended.put, timeout_s=0.2)
+    files = MountedFiles(tmp_path, "launch", name_of, 1024, watch)
+    files.make()
+    path = files.folder / name_of(7)
+    os.mkfifo(path)  # opening one side waits for the other
+    with ThreadPoolExecutor(1) as pool:
+        if call == "read":
+            hanging = pool.submit(files.fetch, 0, 7)
+        else:
+            hanging = pool.submit(files.write, name_of(7), b"content")
+        try:
+            error = ended.get(timeout=10)
+            assert not hanging.done()
+        finally:
+            other = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+            hanging.exception(timeout=10)
+            os.close(other)
+    assert isinstance(error, PeerError)
+    assert f"{path}: no answer within 0.2 s of what is mounted at {tmp_path}" in str(
+        error
+    )
+    assert watch.error is error
+
+
+def test_many_calls_to_a_mount_may_take_longer_than_one(tmp_path):
+    ended = queue.SimpleQueue()
+    watch = MountWatch(tmp_path, ended.put, timeout_s=1.0)
+    end = time.monotonic() + 1.8
+    while time.monotonic() < end:
+        with watch(tmp_path):
+            time.sleep(0.02)
+    watch.close()
+    assert ended.empty()
+    assert watch.error is None
 
 
 # ---- tables ---------------------------------------------------------------------

@@ -20,6 +20,7 @@ import numpy as np
 from tierscope.database import Database
 from tierscope.dataset import generate_files
 from tierscope.epoch import KnownFiles, run_epoch
+from tierscope.launch import fail
 from tierscope.launch_storage import (
     ATTEMPTS,
     check_is_there,
@@ -177,6 +178,13 @@ class Benchmark:
             self.placement.stop()
         release_storage(self.processes, self.storage, self.emulation)
 
+    def _end(self, error: BaseException) -> None:
+        """End the launch from a thread, whatever else goes wrong then."""
+        try:
+            fail(self.processes, self.release, error)
+        finally:
+            os._exit(1)
+
     def run_point(self, point: Point, folder: Path) -> None:
         """Fill the LFS, run all epochs and write the run's folder.
 
@@ -254,7 +262,12 @@ class Benchmark:
         )
         if self.has_peers:
             return NodePeers(
-                self.description, asdict(point), self.processes, copier, self.say
+                self.description,
+                asdict(point),
+                self.processes,
+                copier,
+                self.say,
+                end=self._end,
             )
         return NodePlacement(
             self.description,

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -81,8 +82,9 @@ def fail(
     processes: Processes, release: Callable[[], None], error: BaseException
 ) -> None:
     """Report an error, let all ranks clean up, end the whole job with exit code 1."""
-    for signum in (signal.SIGTERM, signal.SIGINT):  # one may come after another rank's
-        signal.signal(signum, signal.SIG_IGN)
+    if threading.current_thread() is threading.main_thread():
+        for signum in (signal.SIGTERM, signal.SIGINT):  # one may come after another's
+            signal.signal(signum, signal.SIG_IGN)
     if not isinstance(error, OtherRankFailed):
         processes.announce_failure()
         if not isinstance(error, Terminated) or processes.rank == 0:

@@ -6,9 +6,9 @@ sure: its reads are timed in the process, as those from peers.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from tierscope.dataset import read_timed, write_all
@@ -16,6 +16,7 @@ from tierscope.peers import PeerError
 from tierscope.peers.client import UNKNOWN_OWNER
 from tierscope.tiers import TierError
 
+Watch = Callable[[Path], AbstractContextManager[None]]
 _LIVE_S = 5.0
 _POLL_S = 0.05
 
@@ -33,6 +34,8 @@ class MountedFiles:
         Returns the name of a file.
     buffer_bytes : int
         Size of a read.
+    watch : callable
+        Makes a context for calls with a path, in which it gives up what hangs.
     """
 
     def __init__(
@@ -41,9 +44,11 @@ class MountedFiles:
         name: str,
         file_name: Callable[[int], str],
         buffer_bytes: int,
+        watch: Watch = nullcontext,
     ):
-        self.mount, self.folder = mount, mount / name
+        self.folder = mount / name
         self._file_name, self._buffer_bytes = file_name, buffer_bytes
+        self._watch = watch
         self.error: PeerError | None = None
 
     def owner(self, file_id: int) -> int:
@@ -54,7 +59,8 @@ class MountedFiles:
         """Return a file; what its owner's LFS took of the time is not known (0)."""
         path = self.folder / self._file_name(file_id)
         try:
-            content, _, _ = read_timed(str(path), self._buffer_bytes)
+            with self._watch(path):
+                content, _, _ = read_timed(str(path), self._buffer_bytes)
         except OSError as error:
             self.error = PeerError(f"{path}: cannot read it: {error.strerror}.")
             raise self.error from error
@@ -62,11 +68,13 @@ class MountedFiles:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, which nobody reads before all are there."""
-        descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            write_all(descriptor, content)
-        finally:
-            os.close(descriptor)
+        path = self.folder / name
+        with self._watch(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                write_all(descriptor, content)
+            finally:
+                os.close(descriptor)
 
     def make(self) -> None:
         """Make the folder, without what a killed launch has left in it.
@@ -77,17 +85,30 @@ class MountedFiles:
             If it cannot be made or emptied.
         """
         try:
-            if self.folder.exists():
-                shutil.rmtree(self.folder)
-            self.folder.mkdir()
+            self._remove()
+            with self._watch(self.folder):
+                self.folder.mkdir()
         except OSError as error:
             raise TierError(
                 f"{self.folder}: cannot make it anew: {error.strerror}."
             ) from error
 
     def remove(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove the folder; what cannot be removed stays."""
+        with suppress(OSError):
+            self._remove()
+
+    def _remove(self) -> None:
+        """Remove the folder, file by file, as many may take long."""
+        with self._watch(self.folder):
+            if not self.folder.exists():
+                return
+            paths = list(self.folder.iterdir())
+        for path in paths:
+            with self._watch(path), suppress(OSError):  # then the folder is not empty
+                path.unlink()
+        with self._watch(self.folder):
+            self.folder.rmdir()
 
 
 def check_room(mount: Path, n_bytes: int) -> str | None:
@@ -126,6 +147,7 @@ def check_live(
     launch: str,
     n_bytes: int,
     tiers: Mapping[str, Path],
+    watch: Watch = nullcontext,
 ) -> None:
     """Check that all nodes see one file system: each reads what another one wrote.
 
@@ -146,6 +168,8 @@ def check_live(
         Room that is needed.
     tiers : mapping of str to Path
         A directory of each tier, whose file system the mount must not be.
+    watch : callable
+        As for `MountedFiles`.
 
     Raises
     ------
@@ -186,8 +210,9 @@ def check_live(
 
     try:
         for step in (wrong, unread):
-            found = processes.gather(step() if first else None)
-            found = processes.share(found)
+            with watch(sentinel(processes.node)):
+                reason = step() if first else None
+            found = processes.share(processes.gather(reason))
             for rank, reason in enumerate(found):
                 if reason:
                     raise TierError(
@@ -197,4 +222,5 @@ def check_live(
         processes.barrier()
     finally:
         if first:
-            sentinel(processes.node).unlink(missing_ok=True)
+            with watch(sentinel(processes.node)):
+                sentinel(processes.node).unlink(missing_ok=True)

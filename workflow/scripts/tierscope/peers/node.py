@@ -19,6 +19,7 @@ from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live
 from tierscope.peers.server import TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import stage_in
+from tierscope.peers.watch import MountWatch
 from tierscope.peers.window import PeerWindows
 from tierscope.placement.copies import Copier
 from tierscope.policies import Place, node_policy
@@ -44,6 +45,8 @@ class NodePeers:
         Copies files from the GFS to the node's LFS.
     say : callable
         Prints a line, on the first process.
+    end : callable
+        Ends the launch for a reason, in whatever thread.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class NodePeers:
         processes,
         copier: Copier,
         say: Callable[[str], None],
+        end: Callable[[BaseException], None],
     ):
         self._processes, self._copier, self._say = processes, copier, say
         self._options = description["policy"]
@@ -65,14 +69,14 @@ class NodePeers:
         )
         self._log = PeerReads(processes.rank)
         self._feeds: list[PeerFeed] = []
-        self._server = self._mounted = self._windows = None
+        self._server = self._mounted = self._watch = self._windows = None
         self._stage_in_time_s = self._expose_time_s = 0.0
         self._last_epoch = description["training"]["epochs"] - 1
         _allow_open_files()
         launch = processes.share(secrets.token_hex(TOKEN_BYTES))
         if self._options["mount"]:
             self._mounted = self._transport = self._use_mount(
-                _folder_name(description, point), launch
+                _folder_name(description, point), launch, end
             )
         elif self._options["transport"] == "rma":
             self._windows = self._transport = PeerWindows(
@@ -146,8 +150,10 @@ class NodePeers:
             self._server.stop()
         if not self._mounted:
             self._transport.close()
-        elif self._processes.rank == 0:
+            return
+        if self._processes.rank == 0 and not self._watch.error:
             self._mounted.remove()
+        self._watch.close()
 
     def report(self) -> dict[str, Any]:
         """Return this process's log and the time of stage-in, after the last epoch."""
@@ -185,13 +191,18 @@ class NodePeers:
         addresses = {node: address for node, address in found if address}
         return PeerClient(addresses, self.policy.owners, self._dataset.file_name, token)
 
-    def _use_mount(self, name: str, launch: str) -> MountedFiles:
+    def _use_mount(
+        self, name: str, launch: str, end: Callable[[BaseException], None]
+    ) -> MountedFiles:
         """Return the files of a mount that is live and has room for them."""
         mount = Path(self._options["mount"])
         n_bytes = int(self.policy.staged.sum()) * self._dataset.file_size_bytes
         tiers = {"GFS": self._copier.gfs_root, "LFS": self._copier.lfs_root}
-        check_live(mount, self._processes, name, launch, n_bytes, tiers)
-        return MountedFiles(mount, name, self._dataset.file_name, self._buffer_bytes)
+        watch = self._watch = MountWatch(mount, end)
+        check_live(mount, self._processes, name, launch, n_bytes, tiers, watch)
+        return MountedFiles(
+            mount, name, self._dataset.file_name, self._buffer_bytes, watch
+        )
 
     def _stage(self, name: str) -> None:
         """Copy a file from the GFS to the node's LFS, or to the mount."""
