@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 
+import events
 import generation
 import parsing
 import reading
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "reading": reading.measure,
     "whatif": whatif.measure,
     "simulator": simulator.measure,
+    "events": events.measure,
 }
 
 

@@ -2,23 +2,32 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from parse_log import peak_memory_mb
 from snakemake.utils import update_config
 from tierscope.config import read_experiment
+from tierscope.experiment import Experiment
 from tierscope.model.simulated_run import simulate_reads, tables_of
 from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
 
 
+def configured(name: str, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """Return the experiment of ``config/<name>.yaml``, with changes to it."""
+    config = read_yaml(ROOT / "config" / "config.yaml")
+    update_config(config, read_yaml(ROOT / "config" / f"{name}.yaml"))
+    update_config(config, changes or {})
+    return read_experiment(config, ROOT / "resources")
+
+
 def main() -> None:
     """Simulate all runs and make their tables."""
-    config = read_yaml(ROOT / "config" / "config.yaml")
-    update_config(config, read_yaml(ROOT / "config" / "fugaku-simulated.yaml"))
-    experiment = read_experiment(config, ROOT / "resources")
+    experiment = configured("fugaku-simulated")
     start, n_events = time.perf_counter(), 0
     for scenario, points in experiment.sweep.items():
         description = experiment.description(scenario)

@@ -33,12 +33,12 @@ def measure(small: bool = False) -> Results:
     def theirs() -> tuple[np.ndarray, np.ndarray, int]:
         return simulate_with_simpy(*arguments, slowness)
 
-    _compare(ours(), theirs())  # and compile ours
+    check_equal(ours(), theirs())  # and compile ours
     results.notes.append("both gave the same instants, to the last bit.")
     for number in range(1 if small else 3):
         for what, run, n_samples in ((OURS, ours, N_SAMPLES), (SIMPY, theirs, 1)):
             progress("simulator", f"{case}, round {number + 1}, {what}")
-            samples = [_us_per_event(run) for _ in range(n_samples)]
+            samples = [us_per_event(run) for _ in range(n_samples)]
             results.add(case, what, samples, "us an event")
     results.compare(case, SIMPY, OURS, at_least=100)
     if not small:
@@ -90,18 +90,18 @@ def example(n_ranks: int, files_per_rank: int) -> tuple[tuple, tuple]:
     return (network, workload, files, generator.random(n_files) < 0.5), slowness
 
 
-def _us_per_event(run: Callable[[], tuple]) -> float:
-    """Return the CPU time of a simulation per event, in microseconds."""
+def us_per_event(run: Callable[[], tuple]) -> float:
+    """Return the CPU time per event in microseconds; runs return their number last."""
     start = time.process_time()
-    n_events = run()[2]
+    n_events = run()[-1]
     return (time.process_time() - start) * 1e6 / n_events
 
 
-def _compare(ours: tuple, theirs: tuple) -> None:
+def check_equal(one: tuple, other: tuple) -> None:
     """Refuse to compare the speed of different results."""
-    for a, b in zip(ours, theirs, strict=True):
+    for a, b in zip(one, other, strict=True):
         if not np.array_equal(a, b):
-            raise CannotMeasure("SimPy and tierscope gave different results.")
+            raise CannotMeasure("two simulators gave different results.")
 
 
 if __name__ == "__main__":

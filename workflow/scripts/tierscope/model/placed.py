@@ -39,9 +39,10 @@ from tierscope.model.placed_events import (
 )
 from tierscope.model.simulate import (
     SimulatedEpoch,
-    check_slowness,
     layouts_of,
+    metadata_servers_and_links,
     request_times,
+    server_factors,
     stations_of,
 )
 from tierscope.placement.limits import READ_BYTES
@@ -144,13 +145,7 @@ class PlacedStorage:
         self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
         self.workload, self.per_node = workload, n_ranks // n_nodes
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
-        n_servers = layouts[-1].end
-        self._slowness = np.ones(n_servers)
-        if slowness is not None:
-            check_slowness(slowness, layouts)
-            for layout, factor in zip(layouts, slowness, strict=True):
-                part = slice(layout.first_object_server, layout.first_link)
-                self._slowness[part] = factor
+        self._slowness = server_factors(layouts, slowness)
         self._stations = stations_of(tiers, workload)
         self._n_object_servers = np.array([tier.n_object_servers for tier in tiers])
         self._homes = _homes(layouts, n_ranks, n_nodes, n_copiers)
@@ -163,7 +158,7 @@ class PlacedStorage:
         self._customers["station"][n_ranks:] = AT_COPIED
         self._orders = np.zeros((n_customers, 4), np.int64)
         self._control, self._clock = np.zeros(7, np.int64), np.zeros(2)
-        self._free_s = np.zeros(n_servers)
+        self._free_s = np.zeros_like(self._slowness)
         self._net_free_s = np.zeros((2, n_nodes))
         self._threads = np.zeros((3, n_nodes), np.int64)
         self._threads[1:] = -1
@@ -324,10 +319,11 @@ def _homes(layouts, n_ranks: int, n_nodes: int, n_copiers: int) -> np.ndarray:
     first_ranks = np.repeat(np.arange(n_nodes) * per_node, n_copiers)
     ranks = np.concatenate([np.arange(n_ranks), first_ranks])
     homes = np.zeros((len(ranks), 7), np.int64)
+    metadata_servers, links = metadata_servers_and_links(layouts, ranks)
+    homes[:, METADATA_SERVER : METADATA_SERVER + 2] = metadata_servers
+    homes[:, LINK : LINK + 2] = links
     for tier, layout in enumerate(layouts):
-        homes[:, METADATA_SERVER + tier] = layout.metadata_servers(ranks)
         homes[:, OBJECT_SERVER + tier] = layout.object_servers(ranks, 0)
-        homes[:, LINK + tier] = layout.links(ranks)
     homes[:, NODE] = ranks // per_node
     return homes
 

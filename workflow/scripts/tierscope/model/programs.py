@@ -24,7 +24,12 @@ from tierscope.model.events import (
     serve,
 )
 from tierscope.model.network import ModelError, Network, Workload
-from tierscope.model.simulate import layouts_of, stations_of
+from tierscope.model.simulate import (
+    layouts_of,
+    metadata_servers_and_links,
+    server_factors,
+    stations_of,
+)
 
 OPEN, CLOSE, REQUEST, PAUSE, PASS, WAIT = range(6)
 TIERS = ("gfs", "lfs")
@@ -113,7 +118,8 @@ def simulate_programs(
     Raises
     ------
     ModelError
-        If there are too many customers, or one waits for a gate that never opens.
+        If there are too many customers, or one waits for a gate that never opens, or
+        slowness is of other than each object server.
     """
     n_customers = len(programs.ranks)
     if n_customers > MOST_RANKS:
@@ -121,22 +127,18 @@ def simulate_programs(
             f"customers: got {n_customers}, expected at most {MOST_RANKS}."
         )
     layouts, tiers = layouts_of(network), (network.gfs, network.lfs)
-    n_servers = layouts[-1].end
-    factors = np.ones(n_servers)
-    for layout, factor in zip(layouts, slowness, strict=True):
-        factors[layout.first_object_server : layout.first_link] = factor
+    factors = server_factors(layouts, slowness)
     rates = np.zeros(2, _RATES)
     for rate, tier in zip(rates, tiers, strict=True):
         rate["request_s"] = tier.request_s
         rate["byte_s"] = 1 / (tier.bandwidth_bytes_per_s or np.inf)
         rate["link_byte_s"] = 1 / (tier.link_bytes_per_s or np.inf)
     times_s = np.zeros((n_customers, 2, 2))
-    finished_s, busy_s = np.full(n_customers, np.nan), np.zeros(n_servers)
+    finished_s, busy_s = np.full(n_customers, np.nan), np.zeros_like(factors)
     n_events = run_programs(
         programs.steps,
         programs.first_step,
-        np.column_stack([one.metadata_servers(programs.ranks) for one in layouts]),
-        np.column_stack([one.links(programs.ranks) for one in layouts]),
+        *metadata_servers_and_links(layouts, programs.ranks),
         stations_of(tiers, Workload(1, 1)),  # whose files are of no concern
         rates,
         factors,
@@ -145,7 +147,7 @@ def simulate_programs(
         generator,
         times_s,
         finished_s,
-        np.zeros(n_servers),
+        np.zeros_like(factors),
         busy_s,
     )
     if stuck := int(np.isnan(finished_s).sum()):

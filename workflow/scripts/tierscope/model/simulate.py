@@ -122,25 +122,19 @@ def simulate_epoch(
     if on_lfs.dtype != bool:
         raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
     tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
-    n_servers = layouts[-1].end
-    factors = np.ones(n_servers)
-    if slowness is not None:
-        check_slowness(slowness, layouts)
-        for layout, factor in zip(layouts, slowness, strict=True):
-            factors[layout.first_object_server : layout.first_link] = factor
+    factors = server_factors(layouts, slowness)
     first_read = first_reads(n_reads, n_ranks)
     ranks = np.arange(n_ranks)
     rank_of = np.repeat(ranks, np.diff(first_read))
     server_of = layouts[0].object_servers(rank_of, files)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
     instants_s = np.empty((n_reads, 4))
-    finished_s, busy_s = np.full(n_ranks, np.nan), np.zeros(n_servers)
+    finished_s, busy_s = np.full(n_ranks, np.nan), np.zeros_like(factors)
     n_events = run_events(
         first_read,
         server_of,
         layouts[1].first,
-        np.column_stack([layout.metadata_servers(ranks) for layout in layouts]),
-        np.column_stack([layout.links(ranks) for layout in layouts]),
+        *metadata_servers_and_links(layouts, ranks),
         stations_of(tiers, workload),
         *request_times(tiers, workload),
         factors,
@@ -150,7 +144,7 @@ def simulate_epoch(
         generator,
         instants_s,
         finished_s,
-        np.zeros(n_servers),
+        np.zeros_like(factors),
         busy_s,
     )
     if np.isnan(finished_s).any():
@@ -204,6 +198,46 @@ def layouts_of(network: Network) -> tuple[_Layout, _Layout]:
     return gfs, _Layout(network.lfs, network.n_ranks, gfs.end)
 
 
+def metadata_servers_and_links(
+    layouts: Sequence[_Layout], ranks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first metadata server and the link of each rank: (n_ranks, 2) each."""
+    servers = np.column_stack([layout.metadata_servers(ranks) for layout in layouts])
+    return servers, np.column_stack([layout.links(ranks) for layout in layouts])
+
+
+def server_factors(
+    layouts: Sequence[_Layout], slowness: Sequence[np.ndarray] | None
+) -> np.ndarray:
+    """Return the factor of each server's service times, shape (n_servers,).
+
+    Parameters
+    ----------
+    layouts : pair of _Layout
+        Of GFS and LFS (`layouts_of`).
+    slowness : pair of ndarray or None
+        Factors of the object servers of GFS and LFS; all others, or all, have 1.
+
+    Raises
+    ------
+    ModelError
+        If there are other than one factor for each object server.
+    """
+    factors = np.ones(layouts[-1].end)
+    if slowness is None:
+        return factors
+    got = [np.shape(factor) for factor in slowness]
+    expected = [(layout.first_link - layout.first_object_server,) for layout in layouts]
+    if got != expected:
+        raise ModelError(
+            f"slowness: got shapes {got}, expected {expected}, one factor for each "
+            "object server of GFS and LFS."
+        )
+    for layout, factor in zip(layouts, slowness, strict=True):
+        factors[layout.first_object_server : layout.first_link] = factor
+    return factors
+
+
 def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:
     """Return both tiers as the event loop takes them."""
     stations = np.zeros(2, STATIONS)
@@ -237,14 +271,3 @@ def request_times(
         request_s[row, : len(size)] = tier.request_service_s(size)
         link_s[row, : len(size)] = tier.request_link_s(size)
     return request_s, link_s
-
-
-def check_slowness(slowness: Sequence[np.ndarray], layouts: Sequence[_Layout]) -> None:
-    """Refuse factors of other than each object server of both tiers."""
-    got = [np.shape(factor) for factor in slowness]
-    expected = [(layout.first_link - layout.first_object_server,) for layout in layouts]
-    if got != expected:
-        raise ModelError(
-            f"slowness: got shapes {got}, expected {expected}, one factor for each "
-            "object server of GFS and LFS."
-        )

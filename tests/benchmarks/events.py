@@ -1,0 +1,159 @@
+"""Time of simulating policies, reads from peers and databases, beside pinned files.
+
+All read as many samples from the same storage, that of Fugaku. First the event loops
+alone, then whole runs: orders, decisions and tables, too.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from common import Results, progress, run_as_script
+from simulate_sweep import configured
+from simulator import check_equal, us_per_event
+from tierscope.model.database_calls import DatabaseEpoch
+from tierscope.model.network import network_of
+from tierscope.model.placed import Peers, PlacedStorage
+from tierscope.model.placed_run import AdHocRun, simulate_run
+from tierscope.model.programs import simulate_programs
+from tierscope.model.simulate import first_reads, simulate_epoch
+from tierscope.model.simulated_database import provenance_of, simulate_database
+from tierscope.model.simulated_run import draw_slowness, workload_of
+from tierscope.record_order import first_records, order_of
+from tierscope.scenario import Scenario
+
+PLAIN, PLACED = "pinning", "pinning, loop of copies"
+POLICIES = ("monarch", "clairvoyant", "adhoc")
+LOADERS = ("lmdb", "lmdbio-lmm-dio-prov-coal-stag")
+POINT = {"cache_rate_percent": 50, "repetition": 0}
+N_RANKS, N_OSTS = 3072, 60
+
+Description = dict[str, Any]
+Ended = tuple[np.ndarray, int]  # when each customer ended, and the number of events
+Loop = Callable[[], Ended]
+
+
+def measure(small: bool = False) -> Results:
+    """Measure the loops alone, then whole runs."""
+    results = Results("events", "CPU time of simulated policies and databases", small)
+    per_rank, n_epochs = (4, 2) if small else (48, 3)
+    described = describe(per_rank, n_epochs)
+    case = f"{N_RANKS} ranks, {per_rank} samples each"
+    loops = event_loops(described)
+    check_equal(loops[PLAIN](), loops[PLACED]())
+    results.notes.append(f"{PLAIN}: both loops gave the same times, to the last bit.")
+    timed = {what: partial(us_per_event, run) for what, run in loops.items()}
+    _measure(results, f"loops, {case}", timed, "us an event", 1 if small else 10)
+    n_samples = N_RANKS * per_rank * n_epochs
+    timed = {
+        what: partial(_us_per_sample, _run_of(one), n_samples)
+        for what, one in described.items()
+    }
+    case = f"runs of {n_epochs} epochs, {case}"
+    _measure(results, case, timed, "us a sample", 1 if small else 3)
+    return results
+
+
+def describe(per_rank: int, n_epochs: int) -> dict[str, Description]:
+    """Return what a run of each policy, and of each loader of databases, is."""
+    changes = {
+        "datasets": {"small": {"n_files": N_RANKS * per_rank}},
+        "training": {"epochs": n_epochs},
+    }
+    experiment = configured("policies-simulated", changes)
+    kinds = {policy: (policy, "tensorflow") for policy in (PLAIN, *POLICIES)}
+    kinds |= {loader: ("pinning", loader) for loader in LOADERS}
+    return {
+        what: experiment.description(Scenario("small", N_OSTS, policy, loader))
+        for what, (policy, loader) in kinds.items()
+    }
+
+
+def event_loops(described: Mapping[str, Description]) -> dict[str, Loop]:
+    """Return simulations of an epoch; what is read when is decided before."""
+    databases = {loader: _database_loop(described[loader]) for loader in LOADERS}
+    return _file_loops(described[PLAIN], described["adhoc"]) | databases
+
+
+def _file_loops(plain: Description, adhoc: Description) -> dict[str, Loop]:
+    """Return the loops that read files: half from the LFS, or as many from peers."""
+    network, workload = network_of(plain["system"], N_OSTS), workload_of(plain)
+    slowness = draw_slowness(network, np.random.default_rng(1))
+    run = AdHocRun(adhoc, POINT)
+    peers = Peers(run.policy.owners, adhoc["policy"]["server_threads"])
+    storage = PlacedStorage(network, workload, run.n_nodes, 0, 1, slowness, peers)
+    files, n_files = run.order(0), workload.n_files
+    on_lfs = np.random.default_rng(2).random(n_files) < 0.5
+    first_read = first_reads(n_files, network.n_ranks)
+
+    def simulate_plain() -> Ended:
+        services = np.random.default_rng(3)
+        epoch = simulate_epoch(network, workload, files, on_lfs, services, slowness)
+        return epoch.finished_s, epoch.n_events
+
+    def simulate_placed(place: np.ndarray) -> Ended:
+        epoch = storage.run_epoch(files, first_read, place, np.random.default_rng(3))
+        return epoch.finished_s, epoch.n_events
+
+    return {
+        PLAIN: simulate_plain,
+        PLACED: partial(simulate_placed, on_lfs.astype(np.int8)),
+        "adhoc": partial(simulate_placed, run.places(files)),
+    }
+
+
+def _database_loop(description: Description) -> Loop:
+    """Return the loop that follows the readers of a database."""
+    network = network_of(description["system"], N_OSTS)
+    slowness = draw_slowness(network, np.random.default_rng(1))
+    provenance = provenance_of(description)
+    on_lfs = first_records(provenance.n_records, POINT["cache_rate_percent"])
+    order = order_of(description, POINT["repetition"])
+    reads = DatabaseEpoch(description["lmdb"], order, provenance, on_lfs, epoch=0)
+    programs = reads.programs(network)
+
+    def simulate() -> Ended:
+        services = np.random.default_rng(3)
+        epoch = simulate_programs(network, programs, 0.0, services, slowness)
+        return epoch.finished_s, epoch.n_events
+
+    return simulate
+
+
+def _run_of(description: Description) -> Callable[[], Any]:
+    """Return what simulates a run."""
+    if "lmdb" in description:
+        return lambda: list(simulate_database(description, [POINT]))
+    return lambda: simulate_run(description, POINT)
+
+
+def _measure(
+    results: Results,
+    case: str,
+    timed: Mapping[str, Callable[[], float]],
+    unit: str,
+    n_rounds: int,
+) -> None:
+    """Time everything in turn, and compare it with the plain simulator."""
+    for what, run in timed.items():
+        progress("events", f"{case}, compiling, {what}")
+        run()
+    for number in range(n_rounds):
+        progress("events", f"{case}, round {number + 1} of {n_rounds}")
+        for what, run in timed.items():
+            results.add(case, what, [run()], unit)
+    for what in timed:
+        if what != PLAIN:
+            results.compare(case, what, PLAIN)
+
+
+def _us_per_sample(run: Callable[[], Any], n_samples: int) -> float:
+    start = time.process_time()
+    run()
+    return (time.process_time() - start) * 1e6 / n_samples
+
+
+if __name__ == "__main__":
+    run_as_script(measure)
