@@ -34,6 +34,7 @@ rule compare_policies:
             "plot",
             "plot_policies",
             "policy_comparison",
+            "savings",
             "shuffle",
             "tables",
             "whatif",
@@ -69,6 +70,7 @@ rule plot_policies:
             "plot",
             "plot_policies",
             "policy_comparison",
+            "savings",
             "shuffle",
             "tables",
             "whatif",
@@ -139,6 +141,7 @@ rule score_policy_claims:
             "io_class",
             "node_counts",
             "policy_claims",
+            "savings",
             "tables",
         ),
     output:
