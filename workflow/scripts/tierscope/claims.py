@@ -232,8 +232,7 @@ def _measure(
     for scenario in scenarios:
         if scenario.io_time["epoch"].nunique() < claim["least_epochs"]:
             raise NotMeasurable("one epoch only; the paper looks at the second")
-        for rate in claim["cache_rates_percent"]:
-            scenario.rate(rate)
+        scenario.need_rates(claim["cache_rates_percent"])
     parameters = claim.get("parameters", {})
     if claim["formula"] == OF_CLAIMS:
         return claims_that_hold(results, **parameters)
