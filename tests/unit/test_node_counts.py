@@ -158,6 +158,7 @@ def test_time_and_operations_saved_add_up_over_the_epochs(tables):
     assert table.loc[(1, 3), "law_percent"] == pytest.approx(100 / 3)  # f (E - 1) / E
     assert table.loc[(1, 2), "law_percent"] == pytest.approx(25)
     assert table.loc[(1, 2), "io_time_cut_percent"] == pytest.approx(25)
+    assert table.loc[(1, 2), "io_time_cut_sd_points"] == 0
     assert np.isnan(table.loc[(2, 3), "time_cut_sd_points"])
 
 

@@ -221,6 +221,34 @@ def test_summary_says_what_is_saved_and_when_it_pays(compared):
     assert (summary["n_repetitions"] == 2).all()
 
 
+def test_cuts_are_means_of_the_repetitions_cuts_each_against_its_own_reference():
+    runs = [
+        tables(
+            (time_s,), (n_hits,), policy=policy, cache_rate_percent=rate, repetition=n
+        )
+        for n, times_s in enumerate(((8, 3), (18, 13)))  # 10, 5 s; then 20, 15 s
+        for (policy, rate, n_hits), time_s in zip(
+            (("none", 0, 0), ("monarch", 50, 4)), times_s, strict=True
+        )
+    ]
+    io_time, epochs = (
+        pd.concat(parts, ignore_index=True) for parts in zip(*runs, strict=True)
+    )
+    totals = add_up(compare_epochs(io_time, epochs), epochs)
+    summary = summarise(totals).set_index("policy")
+    check_table(summary.reset_index(), "policy_summary")
+    monarch = summary.loc["monarch"]
+    assert monarch["time_cut_percent"] == pytest.approx((50 + 25) / 2)
+    assert monarch["time_cut_sd_points"] == pytest.approx(25 / math.sqrt(2))
+    io_cuts = (100 * 5 / 9, 100 * 5 / 19)
+    assert monarch["io_time_cut_percent"] == pytest.approx(sum(io_cuts) / 2)
+    assert monarch["io_time_cut_sd_points"] == pytest.approx(
+        (io_cuts[0] - io_cuts[1]) / math.sqrt(2)
+    )
+    one = summarise(totals[totals["repetition"] == 0])
+    assert one[["time_cut_sd_points", "io_time_cut_sd_points"]].isna().all(axis=None)
+
+
 def test_what_gains_nothing_in_its_last_epoch_never_pays():
     io_time, epochs = (
         pd.concat(parts, ignore_index=True)

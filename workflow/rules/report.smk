@@ -27,6 +27,7 @@ rule build_report:
         library=library(
             "build_report",
             "breakdown",
+            "claim_checks",
             "claim_formulas",
             "claim_status",
             "claim_tables",

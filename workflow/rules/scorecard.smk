@@ -16,6 +16,7 @@ rule score_claims:
         library=library(
             "score_claims",
             "breakdown",
+            "claim_checks",
             "claim_formulas",
             "claim_status",
             "claim_tables",

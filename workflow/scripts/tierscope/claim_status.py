@@ -54,8 +54,17 @@ def judge(accept: Mapping[str, float], value: float | None) -> str:
     return HOLDS if within else FAILS
 
 
-def measured_words(measured: Measured, status: str, unit: str) -> str:
-    """Return a claim's number with its unit, ``none``, or nothing if not measurable."""
+def measured_words(
+    measured: Measured, status: str, unit: str, unit_below_zero: str = ""
+) -> str:
+    """Return a claim's number with its unit, ``none``, or nothing if not measurable.
+
+    Where there is a unit for numbers below 0, such as ``% more time`` beside ``% less
+    time``, they are written without their sign.
+    """
     if measured.value is None:
         return "" if status == UNMEASURABLE else "none"
-    return f"{number_words(round(measured.value, 2))} {unit}"
+    value = round(measured.value, 2)
+    if value < 0 and unit_below_zero:
+        return f"{number_words(-value)} {unit_below_zero}"
+    return f"{number_words(value + 0.0)} {unit}"  # no negative zero

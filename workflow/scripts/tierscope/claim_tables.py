@@ -70,13 +70,27 @@ class ScenarioTables:
 
     def rate(self, wanted_percent: float) -> int:
         """Return the measured cache rate at or within half a step of one."""
-        near = min(self.rates, key=lambda rate: abs(rate - wanted_percent))
-        if abs(near - wanted_percent) > _HALF_STEP_PERCENT:
+        self.need_rates([wanted_percent])
+        return self._nearest(wanted_percent)
+
+    def need_rates(self, wanted_percent: Sequence[float]) -> None:
+        """Raise a NotMeasurable if `rate` lacks some cache rates."""
+        lacking = [
+            f"{wanted:g}"
+            for wanted in wanted_percent
+            if abs(self._nearest(wanted) - wanted) > _HALF_STEP_PERCENT
+        ]
+        if lacking:
             raise NotMeasurable(
-                f"no cache rate of {wanted_percent} % (within {_HALF_STEP_PERCENT} "
-                f"points) was measured for {self.title}"
+                f"no cache rate of {', '.join(lacking)} % (within {_HALF_STEP_PERCENT} "
+                f"points) was run for {self.title} with policy {self.key('policy')} "
+                f"and loader {self.key('loader')}, only "
+                f"{', '.join(map(str, self.rates))} %"
             )
-        return near
+
+    def _nearest(self, wanted_percent: float) -> int:
+        """Return the measured cache rate that is nearest to one."""
+        return min(self.rates, key=lambda rate: abs(rate - wanted_percent))
 
     @cached_property
     def one_epoch(self) -> pd.DataFrame:

@@ -8,8 +8,7 @@ experiment lacks what it needs: a scenario, a second epoch, cache rates.
 Times are means over the repetitions, of the epoch of the figures unless said otherwise.
 """
 
-import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.breakdown import SCENARIO, select_epoch, select_scenario
+from tierscope.claim_checks import check_arguments, check_ids, check_words
 from tierscope.claim_formulas import FORMULAS, OF_CLAIMS, claims_that_hold, defined
 from tierscope.claim_status import (
     FAILS,
@@ -31,7 +31,7 @@ from tierscope.claim_status import (
 from tierscope.claim_tables import ScenarioTables
 from tierscope.plot import scenario_titles
 from tierscope.tables import TABLES
-from tierscope.validation import ConfigError, check, read_yaml
+from tierscope.validation import check, read_yaml
 
 
 def read_claims(path: str | Path) -> dict[str, Any]:
@@ -44,27 +44,25 @@ def read_claims(path: str | Path) -> dict[str, Any]:
     """
     paper = read_yaml(path)
     check(paper, "claims", str(path))
-    ids = [claim["id"] for claim in paper["claims"]]
+    ids = check_ids(paper["claims"], path)
     for number, claim in enumerate(paper["claims"]):
         where = f"{path}: claims.{claim['id']}"
-        if claim["id"] in ids[:number]:
-            raise ConfigError(f"{where}.id: got it twice, expected it once")
         if claim["scenarios"] != "all":
-            _check_words(claim["scenarios"], paper["scenarios"], f"{where}.scenarios")
+            check_words(claim["scenarios"], paper["scenarios"], f"{where}.scenarios")
         _check_formula(claim, where)
         if claim["formula"] == OF_CLAIMS:
             known = ids[:number]
-            _check_words(claim["parameters"]["claims"], known, f"{where}.parameters")
+            check_words(claim["parameters"]["claims"], known, f"{where}.parameters")
     fitted, misses = paper["fitted"], paper["fitted"]["misses"]
     for part in ("targets", "by_hand", "derived"):
-        _check_words(fitted[part], ids, f"{path}: fitted.{part}")
-    _check_words(misses["why"], ids, f"{path}: fitted.misses.why")
-    _check_words(misses["of"], paper["scenarios"], f"{path}: fitted.misses.of")
+        check_words(fitted[part], ids, f"{path}: fitted.{part}")
+    check_words(misses["why"], ids, f"{path}: fitted.misses.why")
+    check_words(misses["of"], paper["scenarios"], f"{path}: fitted.misses.of")
     for claim in paper["claims"]:
         if claim["id"] in misses["why"]:
             where = f"{path}: fitted.misses.why.{claim['id']}.scenarios"
             scenarios = claim["scenarios"]
-            _check_words(
+            check_words(
                 ["all"] if scenarios == "all" else scenarios, misses["of"], where
             )
     return paper
@@ -72,29 +70,15 @@ def read_claims(path: str | Path) -> dict[str, Any]:
 
 def _check_formula(claim: Mapping[str, Any], where: str) -> None:
     """Refuse a formula that is not known or cannot take what the claim gives it."""
-    _check_words([claim["formula"]], [*FORMULAS, OF_CLAIMS], f"{where}.formula")
+    check_words([claim["formula"]], [*FORMULAS, OF_CLAIMS], f"{where}.formula")
     given = claim.get("parameters", {})
     if claim["formula"] == OF_CLAIMS:
-        formula, arguments = claims_that_hold, [{}]
+        formula, n_tables = claims_that_hold, 1
     else:
         formula = FORMULAS[claim["formula"]]
-        arguments = [] if claim["scenarios"] == "all" else claim["scenarios"]
-    try:
-        inspect.signature(formula).bind(*arguments, **given)
-    except TypeError as error:
-        raise ConfigError(
-            f"{where}: got scenarios {claim['scenarios']} and parameters "
-            f"{', '.join(given) or 'none'}, expected what {claim['formula']} takes "
-            f"({error})"
-        ) from None
-
-
-def _check_words(words: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Refuse words that are not known."""
-    if unknown := [word for word in words if word not in known]:
-        raise ConfigError(
-            f"{where}: got {', '.join(unknown)}, expected some of {', '.join(known)}"
-        )
+        n_tables = 0 if claim["scenarios"] == "all" else len(claim["scenarios"])
+    of = f"scenarios {claim['scenarios']} and "
+    check_arguments(formula, n_tables, given, where, of)
 
 
 def score_claims(
@@ -248,8 +232,7 @@ def _measure(
     for scenario in scenarios:
         if scenario.io_time["epoch"].nunique() < claim["least_epochs"]:
             raise NotMeasurable("one epoch only; the paper looks at the second")
-        for rate in claim["cache_rates_percent"]:
-            scenario.rate(rate)
+        scenario.need_rates(claim["cache_rates_percent"])
     parameters = claim.get("parameters", {})
     if claim["formula"] == OF_CLAIMS:
         return claims_that_hold(results, **parameters)

@@ -10,11 +10,11 @@ processes a node.
 import numpy as np
 import pandas as pd
 
-from tierscope.tables import RUN_KEYS, SCENARIO_KEYS, TABLES
+from tierscope.savings import RUN, TWIN, VARIANT, mean_cuts
+from tierscope.tables import TABLES
 
-_RUN = list(RUN_KEYS)
-_VARIANT = [*SCENARIO_KEYS, "cache_rate_percent", "n_nodes"]
-_TWIN = ["source", "system", "dataset", "n_osts", "loader", "repetition", "epoch"]
+_ON_NODES = [*VARIANT, "n_nodes"]
+_TWIN_EPOCH = [*TWIN, "epoch"]
 _SWITCHES = ["voluntary_switches", "involuntary_switches"]
 
 
@@ -55,13 +55,13 @@ def save_by_epoch(policy_epochs: pd.DataFrame, totals: pd.DataFrame) -> pd.DataF
     """
     reads = policy_epochs["gfs_reads"] + policy_epochs["background_gfs_reads"]
     table = policy_epochs.assign(gfs_reads=reads)
-    reference = table[table["policy"] == "none"].set_index(_TWIN)["gfs_reads"]
+    reference = table[table["policy"] == "none"].set_index(_TWIN_EPOCH)["gfs_reads"]
     table = table[table["policy"] == "monarch"]
-    table = table.join(reference.rename("reference_gfs_reads"), on=_TWIN)
-    nodes = totals.drop_duplicates(_RUN).set_index(_RUN)["n_nodes"]
-    table = table.join(nodes, on=_RUN)
+    table = table.join(reference.rename("reference_gfs_reads"), on=_TWIN_EPOCH)
+    nodes = totals.drop_duplicates(RUN).set_index(RUN)["n_nodes"]
+    table = table.join(nodes, on=RUN)
     table["saved"] = 100 * (1 - table["gfs_reads"] / table["reference_gfs_reads"])
-    points = table.groupby([*_VARIANT, "epoch"])
+    points = table.groupby([*_ON_NODES, "epoch"])
     sums = points[["gfs_reads", "reference_gfs_reads"]].sum()
     sums["n_repetitions"] = points.size()
     sums["saved_percent"] = 100 * (1 - sums["gfs_reads"] / sums["reference_gfs_reads"])
@@ -92,32 +92,23 @@ def save_up_to(totals: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, shape (n_numbers_of_nodes * n_epochs, 15)
-        Table ``node_savings``. The cut of the time is the mean over the repetitions of
-        each one's cut, beside their standard deviation; waiting for copies between
-        epochs counts. The cut of the I/O time is of the slowest process. Operations on
-        the GFS are opens and reads, those of copies included, summed over the
-        repetitions; ``law_percent`` is the mean of the law over the epochs, so
+    DataFrame, shape (n_numbers_of_nodes * n_epochs, 16)
+        Table ``node_savings``. Cuts of the time, in which waiting for copies between
+        epochs counts, and of the slowest process's I/O time are `mean_cuts`.
+        Operations on the GFS are opens and reads, those of copies included, summed over
+        the repetitions; ``law_percent`` is the mean of the law over the epochs, so
         f (E - 1) / E on one node.
     """
     table = totals[totals["policy"] == "monarch"].copy()
-    table["cut"] = 100 * (1 - table["time_s"] / table["reference_time_s"])
-    table["io_cut"] = 100 * (1 - table["io_time_s"] / table["reference_io_time_s"])
     table["operations"] = table["gfs_operations"] + table["background_gfs_operations"]
-    points = table.groupby([*_VARIANT, "n_epochs"])
-    sums = points[["operations", "reference_gfs_operations"]].sum()
-    result = pd.DataFrame(
-        {
-            "n_repetitions": points.size(),
-            "time_cut_percent": points["cut"].mean(),
-            "time_cut_sd_points": points["cut"].std(),
-            "io_time_cut_percent": points["io_cut"].mean(),
-            "gfs_operations_cut_percent": 100
-            * (1 - sums["operations"] / sums["reference_gfs_operations"]),
-        }
-    ).reset_index()
+    by = [*_ON_NODES, "n_epochs"]
+    result = mean_cuts(table, by)
+    sums = table.groupby(by)[["operations", "reference_gfs_operations"]].sum()
+    left = sums["operations"] / sums["reference_gfs_operations"]
+    result["gfs_operations_cut_percent"] = 100 * (1 - left)
+    result = result.reset_index()
     result = _with_law(result, result["n_epochs"] - 1)
-    by_nodes = result.groupby(_VARIANT)["law_percent"]
+    by_nodes = result.groupby(_ON_NODES)["law_percent"]
     result["law_percent"] = by_nodes.cumsum() / result["n_epochs"]
     return result[list(TABLES["node_savings"])]
 
@@ -137,7 +128,7 @@ def count_switches(faults: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     DataFrame, shape (n_runs, 16)
         Table ``node_switches``: sums over processes and epochs.
     """
-    runs = epochs.groupby(_RUN)
+    runs = epochs.groupby(RUN)
     records = runs["samples"].sum().rename("records")
     n_nodes, n_ranks = runs["node"].nunique(), runs["rank"].nunique()
     counted = [
@@ -146,7 +137,7 @@ def count_switches(faults: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
         "minor_faults",
         *_SWITCHES,
     ]
-    table = faults.groupby(_RUN)[counted].sum().join(records)
+    table = faults.groupby(RUN)[counted].sum().join(records)
     table["n_nodes"] = n_nodes
     table["processes_per_node"] = n_ranks // n_nodes
     return table.reset_index()[list(TABLES["node_switches"])]

@@ -9,17 +9,16 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from tierscope.breakdown import RUN_EPOCH, SCENARIO, break_down
+from tierscope.breakdown import RUN_EPOCH, break_down
 from tierscope.io_class import ALL_CLASSES, IOClass
 from tierscope.policies import DYNAMIC
+from tierscope.savings import RUN, TWIN, VARIANT, mean_cuts
 from tierscope.scenario import Scenario, Sweep
-from tierscope.tables import RUN_KEYS, TABLES
+from tierscope.tables import TABLES
 
 NO_STAGING, IN_TRAINING = "none", "while training"
 # Of a fixed part: as if each node had read it, or really staged in by the runs.
 ESTIMATED, AS_RUN = "estimated", "run"
-RUN = list(RUN_KEYS)
-VARIANT = [*SCENARIO, "cache_rate_percent"]
 _CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
 _OPERATIONS = {
     IOClass.GFS_META: "gfs_opens",
@@ -33,7 +32,6 @@ _BACKGROUND = {
     "evicted_files": "evicted_files",
     "failed_files": "failed_files",
 }
-_REFERENCE = ["source", "system", "dataset", "n_osts", "loader", "repetition"]
 
 
 class ComparisonError(ValueError):
@@ -155,7 +153,7 @@ def add_up(
     epoch_mean = table.groupby(RUN, sort=False)[["time_s", "operations"]].mean()
     table[sums] = table.groupby(RUN, sort=False)[sums].cumsum()
     reference = _reference(table, epoch_mean)
-    table = table.merge(reference, how="left", on=[*_REFERENCE, "epoch"])
+    table = table.merge(reference, how="left", on=[*TWIN, "epoch"])
     if (lacking := table["reference_time_s"].isna()).any():
         run = table[lacking].iloc[0]
         raise ComparisonError(
@@ -191,7 +189,7 @@ def is_reference(table: pd.DataFrame) -> pd.Series:
     """
     ranks = table["policy"].map({"none": "0", "pinning": "1"}).fillna("2")
     names = (ranks + table["policy"]).where(table["cache_rate_percent"] == 0)
-    first = names.groupby([table[key] for key in _REFERENCE]).transform("min")
+    first = names.groupby([table[key] for key in TWIN]).transform("min")
     return names == first
 
 
@@ -206,7 +204,7 @@ def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
         "mean_time_s": "reference_epoch_s",
         "mean_operations": "reference_epoch_operations",
     }
-    return reference.rename(columns=names)[[*_REFERENCE, "epoch", *names.values()]]
+    return reference.rename(columns=names)[[*TWIN, "epoch", *names.values()]]
 
 
 def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
@@ -245,10 +243,11 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, shape (n_variants, 17)
-        Table ``policy_summary``, means over the repetitions, in percent of the
-        reference: ``time_cut_percent`` and ``gfs_operations_cut_percent`` with staging
-        and copies. ``pays_after_epochs`` is the number of epochs from which on the
+    DataFrame, shape (n_variants, 19)
+        Table ``policy_summary``, in percent of the reference. Cuts of the time (with
+        staging) and of the I/O time are `mean_cuts`; all else is of means over the
+        repetitions, ``gfs_operations_cut_percent`` with staging and copies.
+        ``pays_after_epochs`` is the number of epochs from which on the
         time is shorter than the reference's, where all epochs after those that were run
         are like the last one; missing where it never is, or not for good, as the last
         epoch takes longer than the reference's.
@@ -257,10 +256,9 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
     totals = totals.assign(
         all_operations=totals[[*operations, "staging_gfs_operations"]].sum(axis=1)
     )
-    by = [*VARIANT, "n_epochs", "staging"]
-    counted = totals.groupby(by, sort=False)["repetition"].nunique()
-    means = totals.groupby(by, sort=False).mean(numeric_only=True)
-    means = means.assign(n_repetitions=counted).reset_index()
+    by = [*VARIANT, "n_epochs"]
+    means = totals.groupby([*by, "staging"], sort=False).mean(numeric_only=True)
+    means = means.reset_index().join(mean_cuts(totals, by), on=by)
     rows = [
         _summary(part.sort_values("n_epochs"))
         for _, part in means.groupby(VARIANT, sort=False)
@@ -271,24 +269,16 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
 def _summary(part: pd.DataFrame) -> dict:
     """Return the summary of a variant from its means by number of epochs."""
     last = part.iloc[-1]
-    cuts = {
-        "time_cut_percent": ("time_s", "reference_time_s"),
-        "io_time_cut_percent": ("io_time_s", "reference_io_time_s"),
-        "gfs_operations_cut_percent": ("all_operations", "reference_gfs_operations"),
-    }
     time_s, reference_s = (
         part[name].to_numpy() for name in ("time_s", "reference_time_s")
     )
+    calls, reference_calls = last[["all_operations", "reference_gfs_operations"]]
     staging_s = last["staging_time_s"]
     return {
-        **last[[*VARIANT, "n_repetitions", "n_epochs", "staging"]],
-        "staging_time_s": staging_s,
+        **last[[name for name in TABLES["policy_summary"] if name in last]],
         "last_epoch_time_s": np.diff(time_s, prepend=staging_s)[-1],
         "reference_last_epoch_time_s": np.diff(reference_s, prepend=0)[-1],
-        **{
-            name: 100 * (1 - last[mine] / last[theirs])
-            for name, (mine, theirs) in cuts.items()
-        },
+        "gfs_operations_cut_percent": 100 * (1 - calls / reference_calls),
         "pays_after_epochs": _pays_after(time_s, reference_s, staging_s),
     }
 

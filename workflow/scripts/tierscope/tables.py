@@ -33,6 +33,13 @@ SCENARIO_KEYS = {
 }
 RUN_KEYS = SCENARIO_KEYS | {"cache_rate_percent": INTEGER, "repetition": INTEGER}
 
+_TIME_CUTS = {
+    "time_cut_percent": NUMBER,
+    "time_cut_sd_points": NUMBER,
+    "io_time_cut_percent": NUMBER,
+    "io_time_cut_sd_points": NUMBER,
+}
+
 _RUN_EPOCHS = {
     "rank": INTEGER,
     "node": INTEGER,
@@ -194,8 +201,7 @@ TABLES = {
         "staging_time_s": SECONDS,
         "last_epoch_time_s": SECONDS,
         "reference_last_epoch_time_s": SECONDS,
-        "time_cut_percent": NUMBER,
-        "io_time_cut_percent": NUMBER,
+        **_TIME_CUTS,
         "gfs_operations_cut_percent": NUMBER,
         "pays_after_epochs": NUMBER,
     },
@@ -218,9 +224,7 @@ TABLES = {
         "n_nodes": INTEGER,
         "n_epochs": INTEGER,
         "n_repetitions": INTEGER,
-        "time_cut_percent": NUMBER,
-        "time_cut_sd_points": NUMBER,
-        "io_time_cut_percent": NUMBER,
+        **_TIME_CUTS,
         "gfs_operations_cut_percent": NUMBER,
         "law_percent": NUMBER,
     },
@@ -545,6 +549,7 @@ _MAY_BE_MISSING = {
     "repeat_cv_percent",
     "largest_repeat_cv_percent",
     "time_cut_sd_points",
+    "io_time_cut_sd_points",
     "pays_after_epochs",
     "value",
 }
