@@ -76,7 +76,8 @@ onsuccess:
 
 
 onerror:
+    mark_out_of_date()
     print(
-        f"A job failed; its log is named above. Start again to go on.",
+        "A job failed; its log is named above. Start again to go on.",
         file=sys.stderr,
     )

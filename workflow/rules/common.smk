@@ -544,6 +544,19 @@ def check_slurm():
         )
 
 
+def mark_out_of_date():
+    """Have what rests on a failed job made again by the next start.
+
+    Snakemake removes what the job was to make, but notes the job as finished with its
+    present inputs and parameters. Files further on are then up to date to it, and the
+    failure would be lost. Measurements are not made again.
+    """
+    for failed in workflow.scheduler.failed:
+        for unfinished in workflow.dag.bfs(workflow.dag.depending, failed):
+            if not unfinished.protected_output:
+                workflow.persistence.started(unfinished)
+
+
 # Jobs on other machines need the variables that the path of the GFS is made of.
 workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
 
