@@ -111,34 +111,52 @@ def library(script, *modules):
     return [workflow.source_path(f"../scripts/{name}.py") for name in names]
 
 
-def run_files(name, sweep="tables"):
-    """Return a file of every run of the experiment's sweep, or of that of a study."""
+def run_files(name, sweep="tables", which=lambda scenario: True):
+    """Return a file of every run of a sweep, or of the runs of some scenarios."""
     return [
         f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
         for scenario, points in EXPERIMENT.sweeps[sweep].items()
         for point in points
+        if which(scenario)
     ]
+
+
+def of_sweep(name, which=lambda scenario: True):
+    """Return the function that names a file of such runs of a rule's sweep."""
+    return lambda wildcards: run_files(name, wildcards.sweep, which)
+
+
+def is_dynamic(scenario):
+    """Return whether a scenario's policy decides while it runs."""
+    return scenario.policy in DYNAMIC
+
+
+def has_peers(scenario):
+    """Return whether a scenario reads from other nodes."""
+    return scenario.policy in PEERS
+
+
+def reads_database(scenario):
+    """Return whether a scenario's samples are records of a database."""
+    return scenario.reads_database
+
+
+def why_no_audit(scenario):
+    """Return why runs of a scenario have no log, and so no audit; None if they have."""
+    lack = "simulated runs have no log, and so no audit, where"
+    if EXPERIMENT.simulated and (is_dynamic(scenario) or has_peers(scenario)):
+        return (
+            f"policy {scenario.policy}: {lack} files move while they run or are read "
+            "from other nodes"
+        )
+    if EXPERIMENT.simulated and scenario.reads_database:
+        return f"loader {scenario.loader}: {lack} samples are records of a database"
+    return None
 
 
 def audited_files():
-    """Return the audits of the sweep: of simulated runs only of those with a log."""
-    return [
-        f"{RESULTS}/runs/{scenario.name}/{point.path}/audit.json"
-        for scenario, points in EXPERIMENT.sweep.items()
-        for point in points
-        if not EXPERIMENT.simulated or keeps_files(scenario)
-    ]
-
-
-def keeps_files(scenario):
-    """Return whether a scenario's files stay on their node, each a file of its own."""
-    moves = scenario.policy in (*DYNAMIC, *PEERS)
-    return not moves and not scenario.reads_database
-
-
-def of_sweep(name):
-    """Return the function that names a file of every run of a rule's sweep."""
-    return lambda wildcards: run_files(name, wildcards.sweep)
+    """Return the audits of the sweep's runs that have one."""
+    return run_files("audit.json", which=lambda scenario: not why_no_audit(scenario))
 
 
 def if_devices_can_be_faster(path):
@@ -158,58 +176,28 @@ def if_devices_can_be_faster(path):
     return name
 
 
-def dynamic_run_files(name, sweep="tables"):
-    """Return a file of every run of a sweep whose policy decides while it runs."""
-    return [
-        f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
-        for scenario, points in EXPERIMENT.sweeps[sweep].items()
-        for point in points
-        if scenario.policy in DYNAMIC
-    ]
-
-
-def of_dynamic(name):
-    """Return the function that names a file of every such run of a rule's sweep."""
-    return lambda wildcards: dynamic_run_files(name, wildcards.sweep)
-
-
 def background_table():
     """Return the table of the sweep's copies, if any policy copies."""
-    has_copies = dynamic_run_files("background.parquet")
+    has_copies = any(map(is_dynamic, EXPERIMENT.sweep))
     return [f"{RESULTS}/tables/background.parquet"] if has_copies else []
-
-
-def peer_run_files(name, sweep="tables"):
-    """Return a file of every run of a sweep that reads from other nodes."""
-    return [
-        f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
-        for scenario, points in EXPERIMENT.sweeps[sweep].items()
-        for point in points
-        if scenario.policy in PEERS
-    ]
-
-
-def of_peers(name):
-    """Return the function that names a file of every such run of a rule's sweep."""
-    return lambda wildcards: peer_run_files(name, wildcards.sweep)
 
 
 def peer_tables():
     """Return the tables of stage-in and of reads from peers, if there are any."""
-    names = ("stage_in", "peers") if peer_run_files("peers.parquet") else ()
+    names = ("stage_in", "peers") if any(map(has_peers, EXPERIMENT.sweep)) else ()
     return [f"{RESULTS}/tables/{name}.parquet" for name in names]
 
 
 def peer_reads(wildcards):
     """Return a run's reads from peers, if its policy makes any."""
-    has_peers = EXPERIMENT.scenario(wildcards.scenario).policy in PEERS
-    return [f"{RUN}/peer_reads.parquet".format(**wildcards)] if has_peers else []
+    reads = has_peers(EXPERIMENT.scenario(wildcards.scenario))
+    return [f"{RUN}/peer_reads.parquet".format(**wildcards)] if reads else []
 
 
 def decisions(wildcards):
     """Return what the nodes of a run decided, if its policy decides while it runs."""
-    is_dynamic = EXPERIMENT.scenario(wildcards.scenario).policy in DYNAMIC
-    return [f"{RUN}/decisions.parquet".format(**wildcards)] if is_dynamic else []
+    decides = is_dynamic(EXPERIMENT.scenario(wildcards.scenario))
+    return [f"{RUN}/decisions.parquet".format(**wildcards)] if decides else []
 
 
 def has_databases(scene):
@@ -218,16 +206,6 @@ def has_databases(scene):
         scenario.reads_database and scene.items() <= scenario.keys.items()
         for scenario in EXPERIMENT.sweep
     )
-
-
-def database_run_files(name, sweep):
-    """Return a file of every run of a sweep whose samples are records of a database."""
-    return [
-        f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
-        for scenario, points in EXPERIMENT.sweeps[sweep].items()
-        for point in points
-        if scenario.reads_database
-    ]
 
 
 # What the study of nodes comes to.

@@ -18,8 +18,8 @@ rule compare_nodes:
         io_time=f"{NODES}/io_time.parquet",
         epochs=f"{NODES}/epochs.parquet",
         background=f"{NODES}/background.parquet",
-        faults=database_run_files("faults.parquet", "nodes"),
-        runs=database_run_files("run.json", "nodes"),
+        faults=run_files("faults.parquet", "nodes", reads_database),
+        runs=run_files("run.json", "nodes", reads_database),
         library=library(
             "compare_nodes",
             "breakdown",
