@@ -3,7 +3,6 @@
 Made where the configuration names numbers of nodes.
 """
 
-FIGURES["nodes"] = NODES_TITLE
 NODES = f"{RESULTS}/nodes"
 NODE_WORDS = ", ".join(map(str, SETTINGS["studies"]["nodes"]["n_nodes"]))
 NODES_PROVENANCE = (
