@@ -12,6 +12,9 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/start.smk"
+include: "workflow/rules/launch_common.smk"
+include: "workflow/rules/policies_common.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/breakdown.smk"
 include: "workflow/rules/estimate.smk"

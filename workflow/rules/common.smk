@@ -1,11 +1,8 @@
 """What all rules share: the checked experiment, its paths and its points."""
 
-import json
-import os
 import re
 import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -13,20 +10,12 @@ from snakemake.exceptions import WorkflowError
 sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
 
 from tierscope.config import read_experiment
-from tierscope.description import description_hash, differences
 from tierscope.scenario import Point, Scenario
 from tierscope.validation import ConfigError
 
-from tierscope import job, slurm
 from tierscope.io_class import IOClass
-from tierscope.lock import LockedError, lock_experiment
-from tierscope.model.network import ModelError
 from tierscope.policies import DYNAMIC, PEERS
-from tierscope.policy_comparison import has_policies, without_reference
-from tierscope.prediction import studied_pairs, written_pairs
-from tierscope.tiers import TierError
 from tierscope.tiers.emulated import emulated_gfs
-from tierscope.whatif_truth import check_can_improve
 
 try:
     EXPERIMENT = read_experiment(config, Path(workflow.basedir) / "resources")
@@ -36,19 +25,10 @@ except ConfigError as error:
 RESULTS = f"results/{EXPERIMENT.name}"
 RUN = f"{RESULTS}/runs/{{scenario}}/cache-{{cache_rate}}/rep-{{repetition}}"
 LOGS = f"{RESULTS}/logs"
-BENCHMARK_LOG = (
-    f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
-)
 ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
-BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
-LATENESS_LIMIT = f"--max-lateness-percent {SETTINGS['audit']['max_lateness_percent']}"
-# What a benchmark's line says where it is a job of a scheduler.
-JOB_SIZE = ""
-if SYSTEM.job.scheduler:
-    JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
 
 
 wildcard_constraints:
@@ -159,23 +139,6 @@ def audited_files():
     return run_files("audit.json", which=lambda scenario: not why_no_audit(scenario))
 
 
-def if_devices_can_be_faster(path):
-    """Return the function that names a study's file, or refuses what is real.
-
-    Only here: other targets of an experiment on real storage must work.
-    """
-
-    def name(wildcards):
-        improvements = SETTINGS["studies"]["whatif_truth"]["improvements"]
-        try:
-            check_can_improve(asdict(SYSTEM), EXPERIMENT.simulated, improvements)
-        except ModelError as error:
-            raise WorkflowError(str(error))
-        return path
-
-    return name
-
-
 def background_table():
     """Return the table of the sweep's copies, if any policy copies."""
     has_copies = any(map(is_dynamic, EXPERIMENT.sweep))
@@ -200,174 +163,14 @@ def decisions(wildcards):
     return [f"{RUN}/decisions.parquet".format(**wildcards)] if decides else []
 
 
-def has_databases(scene):
-    """Return whether LMDB loaders are among the scenarios that fit a scene."""
-    return any(
-        scenario.reads_database and scene.items() <= scenario.keys.items()
-        for scenario in EXPERIMENT.sweep
-    )
-
-
-# What the study of nodes comes to.
-NODE_TABLES = (
-    "policy_epochs",
-    "policy_totals",
-    "node_epochs",
-    "node_savings",
-    "node_switches",
-)
-
-
-def node_table(name):
-    """Return a table of the study of nodes, if it is made."""
-    return [f"{RESULTS}/nodes/{name}.parquet"] if EXPERIMENT.sweeps["nodes"] else []
-
-
-def accuracy_tests():
-    """Return the tests of the study of accuracy, if they are to judge a claim."""
-    wanted = SETTINGS["studies"]["accuracy"]["with_policies"]
-    return [f"{RESULTS}/accuracy/accuracy_tests.parquet"] if wanted else []
-
-
-def if_nodes_vary(files):
-    """Return the function that names files of the study of nodes, or refuses."""
-
-    def names(wildcards):
-        if not EXPERIMENT.sweeps["nodes"]:
-            raise WorkflowError(
-                "config: studies.nodes.n_nodes: got [], expected numbers of nodes, as in "
-                "config/policies.yaml"
-            )
-        return files
-
-    return names
-
-
-def if_compared(files, compared, lacking):
-    """Return the function that names files, or says why there is no comparison."""
-
-    def names(wildcards):
-        if lacking:
-            raise WorkflowError(
-                f"sweep: {lacking.name} has no run at cache rate 0, expected one of its "
-                "loader to compare with, such as that of policy none"
-            )
-        if not compared:
-            policies = ", ".join(sorted({one.policy for one in EXPERIMENT.sweep}))
-            raise WorkflowError(
-                f"sweep.policies: got {policies}, expected several to compare, one "
-                "with a cache rate above 0, or loaders of LMDB, as in config/policies.yaml"
-            )
-        return files
-
-    return names
-
-
 def description(wildcards):
     """Return all that a scenario's measurements depend on."""
     return EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario))
 
 
-def staging(wildcards):
-    """Return the folder where a launch leaves its runs until they are taken over."""
-    content = json.loads(json.dumps(description(wildcards)))
-    return f"{RESULTS}/staging/{wildcards.scenario}-{description_hash(content)}"
-
-
-def staged(wildcards):
-    """Return the folder where a launch leaves one run."""
-    return f"{staging(wildcards)}/{point_of(wildcards).path}"
-
-
 def point_of(wildcards):
     """Return the point of a run."""
     return Point(int(wildcards.cache_rate), int(wildcards.repetition))
-
-
-def launched_points(wildcards):
-    """Return the points that one launch runs where a launch may run several."""
-    scenario = EXPERIMENT.scenario(wildcards.scenario)
-    return EXPERIMENT.launched_with(scenario, point_of(wildcards))
-
-
-def launch_arguments(wildcards):
-    """Return the end of the benchmark's command line: the limit and the points."""
-    if SYSTEM.points_per_launch == "all":
-        points = launched_points(wildcards)
-    else:
-        points = [point_of(wildcards)]
-    names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
-    return " ".join([LATENESS_LIMIT, *names])
-
-
-def benchmark_job(wildcards):
-    """Return the job of a run: what it needs of time, memory and local storage."""
-    scenario = EXPERIMENT.scenario(wildcards.scenario)
-    if SYSTEM.points_per_launch == "all":
-        return EXPERIMENT.job(scenario, launched_points(wildcards))
-    return EXPERIMENT.job(scenario, [point_of(wildcards)])
-
-
-def launch_resources(job_of, log, arguments):
-    """Return what a launch asks for; a site's own numbers come before ours.
-
-    `job_of` returns the job by wildcards, `log` is its log without suffix, `arguments`
-    is the end of its command line.
-    """
-
-    def launcher(wildcards):
-        return job.launcher(job_of(wildcards).system, log=log.format(**wildcards))
-
-    def nodes(wildcards):
-        return job_of(wildcards).system.n_nodes
-
-    def minutes(wildcards, attempt):
-        return job_of(wildcards).minutes * attempt
-
-    def memory(wildcards):
-        return job_of(wildcards).memory_mib
-
-    def of_site(wildcards, name):
-        return job_of(wildcards).resources()[name]
-
-    names = SYSTEM.job.resources.get("run_benchmark", {})
-    return {
-        "mpi": launcher,
-        "tasks": SYSTEM.n_processes,
-        "nodes": nodes,
-        "runtime": minutes,
-        "mem_mb": memory,
-        "gfs": 1,
-        # Not parameters: a longer sweep or another limit must not repeat finished runs,
-        # nor must another set-up of the job.
-        "launch": arguments,
-        "setup": setup_commands,
-        "python": sys.executable,  # of the job, whatever the set-up puts on PATH
-    } | {name: partial(of_site, name=name) for name in names}
-
-
-def setup_commands(wildcards):
-    """Return the shell lines before the launcher; the site's may use unset names."""
-    commands = " && ".join(f"{{ {line}\n}}" for line in ["set +u", *SYSTEM.job.setup])
-    steps = [(commands, "a line of job.setup failed")]
-    if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
-        compilation = "make --silent -C workflow/native"
-        steps.append((compilation, "compiling workflow/native failed: make, cc?"))
-    return " && ".join(
-        f'{{ {step} || {{ echo "tierscope: {failure}" >&2; false; }}; }}'
-        for step, failure in steps
-    )
-
-
-def generation_resources():
-    """Return what the generation of a dataset asks for."""
-
-    def minutes(wildcards):
-        dataset = EXPERIMENT.datasets[wildcards.dataset]
-        return job.generation_minutes(dataset, SYSTEM.job.estimates)
-
-    site = job.site_resources(SYSTEM, "generate_dataset")
-    return {"runtime": minutes, "gfs": 1} | site
 
 
 def manifest(wildcards):
@@ -387,48 +190,11 @@ def read_tables(wildcards):
     return [f"{RUN}/{name}.parquet".format(**wildcards) for name in READ_TABLES]
 
 
-def keep(folder, *tables):
-    """Return a command that takes further tables of a run over from where it was staged.
-
-    They are linked, so that a start after a killed one finds them again, and touched, as
-    they were written before run.json, their input.
-    """
-    names = " ".join(f"{name}.parquet" for name in tables)
-    return (
-        f"{{{{ for name in {names}; do"
-        f" ln -f {{params.staged:q}}/$name {folder}/$name;"
-        f" touch {folder}/$name; done; }}}} 2> {{log:q}}"
-    )
-
-
 def n_object_servers(wildcards):
     """Return how many object servers an emulated GFS has, None for a real one."""
     if SYSTEM.gfs.kind != "emulated":
         return None
     return emulated_gfs(asdict(SYSTEM), int(wildcards.n_osts)).n_object_servers
-
-
-def prediction_studies(wildcards):
-    """Return what is predicted from what, and the descriptions of what is predicted."""
-    scenarios = {
-        tuple(scenario.keys.values()): scenario
-        for scenario in EXPERIMENT.sweeps["predict"]
-    }
-    keys = [scenario.keys for scenario in scenarios.values()]
-    if EXPERIMENT.simulated:
-        pairs = written_pairs(keys)
-    else:
-        model = SETTINGS["model"]
-        pairs = studied_pairs(keys, model["calibrations"], model["calibration"])
-    return [
-        {
-            "pair": asdict(pair),
-            "description": EXPERIMENT.model_description(
-                scenarios[tuple(pair.scenario.values())]
-            ),
-        }
-        for pair in pairs
-    ]
 
 
 def figure(name, source=EXPERIMENT.source):
@@ -465,80 +231,3 @@ def caption_name(name):
 def caption(name):
     """Return what both reports say of a page or a figure."""
     return workflow.source_path(f"../report/{caption_name(name)}.rst")
-
-
-def refuse_other_settings():
-    """Stop if a finished run was measured with other settings than asked for now."""
-    for scenario, points in ALL_POINTS.items():
-        wanted = json.loads(json.dumps(EXPERIMENT.description(scenario)))
-        for point in points:
-            path = Path(RESULTS, "runs", scenario.name, point.path, "run.json")
-            if not path.is_file():
-                continue
-            run = json.loads(path.read_text())
-            if run["hash"] != description_hash(wanted):
-                raise WorkflowError(
-                    f"{path}: was measured with {'; '.join(differences(run, wanted))}; "
-                    "give the experiment a new name, or delete its runs to measure "
-                    "again."
-                )
-
-
-def start():
-    """Check what cannot be checked in a dry run, before the first job."""
-    global LOCK
-    executor = workflow.executor_plugin.name
-    try:
-        LOCK = lock_experiment(Path(RESULTS))
-        if EXPERIMENT.simulated:  # submits nothing, reads no file of the tiers
-            return
-        SYSTEM.check_executor(executor)
-        SYSTEM.gfs.data_root()
-        if executor == "slurm":
-            check_slurm()
-        if len(EXPERIMENT.methods) < len(SETTINGS["figures"]["methods"]):
-            reason = EXPERIMENT.why_no_model
-            print(
-                f"No estimates by the model, only by the rule ({reason}).",
-                file=sys.stderr,
-            )
-    except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
-        raise WorkflowError(str(error))
-
-
-def check_slurm():
-    """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
-    if workflow.executor_settings.status_command == "squeue":
-        slurm.check_memory_of_ended_jobs()
-    marked = {
-        job_id
-        for unfinished in workflow.dag.jobs
-        for job_id in workflow.persistence.external_jobids(unfinished)
-    }
-    if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked):
-        print(
-            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}.",
-            file=sys.stderr,
-        )
-
-
-def mark_out_of_date():
-    """Have what rests on a failed job made again by the next start.
-
-    Snakemake removes what the job was to make, but notes the job as finished with its
-    present inputs and parameters. Files further on are then up to date to it, and the
-    failure would be lost. Measurements are not made again.
-    """
-    for failed in workflow.scheduler.failed:
-        for unfinished in workflow.dag.bfs(workflow.dag.depending, failed):
-            if not unfinished.protected_output:
-                workflow.persistence.started(unfinished)
-
-
-# Jobs on other machines need the variables that the path of the GFS is made of.
-workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
-
-if workflow.remote_exec:
-    slurm.note_job(BATCH_JOBS)
-elif not EXPERIMENT.simulated:  # or it is simulated again
-    refuse_other_settings()
