@@ -12,6 +12,9 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/start.smk"
+include: "workflow/rules/launch_common.smk"
+include: "workflow/rules/policies_common.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/breakdown.smk"
 include: "workflow/rules/estimate.smk"
@@ -76,7 +79,8 @@ onsuccess:
 
 
 onerror:
+    mark_out_of_date()
     print(
-        f"A job failed; its log is named above. Start again to go on.",
+        "A job failed; its log is named above. Start again to go on.",
         file=sys.stderr,
     )

@@ -1,16 +1,25 @@
 """The target `policies`: runs that have copies, reads from peers, or neither."""
 
+import pytest
 from integration.test_policies import EPOCHS, N_FILES, make_project
 from tierscope.tables import read_table
 
 
-def test_policies_of_every_kind_are_compared_by_one_command(tmp_path):
-    policies = ["none", "monarch", "adhoc"]
-    training = {"epochs": EPOCHS, "shuffle": "local"}
-    project = make_project(tmp_path / "project", policies, training=training)
-    output = project.snakemake("policies")
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Return a project in which policies of every kind have been compared."""
+    project = make_project(
+        tmp_path_factory.mktemp("compared") / "project",
+        ["none", "monarch", "adhoc"],
+        training={"epochs": EPOCHS, "shuffle": "local"},
+    )
+    project.output = project.snakemake("policies")
+    return project
+
+
+def test_policies_of_every_kind_are_compared_by_one_command(compared):
     table = read_table(
-        project.path("policies", "policy_epochs.parquet"), "policy_epochs"
+        compared.path("policies", "policy_epochs.parquet"), "policy_epochs"
     )
     opens = table.sort_values("epoch").groupby("policy")["gfs_opens"].apply(list)
     assert opens.to_dict() == {
@@ -20,6 +29,26 @@ def test_policies_of_every_kind_are_compared_by_one_command(tmp_path):
         "adhoc": [N_FILES // 2] * EPOCHS,
     }
     assert (table.loc[table["policy"] == "adhoc", "net_read_s"] > 0).all()
-    assert project.path("policies", "summary.txt").read_text() in output
-    assert project.path("policies", "claims.md").stat().st_size > 0
-    assert project.path("figures", "policies.png").stat().st_size > 10_000
+    assert compared.path("policies", "summary.txt").read_text() in compared.output
+    assert compared.path("policies", "claims.md").stat().st_size > 0
+    assert compared.path("figures", "policies.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("policy", "table"),
+    [("monarch", "background"), ("adhoc", "stage_in"), ("adhoc", "io_time")],
+)
+def test_damaged_table_of_a_run_is_an_error_until_it_is_made_anew(
+    compared, policy, table
+):
+    (damaged,) = compared.path("runs").glob(f"*-{policy}-*/*/rep-0/{table}.parquet")
+    collected = compared.path("tables", f"{table}.parquet")
+    content = collected.read_bytes()
+    damaged.write_bytes(damaged.read_bytes()[:500])
+    for _ in range(2):
+        output = compared.snakemake("policies", expect=1)
+        assert f"{damaged.name}: cannot read table {table} (delete the file" in output
+    damaged.unlink()
+    output = compared.snakemake("policies")
+    assert "run_benchmark" not in output
+    assert collected.read_bytes() == content

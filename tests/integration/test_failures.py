@@ -114,6 +114,19 @@ def test_failed_audit_stops_what_depends_on_the_run(fresh):
     assert not fresh.path("tables").exists()
 
 
+def test_failed_audit_of_finished_runs_is_not_forgotten(fresh):
+    fresh.snakemake("fig2")
+    limits = {"io_time_tolerance_percent": 2, "max_lateness_percent": 0}
+    fresh.change("config/tiny.yaml", {"audit": limits})
+    for _ in range(2):
+        assert "audit failed" in fresh.snakemake("fig2", expect=1)
+    limits["max_lateness_percent"] = 10000
+    fresh.change("config/tiny.yaml", {"audit": limits})
+    output = fresh.snakemake("fig2")
+    assert "run_benchmark" not in output
+    assert len(list(fresh.path("runs").rglob("audit.json"))) == 3
+
+
 @pytest.mark.parametrize(
     ("setting", "words"),
     [

@@ -138,7 +138,11 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("experiment", "../x", ["experiment", "../x", "matching"]),
         ("system", "cray", ["system", "cray", "scale-model"]),
         ("figures.epoch", 3, ["figures.epoch", "3", "0 to 2"]),
-        ("figures.scenario.n_osts", 7, ["figures.scenario", "small-7ost", "small-60"]),
+        (
+            "figures.scenario.n_osts",
+            7,
+            ["figures.scenario: got n_osts 7", "figures: {scenario: {n_osts: 60}}"],
+        ),
         ("figures.improvements", [{"gfs_write": 5}], ["gfs_write", "gfs_read"]),
         (
             "figures.improvements",
@@ -162,6 +166,22 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("sweep.exclude", {"a": {"n_osts": 5}}, ["sweep.exclude.a", "5", "match"]),
         ("sweep.exclude", {"a": {"osts": 5}}, ["sweep.exclude.a", "osts", "n_osts"]),
         ("sweep.exclude", {"a": {"n_osts": []}}, ["exclude.a.n_osts", "1 items"]),
+        (
+            "sweep.exclude",
+            {"a": {"policy": "pining", "n_osts": 60}},
+            ["sweep.exclude.a.policy", "'pining'", "one of none, pinning, stratified"],
+        ),
+        (
+            "sweep.exclude",
+            {"a": {"loader": ["tensorflow", "lmbd"], "n_osts": 60}},
+            ["sweep.exclude.a.loader.1", "'lmbd'", "one of tensorflow, posix, lmdb"],
+        ),
+        (
+            "sweep.exclude",
+            {"a": {"dataset": ["large", "huge"], "n_osts": 60}},
+            ["sweep.exclude.a.dataset", "'huge'", "some of small, large"],
+        ),
+        ("sweep.policies", "lru", ["sweep.policies", "list", "each one of none, pinn"]),
     ],
 )
 def test_wrong_value_is_refused_in_one_line_with_key_value_and_expectation(
@@ -222,6 +242,38 @@ def test_exclusion_may_list_values_of_a_key(config):
     sweep = read_experiment(config, RESOURCES).sweep
     numbers = {(one.dataset, one.n_osts): len(points) for one, points in sweep.items()}
     assert numbers == {("small", 60): 12, ("small", 1): 9}
+
+
+def test_exclusion_may_name_what_this_sweep_leaves_out(config):
+    config["sweep"]["exclude"] = {
+        "large": {"dataset": ["large", "tiny"], "policy": ["pinning", "lru"]},
+    }
+    sweep = read_experiment(config, RESOURCES).sweep
+    assert {scenario.dataset for scenario in sweep} == {"small"}
+
+
+@pytest.mark.parametrize(
+    ("lists", "fit"),
+    [
+        ({"policies": ["adhoc", "none", "lru"]}, "{policy: none}"),
+        ({"policies": ["lru"], "loaders": ["posix"]}, "{policy: lru, loader: posix}"),
+        (
+            {"datasets": ["large"], "loaders": ["posix", "tensorflow"]},
+            "{dataset: large}",
+        ),
+    ],
+)
+def test_scenario_of_the_figures_that_is_not_run_is_answered_by_one_that_fits(
+    config, lists, fit
+):
+    config["sweep"] |= lists
+    with pytest.raises(ConfigError, match="such as figures: ") as error:
+        read_experiment(config, RESOURCES)
+    setting = yaml.safe_load(str(error.value).split("such as ")[1])
+    assert setting == {"figures": {"scenario": yaml.safe_load(fit)}}
+    update_config(config, setting)
+    config["model"]["calibration"] = None
+    assert read_experiment(config, RESOURCES)
 
 
 def test_hash_depends_on_what_the_measurement_depends_on_only(config):
@@ -410,12 +462,12 @@ def test_study_of_nodes_divides_the_processes_among_them(config):
         (
             "figures.scenario.loader",
             "lmdb",
-            r"studies.nodes.n_nodes: got 1, expected none with loader lmdb",
+            r"studies.nodes.n_nodes: got .*, expected \[\] with loader lmdb",
         ),
         (
             "simulate",
             True,
-            r"studies.nodes.n_nodes: got 1, expected none where runs are simulated",
+            r"studies.nodes.n_nodes: got .*, expected \[\] where runs are simul",
         ),
         ("studies.nodes.loaders", ["posix"], r"studies.nodes.loaders.0: got 'posix'"),
         ("studies.nodes.n_nodes", [0], r"studies.nodes.n_nodes.0: got 0"),

@@ -79,23 +79,6 @@ rule sum_background:
         "../scripts/sum_background.py"
 
 
-rule collect_background:
-    input:
-        background=of_dynamic("background.parquet"),
-        library=library("collect_background", "io_class", "tables"),
-    output:
-        f"{RESULTS}/{{sweep}}/background.parquet",
-    log:
-        f"{LOGS}/collect_background/{{sweep}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    message:
-        "Collecting the copies of all runs ({wildcards.sweep})."
-    script:
-        "../scripts/collect_background.py"
-
-
 rule sum_peers:
     input:
         log=f"{RUN}/log.darshan",
@@ -129,25 +112,6 @@ rule sum_peers:
         "../scripts/sum_peers.py"
 
 
-rule collect_peers:
-    input:
-        stage_in=of_peers("stage_in.parquet"),
-        peers=of_peers("peers.parquet"),
-        library=library("collect_peers", "io_class", "tables"),
-    output:
-        stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
-        peers=f"{RESULTS}/{{sweep}}/peers.parquet",
-    log:
-        f"{LOGS}/collect_peers/{{sweep}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    message:
-        "Collecting stage-in and reads from peers of all runs ({wildcards.sweep})."
-    script:
-        "../scripts/collect_peers.py"
-
-
 rule collect_epochs:
     input:
         epochs=of_sweep("epochs.parquet"),
@@ -170,9 +134,9 @@ rule collect_epochs:
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
-        library=library("collect_io_time", "io_class", "tables"),
+        library=library("collect_tables", "io_class", "tables"),
     output:
-        f"{RESULTS}/{{sweep}}/io_time.parquet",
+        io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
     log:
         f"{LOGS}/collect_io_time/{{sweep}}.log",
     localrule: True
@@ -181,7 +145,33 @@ rule collect_io_time:
     message:
         "Collecting the I/O time of all runs ({wildcards.sweep})."
     script:
-        "../scripts/collect_io_time.py"
+        "../scripts/collect_tables.py"
+
+
+use rule collect_io_time as collect_background with:
+    input:
+        background=of_sweep("background.parquet", is_dynamic),
+        library=library("collect_tables", "io_class", "tables"),
+    output:
+        background=f"{RESULTS}/{{sweep}}/background.parquet",
+    log:
+        f"{LOGS}/collect_background/{{sweep}}.log",
+    message:
+        "Collecting the copies of all runs ({wildcards.sweep})."
+
+
+use rule collect_io_time as collect_peers with:
+    input:
+        stage_in=of_sweep("stage_in.parquet", has_peers),
+        peers=of_sweep("peers.parquet", has_peers),
+        library=library("collect_tables", "io_class", "tables"),
+    output:
+        stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
+        peers=f"{RESULTS}/{{sweep}}/peers.parquet",
+    log:
+        f"{LOGS}/collect_peers/{{sweep}}.log",
+    message:
+        "Collecting stage-in and reads from peers of all runs ({wildcards.sweep})."
 
 
 rule audits:

@@ -72,24 +72,27 @@ rule run_benchmark:
         " do mv {params.staged:q}/$name {params.run:q}; done"
 
 
-rule keep_decisions:
-    # Not an output of the benchmark: runs of policies without any are finished without.
+rule keep_table:
+    # No outputs of the benchmark: runs of policies without such tables are finished
+    # without.
     input:
         run=f"{RUN}/run.json",
     output:
-        protected(f"{RUN}/decisions.parquet"),
+        protected(f"{RUN}/{{table}}.parquet"),
     log:
-        f"{LOGS}/keep_decisions/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+        f"{LOGS}/keep_{{table}}/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    wildcard_constraints:
+        table="decisions|peer_reads",
     localrule: True
     conda:
         "../../environment.yml"
     params:
         staged=staged,
     message:
-        "Keeping what the nodes of run {wildcards.scenario}, cache rate "
-        "{wildcards.cache_rate} %, decided."
+        "Keeping table {wildcards.table} of run {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %."
     shell:
-        keep('"$(dirname {output:q})"', "decisions")
+        keep('"$(dirname {output:q})"', "{wildcards.table}")
 
 
 rule keep_reads:
@@ -111,22 +114,3 @@ rule keep_reads:
         "{wildcards.cache_rate} %."
     shell:
         keep("{params.run:q}", *READ_TABLES)
-
-
-rule keep_peer_reads:
-    input:
-        run=f"{RUN}/run.json",
-    output:
-        protected(f"{RUN}/peer_reads.parquet"),
-    log:
-        f"{LOGS}/keep_peer_reads/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        staged=staged,
-    message:
-        "Keeping what the processes of run {wildcards.scenario}, cache rate "
-        "{wildcards.cache_rate} %, read from other nodes."
-    shell:
-        keep('"$(dirname {output:q})"', "peer_reads")

@@ -1,6 +1,9 @@
-"""What the rules of models share: what probes need and what a calibration takes."""
+"""What the rules of models share: what probes and calibrations take, and studies."""
 
+from tierscope.model.network import ModelError
+from tierscope.prediction import studied_pairs, written_pairs
 from tierscope.probes import lfs_rate_percent
+from tierscope.whatif_truth import check_can_improve
 
 PROBES = f"{RESULTS}/probes/{{dataset}}-{{n_osts}}ost"
 PROBES_LOG = f"{LOGS}/probe_storage/{{dataset}}-{{n_osts}}ost"
@@ -42,4 +45,44 @@ def calibration_probes(wildcards, name):
     return [
         f"{RESULTS}/probes/{plan.scenario.dataset}-{n_osts}ost/{name}"
         for n_osts in plan.probed_n_osts
+    ]
+
+
+def if_devices_can_be_faster(path):
+    """Return the function that names a study's file, or refuses what is real.
+
+    Only here: other targets of an experiment on real storage must work.
+    """
+
+    def name(wildcards):
+        improvements = SETTINGS["studies"]["whatif_truth"]["improvements"]
+        try:
+            check_can_improve(asdict(SYSTEM), EXPERIMENT.simulated, improvements)
+        except ModelError as error:
+            raise WorkflowError(str(error))
+        return path
+
+    return name
+
+
+def prediction_studies(wildcards):
+    """Return what is predicted from what, and the descriptions of what is predicted."""
+    scenarios = {
+        tuple(scenario.keys.values()): scenario
+        for scenario in EXPERIMENT.sweeps["predict"]
+    }
+    keys = [scenario.keys for scenario in scenarios.values()]
+    if EXPERIMENT.simulated:
+        pairs = written_pairs(keys)
+    else:
+        model = SETTINGS["model"]
+        pairs = studied_pairs(keys, model["calibrations"], model["calibration"])
+    return [
+        {
+            "pair": asdict(pair),
+            "description": EXPERIMENT.model_description(
+                scenarios[tuple(pair.scenario.values())]
+            ),
+        }
+        for pair in pairs
     ]

@@ -3,7 +3,6 @@
 Made where the configuration names numbers of nodes.
 """
 
-FIGURES["nodes"] = NODES_TITLE
 NODES = f"{RESULTS}/nodes"
 NODE_WORDS = ", ".join(map(str, SETTINGS["studies"]["nodes"]["n_nodes"]))
 NODES_PROVENANCE = (
@@ -18,8 +17,8 @@ rule compare_nodes:
         io_time=f"{NODES}/io_time.parquet",
         epochs=f"{NODES}/epochs.parquet",
         background=f"{NODES}/background.parquet",
-        faults=database_run_files("faults.parquet", "nodes"),
-        runs=database_run_files("run.json", "nodes"),
+        faults=run_files("faults.parquet", "nodes", reads_database),
+        runs=run_files("run.json", "nodes", reads_database),
         library=library(
             "compare_nodes",
             "breakdown",

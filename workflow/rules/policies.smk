@@ -10,15 +10,18 @@ SCENE = {
 }
 FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
 LACKING = without_reference(EXPERIMENT.sweep)
-NODES_TITLE = "The same processes on more nodes"
-COMPARED = {}
-if not LACKING and has_policies(EXPERIMENT.sweep, SCENE):
-    COMPARED["policies"] = "Policies compared"
-if not LACKING and has_databases(FILES_AND_DATABASES):
-    COMPARED["loaders"] = "Files and one LMDB file compared"
-if not LACKING and EXPERIMENT.sweeps["nodes"]:
-    COMPARED["nodes"] = NODES_TITLE
-FIGURES.update(COMPARED)
+COMPARISONS = {
+    "policies": "Policies compared",
+    "loaders": "Files and one LMDB file compared",
+    "nodes": "The same processes on more nodes",
+}
+CAN_COMPARE = {
+    "policies": has_policies(EXPERIMENT.sweep, SCENE),
+    "loaders": has_databases(FILES_AND_DATABASES),
+    "nodes": bool(EXPERIMENT.sweeps["nodes"]),
+}
+COMPARED = [name for name in COMPARISONS if CAN_COMPARE[name] and not LACKING]
+FIGURES |= COMPARISONS
 
 
 rule compare_policies:

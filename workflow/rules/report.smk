@@ -1,7 +1,11 @@
 """Rules that gather an experiment into one page; figures.smk names its figures."""
 
 REPORT_TABLES = ["breakdown", "spread", "goals", "combinations", "claims"]
-REPORT_FIGURES = {name: title for name, title in FIGURES.items() if name != "scorecard"}
+# The scorecard is a page, and not every sweep has all comparisons.
+OTHER_FIGURES = {"scorecard", *COMPARISONS} - set(COMPARED)
+REPORT_FIGURES = {
+    name: title for name, title in FIGURES.items() if name not in OTHER_FIGURES
+}
 # What simulated runs are described by, in place of a `run.json` for each of them.
 SIMULATIONS = [
     f"{RESULTS}/runs/{scenario.name}/tables/simulation.json"

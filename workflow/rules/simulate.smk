@@ -12,36 +12,19 @@ def simulated_points(wildcards):
     return list(map(asdict, EXPERIMENT.sweeps[wildcards.sweep][scenario]))
 
 
-def of_simulated(name):
-    """Return the function that names a file of every scenario of a rule's sweep."""
+def of_simulated(name, which=lambda scenario: True):
+    """Return the function that names a file of such scenarios of a rule's sweep."""
     return lambda wildcards: [
         f"{RESULTS}/runs/{scenario.name}/{wildcards.sweep}/{name}"
         for scenario in EXPERIMENT.sweeps[wildcards.sweep]
-    ]
-
-
-def of_simulated_if(name, policies):
-    """Return the function that names a file of the scenarios of some policies."""
-    return lambda wildcards: [
-        f"{RESULTS}/runs/{scenario.name}/{wildcards.sweep}/{name}"
-        for scenario in EXPERIMENT.sweeps[wildcards.sweep]
-        if scenario.policy in policies
+        if which(scenario)
     ]
 
 
 def logged_manifest(wildcards):
     """Return the manifest of a run whose log can be made, or refuse the others."""
-    scenario = EXPERIMENT.scenario(wildcards.scenario)
-    if scenario.policy in (*DYNAMIC, *PEERS):
-        raise WorkflowError(
-            f"policy {scenario.policy}: simulated runs have no log, and so no audit, "
-            "where files move while they run or are read from other nodes"
-        )
-    if scenario.reads_database:
-        raise WorkflowError(
-            f"loader {scenario.loader}: simulated runs have no log, and so no audit, "
-            "where samples are records of a database"
-        )
+    if reason := why_no_audit(EXPERIMENT.scenario(wildcards.scenario)):
+        raise WorkflowError(reason)
     return manifest(wildcards)
 
 
@@ -106,7 +89,7 @@ rule collect_simulated:
     input:
         io_time=of_simulated("io_time.parquet"),
         epochs=of_simulated("epochs.parquet"),
-        library=library("collect_simulated", "io_class", "tables"),
+        library=library("collect_tables", "io_class", "tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
         epochs=f"{RESULTS}/{{sweep}}/epochs.parquet",
@@ -118,13 +101,13 @@ rule collect_simulated:
     message:
         "Collecting the tables of all simulated runs ({wildcards.sweep})."
     script:
-        "../scripts/collect_simulated.py"
+        "../scripts/collect_tables.py"
 
 
 use rule collect_simulated as collect_simulated_copies with:
     input:
-        background=of_simulated_if("background.parquet", DYNAMIC),
-        library=library("collect_simulated", "io_class", "tables"),
+        background=of_simulated("background.parquet", is_dynamic),
+        library=library("collect_tables", "io_class", "tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
     log:
@@ -135,9 +118,9 @@ use rule collect_simulated as collect_simulated_copies with:
 
 use rule collect_simulated as collect_simulated_peers with:
     input:
-        stage_in=of_simulated_if("stage_in.parquet", PEERS),
-        peers=of_simulated_if("peers.parquet", PEERS),
-        library=library("collect_simulated", "io_class", "tables"),
+        stage_in=of_simulated("stage_in.parquet", has_peers),
+        peers=of_simulated("peers.parquet", has_peers),
+        library=library("collect_tables", "io_class", "tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
         peers=f"{RESULTS}/{{sweep}}/peers.parquet",

@@ -64,7 +64,7 @@ def config_readme() -> str:
     default, schema = read_yaml(ROOT / "config" / "config.yaml"), read_schema("config")
     config = [
         (f"`{path}`", kind, default_of(default, path), meaning)
-        for path, kind, meaning in key_rows(resolved(schema, schema))
+        for path, kind, meaning in key_rows(schema)
     ]
     parts = [
         INTRODUCTION,
@@ -77,24 +77,10 @@ def config_readme() -> str:
     ):
         schema = read_schema(name)
         rows = [
-            (f"`{path}`", kind, meaning)
-            for path, kind, meaning in key_rows(resolved(schema, schema))
+            (f"`{path}`", kind, meaning) for path, kind, meaning in key_rows(schema)
         ]
         parts += [f"\n## {title}\n", table(rows, ("key", "accepts", "meaning"))]
     return "\n".join(parts)
-
-
-def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
-    """Return a schema with its references to `$defs` filled in."""
-    if isinstance(schema, list):
-        return [resolved(item, root) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    schema = dict(schema)
-    if "$ref" in schema:
-        target = root["$defs"][schema.pop("$ref").rsplit("/", 1)[1]]
-        schema = {**target, **schema}
-    return {key: resolved(value, root) for key, value in schema.items()}
 
 
 if __name__ == "__main__":

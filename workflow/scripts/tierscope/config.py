@@ -6,7 +6,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tierscope.config_checks import check_devices, check_experiment, check_n_osts
+from tierscope.config_checks import (
+    check_devices,
+    check_experiment,
+    check_n_osts,
+    check_nodes,
+)
 from tierscope.experiment import Experiment
 from tierscope.io_class import IOClass
 from tierscope.scenario import Dataset, Point, Scenario, Sweep
@@ -37,6 +42,10 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
     presets = read_yaml(Path(resources) / "datasets.yaml")
     check(presets, "datasets", f"{resources}/datasets.yaml")
     system = read_system(config["system"], Path(resources) / "systems")
+    for name, exclusion in config["sweep"]["exclude"].items():
+        where = f"sweep.exclude.{name}.dataset"
+        for dataset in _listed(exclusion.get("dataset", [])):
+            _check_known(dataset, presets, where)
     datasets = {
         name: _dataset(name, presets, config["datasets"], system)
         for name in config["sweep"]["datasets"]
@@ -78,11 +87,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
 
 def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset:
     """Return a preset with the experiment's changes."""
-    if name not in presets:
-        raise ConfigError(
-            f"config: sweep.datasets: got {name!r}, "
-            f"expected some of {', '.join(presets)}"
-        )
+    _check_known(name, presets, "sweep.datasets")
     dataset = Dataset(name=name, **(presets[name] | changes.get(name, {})))
     if dataset.n_files < system.n_processes:
         raise ConfigError(
@@ -91,6 +96,14 @@ def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset
             f"{system.name}"
         )
     return dataset
+
+
+def _check_known(dataset: str, presets: Iterable[str], where: str) -> None:
+    """Refuse the name of a dataset that has no preset."""
+    if dataset not in presets:
+        raise ConfigError(
+            f"config: {where}: got {dataset!r}, expected some of {', '.join(presets)}"
+        )
 
 
 def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
@@ -129,9 +142,11 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
 
 
 def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sweep]:
-    """Return the sweeps of the studies, each of them longer than the experiment's.
+    """Return the sweeps of the studies, by name.
 
-    Only devices that are emulated or simulated can be made faster.
+    `predict` has the points of the experiment's sweep that the models know, repeated;
+    `whatif-truth` the figures' scenario on faster devices, where they are emulated or
+    simulated; `nodes` that scenario on other numbers of nodes.
     """
     repetitions = range(studies["predict"]["repetitions"])
     predict = {
@@ -158,9 +173,9 @@ def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
 
     On the system's own number of nodes the runs are those of its sweep.
     """
+    check_nodes(experiment, study["n_nodes"])
     base = Scenario(**experiment.settings["figures"]["scenario"])
     system, repetitions = experiment.system, range(study["repetitions"])
-    _check_nodes(experiment, base, study["n_nodes"])
     sweep = {}
     for n_nodes in study["n_nodes"]:
         here = replace(base, n_nodes=None if n_nodes == system.n_nodes else n_nodes)
@@ -170,28 +185,6 @@ def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
             database = replace(here, policy="pinning", loader=loader)
             sweep[database] = _points([0], repetitions)
     return sweep
-
-
-def _check_nodes(
-    experiment: Experiment, base: Scenario, n_nodes: Iterable[int]
-) -> None:
-    """Refuse numbers of nodes that the processes cannot be divided among."""
-    where, system = "config: studies.nodes.n_nodes", experiment.system
-    for count in n_nodes:
-        if system.n_processes % count:
-            raise ConfigError(
-                f"{where}: got {count}, expected divisors of {system.n_processes}, the "
-                f"number of processes of system {system.name}"
-            )
-        if experiment.simulated:
-            raise ConfigError(
-                f"{where}: got {count}, expected none where runs are simulated"
-            )
-        if base.reads_database:
-            raise ConfigError(
-                f"{where}: got {count}, expected none with loader {base.loader} in "
-                "figures.scenario: Monarch needs one that reads files"
-            )
 
 
 def _points(

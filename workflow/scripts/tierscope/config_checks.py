@@ -10,7 +10,7 @@ from tierscope.job import RESERVED, JobError, site_resources
 from tierscope.job import launcher as launcher_of
 from tierscope.model.network import ModelError, network_of
 from tierscope.policies import PEERS
-from tierscope.scenario import Scenario
+from tierscope.scenario import Scenario, Sweep
 from tierscope.system import System
 from tierscope.tiers.emulated import emulated_gfs
 from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
@@ -62,6 +62,29 @@ def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
             f"config: sweep.n_osts: got {n_osts}, expected {wanted} on system "
             f"{system.name}"
         )
+
+
+def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
+    """Refuse a study of nodes that cannot be made."""
+    if not n_nodes:
+        return
+    where, system = "config: studies.nodes.n_nodes", experiment.system
+    if experiment.simulated:
+        raise ConfigError(
+            f"{where}: got {n_nodes}, expected [] where runs are simulated"
+        )
+    base = Scenario(**experiment.settings["figures"]["scenario"])
+    if base.reads_database:
+        raise ConfigError(
+            f"{where}: got {n_nodes}, expected [] with loader {base.loader} in "
+            "figures.scenario: Monarch needs one that reads files"
+        )
+    for count in n_nodes:
+        if system.n_processes % count:
+            raise ConfigError(
+                f"{where}: got {count}, expected divisors of {system.n_processes}, the "
+                f"number of processes of system {system.name}"
+            )
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -228,11 +251,24 @@ def _check_figures(experiment: Experiment) -> None:
             f"{epochs - 1} (training.epochs is {epochs})"
         )
     if Scenario(**figures["scenario"]) not in experiment.sweep:
-        names = ", ".join(scenario.name for scenario in experiment.sweep)
-        raise ConfigError(
-            f"config: figures.scenario: got {Scenario(**figures['scenario']).name}, "
-            f"expected one of {names}"
-        )
+        raise ConfigError(_no_such_scenario(figures["scenario"], experiment.sweep))
+
+
+def _no_such_scenario(wanted: Mapping[str, Any], sweep: Sweep) -> str:
+    """Return what is wrong with a scenario of the figures, and what would fit."""
+
+    def differing(scenario: Scenario) -> dict[str, Any]:
+        return {key: one for key, one in scenario.keys.items() if one != wanted[key]}
+
+    fitting = [scenario for scenario in sweep if scenario.policy not in PEERS]
+    nearest = differing(min(fitting or sweep, key=lambda one: len(differing(one))))
+    got = ", ".join(f"{key} {wanted[key]}" for key in nearest)
+    fit = ", ".join(f"{key}: {value}" for key, value in nearest.items())
+    return (
+        f"config: figures.scenario: got {got}, with which the sweep has no scenario "
+        "(what your file leaves out there is as in config/config.yaml), expected one "
+        f"of the sweep, such as figures: {{scenario: {{{fit}}}}}"
+    )
 
 
 def _check_model(experiment: Experiment) -> None:

@@ -541,6 +541,15 @@ _SIGNED = [
 _MINIMUM = {"ost": -1, "owner": -1, "slowest_rank": -1} | dict.fromkeys(
     _SIGNED, -np.inf
 )
+# Written by the launch itself, with the log: all of a run is made anew, or nothing.
+_OF_A_LAUNCH = {
+    "run_epochs",
+    "decisions",
+    "peer_reads",
+    "read_calls",
+    "record_reads",
+    "faults",
+}
 _MAY_BE_MISSING = {
     "sd_s",
     "cv",
@@ -657,7 +666,9 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
     try:
         frame = pq.read_table(path).to_pandas()
     except (OSError, pa.ArrowInvalid) as error:
-        raise TableError(f"{path}: cannot read table {name}: {error}") from error
+        raise TableError(
+            f"{path}: cannot read table {name}{_remedy(name)}: {error}"
+        ) from error
     try:
         checked = check_table(frame, name)
     except TableError as error:
@@ -665,6 +676,14 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
     del frame
     pa.default_memory_pool().release_unused()  # as much again for a large table
     return checked
+
+
+def _remedy(name: str) -> str:
+    """Return how a table that cannot be read is made anew, if that is easy."""
+    if name == "manifest":  # all runs rest on it
+        return ""
+    what = "the run's folder" if name in _OF_A_LAUNCH else "the file"
+    return f" (delete {what} and start again, which makes it anew)"
 
 
 def read_tables(paths: Iterable[str | Path], name: str) -> pd.DataFrame:

@@ -48,8 +48,22 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def read_schema(name: str) -> dict[str, Any]:
-    """Return the schema ``config``, ``datasets``, ``system`` or ``claims``."""
-    return read_yaml(SCHEMAS / f"{name}.schema.yaml")
+    """Return a schema, its references filled in: `config`, `system` and so on."""
+    schema = read_yaml(SCHEMAS / f"{name}.schema.yaml")
+    return _resolved(schema, schema)
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Any:
+    """Return a schema with its references to `$defs` filled in."""
+    if isinstance(schema, list):
+        return [_resolved(item, root) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    schema = dict(schema)
+    if "$ref" in schema:
+        target = root["$defs"][schema.pop("$ref").rsplit("/", 1)[1]]
+        schema = {**target, **schema}
+    return {key: _resolved(value, root) for key, value in schema.items()}
 
 
 def expectation(schema: Mapping[str, Any]) -> str:

@@ -1,0 +1,128 @@
+"""What the rules of launches share: their jobs, and what a launch is given and leaves."""
+
+import json
+from functools import partial
+
+from tierscope.description import description_hash
+
+from tierscope import job
+
+BENCHMARK_LOG = (
+    f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
+)
+LATENESS_LIMIT = f"--max-lateness-percent {SETTINGS['audit']['max_lateness_percent']}"
+# What a benchmark's line says where it is a job of a scheduler.
+JOB_SIZE = ""
+if SYSTEM.job.scheduler:
+    JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
+
+
+def staging(wildcards):
+    """Return the folder where a launch leaves its runs until they are taken over."""
+    content = json.loads(json.dumps(description(wildcards)))
+    return f"{RESULTS}/staging/{wildcards.scenario}-{description_hash(content)}"
+
+
+def staged(wildcards):
+    """Return the folder where a launch leaves one run."""
+    return f"{staging(wildcards)}/{point_of(wildcards).path}"
+
+
+def launched_points(wildcards):
+    """Return the points that one launch runs where a launch may run several."""
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    return EXPERIMENT.launched_with(scenario, point_of(wildcards))
+
+
+def launch_arguments(wildcards):
+    """Return the end of the benchmark's command line: the limit and the points."""
+    if SYSTEM.points_per_launch == "all":
+        points = launched_points(wildcards)
+    else:
+        points = [point_of(wildcards)]
+    names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
+    return " ".join([LATENESS_LIMIT, *names])
+
+
+def benchmark_job(wildcards):
+    """Return the job of a run: what it needs of time, memory and local storage."""
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    if SYSTEM.points_per_launch == "all":
+        return EXPERIMENT.job(scenario, launched_points(wildcards))
+    return EXPERIMENT.job(scenario, [point_of(wildcards)])
+
+
+def launch_resources(job_of, log, arguments):
+    """Return what a launch asks for; a site's own numbers come before ours.
+
+    `job_of` returns the job by wildcards, `log` is its log without suffix, `arguments`
+    is the end of its command line.
+    """
+
+    def launcher(wildcards):
+        return job.launcher(job_of(wildcards).system, log=log.format(**wildcards))
+
+    def nodes(wildcards):
+        return job_of(wildcards).system.n_nodes
+
+    def minutes(wildcards, attempt):
+        return job_of(wildcards).minutes * attempt
+
+    def memory(wildcards):
+        return job_of(wildcards).memory_mib
+
+    def of_site(wildcards, name):
+        return job_of(wildcards).resources()[name]
+
+    names = SYSTEM.job.resources.get("run_benchmark", {})
+    return {
+        "mpi": launcher,
+        "tasks": SYSTEM.n_processes,
+        "nodes": nodes,
+        "runtime": minutes,
+        "mem_mb": memory,
+        "gfs": 1,
+        # Not parameters: a longer sweep or another limit must not repeat finished runs,
+        # nor must another set-up of the job.
+        "launch": arguments,
+        "setup": setup_commands,
+        "python": sys.executable,  # of the job, whatever the set-up puts on PATH
+    } | {name: partial(of_site, name=name) for name in names}
+
+
+def setup_commands(wildcards):
+    """Return the shell lines before the launcher; the site's may use unset names."""
+    commands = " && ".join(f"{{ {line}\n}}" for line in ["set +u", *SYSTEM.job.setup])
+    steps = [(commands, "a line of job.setup failed")]
+    if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
+        compilation = "make --silent -C workflow/native"
+        steps.append((compilation, "compiling workflow/native failed: make, cc?"))
+    return " && ".join(
+        f'{{ {step} || {{ echo "tierscope: {failure}" >&2; false; }}; }}'
+        for step, failure in steps
+    )
+
+
+def generation_resources():
+    """Return what the generation of a dataset asks for."""
+
+    def minutes(wildcards):
+        dataset = EXPERIMENT.datasets[wildcards.dataset]
+        return job.generation_minutes(dataset, SYSTEM.job.estimates)
+
+    site = job.site_resources(SYSTEM, "generate_dataset")
+    return {"runtime": minutes, "gfs": 1} | site
+
+
+def keep(folder, *tables):
+    """Return a command that takes further tables of a run over from where it was staged.
+
+    They are linked, so that a start after a killed one finds them again, and touched, as
+    they were written before run.json, their input.
+    """
+    names = " ".join(f"{name}.parquet" for name in tables)
+    return (
+        f"{{{{ for name in {names}; do"
+        f" ln -f {{params.staged:q}}/$name {folder}/$name;"
+        f" touch {folder}/$name; done; }}}} 2> {{log:q}}"
+    )

@@ -1,0 +1,66 @@
+"""What the rules of policies and nodes share: whether there is something to compare."""
+
+from tierscope.policy_comparison import has_policies, without_reference
+
+
+def has_databases(scene):
+    """Return whether LMDB loaders are among the scenarios that fit a scene."""
+    return any(
+        scenario.reads_database and scene.items() <= scenario.keys.items()
+        for scenario in EXPERIMENT.sweep
+    )
+
+
+# What the study of nodes comes to.
+NODE_TABLES = (
+    "policy_epochs",
+    "policy_totals",
+    "node_epochs",
+    "node_savings",
+    "node_switches",
+)
+
+
+def node_table(name):
+    """Return a table of the study of nodes, if it is made."""
+    return [f"{RESULTS}/nodes/{name}.parquet"] if EXPERIMENT.sweeps["nodes"] else []
+
+
+def accuracy_tests():
+    """Return the tests of the study of accuracy, if they are to judge a claim."""
+    wanted = SETTINGS["studies"]["accuracy"]["with_policies"]
+    return [f"{RESULTS}/accuracy/accuracy_tests.parquet"] if wanted else []
+
+
+def if_nodes_vary(files):
+    """Return the function that names files of the study of nodes, or refuses."""
+
+    def names(wildcards):
+        if not EXPERIMENT.sweeps["nodes"]:
+            raise WorkflowError(
+                "config: studies.nodes.n_nodes: got [], expected numbers of nodes, as in "
+                "config/policies.yaml"
+            )
+        return files
+
+    return names
+
+
+def if_compared(files, compared, lacking):
+    """Return the function that names files, or says why there is no comparison."""
+
+    def names(wildcards):
+        if lacking:
+            raise WorkflowError(
+                f"sweep: {lacking.name} has no run at cache rate 0, expected one of its "
+                "loader to compare with, such as that of policy none"
+            )
+        if not compared:
+            policies = ", ".join(sorted({one.policy for one in EXPERIMENT.sweep}))
+            raise WorkflowError(
+                f"sweep.policies: got {policies}, expected several to compare, one "
+                "with a cache rate above 0, or loaders of LMDB, as in config/policies.yaml"
+            )
+        return files
+
+    return names

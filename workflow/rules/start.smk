@@ -1,0 +1,90 @@
+"""What is done at the start, before any job, and after a failure."""
+
+import json
+import os
+import sys
+
+from tierscope.description import description_hash, differences
+from tierscope.lock import LockedError, lock_experiment
+from tierscope.tiers import TierError
+
+from tierscope import slurm
+
+BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
+
+
+def refuse_other_settings():
+    """Stop if a finished run was measured with other settings than asked for now."""
+    for scenario, points in ALL_POINTS.items():
+        wanted = json.loads(json.dumps(EXPERIMENT.description(scenario)))
+        for point in points:
+            path = Path(RESULTS, "runs", scenario.name, point.path, "run.json")
+            if not path.is_file():
+                continue
+            run = json.loads(path.read_text())
+            if run["hash"] != description_hash(wanted):
+                raise WorkflowError(
+                    f"{path}: was measured with {'; '.join(differences(run, wanted))}; "
+                    "give the experiment a new name, or delete its runs to measure "
+                    "again."
+                )
+
+
+def start():
+    """Check what cannot be checked in a dry run, before the first job."""
+    global LOCK
+    executor = workflow.executor_plugin.name
+    try:
+        LOCK = lock_experiment(Path(RESULTS))
+        if EXPERIMENT.simulated:  # submits nothing, reads no file of the tiers
+            return
+        SYSTEM.check_executor(executor)
+        SYSTEM.gfs.data_root()
+        if executor == "slurm":
+            check_slurm()
+        if len(EXPERIMENT.methods) < len(SETTINGS["figures"]["methods"]):
+            reason = EXPERIMENT.why_no_model
+            print(
+                f"No estimates by the model, only by the rule ({reason}).",
+                file=sys.stderr,
+            )
+    except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
+        raise WorkflowError(str(error))
+
+
+def check_slurm():
+    """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
+    if workflow.executor_settings.status_command == "squeue":
+        slurm.check_memory_of_ended_jobs()
+    marked = {
+        job_id
+        for unfinished in workflow.dag.jobs
+        for job_id in workflow.persistence.external_jobids(unfinished)
+    }
+    if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked):
+        print(
+            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}.",
+            file=sys.stderr,
+        )
+
+
+def mark_out_of_date():
+    """Have what rests on a failed job made again by the next start.
+
+    Snakemake removes what the job was to make, but notes the job as finished with its
+    present inputs and parameters. Files further on are then up to date to it, and the
+    failure would be lost. Measurements are not made again.
+    """
+    for failed in workflow.scheduler.failed:
+        for unfinished in workflow.dag.bfs(workflow.dag.depending, failed):
+            if not unfinished.protected_output:
+                workflow.persistence.started(unfinished)
+
+
+# Jobs on other machines need the variables that the path of the GFS is made of.
+workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
+
+if workflow.remote_exec:
+    slurm.note_job(BATCH_JOBS)
+elif not EXPERIMENT.simulated:  # or it is simulated again
+    refuse_other_settings()
