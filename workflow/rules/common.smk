@@ -528,6 +528,27 @@ def start():
         raise WorkflowError(str(error))
 
 
+def made_places():
+    """Return where to look, among what this start made or found up to date."""
+    files = (Path(file) for made in workflow.dag.jobs for file in made.output)
+    made = {part for file in files for part in (file, file.parent)}
+    places = {
+        "Report": "report.html",
+        "Figures": "figures",
+        "Tables": "tables",
+        "Policies": "policies",
+        "Nodes": "nodes",
+        "Accuracy": "accuracy",
+        "Predictions": "predict",
+        "What-if truth": "whatif-truth",
+    }
+    return [
+        f"{name}: {RESULTS}/{place}"
+        for name, place in places.items()
+        if Path(RESULTS, place) in made
+    ]
+
+
 def check_slurm():
     """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
     if workflow.executor_settings.status_command == "squeue":
