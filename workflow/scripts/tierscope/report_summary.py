@@ -10,7 +10,7 @@ import pandas as pd
 from tierscope.breakdown import CLASSES, SCENARIO, select_epoch
 from tierscope.io_class import NET_READ, io_class_of
 from tierscope.plot import io_time_spread, sums_of_classes
-from tierscope.plot_whatif import GOAL_KINDS, improvement_words
+from tierscope.plot_whatif import GOAL_KINDS, improvement_words, ties_words
 from tierscope.policies import DYNAMIC
 from tierscope.policy_comparison import is_reference
 from tierscope.report_words import FLAG, UNKNOWN, seconds_words
@@ -171,7 +171,8 @@ def _purchase(
     percents = cheapest[IMPROVEMENTS].to_dict()
     improvement = "none needed"
     if any(percents.values()):
-        improvement = improvement_words(percents).replace(", ", "\n")
+        words = improvement_words(percents).replace(", ", "\n"), ties_words(cheapest)
+        improvement = "\n".join(filter(None, words))
     if not cheapest["in_every_repetition"]:
         improvement += f"\n{FLAG} met by the mean, not by every repetition"
     values += [
