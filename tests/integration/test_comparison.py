@@ -23,3 +23,5 @@ def test_policies_of_every_kind_are_compared_by_one_command(tmp_path):
     assert project.path("policies", "summary.txt").read_text() in output
     assert project.path("policies", "claims.md").stat().st_size > 0
     assert project.path("figures", "policies.png").stat().st_size > 10_000
+    places = "Figures: results/tiny/figures  Tables: results/tiny/tables  Policies: "
+    assert f"\n{places}results/tiny/policies\n" in output  # and no report
