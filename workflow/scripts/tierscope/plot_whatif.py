@@ -273,10 +273,10 @@ def goal_notes(goal: pd.Series) -> list[str]:
         return [
             f"The difference alone, {in_seconds(goal['difference_s'])}, exceeds the "
             "goal: no I/O improvement can meet it. Execution time is estimated as I/O "
-            "time plus their measured mean difference."
+            "time plus their mean difference."
         ]
     return [
-        "Execution time is estimated as I/O time plus their measured mean difference, "
+        "Execution time is estimated as I/O time plus their mean difference, "
         f"{in_seconds(goal['difference_s'])}, so the goal leaves "
         f"{in_seconds(goal['goal_s'] - goal['difference_s'])} of I/O time."
     ]
