@@ -531,7 +531,7 @@ def start():
 def made_places():
     """Return where to look, among what this start made or found up to date."""
     files = (Path(file) for made in workflow.dag.jobs for file in made.output)
-    made = {part for file in files for part in (file, file.parent)}
+    made = {path for file in files for path in (file, *file.parents)}
     places = {
         "Report": "report.html",
         "Figures": "figures",
@@ -541,12 +541,14 @@ def made_places():
         "Accuracy": "accuracy",
         "Predictions": "predict",
         "What-if truth": "whatif-truth",
+        "Calibrations": "model",
     }
-    return [
+    found = [
         f"{name}: {RESULTS}/{place}"
         for name, place in places.items()
         if Path(RESULTS, place) in made
     ]
+    return found or [f"Runs: {RESULTS}/runs"]
 
 
 def check_slurm():
