@@ -70,12 +70,7 @@ onstart:
 
 
 onsuccess:
-    places = {"Report": "report.html", "Figures": "figures", "Tables": "tables"}
-    print(
-        *(f"{name}: {RESULTS}/{path}" for name, path in places.items()),
-        sep="  ",
-        file=sys.stderr,
-    )
+    print(*made_places(), sep="  ", file=sys.stderr)
 
 
 onerror:

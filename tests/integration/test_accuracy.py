@@ -149,7 +149,7 @@ def test_study_answers_in_words_table_and_figure(project):
     assert len(tests) == 2 * 2
     text = project.path("accuracy", "summary.txt").read_text()
     assert text in project.output
-    assert text.count("smallest margin shown") == 4
+    assert text.count("two one-sided tests: p = ") == 4
     assert project.path("figures", "accuracy.png").stat().st_size > 10_000
     assert not project.path("accuracy", "samples").exists()
 

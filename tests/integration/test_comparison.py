@@ -32,6 +32,8 @@ def test_policies_of_every_kind_are_compared_by_one_command(compared):
     assert compared.path("policies", "summary.txt").read_text() in compared.output
     assert compared.path("policies", "claims.md").stat().st_size > 0
     assert compared.path("figures", "policies.png").stat().st_size > 10_000
+    places = "Figures: results/tiny/figures  Tables: results/tiny/tables  Policies: "
+    assert f"\n{places}results/tiny/policies\n" in compared.output  # and no report
 
 
 @pytest.mark.parametrize(

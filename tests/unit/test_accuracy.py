@@ -23,6 +23,9 @@ STUDY = {
 }
 
 
+WORSE = "worse, not equivalent"
+
+
 @pytest.fixture
 def accuracy():
     """Return the table of two networks with the same accuracy: 40 %, then `FINAL`."""
@@ -143,8 +146,8 @@ def test_figure_shows_each_network_and_says_what_was_found(accuracy, tests):
     assert len(figure.axes) == 4
     assert figure.axes[0].get_title() == "without batch normalisation"
     texts = [text.get_text() for text in figure.axes[2].texts]
-    assert texts[0].endswith("equivalent within \N{PLUS-MINUS SIGN}1 points")
-    assert texts[1].endswith("worse, not equivalent")
+    assert texts[0].endswith("equivalent within \N{PLUS-MINUS SIGN}1 point")
+    assert texts[1].endswith(WORSE)
     notes = figure.get_supxlabel()
     assert "Real trainings with TensorFlow on generated data" in notes
     assert "8 processes with batches of 4" in " ".join(notes.split())
@@ -160,10 +163,21 @@ def test_the_figure_shows_its_worst_differences_and_the_whole_margin(accuracy, t
     assert high > 1
 
 
-def test_summary_names_every_test_with_its_power(tests):
+def test_summary_tells_the_power_unless_accuracy_is_another_one(tests):
+    parts = summary_text(tests, training="").split("  Fixed partition, ")[1:]
+    told = "80 % power, and one of 1 point with 100 %."
+    assert [told in part for part in parts] == [True, False, True, False]
+    assert ["power" in part for part in parts] == [True, False, True, False]
+
+
+def test_summary_names_every_test(tests):
     text = summary_text(tests, training=training_words(STUDY))
-    assert text.count("% power") == 4
-    assert "without batch normalisation: global shuffle 72.00 %" in text
-    assert "72.00 %, difference +0.00 points, 90 % CI -0.15 to +0.15" in text
-    assert "difference -19.80 points" in text
+    equivalent, worse = (
+        text.count(f"It is {words} (two one-sided tests: p = ")
+        for words in ("equivalent within \N{PLUS-MINUS SIGN}1 point", WORSE)
+    )
+    assert (equivalent, worse) == (2, 2)
+    assert "Without batch normalisation: global shuffle reaches 72.00 %." in text
+    assert "72.00 %, +0.00 points from global shuffle (90 % CI -0.15 to +0.15" in text
+    assert "-19.80 points from global shuffle" in text
     assert "chance is 10 %, the best classifier reaches 80.0 %" in text

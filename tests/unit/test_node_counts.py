@@ -190,6 +190,7 @@ def test_figure_shows_points_law_and_what_the_paper_states(tables, switches):
     epochs, time, operations, waits = figure.axes
     points = {line.get_label(): line for line in epochs.lines}
     assert points["1 node"].get_ydata().tolist() == [0, 50, 50]
+    assert points["1 node"].get_xdata().tolist() == [1, 2, 3]
     assert points["2 nodes"].get_ydata().tolist() == pytest.approx([0, 40, 48])
     heights = [bar.get_height() for bar in time.patches]
     assert heights == pytest.approx([10, 20 / 3])  # three epochs are all

@@ -158,7 +158,7 @@ def search(io_time, goal):
 
 
 def draw_sufficient(
-    io_time, goal=GOAL, classes=("gfs_meta", "lfs_read"), methods=("rule",)
+    io_time, goal=GOAL, classes=("gfs_meta", "lfs_read"), methods=("rule",), cost=1
 ):
     estimates = estimates_of(io_time, improvement_grid(classes, 200, 100), methods)
     return plot_sufficient(
@@ -168,7 +168,7 @@ def draw_sufficient(
         search(io_time, goal)[0],
         spread_of(io_time),
         classes=classes,
-        cost_per_percent=dict.fromkeys(map(str, IOClass), 1),
+        cost_per_percent=dict.fromkeys(map(str, IOClass), cost),
         model=MODEL_WORDS,
         **ARGUMENTS,
     )
@@ -509,6 +509,33 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
     ]
     assert points_of(lines_with(after, "v")[0]) == [(50, 4.5)]
     assert before.get_ylim() == after.get_ylim()
+
+
+@pytest.mark.parametrize(
+    ("n_others", "words"),
+    [
+        (0, "cost 100"),
+        (1, "cost 100; 1 other costs as much"),
+        (2, "cost 100; 2 others cost as much"),
+    ],
+)
+def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):
+    row, cheapest = search(io_time_of(), GOAL)
+    cheapest["n_as_cheap"] = n_others
+    improved = break_down_improved(
+        select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
+    )
+    figure = plot_cheapest(
+        improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
+    )
+    assert figure.axes[1].get_title().splitlines()[1] == words
+
+
+def test_a_map_counts_the_combinations_as_cheap_as_its_cheapest():
+    figure = draw_sufficient(io_time_of(), cost=0)
+    title = figure.axes[0].get_title(loc="left").splitlines()
+    assert title[0] == "By the rule: 7 of 9 meet the goal"
+    assert title[2] == "6 others cost as much"
 
 
 def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():

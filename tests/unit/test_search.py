@@ -219,8 +219,9 @@ def test_of_equal_cost_the_one_that_needs_less_lfs_is_cheapest(knee):
 
 def test_of_equal_cost_and_cache_rate_the_earlier_class_stays_smaller():
     io_time = io_time_of({(0, 0): [[3, 3, 0, 0]]})
-    _, combinations = search(io_time, Goal("io_time", 5.0))
+    goal, combinations = search(io_time, Goal("io_time", 5.0))
     assert percents_of(combinations) == [(0, 50, 0, 0), (50, 0, 0, 0)]
+    assert cheapest_combination(combinations, goal)["n_as_cheap"] == 1
 
 
 def test_a_goal_that_is_met_already_needs_no_improvement(knee):

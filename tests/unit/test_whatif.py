@@ -447,8 +447,10 @@ def test_the_cheapest_is_that_of_least_cost_then_rate_then_improvement():
     table["min_cache_rate_percent"] = [rate for _, rate, _ in rows]
     table["sufficient"] = [sufficient for *_, sufficient in rows]
     equal = dict.fromkeys(CLASSES, 0.1)
-    assert cheapest_sufficient(table, equal).name == 1
-    assert cheapest_sufficient(table, equal | {"gfs_meta": 0.05}).name == 0
+    cheapest = cheapest_sufficient(table, equal)
+    assert (cheapest.name, cheapest["n_as_cheap"]) == (1, 2)
+    cheapest = cheapest_sufficient(table, equal | {"gfs_meta": 0.05})
+    assert (cheapest.name, cheapest["n_as_cheap"]) == (0, 0)
     assert cheapest_sufficient(table.iloc[3:], equal) is None
 
 

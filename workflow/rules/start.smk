@@ -52,6 +52,29 @@ def start():
         raise WorkflowError(str(error))
 
 
+def made_places():
+    """Return where to look, among what this start made or found up to date."""
+    files = (Path(file) for made in workflow.dag.jobs for file in made.output)
+    made = {path for file in files for path in (file, *file.parents)}
+    places = {
+        "Report": "report.html",
+        "Figures": "figures",
+        "Tables": "tables",
+        "Policies": "policies",
+        "Nodes": "nodes",
+        "Accuracy": "accuracy",
+        "Predictions": "predict",
+        "What-if truth": "whatif-truth",
+        "Calibrations": "model",
+    }
+    found = [
+        f"{name}: {RESULTS}/{place}"
+        for name, place in places.items()
+        if Path(RESULTS, place) in made
+    ]
+    return found or [f"Runs: {RESULTS}/runs"]
+
+
 def check_slurm():
     """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
     if workflow.executor_settings.status_command == "squeue":

@@ -25,6 +25,8 @@ NETWORKS = {
     "sync-batch-norm": "with batch normalisation, synchronised",
 }
 _COLOURS = {"global": "#000000", "local": "#009E73", "biased": "#D55E00"}
+# Means lie upon each other: what is drawn later lets the earlier ones be seen.
+_DASHES = {"global": "-", "local": (0, (5, 2)), "biased": (0, (1, 1))}
 _LIMIT = {"color": "#888888", "linewidth": 1, "linestyle": (0, (4, 3))}
 _MARGIN = {"color": "#56B4E9", "alpha": 0.25, "linewidth": 0}
 _TICKS = (5, 20, 50, 100)
@@ -90,10 +92,9 @@ def _draw_epochs(ax: Axes, accuracy: pd.DataFrame, tests: pd.DataFrame) -> None:
         )
         epochs, colour = of_epoch.index + 1, _COLOURS[shuffle]
         ax.plot(epochs, of_epoch, color=colour, linewidth=0.6, alpha=0.35)
-        style = (0, (5, 2)) if shuffle == "local" else "-"  # lies upon the first
-        ax.plot(
-            epochs, of_epoch.mean(axis=1), color=colour, linewidth=2, linestyle=style
-        )
+        mean = of_epoch.mean(axis=1)
+        style = {"linewidth": 2, "linestyle": _DASHES[shuffle]}
+        ax.plot(epochs, mean, color=colour, **style)
     ax.plot(
         epochs[[0, -1]], [tests["best_possible_percent"].iloc[0]] * 2, **_LIMIT
     )  # a line that counts for the limits of the axes
@@ -161,7 +162,7 @@ def difference_range(accuracy: pd.DataFrame) -> tuple[float, float]:
 
 def _scale_words(linear: float) -> str:
     """Return the unit and where the scale is not linear."""
-    return f"(percentage points; logarithmic beyond {linear:g})"
+    return f"(percentage points; logarithmic beyond \N{PLUS-MINUS SIGN}{linear:g})"
 
 
 def _signed(value: float, _: int | None = None) -> str:
@@ -180,9 +181,14 @@ def _verdict(row: Mapping) -> str:
     return f"{_points(row['difference_points'])} ({low} to {high})\n{_finding(row)}"
 
 
+def _points_words(number: float) -> str:
+    """Return a number of percentage points: 1 point, 0.5 points."""
+    return f"{number:g} point{'' if number == 1 else 's'}"
+
+
 def _finding(row: Mapping) -> str:
     """Return the finding of equivalence and difference tests in words."""
-    margin = f"within \N{PLUS-MINUS SIGN}{row['margin_points']:g} points"
+    margin = f"within \N{PLUS-MINUS SIGN}{_points_words(row['margin_points'])}"
     if row["equivalent"]:
         also = ", yet not 0" if row["different"] else ""
         return f"equivalent {margin}{also}"
@@ -203,7 +209,7 @@ def _how_judged(tests: pd.DataFrame) -> str:
     return (
         f"{row['n_repetitions']} repetitions (seeds); those of the same weights and "
         "seeds are paired. Dots: pairs; bars: 90 % confidence interval of the mean; "
-        f"band: margin of \N{PLUS-MINUS SIGN}{row['margin_points']:g} points. "
+        f"band: margin of \N{PLUS-MINUS SIGN}{_points_words(row['margin_points'])}. "
         "Equivalent: two one-sided t tests, 5 %. With the spread found, so many "
         f"repetitions show with {WANTED_POWER * 100:.0f} % power, if the unbiased "
         f"partition makes no difference, a margin of {'; '.join(margins)}."
@@ -218,7 +224,7 @@ def _handles(accuracy: pd.DataFrame) -> list[Line2D | Patch]:
             [],
             color=_COLOURS[shuffle],
             linewidth=2,
-            linestyle=(0, (5, 2)) if shuffle == "local" else "-",
+            linestyle=_DASHES[shuffle],
             label=SHUFFLES[shuffle],
         )
         for shuffle in accuracy["shuffle"].unique()
@@ -251,27 +257,37 @@ def summary_text(tests: pd.DataFrame, *, training: str) -> str:
     for network, rows in tests.groupby("network", sort=False):
         lines += [
             "",
-            f"{NETWORKS[network]}: global shuffle "
-            f"{rows['global_accuracy_percent'].iloc[0]:.2f} %",
+            f"{NETWORKS[network].capitalize()}: global shuffle reaches "
+            f"{rows['global_accuracy_percent'].iloc[0]:.2f} %.",
             *(_line(row) for row in rows.to_dict("records")),
         ]
     return "\n".join(lines) + "\n"
 
 
 def _line(row: Mapping) -> str:
-    """Return the lines about one test."""
-    name = SHUFFLES[row["shuffle"]].replace("\n", " ")
+    """Return the sentences about one test.
+
+    Margins are told unless the accuracy was shown to be another one.
+    """
+    name = SHUFFLES[row["shuffle"]].replace("\n", " ").capitalize()
+    text = (
+        f"  {name}: {row['accuracy_percent']:.2f} %, {row['difference_points']:+.2f} "
+        f"points from global shuffle (90 % CI {row['low_90_points']:+.2f} to "
+        f"{row['high_90_points']:+.2f}, 95 % CI {row['low_95_points']:+.2f} to "
+        f"{row['high_95_points']:+.2f}; sd of a pair "
+        f"{row['difference_sd_points']:.2f}).\n    It is {_finding(row)} (two "
+        "one-sided tests: p = "
+        f"{row['equivalence_p']:.2g}; test for a difference: p = "
+        f"{row['difference_p']:.2g})."
+    )
+    if row["different"] and not row["equivalent"]:
+        return text
     return (
-        f"  {name}: {row['accuracy_percent']:.2f} %, difference "
-        f"{row['difference_points']:+.2f} points, 90 % CI {row['low_90_points']:+.2f} "
-        f"to {row['high_90_points']:+.2f}, 95 % CI {row['low_95_points']:+.2f} to "
-        f"{row['high_95_points']:+.2f}\n"
-        f"    {_finding(row)} (TOST p = {row['equivalence_p']:.2g}; "
-        f"difference p = {row['difference_p']:.2g})\n"
-        f"    smallest margin shown {row['shown_margin_points']:.2f} points; sd of a "
-        f"pair {row['difference_sd_points']:.2f}: with {WANTED_POWER * 100:.0f} % "
-        f"power {row['power_margin_points']:.2f} points could be shown, "
-        f"{row['margin_points']:g} with {row['power_percent']:.0f} %"
+        f"{text}\n    The smallest margin shown is {row['shown_margin_points']:.2f} "
+        "points. If there is no difference, so many repetitions show a margin of "
+        f"{row['power_margin_points']:.2f} points with {WANTED_POWER * 100:.0f} % "
+        f"power, and one of {_points_words(row['margin_points'])} with "
+        f"{row['power_percent']:.0f} %."
     )
 
 

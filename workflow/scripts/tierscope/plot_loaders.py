@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from tierscope.io_class import IOClass
@@ -19,6 +20,7 @@ from tierscope.plot import (
 )
 
 _OPENS = {"color": IOClass.GFS_META.colour, "marker": "o", "ms": 8, "ls": ""}
+_SPREAD = {"color": "#222222", "lw": 1.2}
 _LASTS = {"color": "#222222", "marker": "|", "ms": 14, "mew": 2, "ls": ""}
 _READS = {"color": IOClass.GFS_READ.colour, "marker": "s", "ms": 8, "ls": ""}
 
@@ -76,12 +78,14 @@ def plot_loaders(
         _draw_times(row[0], part, loaders)
         _draw_calls(row[1], part, loaders)
         row[0].set_ylabel(f"Cache rate {rate} %")
-    axes[0][0].set_title("I/O time of the slowest process in an epoch")
+    axes[0][0].set_title("I/O time of the slowest process, and whole epochs")
     axes[0][1].set_title("GFS calls in an epoch")
-    axes[-1][0].set_xlabel("I/O time (s)")
+    axes[-1][0].set_xlabel("Time of an epoch (s)")
     axes[-1][1].set_xlabel("Calls of all processes")
+    spread = Line2D([], [], **_SPREAD, label="least to largest\nI/O time")
     marks = [mark for ax in axes[0] for mark in ax.get_legend_handles_labels()[0]]
-    figure.legend(handles=[*class_handles(), *marks], loc="outside right center")
+    handles = [*class_handles(), spread, *marks]
+    figure.legend(handles=handles, loc="outside right center")
     return figure
 
 
@@ -101,7 +105,7 @@ def _draw_times(ax: Axes, part: pd.DataFrame, loaders: list[str]) -> None:
         left_s += width_s
     times_s = by_loader["io_time_s"]
     least, most = (times_s.agg(name)[loaders] for name in ("min", "max"))
-    ax.hlines(range(len(loaders)), least, most, color="#222222", lw=1.2)
+    ax.hlines(range(len(loaders)), least, most, **_SPREAD)
     lasts_s = by_loader["execution_time_s"].mean()[loaders]
     ax.plot(lasts_s, range(len(loaders)), label="whole epoch", **_LASTS)
     _along_x(ax, len(loaders))

@@ -28,6 +28,7 @@ from tierscope.plot_whatif import (
     goal_notes,
     goal_words,
     improvement_words,
+    ties_words,
 )
 from tierscope.sources import METHOD_WORDS, method_notes
 from tierscope.whatif import cheapest_sufficient
@@ -191,10 +192,13 @@ def _panel_words(
     )
     if cheapest is None:
         return words
-    return (
-        f"{words}\ncheapest of these: {improvement_words(cheapest)}, cache rate "
-        f"{cheapest['min_cache_rate_percent']} %"
-    )
+    lines = [
+        words,
+        f"cheapest of these: {improvement_words(cheapest)}, cache rate "
+        f"{cheapest['min_cache_rate_percent']} %",
+        ties_words(cheapest),
+    ]
+    return "\n".join(filter(None, lines))
 
 
 def _add_colour_bar(figure: Figure, axes: Sequence[Axes], colours: Mapping) -> None:

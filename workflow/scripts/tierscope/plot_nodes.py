@@ -16,7 +16,7 @@ PAPER_EPOCHS = 3
 
 # Light for few nodes, dark for many.
 _SHADES = ("#CC99BB", "#AA4499", "#771155", "#440033")
-_BARS = ({"color": "#CC99BB"}, {"color": "#771155"})
+_BARS = ({"color": "#DDCC99"}, {"color": "#997744"})  # some epochs, all
 _STATED = {"color": "#444444", "lw": 1.1}
 _DASHES = ("--", "-.", (0, (1, 1)), (0, (8, 3)))
 _LAW = {"color": "#222222", "ls": ":", "lw": 1.3, "zorder": 1}
@@ -96,18 +96,22 @@ def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
         shade = _SHADES[place % len(_SHADES)]
         if n_nodes > 1:
             room = part["cache_rate_percent"].iloc[0] / 100
-            ax.plot(fine, 100 * hit_law(n_nodes, fine, room), **_LAW)
+            ax.plot(1 + fine, 100 * hit_law(n_nodes, fine, room), **_LAW)
         else:  # a step: nothing is seen before the first epoch, all after it
-            ax.plot(part["epoch"], part["law_percent"], **_LAW)
+            ax.plot(part["epoch"] + 1, part["law_percent"], **_LAW)
         least, most = part["least_percent"], part["most_percent"]
-        ax.vlines(part["epoch"], least, most, color=shade, lw=1.2)
+        numbers = part["epoch"] + 1
+        ax.vlines(numbers, least, most, color=shade, lw=1.2)
         words = f"{n_nodes} node{'s' if n_nodes > 1 else ''}"
-        ax.plot(part["epoch"], part["saved_percent"], "o", color=shade, label=words)
+        size = max(4, 11 - 2 * place)  # one upon the other
+        line = {"color": shade, "ls": "", "marker": "o", "ms": size}
+        ax.plot(numbers, part["saved_percent"], label=words, **line)
     marks = ax.get_legend_handles_labels()[0]
-    law = Line2D([], [], **_LAW, label="law: min(f, 1 \u2212 (1 \u2212 1/n)$^e$)")
+    label = "law: min(f, 1 \u2212 (1 \u2212 1/n)$^{e \u2212 1}$)"
+    law = Line2D([], [], **_LAW, label=label)
     ax.set_ylim(top=1.4 * max(1, ax.dataLim.y1))  # with room for the legend
     ax.legend(handles=[*marks, law], loc="upper left", ncols=3, fontsize=8)
-    ax.set_xticks(sorted(epochs["epoch"].unique()))
+    ax.set_xticks(sorted(epochs["epoch"].unique() + 1))
     ax.set_xlabel("Epoch e")
     ax.set_ylabel("GFS reads saved (%)")
 

@@ -21,11 +21,11 @@ from tierscope.plot import (
 from tierscope.policy_comparison import ESTIMATED, is_reference
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
-# Dark colours of Paul Tol's colour-blind-safe palette, none of an I/O class.
+# Of Paul Tol's colour-blind-safe palette, none of an I/O class.
 _POLICIES = {
     "none": ("#000000", "o"),
     "pinning": ("#117733", "s"),
-    "stratified-pinning": ("#44AA99", "D"),
+    "stratified-pinning": ("#DDCC77", "D"),
     "lru": ("#999933", "v"),
     "monarch": ("#AA4499", "^"),
     "clairvoyant": ("#332288", "P"),
@@ -34,13 +34,15 @@ _POLICIES = {
 _AT_ZERO = " at 0 %"
 _OTHER = ("#666666", "*")
 _FOREGROUND = {"gfs_opens": IOClass.GFS_META, "gfs_reads": IOClass.GFS_READ}
+_REST = {"facecolor": "#eeeeee", "edgecolor": "#999999", "lw": 0.5}
+_SPREAD = {"color": "#222222", "lw": 1}
 _BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
 _STAGING = {"facecolor": "white", "edgecolor": "#444444", "hatch": "...", "ls": "--"}
 _ROOM = 1.3  # of an axis, for what is not estimated and what is a little more
 _SWAMPS = 3  # times the range of other lines: then estimated staging is cut off
 _SMALL = {"fontsize": 7, "color": "#444444"}
 _TITLES = (
-    "I/O time of the slowest process,\nepochs from left to right",
+    "I/O time of the slowest process and whole\nepochs, the first on the left",
     "GFS opens and reads\nof all epochs",
     "Time saved against none,\nstaging and drains included",
 )
@@ -69,7 +71,8 @@ def plot_policies(
     -------
     Figure
         Left: bars of each epoch stacked by I/O class, the line from the least to the
-        largest of the repetitions. Middle: opens and reads on the GFS of all epochs,
+        largest of the repetitions; above it, pale, what the whole epoch takes longer
+        than the I/O time. Middle: opens and reads on the GFS of all epochs,
         copies hatched, staging dotted, its number written where its bar is cut. Right:
         the time saved up to each epoch against no LFS, solid as far as it was run,
         dashed if all further epochs are like the last; a large marker where it begins
@@ -94,8 +97,9 @@ def plot_policies(
         _draw_times(row[0], epochs, names)
         operations.append(_draw_operations(row[1], epochs, sums, names))
         _draw_savings(row[2], sums, saved, names)
-        row[0].set_ylim(0, 1.05 * policy_epochs["io_time_s"].max() or 1)
-        row[0].set_ylabel(f"Cache rate {rate} %\nI/O time (s)")
+        longest_s = policy_epochs[["io_time_s", "execution_time_s"]].max(axis=None)
+        row[0].set_ylim(0, 1.05 * longest_s or 1)
+        row[0].set_ylabel(f"Cache rate {rate} %\nTime of an epoch (s)")
     _limit_operations(axes[:, 1], *zip(*operations, strict=True))
     for ax, words in zip(axes[0], _TITLES, strict=True):
         ax.set_title(words)
@@ -128,7 +132,7 @@ def in_order(policies: pd.Series) -> list[str]:
 
 
 def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw each policy's epochs, stacked by I/O class."""
+    """Draw each policy's epochs: I/O time stacked by class, then what is no I/O."""
     n_epochs = epochs["epoch"].nunique()
     width = 0.84 / n_epochs
     for place, name in enumerate(names):
@@ -139,8 +143,10 @@ def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
             height_s = by_epoch[f"{io_class}_s"].mean().to_numpy()
             ax.bar(left, height_s, 0.9 * width, bottom=bottom_s, color=io_class.colour)
             bottom_s += height_s
+        rest_s = by_epoch["execution_time_s"].mean().to_numpy() - bottom_s
+        ax.bar(left, rest_s.clip(0), 0.9 * width, bottom=bottom_s, **_REST)
         times_s = by_epoch["io_time_s"]
-        ax.vlines(left, times_s.min(), times_s.max(), color="#222222", lw=1)
+        ax.vlines(left, times_s.min(), times_s.max(), **_SPREAD)
     turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(range(len(names)), names, **turned)
     ax.tick_params(axis="x", length=0)
@@ -223,8 +229,10 @@ def _draw_savings(
         further = np.arange(n_epochs, 2 * n_epochs + 1)
         further_s = saved_s[-1] + gain_s * (further - n_epochs)
         colour, marker = _POLICIES.get(row["policy"], _OTHER)
-        line = {"color": colour, "lw": 1.6}
-        ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=4, **line)
+        is_wide = row["policy"] == "pinning"  # stratified-pinning lies upon it
+        line = {"color": colour, "lw": 3.5 if is_wide else 1.6}
+        size = 7 if is_wide else 4
+        ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=size, **line)
         ax.plot(further, further_s, ls=(0, (3, 2)), **line)
         all_s = np.concatenate([saved_s, further_s[1:]])
         if (pays := row["pays_after_epochs"]) <= further[-1]:
@@ -270,8 +278,12 @@ def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
         if name != "none"
         for colour, marker in [_POLICIES.get(name, _OTHER)]
     ]
+    spread = Line2D([], [], ls="", marker="|", ms=13, **_SPREAD)
+    spread.set_label("least to largest I/O\ntime of repetitions")
     return [
+        Patch(**_REST, label="rest of the epoch,\nno I/O"),
         *class_handles(has_peers),
+        *([spread] if totals["repetition"].nunique() > 1 else []),
         Patch(**_BACKGROUND, label="GFS opens and reads\nof copies"),
         Patch(**_STAGING, label="of staging"),
         *policies,

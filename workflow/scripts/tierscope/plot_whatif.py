@@ -199,6 +199,17 @@ def improvement_words(percents: Mapping[str, int]) -> str:
     return ", ".join(words) or "no improvement"
 
 
+def ties_words(cheapest: pd.Series) -> str:
+    """Return how many other combinations cost as much as the cheapest, if any do.
+
+    `cheapest` has ``n_as_cheap`` of `tierscope.search.cheapest_combination`.
+    """
+    n_others = int(cheapest["n_as_cheap"])
+    if n_others == 1:
+        return "1 other costs as much"
+    return f"{n_others} others cost as much" if n_others else ""
+
+
 def _wrapped(words: str, width: int) -> str:
     """Return what `improvement_words` returns in lines that keep a class together."""
     for apart in (" +", " %", " the ", " rule", " model"):
@@ -262,10 +273,10 @@ def goal_notes(goal: pd.Series) -> list[str]:
         return [
             f"The difference alone, {in_seconds(goal['difference_s'])}, exceeds the "
             "goal: no I/O improvement can meet it. Execution time is estimated as I/O "
-            "time plus their measured mean difference."
+            "time plus their mean difference."
         ]
     return [
-        "Execution time is estimated as I/O time plus their measured mean difference, "
+        "Execution time is estimated as I/O time plus their mean difference, "
         f"{in_seconds(goal['difference_s'])}, so the goal leaves "
         f"{in_seconds(goal['goal_s'] - goal['difference_s'])} of I/O time."
     ]
@@ -338,7 +349,8 @@ def plot_cheapest(
         axes[1].plot(*at, **_LEAST, transform=above)
         handles.append(Line2D([], [], **_LEAST, label="least cache rate\nto meet it"))
         if any(percents.values()):
-            lines.insert(1, f"cost {cheapest['cost']:.6g}")
+            words = f"cost {cheapest['cost']:.6g}", ties_words(cheapest)
+            lines.insert(1, "; ".join(filter(None, words)))
         else:
             lines = ["Goal is met without improvement", _best_words(best_after)]
         lines.append(

@@ -38,7 +38,7 @@ from tierscope.report_runs import (
     spread_table,
     spread_words,
 )
-from tierscope.report_summary import goal_kind, summary_table
+from tierscope.report_summary import goal_kind, summary_table, warming_policies
 from tierscope.report_words import FAILED, PASSED, time_words
 from tierscope.sources import source_note
 
@@ -181,6 +181,7 @@ def report_context(
         "summary": summary_table(
             breakdown, spread, goals, combinations, titles, epoch, estimates
         ),
+        "warming": warming_policies(breakdown, epoch),
         "goal": goal_kind(goals, epoch),
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),

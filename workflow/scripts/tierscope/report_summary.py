@@ -10,7 +10,9 @@ import pandas as pd
 from tierscope.breakdown import CLASSES, SCENARIO, select_epoch
 from tierscope.io_class import NET_READ, io_class_of
 from tierscope.plot import io_time_spread, sums_of_classes
-from tierscope.plot_whatif import GOAL_KINDS, improvement_words
+from tierscope.plot_whatif import GOAL_KINDS, improvement_words, ties_words
+from tierscope.policies import DYNAMIC
+from tierscope.policy_comparison import is_reference
 from tierscope.report_words import FLAG, UNKNOWN, seconds_words
 from tierscope.search import cheapest_combination
 from tierscope.whatif import (
@@ -35,7 +37,8 @@ def summary_table(
 ) -> pd.DataFrame:
     """Return the answers of an epoch, a row each scenario.
 
-    What the model says of the cheapest improvement is a column if it says something.
+    What the model says of the cheapest improvement is a column if it says something;
+    so is the I/O time of the last epoch if there are `warming_policies`.
 
     Parameters
     ----------
@@ -48,11 +51,14 @@ def summary_table(
     estimates : DataFrame, optional
         Table ``estimates`` by the model.
     """
+    is_warming = bool(warming_policies(breakdown, epoch))
+    last_epoch = select_epoch(breakdown, breakdown["epoch"].max())
+    point_keys = [*SCENARIO, "cache_rate_percent"]
+    last = mean_over_repetitions(sums_of_classes(last_epoch)).set_index(point_keys)
     breakdown = select_epoch(breakdown, epoch)
     spread = io_time_spread(spread, epoch)
     times = sums_of_classes(breakdown)
     best = best_point(times)
-    points = mean_over_repetitions(times).set_index([*SCENARIO, "cache_rate_percent"])
     rows = []
     for scenario in titles.to_dict("records"):
         keys = _keys(scenario)
@@ -60,7 +66,10 @@ def summary_table(
         if of_scenario.empty:
             continue
         point = of_scenario.iloc[0]
-        without = points["io_time_s"].get((*keys, 0), math.nan)
+        in_last = {}
+        if is_warming:
+            last_s = last["io_time_s"].get(tuple(point[point_keys]), math.nan)
+            in_last["In the last epoch (s)"] = seconds_words(last_s)
         rows.append(
             {
                 "Scenario": scenario["title"],
@@ -68,7 +77,8 @@ def summary_table(
                 "Best cache rate (%)": str(point["cache_rate_percent"]),
                 "I/O time there (s)": seconds_words(point["io_time_s"])
                 + _flag_words(spread, point),
-                "I/O time without LFS (s)": seconds_words(without),
+                **in_last,
+                "I/O time without LFS (s)": seconds_words(_without_lfs_s(times, keys)),
             }
             | _purchase(goals, combinations, keys, epoch)
             | _purchase_by_model(goals, combinations, keys, epoch, estimates)
@@ -77,6 +87,28 @@ def summary_table(
     if _BY_MODEL in summary and (summary[_BY_MODEL] == UNKNOWN).all():
         return summary.drop(columns=_BY_MODEL)
     return summary
+
+
+def warming_policies(breakdown: pd.DataFrame, epoch: int) -> list[str]:
+    """Return the policies that fill the LFS while they run, if epochs follow this one.
+
+    Parameters
+    ----------
+    breakdown : DataFrame
+        Table ``breakdown``.
+    epoch : int
+        The epoch, counted from 0.
+    """
+    if breakdown["epoch"].max() <= epoch:
+        return []
+    return [policy for policy in DYNAMIC if policy in set(breakdown["policy"])]
+
+
+def _without_lfs_s(times: pd.DataFrame, scenario: pd.Series) -> float:
+    """Return the I/O time of a scenario's loader without LFS, under any policy."""
+    same = [key for key in SCENARIO if key != "policy"]
+    rows = times[is_reference(times)]
+    return rows.loc[(rows[same] == scenario[same]).all(axis=1), "io_time_s"].mean()
 
 
 def _flag_words(spread: pd.DataFrame, point: pd.Series) -> str:
@@ -139,7 +171,8 @@ def _purchase(
     percents = cheapest[IMPROVEMENTS].to_dict()
     improvement = "none needed"
     if any(percents.values()):
-        improvement = improvement_words(percents).replace(", ", "\n")
+        words = improvement_words(percents).replace(", ", "\n"), ties_words(cheapest)
+        improvement = "\n".join(filter(None, words))
     if not cheapest["in_every_repetition"]:
         improvement += f"\n{FLAG} met by the mean, not by every repetition"
     values += [

@@ -249,9 +249,12 @@ def cheapest_combination(
 ) -> pd.Series | None:
     """Return the cheapest of table ``combinations`` for a row of table ``goals``.
 
-    It is None if no combination of the grid meets the goal.
+    It is None if no combination of the grid meets the goal. ``n_as_cheap`` is how many
+    others of the goal cost as much.
     """
     keys = [*SCENARIO, "epoch"]
-    of_goal = (combinations[keys] == goal[keys]).all(axis=1)
-    cheapest = combinations[of_goal & combinations["cheapest"]]
-    return None if cheapest.empty else cheapest.iloc[0]
+    rows = combinations[(combinations[keys] == goal[keys]).all(axis=1)]
+    if rows.empty:
+        return None
+    rows = rows.assign(n_as_cheap=(rows["cost"] == rows["cost"].min()).sum() - 1)
+    return rows[rows["cheapest"]].iloc[0]

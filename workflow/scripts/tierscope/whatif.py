@@ -507,18 +507,18 @@ def cheapest_sufficient(
     Returns
     -------
     Series or None
-        Its row with ``cost``. As in `tierscope.search`, of costs that are equal to
-        twelve digits the one of the least cache rate, then the one of the smallest
-        improvements in the order of the classes.
+        Its row with ``cost`` and ``n_as_cheap``, how many others cost as much. As in
+        `tierscope.search`, of costs that are equal to twelve digits the one of the
+        least cache rate, then the one of the smallest improvements in the order of the
+        classes.
     """
     rows = combinations[combinations["sufficient"]]
     if rows.empty:
         return None
-    return (
-        rows.assign(cost=costs(rows, cost_per_percent))
-        .sort_values(["cost", "min_cache_rate_percent", *IMPROVEMENTS], kind="stable")
-        .iloc[0]
-    )
+    rows = rows.assign(cost=costs(rows, cost_per_percent))
+    rows["n_as_cheap"] = (rows["cost"] == rows["cost"].min()).sum() - 1
+    order = ["cost", "min_cache_rate_percent", *IMPROVEMENTS]
+    return rows.sort_values(order, kind="stable").iloc[0]
 
 
 def costs(
