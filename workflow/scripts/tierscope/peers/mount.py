@@ -7,7 +7,7 @@ sure: its reads are timed in the process, as those from peers.
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
@@ -103,12 +103,21 @@ class MountedFiles:
         with self._watch(self.folder):
             if not self.folder.exists():
                 return
-            paths = list(self.folder.iterdir())
-        for path in paths:
+            entries = os.scandir(self.folder)
+        for path in list(self._watched(entries)):
             with self._watch(path), suppress(OSError):  # then the folder is not empty
                 path.unlink()
         with self._watch(self.folder):
             self.folder.rmdir()
+
+    def _watched(self, entries: Iterator[os.DirEntry]) -> Iterator[Path]:
+        """Yield the paths of a folder's entries, of which there may be many."""
+        while True:
+            with self._watch(self.folder):
+                entry = next(entries, None)
+            if entry is None:
+                return
+            yield Path(entry.path)
 
 
 def check_room(mount: Path, n_bytes: int) -> str | None:
