@@ -98,8 +98,9 @@ def mark_out_of_date():
     present inputs and parameters. Files further on are then up to date to it, and the
     failure would be lost. Measurements are not made again.
     """
+    depending = workflow.dag.depending
     for failed in workflow.scheduler.failed:
-        for unfinished in workflow.dag.bfs(workflow.dag.depending, failed):
+        for unfinished in workflow.dag.bfs(depending, *depending[failed]):
             if not unfinished.protected_output:
                 workflow.persistence.started(unfinished)
 

@@ -48,7 +48,7 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def read_schema(name: str) -> dict[str, Any]:
-    """Return a schema, its references filled in: `config`, `system` and so on."""
+    """Return the schema of this name (see `check`), its references filled in."""
     schema = read_yaml(SCHEMAS / f"{name}.schema.yaml")
     return _resolved(schema, schema)
 
@@ -105,7 +105,7 @@ def check(value: Any, schema_name: str, origin: str) -> None:
     value : mapping
         What was read.
     schema_name : str
-        ``config``, ``datasets``, ``system`` or ``claims``.
+        ``config``, ``datasets``, ``system``, ``claims`` or ``policy_claims``.
     origin : str
         File or thing named in the message.
 
