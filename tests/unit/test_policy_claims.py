@@ -213,6 +213,13 @@ def test_loaders_are_judged_by_the_whole_epoch(slow_s, fast_s, status, words):
     assert "I/O of the slowest process alone 1 s against 1 s" in row["details"]
 
 
+def test_loaders_of_different_repetitions_are_not_compared():
+    epochs = pd.concat(databases((1.0, 1.0), (2.0, 2.0)), ignore_index=True)
+    epochs.loc[epochs["loader"] != "lmdb", "repetition"] += 7
+    row = score(epochs, totals_of([1], [1])).loc["P5"]
+    assert row["details"].startswith("no repetition has runs of both lmdb and ")
+
+
 @pytest.mark.parametrize(
     ("keys", "claim", "reason"),
     [

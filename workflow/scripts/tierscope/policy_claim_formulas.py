@@ -225,6 +225,8 @@ def epoch_ratio(
         for loader in (slow, fast)
     )
     ratios = (slow_s / fast_s).dropna()["execution_time_s"]
+    if ratios.empty:
+        raise NotMeasurable(f"no repetition has runs of both {slow} and {fast}")
     (slow_whole, slow_io), (fast_whole, fast_io) = (
         map(number_words, times_s.mean()) for times_s in (slow_s, fast_s)
     )
