@@ -389,8 +389,8 @@ def test_summary_is_sorted_and_names_the_reference(compared):
     text = summary_text(mixed, policy_epochs, provenance="emulated, tests")
     head, _, _, _, *blocks = text.splitlines()
     assert head == "Source: emulated, tests"
-    titles = [line for line in blocks if line.startswith(("Dataset ", "loader "))]
-    assert titles == ["Dataset tiny, 1 OST", "loader posix", "loader lmdb"]
+    titles = [line for line in blocks if line.startswith(("tiny ", "loader "))]
+    assert titles == ["tiny dataset, 1 OST", "loader posix", "loader lmdb"]
     rows = [line.split() for line in blocks if " %  " in line]
     assert [row[:3:2] for row in rows] == [
         ["0", "none"],

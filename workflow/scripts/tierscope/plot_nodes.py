@@ -221,12 +221,12 @@ def summary_text(
 
     `provenance` is the first line; `notes` follow.
     """
-    scene = savings.iloc[0]
+    scene = scenario_titles(savings.assign(system=""))["title"].iloc[0]
     rate = savings["cache_rate_percent"].iloc[0]
     lines = [
         f"Source: {provenance}",
         *notes,
-        f"Dataset {scene['dataset']}, {scene['n_osts']} OSTs, loader {scene['loader']}",
+        f"{scene}, loader {savings['loader'].iloc[0]}",
         f"Monarch with room for {rate} %, against the same processes without LFS",
         f"{'nodes':>5} {'epochs':>7}  {'time saved':>14}  {'I/O time saved':>14}  "
         "GFS operations saved  by law",

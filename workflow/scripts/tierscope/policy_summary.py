@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from tierscope.plot import scenario_titles
 from tierscope.plot_loaders import in_order as loaders_in_order
 from tierscope.plot_policies import cautions, in_order
 from tierscope.policy_comparison import ESTIMATED, is_reference
@@ -37,9 +38,9 @@ def summary_text(
     if summary["time_cut_sd_points"].notna().any():
         lines[-1] += " ±: standard deviation of the repetitions."
     summary = summary.assign(is_reference=is_reference(summary.assign(repetition=0)))
-    for (dataset, n_osts), rows in summary.groupby(["dataset", "n_osts"]):
-        osts = f", {n_osts} OST{'s' if n_osts > 1 else ''}" if n_osts else ""
-        lines += ["", f"Dataset {dataset}{osts}", _HEAD]
+    for _, rows in summary.groupby(["dataset", "n_osts"]):
+        scene = scenario_titles(rows.assign(policy="", loader=""))["title"].iloc[0]
+        lines += ["", scene, _HEAD]
         for loader in loaders_in_order(rows["loader"]):
             lines.append(f"loader {loader}")
             lines += map(_line, _sorted(rows[rows["loader"] == loader]))
