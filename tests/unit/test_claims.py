@@ -307,12 +307,13 @@ def test_cache_rates_too_coarse_for_a_claim_are_named():
     coarse = io_time[io_time["cache_rate_percent"] % 20 == 0]
     claims = score(coarse)
     assert claims.loc["C5", "reason"] == (
-        "no cache rate of 65 % (within 2.5 points) was run for 128 KiB files, 60 OSTs "
-        "with policy pinning and loader posix, only 0, 20, 40, 60, 80, 100 %"
+        "policy pinning was not run at 65 % (cache rate, within 2.5 points; 128 KiB "
+        "files, 60 OSTs, loader posix: only at 0, 20, 40, 60, 80, 100 %)"
     )
     few = score(io_time[io_time["cache_rate_percent"].isin([50, 100])])
-    assert few.loc["C1", "reason"].startswith("no cache rate of 0, 60, 70 % (")
-    assert few.loc["C8", "reason"].startswith("no cache rate of 0 % (")
+    start = "policy pinning was not run at "
+    assert few.loc["C1", "reason"].startswith(f"{start}0, 60, 70 % (")
+    assert few.loc["C8", "reason"].startswith(f"{start}0 % (")
     assert claims.loc["C14", "status"] == HOLDS
     assert claims.loc["C24", "status"] == UNMEASURABLE
 

@@ -233,10 +233,12 @@ def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):
         provenance="emulated, tests",
         notes=["Copies failed: 4 of monarch."],
     )
-    words = ("Source: emulated, tests", "Copies failed: 4 of monarch.", "Dataset ")
+    words = ("Source: emulated, tests", "Copies failed: 4 of monarch.", "tiny da")
     for line, start in zip(text.splitlines(), words, strict=False):
         assert line.startswith(start)
-    assert "OSTs, loader " in text
-    assert "     1       3    10.0 % + 4.7" in text.replace("+-", "+")
-    assert "1 nodes: 0.00 (0.00)  50.00 (50.00)  50.00 (50.00)" in text
+    assert "\ntiny dataset, 1 OST, loader posix\n" in text
+    assert "\n    1       3    10.0 ± 4.7 %    33.3 ± 0.0 %  " in text
+    assert "\n    2       3           6.7 %          29.3 %  " in text
+    assert "GFS reads saved in epochs 1 to 3 (by law), %\n" in text
+    assert " 1 node:  0.00 (0.00)  50.00 (50.00)  50.00 (50.00)" in text
     assert "lmdb                2      2.000       0.2000             0" in text

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from tierscope.policy_claims import (
     NodeTables,
+    claims_lines,
     claims_text,
     read_policy_claims,
     score_policy_claims,
@@ -200,7 +201,7 @@ def test_hits_of_one_node_are_exact():
             (2.0,),
             (1.0,),
             "not measurable here",
-            "2 times as long with lmdb, but of one",
+            "shorter, 2 times as long with lmdb, but ",
         ),
     ],
 )
@@ -210,6 +211,13 @@ def test_loaders_are_judged_by_the_whole_epoch(slow_s, fast_s, status, words):
     assert row["status"] == status
     assert words in row["details"]
     assert "I/O of the slowest process alone 1 s against 1 s" in row["details"]
+
+
+def test_loaders_of_different_repetitions_are_not_compared():
+    epochs = pd.concat(databases((1.0, 1.0), (2.0, 2.0)), ignore_index=True)
+    epochs.loc[epochs["loader"] != "lmdb", "repetition"] += 7
+    row = score(epochs, totals_of([1], [1])).loc["P5"]
+    assert row["details"].startswith("no repetition has runs of both lmdb and ")
 
 
 @pytest.mark.parametrize(
@@ -351,9 +359,9 @@ def test_more_than_the_reference_is_said_without_a_sign():
     claims = score(epochs_of([0]), totals)
     assert claims.loc["P1", "here"] == "10.2 % more time"
     assert claims.loc["P1", "value"] == pytest.approx(-10.1667, abs=1e-3)
-    assert claims.loc["P3", "here"] == "10 % more"
+    assert claims.loc["P3", "here"] == "10 % more operations"
     even = score(epochs_of([0]), totals.assign(background_gfs_operations=0))
-    assert even.loc["P3", "here"] == "0 % fewer"
+    assert even.loc["P3", "here"] == "0 % fewer operations"
     assert even.loc["P3", "status"] == "does not hold"
 
 
@@ -380,6 +388,16 @@ def test_text_names_what_is_not_comparable_of_each_claim(claims):
     assert "stated: up to 28 % less training time" in text
     assert "here: 20 % less time (24 instead of 30 s in 3 epochs; standard " in text
     assert "Source: emulated, tests." in text
+
+
+def test_each_claim_has_a_line_on_the_terminal(claims):
+    lines = claims_lines(claims.reset_index(), "policies/claims.md").splitlines()
+    assert lines[1].endswith("(all in policies/claims.md)")
+    found = {line.split()[0]: line for line in lines[2:]}
+    assert list(found) == list(claims.index)
+    assert found["P1"] == "P1    holds                20 % less time"
+    lacking = "no run with loader posix and policy adhoc in the ..."
+    assert found["P7"] == f"P7    not measurable here  {lacking}"
 
 
 @pytest.mark.parametrize(
@@ -414,7 +432,7 @@ def test_wrong_claim_is_refused_in_one_line(tmp_path, key, value, words):
             "expected what time_cut takes .got an unexpected keyword argument 'slow'",
         ),
         (None, "got parameters none, expected what time_cut takes"),
-        ({"polcy": "monarch"}, "polcy"),
+        ({"policies": "monarch"}, "policies"),
     ],
 )
 def test_parameters_that_a_formula_does_not_take_are_refused(

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from tierscope.io_class import IOClass
 from tierscope.plot_loaders import in_order, plot_loaders
-from tierscope.plot_policies import failure_notes, plot_policies, summary_text
+from tierscope.plot_policies import failure_notes, plot_policies
 from tierscope.policy_comparison import (
     ComparisonError,
     add_up,
@@ -14,6 +14,7 @@ from tierscope.policy_comparison import (
     summarise,
     without_reference,
 )
+from tierscope.policy_summary import summary_text
 from tierscope.scenario import Point, Scenario
 from tierscope.tables import TABLES, check_table
 
@@ -378,13 +379,40 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     assert "staging is estimated" in notes
     assert "(emulated)" in figure.get_suptitle()
     assert "loopback" not in notes
-    text = summary_text(compared[2], compared[0], provenance="emulated, tests")
-    head, _, columns, *rows = text.splitlines()
+
+
+def test_summary_is_sorted_and_names_the_reference(compared):
+    policy_epochs, _, summary = compared
+    others = summary.assign(loader="lmdb")
+    rate = summary[summary["policy"] == "pinning"].assign(cache_rate_percent=100)
+    mixed = pd.concat([others, rate, summary.iloc[::-1]], ignore_index=True)
+    text = summary_text(mixed, policy_epochs, provenance="emulated, tests")
+    head, _, _, _, *blocks = text.splitlines()
     assert head == "Source: emulated, tests"
-    assert columns.split()[:3] == ["dataset", "OSTs", "loader"]
-    assert all(row.split()[:3] == ["tiny", "1", "posix"] for row in rows)
-    assert "3 epochs (extrapolated)" in text
-    assert "2 epochs\n" in text
+    titles = [line for line in blocks if line.startswith(("tiny ", "loader "))]
+    assert titles == ["tiny dataset, 1 OST", "loader posix", "loader lmdb"]
+    rows = [line.split() for line in blocks if " %  " in line]
+    assert [row[:3:2] for row in rows] == [
+        ["0", "none"],
+        ["50", "pinning"],
+        ["50", "monarch"],
+        ["100", "pinning"],
+        ["0", "none"],
+        ["50", "pinning"],
+        ["50", "monarch"],
+    ]
+    assert rows[0][3:] == ["reference"]
+    assert " ".join(rows[2][3:]) == "12.5 ± 0.0 18.2 ± 0.0 -8.3 0.00 2 epochs"
+    assert rows[1][-3:] == ["12.00*", "~3", "epochs"]
+    assert all(len(line) <= 80 for line in blocks)
+
+
+def test_summary_of_one_repetition_has_no_spread(compared):
+    policy_epochs, totals, _ = compared
+    one = summarise(totals[totals["repetition"] == 0])
+    text = summary_text(one, policy_epochs, provenance="tests")
+    assert "±" not in text
+    assert "reference" in text
 
 
 @pytest.mark.parametrize(("source", "is_noted"), [("emulated", 1), ("simulated", 0)])

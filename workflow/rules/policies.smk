@@ -34,9 +34,12 @@ rule compare_policies:
             "compare_policies",
             "breakdown",
             "io_class",
+            "lmdb_settings",
             "plot",
+            "plot_loaders",
             "plot_policies",
             "policy_comparison",
+            "policy_summary",
             "savings",
             "shuffle",
             "tables",
@@ -152,6 +155,7 @@ rule score_policy_claims:
     output:
         claims=f"{COMPARISON}/policy_claims.parquet",
         markdown=f"{COMPARISON}/claims.md",
+        lines=f"{COMPARISON}/claims.txt",
     log:
         f"{LOGS}/score_policy_claims.log",
     localrule: True
@@ -167,7 +171,7 @@ rule score_policy_claims:
         "../scripts/score_policy_claims.py"
 
 
-COMPARISON_TEXTS = [f"{COMPARISON}/summary.txt", f"{COMPARISON}/claims.md"]
+COMPARISON_TEXTS = [f"{COMPARISON}/summary.txt", f"{COMPARISON}/claims.txt"]
 COMPARISON_FIGURES = expand(
     f"{RESULTS}/figures/{{name}}.{{kind}}", name=COMPARED, kind=("svg", "png", "pdf")
 )

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from tierscope.plot_policies import summary_text
 from tierscope.policy_comparison import add_up, compare_epochs, summarise
+from tierscope.policy_summary import summary_text
 from tierscope.tables import read_table, write_table
 
 if __name__ == "__main__":

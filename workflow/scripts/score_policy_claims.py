@@ -6,6 +6,7 @@ from pathlib import Path
 from tierscope.breakdown import select_scenarios
 from tierscope.policy_claims import (
     NodeTables,
+    claims_lines,
     claims_text,
     read_policy_claims,
     score_policy_claims,
@@ -40,4 +41,6 @@ if __name__ == "__main__":
     write_table(claims, snakemake.output.claims, "policy_claims")
     text = claims_text(claims, snakemake.params.provenance)
     Path(snakemake.output.markdown).write_text(text, encoding="utf-8")
-    print(text)
+    lines = claims_lines(claims, snakemake.output.markdown)
+    Path(snakemake.output.lines).write_text(lines, encoding="utf-8")
+    print(lines)

@@ -81,11 +81,11 @@ class ScenarioTables:
             if abs(self._nearest(wanted) - wanted) > _HALF_STEP_PERCENT
         ]
         if lacking:
+            rates = ", ".join(map(str, self.rates))
             raise NotMeasurable(
-                f"no cache rate of {', '.join(lacking)} % (within {_HALF_STEP_PERCENT} "
-                f"points) was run for {self.title} with policy {self.key('policy')} "
-                f"and loader {self.key('loader')}, only "
-                f"{', '.join(map(str, self.rates))} %"
+                f"policy {self.key('policy')} was not run at {', '.join(lacking)} % "
+                f"(cache rate, within {_HALF_STEP_PERCENT} points; {self.title}, "
+                f"loader {self.key('loader')}: only at {rates} %)"
             )
 
     def _nearest(self, wanted_percent: float) -> int:

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from tierscope.node_counts import hit_law, per_record
 from tierscope.plot import new_figure, scenario_titles, styled, titled
+from tierscope.savings import cut_words
 
 # The Monarch paper's number of epochs.
 PAPER_EPOCHS = 3
@@ -224,33 +225,38 @@ def summary_text(
 
     `provenance` is the first line; `notes` follow.
     """
-    scene = savings.iloc[0]
+    scene = scenario_titles(savings.assign(system=""))["title"].iloc[0]
     rate = savings["cache_rate_percent"].iloc[0]
     lines = [
         f"Source: {provenance}",
         *notes,
-        f"Dataset {scene['dataset']}, {scene['n_osts']} OSTs, loader {scene['loader']}",
+        f"{scene}, loader {savings['loader'].iloc[0]}",
         f"Monarch with room for {rate} %, against the same processes without LFS",
-        f"{'nodes':>6} {'epochs':>7}  {'time saved':>16}  I/O time saved  "
+        f"{'nodes':>5} {'epochs':>7}  {'time saved':>14}  {'I/O time saved':>14}  "
         "GFS operations saved  by law",
     ]
     shown = savings[savings["n_epochs"].isin(_shown_epochs(savings))]
     for row in shown.sort_values(["n_nodes", "n_epochs"]).to_dict("records"):
-        sd = row["time_cut_sd_points"]
-        spread = "" if np.isnan(sd) else f" +-{sd:4.1f}"
+        cuts = (
+            cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"]) + " %"
+            for name in ("time", "io_time")
+        )
         lines.append(
-            f"{row['n_nodes']:>6} {row['n_epochs']:>7}  "
-            f"{row['time_cut_percent']:6.1f} %{spread:>7}  "
-            f"{row['io_time_cut_percent']:12.1f} %  "
+            f"{row['n_nodes']:>5} {row['n_epochs']:>7}  "
+            f"{'  '.join(f'{cut:>14}' for cut in cuts)}  "
             f"{row['gfs_operations_cut_percent']:18.2f} %  {row['law_percent']:5.2f} %"
         )
-    lines += ["", "GFS reads saved in each epoch (by law), %"]
+    if shown["time_cut_sd_points"].notna().any():
+        lines.append("±: standard deviation of the repetitions")
+    n_epochs = epochs["epoch"].max() + 1
+    lines += ["", f"GFS reads saved in epochs 1 to {n_epochs} (by law), %"]
     for n_nodes, part in epochs.groupby("n_nodes"):
-        words = (
+        saved = (
             f"{row['saved_percent']:.2f} ({row['law_percent']:.2f})"
             for row in part.sort_values("epoch").to_dict("records")
         )
-        lines.append(f"{n_nodes:>6} nodes: {'  '.join(words)}")
+        words = f"{n_nodes:>5} node{'s' if n_nodes > 1 else ''}:"
+        lines.append(f"{words:<12} {'  '.join(saved)}")
     lines += ["", "Context switches per record while a process reads"]
     head = f"{'loader':>30} processes a node  voluntary  involuntary  major faults"
     lines.append(head)

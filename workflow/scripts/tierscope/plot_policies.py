@@ -356,39 +356,3 @@ def cautions(policy_epochs: pd.DataFrame) -> list[str]:
         Table ``policy_epochs``.
     """
     return [*network_notes(policy_epochs), *failure_notes(policy_epochs)]
-
-
-def summary_text(
-    summary: pd.DataFrame, policy_epochs: pd.DataFrame, *, provenance: str
-) -> str:
-    """Return table ``policy_summary`` in words, to be read on a terminal.
-
-    Parameters
-    ----------
-    summary, policy_epochs : DataFrame
-        Tables ``policy_summary`` and ``policy_epochs`` of the same runs.
-    provenance : str
-        Where the numbers come from; the first line.
-    """
-    lines = [
-        f"{'dataset':>8} {'OSTs':>4} {'loader':>30} {'policy':>20} rate  time cut  "
-        "I/O cut  GFS cut  staging s  pays after"
-    ]
-    for row in summary.to_dict("records"):
-        pays = row["pays_after_epochs"]
-        words = "never" if np.isnan(pays) else f"{pays:.0f} epoch{'s'[: pays > 1]}"
-        beyond = " (extrapolated)" if pays > row["n_epochs"] else ""
-        lines.append(
-            f"{row['dataset']:>8} {row['n_osts']:4} {row['loader']:>30} "
-            f"{row['policy']:>20} "
-            f"{row['cache_rate_percent']:3} % {row['time_cut_percent']:8.1f}% "
-            f"{row['io_time_cut_percent']:7.1f}% "
-            f"{row['gfs_operations_cut_percent']:7.1f}% {row['staging_time_s']:10.2f}  "
-            f"{words}{beyond}"
-        )
-    head = (
-        "Saved against the same loader without LFS over all epochs; time and GFS "
-        "operations with staging and copies"
-    )
-    lines = [f"Source: {provenance}", head, *lines, *cautions(policy_epochs)]
-    return "\n".join(lines) + "\n"

@@ -96,11 +96,11 @@ def time_cut(runs: Runs, policy: str, at_percent: int, n_epochs: int) -> Measure
     )
     less = "less" if cuts.mean() >= 0 else "more"
     here = f"{number_words(abs(cuts.mean()))} % {less} time"
-    return Measured(cuts.mean(), _told_apart(cuts, 0, here, words, "points"))
+    return Measured(cuts.mean(), _told_apart(cuts, 0, here, words, " points"))
 
 
 def _told_apart(
-    values: pd.Series, equal: float, here: str, words: str, unit: str
+    values: pd.Series, equal: float, here: str, words: str, unit: str = ""
 ) -> str:
     """Return words and the standard deviation of values of the repetitions.
 
@@ -113,7 +113,7 @@ def _told_apart(
         )
     words += (
         f"; standard deviation of {len(values)} repetitions "
-        f"{number_words(values.std())} {unit}"
+        f"{number_words(values.std())}{unit}"
     )
     differ = values.std() > 0
     if differ and stats.ttest_1samp(values, equal).pvalue >= ALPHA:
@@ -225,16 +225,19 @@ def epoch_ratio(
         for loader in (slow, fast)
     )
     ratios = (slow_s / fast_s).dropna()["execution_time_s"]
+    if ratios.empty:
+        raise NotMeasurable(f"no repetition has runs of both {slow} and {fast}")
     (slow_whole, slow_io), (fast_whole, fast_io) = (
         map(number_words, times_s.mean()) for times_s in (slow_s, fast_s)
     )
-    shorter = "shorter" if ratios.mean() > 1 else "not shorter"
+    is_so = f"the whole epoch is {'not ' * bool(ratios.mean() <= 1)}shorter"
+    here = f"{is_so}, {number_words(ratios.mean())} times as long with {slow}"
     words = (
-        f"the whole epoch is {shorter}, {fast_whole} s against {slow_whole} s; I/O of "
-        f"the slowest process alone {fast_io} s against {slow_io} s"
+        f"{fast_whole} s against {slow_whole} s; I/O of the slowest process alone "
+        f"{fast_io} s against {slow_io} s"
     )
-    here = f"{number_words(ratios.mean())} times as long with {slow}"
-    return Measured(ratios.mean(), _told_apart(ratios, 1, here, words, "times"))
+    words = _told_apart(ratios, 1, here, words)
+    return Measured(ratios.mean(), f"{is_so}, {words}")
 
 
 def opens_ratio(
@@ -310,9 +313,8 @@ def partition_loss(tests: pd.DataFrame, shuffle: str) -> Measured:
     if not rows["equivalent"].all():
         raise NotMeasurable(f"neither a loss nor its absence is shown; {words}")
     margin = number_words(rows["margin_points"].iloc[0])
-    return Measured(
-        None, f"no loss is shown, and {margin} points are excluded; {words}"
-    )
+    points = f"{margin} point{'' if margin == '1' else 's'}"
+    return Measured(None, f"no loss is shown, and one of {points} is excluded; {words}")
 
 
 def _of_shuffle(tests: pd.DataFrame, shuffle: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ differ, and each claim says how.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -206,3 +207,17 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
         ]
         blocks.append("\n".join([lines[0], "", lines[1], "", *lines[2:]]))
     return "\n\n".join(blocks) + "\n"
+
+
+def claims_lines(claims: pd.DataFrame, path: str) -> str:
+    """Return a line of each row of table ``policy_claims``, to be read on a terminal.
+
+    `path` is where `claims_text` is.
+    """
+    lines = ["", f"What other papers say, and what is found here (all in {path})"]
+    for row in claims.to_dict("records"):
+        is_number = not np.isnan(row["value"])
+        found = row["here"] if is_number else row["details"].split("; ")[0]
+        words = shorten(found, 52, placeholder=" ...")
+        lines.append(f"{row['claim']:<4}  {row['status']:<19}  {words}")
+    return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ The reference of a run reads the same files in the same order with nothing on th
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from tierscope.tables import RUN_KEYS, SCENARIO_KEYS
@@ -62,3 +63,9 @@ def mean_cuts(totals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         columns[f"{name}_cut_percent"] = cuts.mean()
         columns[f"{name}_cut_sd_points"] = cuts.std()
     return pd.DataFrame(columns)
+
+
+def cut_words(percent: float, sd_points: float) -> str:
+    """Return a cut and its standard deviation if there is one: ``30.1 ± 0.8``."""
+    spread = "" if np.isnan(sd_points) else f" ± {sd_points:.1f}"
+    return f"{percent:.1f}{spread}"
