@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tierscope.model.events import EVENT, MOST_RANKS, RANK_BITS
+from tierscope.model.events import EVENT, MOST_RANKS, RANK_BITS, empty_heap
 from tierscope.model.network import ModelError, Network, TierModel, Workload
 from tierscope.model.placed_events import (
     AT_COPIED,
@@ -39,7 +39,9 @@ from tierscope.model.placed_events import (
 )
 from tierscope.model.simulate import (
     SimulatedEpoch,
+    last_batches,
     layouts_of,
+    loading_of,
     metadata_servers_and_links,
     request_times,
     server_factors,
@@ -152,8 +154,7 @@ class PlacedStorage:
         self._n_requests, *self._request_times = _all_request_times(tiers, workload)
         self._peers = _peer_numbers(network, workload, peers, self.per_node)
         self._owners = np.zeros(0, np.int64) if peers is None else peers.owners
-        self._heap = np.zeros(n_customers + 4, EVENT)
-        self._heap["time_s"], self._heap["tag"] = np.inf, np.iinfo(np.int64).max
+        self._heap = empty_heap(n_customers)
         self._customers = np.zeros(n_customers, CUSTOMERS)
         self._customers["station"][n_ranks:] = AT_COPIED
         self._orders = np.zeros((n_customers, 4), np.int64)
@@ -221,11 +222,7 @@ class PlacedStorage:
             self._n_requests,
             *self._request_times,
             self._slowness,
-            (
-                workload.batch_size,
-                workload.prefetch_batches,
-                float(workload.compute_time_s),
-            ),
+            loading_of(workload),
             self._peers,
             generator,
             self._heap,
@@ -234,7 +231,7 @@ class PlacedStorage:
             control,
             self._clock,
             instants_s,
-            np.zeros((self.n_ranks, max(workload.prefetch_batches, 1))),
+            last_batches(self.n_ranks, workload),
             finished_s,
             self._free_s,
             busy_s,

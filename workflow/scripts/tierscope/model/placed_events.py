@@ -17,9 +17,9 @@ from tierscope.model.events import (
     RANK_BITS,
     add_event,
     compiled,
-    draw_service_s,
-    finish_batch,
-    first_free,
+    finish_read,
+    pass_metadata,
+    pass_object_server,
     remove_root,
     replace_root,
     serve,
@@ -128,18 +128,16 @@ def run_placed(
         Mean service time of each of them and its time on a link.
     slowness : float array, shape (n_servers,)
         Factor of each server's service times.
-    loading : (int, int, float)
-        Batch size, prefetched batches, time between steps.
+    loading
+        As in `run_events`.
     peers : (float, float, int, int)
         One way's latency, a file's time on a link, server threads, ranks of a node.
     generator : numpy.random.Generator
         Draws the service times.
     heap, customers, orders, control, clock
         State that is kept from epoch to epoch (`PlacedStorage`).
-    instants_s, finished_s, busy_s
+    instants_s, taken_s, finished_s, busy_s
         As in `run_events`, filled here; reads from peers open at once.
-    taken_s : float array, shape (n_ranks, at least prefetch)
-        When the ranks took their last batches.
     free_s, net_free_s : float array, shape (n_servers,), (2, n_nodes)
         When servers, and the nodes' links out and in, are free again.
     threads : int array, shape (3, n_nodes)
@@ -151,7 +149,6 @@ def run_placed(
     peer_lfs_s : float array, shape (n_ranks, 2), added to here
         Time that owners' LFS took for a rank's reads: reading, opening and closing.
     """
-    batch_size, prefetch_batches, compute_time_s = loading
     latency_s, transfer_s, n_threads, per_node = peers
     while True:
         for number in range(control[N_ORDERS]):
@@ -219,30 +216,18 @@ def run_placed(
         home = homes[me.via]
         is_read = is_closed = is_done = False
         if me.station == AT_OPEN or me.station == AT_CLOSE:
-            service_s = draw_service_s(
-                at.open_s if me.station == AT_OPEN else at.close_s,
-                at.metadata_distribution,
-                at.metadata_sigma,
-                generator,
+            is_closed = me.station == AT_CLOSE
+            first = home[METADATA_SERVER + me.tier]
+            now_s = pass_metadata(
+                at, not is_closed, first, now_s, free_s, busy_s, generator
             )
-            server = first_free(
-                free_s, home[METADATA_SERVER + me.tier], at.n_metadata_servers
-            )
-            now_s = serve(free_s, busy_s, server, now_s, service_s)
-            if me.station == AT_OPEN:
-                now_s += at.open_latency_s
+            if not is_closed:
                 me.open_s, me.station = now_s, AT_SERVER
-            else:
-                now_s += at.close_latency_s
-                is_closed = True
         elif me.station == AT_SERVER:
-            service_s = slowness[me.object_server] * draw_service_s(
-                request_s[me.row, me.request],
-                at.object_distribution,
-                at.object_sigma,
-                generator,
+            mean_s, server = request_s[me.row, me.request], me.object_server
+            now_s = pass_object_server(
+                at, mean_s, server, slowness, now_s, free_s, busy_s, generator
             )
-            now_s = serve(free_s, busy_s, me.object_server, now_s, service_s)
             me.station = AT_LINK
             is_read = at.n_links == 0
         elif me.station == AT_LINK:
@@ -332,17 +317,7 @@ def run_placed(
             instants = instants_s[me.read]
             instants[0], instants[1] = me.opened_s, me.open_s
             instants[2], instants[3] = me.read_s, now_s
-            me.read += 1
-            me.left_in_batch -= 1
-            me.next_s = now_s
-            if me.left_in_batch == 0 or me.read == me.end:
-                me.left_in_batch = batch_size
-                me.next_s = finish_batch(
-                    me, now_s, taken_s[customer], prefetch_batches, compute_time_s
-                )
-            if me.read == me.end:
-                last = (me.batch - 1) % taken_s.shape[1]
-                finished_s[customer] = taken_s[customer, last] + compute_time_s
+            me.next_s = finish_read(me, customer, now_s, loading, taken_s, finished_s)
             me.station = AT_END
         next_tag = control[N_SCHEDULED] << RANK_BITS | customer
         replace_root(heap, control[HEAP_SIZE], now_s, next_tag)

@@ -138,11 +138,10 @@ def simulate_epoch(
         stations_of(tiers, workload),
         *request_times(tiers, workload),
         factors,
-        workload.batch_size,
-        workload.prefetch_batches,
-        float(workload.compute_time_s),
+        loading_of(workload),
         generator,
         instants_s,
+        last_batches(n_ranks, workload),
         finished_s,
         np.zeros_like(factors),
         busy_s,
@@ -204,6 +203,17 @@ def metadata_servers_and_links(
     """Return the first metadata server and the link of each rank: (n_ranks, 2) each."""
     servers = np.column_stack([layout.metadata_servers(ranks) for layout in layouts])
     return servers, np.column_stack([layout.links(ranks) for layout in layouts])
+
+
+def loading_of(workload: Workload) -> tuple[int, int, float]:
+    """Return batch size, prefetched batches and time between steps, for event loops."""
+    times_s = float(workload.compute_time_s)
+    return workload.batch_size, workload.prefetch_batches, times_s
+
+
+def last_batches(n_ranks: int, workload: Workload) -> np.ndarray:
+    """Return room for when ranks took the last batches that are of concern."""
+    return np.zeros((n_ranks, max(workload.prefetch_batches, 1)))
 
 
 def server_factors(
