@@ -155,12 +155,8 @@ def simulate_programs(
             f"programs: got {stuck} customers that wait for a gate for ever, expected "
             "each gate to open."
         )
-    in_order = [times_s[:, TIERS.index(c.tier), _is_meta(c)] for c in IOClass]
+    in_order = [times_s[:, TIERS.index(c.tier), int(not c.is_read)] for c in IOClass]
     return SimulatedPrograms(np.column_stack(in_order), finished_s, busy_s, n_events)
-
-
-def _is_meta(io_class: IOClass) -> int:
-    return int(io_class in (IOClass.GFS_META, IOClass.LFS_META))
 
 
 @compiled
