@@ -5,7 +5,7 @@ draws, same instants where nothing is copied. The state stays from epoch to epoc
 copies may go on when an epoch has ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +38,7 @@ from tierscope.model.placed_events import (
     run_placed,
 )
 from tierscope.model.simulate import (
+    Layout,
     SimulatedEpoch,
     last_batches,
     layouts_of,
@@ -129,21 +130,8 @@ class PlacedStorage:
         peers: Peers | None = None,
     ):
         n_ranks = network.n_ranks
-        if n_ranks % n_nodes:
-            raise ModelError(
-                f"n_nodes: got {n_nodes}, expected a divisor of {n_ranks} ranks."
-            )
         n_customers = n_ranks + n_nodes * n_copiers
-        if n_customers > MOST_RANKS:
-            raise ModelError(
-                f"customers: got {n_customers} ranks and copiers, expected at most "
-                f"{MOST_RANKS}."
-            )
-        if workload.n_files < n_ranks:
-            raise ModelError(
-                f"n_files: got {workload.n_files}, expected at least one for each of "
-                f"{n_ranks} ranks."
-            )
+        _check_numbers(n_ranks, n_nodes, n_customers, workload.n_files)
         self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
         self.workload, self.per_node = workload, n_ranks // n_nodes
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
@@ -259,7 +247,14 @@ class PlacedStorage:
         n_events = int(control[N_EVENTS])
         return PlacedEpoch(instants_s, finished_s, busy_s, n_events, place, peer_lfs_s)
 
-    def _run_until(self, wanted, events, files, place, decider) -> None:
+    def _run_until(
+        self,
+        wanted: int,
+        events: Iterator[int],
+        files: np.ndarray,
+        place: np.ndarray,
+        decider: Decider | None,
+    ) -> None:
         """Go on until the loop stops for this reason, and answer what it asks."""
         control, clock, n_ranks = self._control, self._clock, self.n_ranks
         for reason in events:
@@ -307,10 +302,31 @@ class PlacedStorage:
             self._customers[name] -= end_s
 
 
-def _homes(layouts, n_ranks: int, n_nodes: int, n_copiers: int) -> np.ndarray:
+def _check_numbers(n_ranks: int, n_nodes: int, n_customers: int, n_files: int) -> None:
+    """Refuse numbers that do not go together."""
+    if n_ranks % n_nodes:
+        raise ModelError(
+            f"n_nodes: got {n_nodes}, expected a divisor of {n_ranks} ranks."
+        )
+    if n_customers > MOST_RANKS:
+        raise ModelError(
+            f"customers: got {n_customers} ranks and copiers, expected at most "
+            f"{MOST_RANKS}."
+        )
+    if n_files < n_ranks:
+        raise ModelError(
+            f"n_files: got {n_files}, expected at least one for each of {n_ranks} "
+            "ranks."
+        )
+
+
+def _homes(
+    layouts: Sequence[Layout], n_ranks: int, n_nodes: int, n_copiers: int
+) -> np.ndarray:
     """Return the servers and the node of each rank, then of each node's copiers.
 
-    Copiers are threads of their node's first rank.
+    Shape (n_customers, 7), columns as in `tierscope.model.placed_events`. Copiers are
+    threads of their node's first rank.
     """
     per_node = n_ranks // n_nodes
     first_ranks = np.repeat(np.arange(n_nodes) * per_node, n_copiers)
@@ -325,33 +341,25 @@ def _homes(layouts, n_ranks: int, n_nodes: int, n_copiers: int) -> np.ndarray:
     return homes
 
 
+def copies_reads(file_size_bytes: int) -> Workload:
+    """Return how a copy reads its file: with calls of a size of their own."""
+    return Workload(1, file_size_bytes, buffer_bytes=READ_BYTES)
+
+
 def _all_request_times(
     tiers: tuple[TierModel, TierModel], workload: Workload
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return requests, their service times and times on a link: reads, then copies.
+    """Return how many requests there are, their service times and times on a link.
 
-    A copy reads with calls of a size of its own, and writes with one call.
+    Of reads from GFS and LFS, of a copy's read and of its write, which is one call:
+    shapes (4,), (4, most requests) and (4, most requests).
     """
-    size = workload.file_size_bytes
-    copy_read = Workload(1, size, buffer_bytes=READ_BYTES)
-    copy_write = Workload(1, size)
-    rows, read, written = (
-        request_times(tiers, one) for one in (workload, copy_read, copy_write)
-    )
-    n_requests = [
-        len(workload.request_bytes(tiers[0])),
-        len(workload.request_bytes(tiers[1])),
-        len(copy_read.request_bytes(tiers[0])),
-        len(copy_write.request_bytes(tiers[1])),
-    ]
-    times = []
-    for kind in range(2):
-        parts = [*rows[kind], read[kind][0], written[kind][1]]
-        table = np.zeros((4, max(map(len, parts))))
-        for row, part in zip(table, parts, strict=True):
-            row[: len(part)] = part
-        times.append(table)
-    return np.array(n_requests), *times
+    gfs, lfs = tiers
+    copy_read = copies_reads(workload.file_size_bytes)
+    copy_write = Workload(1, workload.file_size_bytes)
+    rows = [(gfs, workload), (lfs, workload), (gfs, copy_read), (lfs, copy_write)]
+    n_requests = [len(files.request_bytes(tier)) for tier, files in rows]
+    return np.array(n_requests), *request_times(rows)
 
 
 def _peer_numbers(
