@@ -112,6 +112,14 @@ class PlacedStorage:
     peers : Peers, optional
         Needed for reads from other nodes.
 
+    Attributes
+    ----------
+    per_node : int
+        Ranks of a node.
+    copy_s : ndarray of float, shape (n_nodes, n_epochs, 4)
+        Time of the copies' calls by the epoch in which they were begun: GFS_META,
+        GFS_READ, LFS_META, LFS_WRITE of `tierscope.model.placed_events`.
+
     Raises
     ------
     ModelError
