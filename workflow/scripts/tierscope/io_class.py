@@ -26,6 +26,11 @@ class IOClass(StrEnum):
         return self.value.split("_")[0]
 
     @property
+    def is_read(self) -> bool:
+        """Return whether the class is of reads, not of metadata operations."""
+        return self.value.endswith("_read")
+
+    @property
     def colour(self) -> str:
         """Return the class's colour on every figure (Okabe and Ito's palette)."""
         return _COLOURS[self.value]
@@ -45,6 +50,11 @@ class NetClass(StrEnum):
     def tier(self) -> str:
         """Return what stands for a tier in `file_records`."""
         return "net"
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether the class is of reads, which it is."""
+        return True
 
     @property
     def colour(self) -> str:

@@ -89,7 +89,7 @@ class DatabaseEpoch:
     provenance : Provenance
         How the file was written.
     on_lfs : ndarray of bool, shape (n_records,)
-        Whether each record is on the LFS.
+        Whether each record is on the LFS, by its number.
     epoch : int
         The epoch.
 
@@ -101,6 +101,12 @@ class DatabaseEpoch:
         Whether each reader opens the file on GFS and LFS.
     calls : Calls
         All read calls; those of a reader, a stage and a fetch in their order.
+    records_of_rank : ndarray of int, shape (n_ranks,)
+        How many records each process consumes.
+    records, rank_of : ndarray of int, shape (n_records,)
+        The records that are consumed, process after process, and by whom.
+    on_lfs : ndarray of bool, shape (n_records,)
+        Whether each of these is on the LFS.
     """
 
     def __init__(

@@ -54,6 +54,8 @@ RANK_BITS = 24  # of a tag, the lowest; the others count the events scheduled
 MOST_RANKS = 1 << RANK_BITS
 
 compiled = njit(cache=True, error_model="numpy")
+# What is called at every event; a call with so many arguments would take time.
+inlined = njit(cache=True, error_model="numpy", forceinline=True)
 
 
 @compiled
@@ -84,6 +86,42 @@ def first_free(free_s, first, n_servers):
         if free_s[server] < free_s[best]:
             best = server
     return best
+
+
+@inlined
+def pass_metadata(at, is_open, first_server, now_s, free_s, busy_s, generator):
+    """Let a rank open a file, or close it, and return when that is done.
+
+    `first_server` is the first metadata server of the rank's group.
+    """
+    mean_s = at.open_s if is_open else at.close_s
+    if mean_s > 0:
+        service_s = draw_service_s(
+            mean_s, at.metadata_distribution, at.metadata_sigma, generator
+        )
+        server = first_free(free_s, first_server, at.n_metadata_servers)
+        now_s = serve(free_s, busy_s, server, now_s, service_s)
+    return now_s + (at.open_latency_s if is_open else at.close_latency_s)
+
+
+@inlined
+def pass_object_server(at, mean_s, server, slowness, now_s, free_s, busy_s, generator):
+    """Let an object server serve a request and return when that is done."""
+    service_s = slowness[server] * draw_service_s(
+        mean_s, at.object_distribution, at.object_sigma, generator
+    )
+    return serve(free_s, busy_s, server, now_s, service_s)
+
+
+@compiled
+def empty_heap(n_customers):
+    """Return a heap without events, with room for one of each customer.
+
+    It is padded, so that every node has all its four children.
+    """
+    heap = np.zeros(n_customers + 4, EVENT)
+    heap["time_s"][:], heap["tag"][:] = np.inf, np.iinfo(np.int64).max
+    return heap
 
 
 @compiled
@@ -130,7 +168,7 @@ def replace_root(heap, size, time_s, tag):
     """Replace the earliest event of the heap, of four children a node, by a new one.
 
     The hole goes down to a leaf without asking whether the new event fits before: that
-    is rarely so. The heap is padded, so that every node has all its children.
+    is rarely so.
     """
     position, child = 0, 1
     while child < size:
@@ -170,7 +208,7 @@ def _start_file(me, now_s, server_of, first_lfs_server, stations, instants_s):
 
 
 @compiled
-def finish_batch(me, now_s, taken_s, prefetch_batches, compute_time_s):
+def _finish_batch(me, now_s, taken_s, prefetch_batches, compute_time_s):
     """Note when a batch that is ready is taken; return when the next may be read.
 
     `taken_s` holds when the rank took its last batches, shape (at least prefetch,).
@@ -188,6 +226,27 @@ def finish_batch(me, now_s, taken_s, prefetch_batches, compute_time_s):
     return now_s
 
 
+@inlined
+def finish_read(me, rank, now_s, loading, taken_s, finished_s):
+    """Note that a rank has read a file; return when it may read the next one.
+
+    `loading` and `taken_s` are those of `run_events`. After a rank's last read it is
+    noted when its last step ends.
+    """
+    batch_size, prefetch_batches, compute_time_s = loading
+    me.read += 1
+    me.left_in_batch -= 1
+    if me.left_in_batch == 0 or me.read == me.end:
+        me.left_in_batch = batch_size
+        now_s = _finish_batch(
+            me, now_s, taken_s[rank], prefetch_batches, compute_time_s
+        )
+    if me.read == me.end:
+        last = (me.batch - 1) % taken_s.shape[1]
+        finished_s[rank] = taken_s[rank, last] + compute_time_s
+    return now_s
+
+
 @compiled
 def run_events(
     first_read,
@@ -199,11 +258,10 @@ def run_events(
     request_s,
     link_s,
     slowness,
-    batch_size,
-    prefetch_batches,
-    compute_time_s,
+    loading,
     generator,
     instants_s,
+    taken_s,
     finished_s,
     free_s,
     busy_s,
@@ -225,12 +283,14 @@ def run_events(
         Mean service time of an object server and time on a link, by request.
     slowness : float array, shape (n_servers,)
         Factor of each server's service times.
-    batch_size, prefetch_batches, compute_time_s
-        As in `Workload`.
+    loading : (int, int, float)
+        Batch size, prefetched batches and time between steps, as in `Workload`.
     generator : numpy.random.Generator
         Draws the service times.
     instants_s : float array, shape (n_reads, 4), filled here
         When each read's open began and ended, its last byte came, its close ended.
+    taken_s : float array, shape (n_ranks, at least prefetch), filled here
+        When the ranks took their last batches.
     finished_s : float array, shape (n_ranks,), filled here
         When each rank's last step ended.
     free_s, busy_s : float array, shape (n_servers,), filled here
@@ -243,16 +303,14 @@ def run_events(
     """
     n_ranks = len(first_read) - 1
     ranks, first_s = np.zeros(n_ranks, _RANK), np.zeros(n_ranks)
-    taken_s = np.zeros((n_ranks, max(prefetch_batches, 1)))
     for rank in range(n_ranks):
         me = ranks[rank]
         me.read, me.end = first_read[rank], first_read[rank + 1]
-        me.left_in_batch = batch_size
+        me.left_in_batch = loading[0]
         first_s[rank] = _start_file(
             me, 0.0, server_of, first_lfs_server, stations, instants_s
         )
-    heap = np.zeros(n_ranks + 4, EVENT)
-    heap["time_s"][:], heap["tag"][:] = np.inf, np.iinfo(np.int64).max
+    heap = empty_heap(n_ranks)
     for position, rank in enumerate(np.argsort(first_s, kind="mergesort")):
         heap[position].time_s, heap[position].tag = first_s[rank], rank
     n_scheduled, n_events = n_ranks, 0
@@ -264,31 +322,19 @@ def run_events(
         at = stations[tier]
         is_read = is_closed = False
         if me.station == AT_OPEN or me.station == AT_CLOSE:
-            service_s = draw_service_s(
-                at.open_s if me.station == AT_OPEN else at.close_s,
-                at.metadata_distribution,
-                at.metadata_sigma,
-                generator,
+            is_closed = me.station == AT_CLOSE
+            first = metadata_server_of[rank, tier]
+            now_s = pass_metadata(
+                at, not is_closed, first, now_s, free_s, busy_s, generator
             )
-            server = first_free(
-                free_s, metadata_server_of[rank, tier], at.n_metadata_servers
-            )
-            now_s = serve(free_s, busy_s, server, now_s, service_s)
-            if me.station == AT_OPEN:
-                now_s += at.open_latency_s
+            if not is_closed:
                 instants_s[me.read, OPEN] = now_s
                 me.station = AT_SERVER
-            else:
-                now_s += at.close_latency_s
-                is_closed = True
         elif me.station == AT_SERVER:
-            service_s = slowness[me.object_server] * draw_service_s(
-                request_s[tier, me.request],
-                at.object_distribution,
-                at.object_sigma,
-                generator,
+            mean_s, server = request_s[tier, me.request], me.object_server
+            now_s = pass_object_server(
+                at, mean_s, server, slowness, now_s, free_s, busy_s, generator
             )
-            now_s = serve(free_s, busy_s, me.object_server, now_s, service_s)
             me.station = AT_LINK
             is_read = at.n_links == 0
         else:
@@ -307,16 +353,8 @@ def run_events(
                     is_closed = True
         if is_closed:
             instants_s[me.read, CLOSED] = now_s
-            me.read += 1
-            me.left_in_batch -= 1
-            if me.left_in_batch == 0 or me.read == me.end:
-                me.left_in_batch = batch_size
-                now_s = finish_batch(
-                    me, now_s, taken_s[rank], prefetch_batches, compute_time_s
-                )
+            now_s = finish_read(me, rank, now_s, loading, taken_s, finished_s)
             if me.read == me.end:
-                last = (me.batch - 1) % taken_s.shape[1]
-                finished_s[rank] = taken_s[rank, last] + compute_time_s
                 now_s = np.inf
             else:
                 now_s = _start_file(

@@ -5,13 +5,13 @@ draws, same instants where nothing is copied. The state stays from epoch to epoc
 copies may go on when an epoch has ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from tierscope.model.events import EVENT, MOST_RANKS, RANK_BITS
+from tierscope.model.events import EVENT, MOST_RANKS, RANK_BITS, empty_heap
 from tierscope.model.network import ModelError, Network, TierModel, Workload
 from tierscope.model.placed_events import (
     AT_COPIED,
@@ -38,8 +38,11 @@ from tierscope.model.placed_events import (
     run_placed,
 )
 from tierscope.model.simulate import (
+    Layout,
     SimulatedEpoch,
+    last_batches,
     layouts_of,
+    loading_of,
     metadata_servers_and_links,
     request_times,
     server_factors,
@@ -109,6 +112,14 @@ class PlacedStorage:
     peers : Peers, optional
         Needed for reads from other nodes.
 
+    Attributes
+    ----------
+    per_node : int
+        Ranks of a node.
+    copy_s : ndarray of float, shape (n_nodes, n_epochs, 4)
+        Time of the copies' calls by the epoch in which they were begun: GFS_META,
+        GFS_READ, LFS_META, LFS_WRITE of `tierscope.model.placed_events`.
+
     Raises
     ------
     ModelError
@@ -127,21 +138,8 @@ class PlacedStorage:
         peers: Peers | None = None,
     ):
         n_ranks = network.n_ranks
-        if n_ranks % n_nodes:
-            raise ModelError(
-                f"n_nodes: got {n_nodes}, expected a divisor of {n_ranks} ranks."
-            )
         n_customers = n_ranks + n_nodes * n_copiers
-        if n_customers > MOST_RANKS:
-            raise ModelError(
-                f"customers: got {n_customers} ranks and copiers, expected at most "
-                f"{MOST_RANKS}."
-            )
-        if workload.n_files < n_ranks:
-            raise ModelError(
-                f"n_files: got {workload.n_files}, expected at least one for each of "
-                f"{n_ranks} ranks."
-            )
+        _check_numbers(n_ranks, n_nodes, n_customers, workload.n_files)
         self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
         self.workload, self.per_node = workload, n_ranks // n_nodes
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
@@ -152,8 +150,7 @@ class PlacedStorage:
         self._n_requests, *self._request_times = _all_request_times(tiers, workload)
         self._peers = _peer_numbers(network, workload, peers, self.per_node)
         self._owners = np.zeros(0, np.int64) if peers is None else peers.owners
-        self._heap = np.zeros(n_customers + 4, EVENT)
-        self._heap["time_s"], self._heap["tag"] = np.inf, np.iinfo(np.int64).max
+        self._heap = empty_heap(n_customers)
         self._customers = np.zeros(n_customers, CUSTOMERS)
         self._customers["station"][n_ranks:] = AT_COPIED
         self._orders = np.zeros((n_customers, 4), np.int64)
@@ -221,11 +218,7 @@ class PlacedStorage:
             self._n_requests,
             *self._request_times,
             self._slowness,
-            (
-                workload.batch_size,
-                workload.prefetch_batches,
-                float(workload.compute_time_s),
-            ),
+            loading_of(workload),
             self._peers,
             generator,
             self._heap,
@@ -234,7 +227,7 @@ class PlacedStorage:
             control,
             self._clock,
             instants_s,
-            np.zeros((self.n_ranks, max(workload.prefetch_batches, 1))),
+            last_batches(self.n_ranks, workload),
             finished_s,
             self._free_s,
             busy_s,
@@ -262,7 +255,14 @@ class PlacedStorage:
         n_events = int(control[N_EVENTS])
         return PlacedEpoch(instants_s, finished_s, busy_s, n_events, place, peer_lfs_s)
 
-    def _run_until(self, wanted, events, files, place, decider) -> None:
+    def _run_until(
+        self,
+        wanted: int,
+        events: Iterator[int],
+        files: np.ndarray,
+        place: np.ndarray,
+        decider: Decider | None,
+    ) -> None:
         """Go on until the loop stops for this reason, and answer what it asks."""
         control, clock, n_ranks = self._control, self._clock, self.n_ranks
         for reason in events:
@@ -310,10 +310,31 @@ class PlacedStorage:
             self._customers[name] -= end_s
 
 
-def _homes(layouts, n_ranks: int, n_nodes: int, n_copiers: int) -> np.ndarray:
+def _check_numbers(n_ranks: int, n_nodes: int, n_customers: int, n_files: int) -> None:
+    """Refuse numbers that do not go together."""
+    if n_ranks % n_nodes:
+        raise ModelError(
+            f"n_nodes: got {n_nodes}, expected a divisor of {n_ranks} ranks."
+        )
+    if n_customers > MOST_RANKS:
+        raise ModelError(
+            f"customers: got {n_customers} ranks and copiers, expected at most "
+            f"{MOST_RANKS}."
+        )
+    if n_files < n_ranks:
+        raise ModelError(
+            f"n_files: got {n_files}, expected at least one for each of {n_ranks} "
+            "ranks."
+        )
+
+
+def _homes(
+    layouts: Sequence[Layout], n_ranks: int, n_nodes: int, n_copiers: int
+) -> np.ndarray:
     """Return the servers and the node of each rank, then of each node's copiers.
 
-    Copiers are threads of their node's first rank.
+    Shape (n_customers, 7), columns as in `tierscope.model.placed_events`. Copiers are
+    threads of their node's first rank.
     """
     per_node = n_ranks // n_nodes
     first_ranks = np.repeat(np.arange(n_nodes) * per_node, n_copiers)
@@ -328,33 +349,25 @@ def _homes(layouts, n_ranks: int, n_nodes: int, n_copiers: int) -> np.ndarray:
     return homes
 
 
+def copies_reads(file_size_bytes: int) -> Workload:
+    """Return how a copy reads its file: with calls of a size of their own."""
+    return Workload(1, file_size_bytes, buffer_bytes=READ_BYTES)
+
+
 def _all_request_times(
     tiers: tuple[TierModel, TierModel], workload: Workload
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return requests, their service times and times on a link: reads, then copies.
+    """Return how many requests there are, their service times and times on a link.
 
-    A copy reads with calls of a size of its own, and writes with one call.
+    Of reads from GFS and LFS, of a copy's read and of its write, which is one call:
+    shapes (4,), (4, most requests) and (4, most requests).
     """
-    size = workload.file_size_bytes
-    copy_read = Workload(1, size, buffer_bytes=READ_BYTES)
-    copy_write = Workload(1, size)
-    rows, read, written = (
-        request_times(tiers, one) for one in (workload, copy_read, copy_write)
-    )
-    n_requests = [
-        len(workload.request_bytes(tiers[0])),
-        len(workload.request_bytes(tiers[1])),
-        len(copy_read.request_bytes(tiers[0])),
-        len(copy_write.request_bytes(tiers[1])),
-    ]
-    times = []
-    for kind in range(2):
-        parts = [*rows[kind], read[kind][0], written[kind][1]]
-        table = np.zeros((4, max(map(len, parts))))
-        for row, part in zip(table, parts, strict=True):
-            row[: len(part)] = part
-        times.append(table)
-    return np.array(n_requests), *times
+    gfs, lfs = tiers
+    copy_read = copies_reads(workload.file_size_bytes)
+    copy_write = Workload(1, workload.file_size_bytes)
+    rows = [(gfs, workload), (lfs, workload), (gfs, copy_read), (lfs, copy_write)]
+    n_requests = [len(files.request_bytes(tier)) for tier, files in rows]
+    return np.array(n_requests), *request_times(rows)
 
 
 def _peer_numbers(

@@ -17,9 +17,9 @@ from tierscope.model.events import (
     RANK_BITS,
     add_event,
     compiled,
-    draw_service_s,
-    finish_batch,
-    first_free,
+    finish_read,
+    pass_metadata,
+    pass_object_server,
     remove_root,
     replace_root,
     serve,
@@ -31,14 +31,18 @@ BEGINS, ENDED, COPIED, RANKS_DONE, STOPPED = range(5)
 UNDECIDED, FROM_GFS, FROM_LFS, FROM_PEER, STAGED = range(-1, 4)  # places of reads
 AT_START, AT_END, AT_COPIED, AT_OWNER, AT_OUT_LINK, AT_IN_LINK = range(4, 10)
 GFS_META, GFS_READ, LFS_META, LFS_WRITE = range(4)  # columns of the times of copies
+# The control: events under way, scheduled and handled, ranks that read and copies that
+# were ordered; whom and which read a stop is about. The clock: time of the event, end.
 HEAP_SIZE, N_SCHEDULED, N_RUNNING, N_ORDERS, N_EVENTS, CUSTOMER, READ = range(7)
 NOW_S, STOP_S = range(2)
 # Columns of the homes: first metadata server, first object server and link on the GFS;
 # each is followed by that on the LFS.
 METADATA_SERVER, OBJECT_SERVER, LINK, NODE = 0, 2, 4, 6
 
-# Where a customer is: as of a rank in `events`, and the customer whose servers it uses,
-# the row of its requests, and when its open began and ended and its last byte came.
+# Where a customer is: as of a rank in `events`; besides, the place that its file comes
+# from and the file, the epoch that its copy counts for, the customer whose servers it
+# uses (`via`), the row of its requests, and when its next read may begin, a peer was
+# asked, its open began and ended and its last byte came.
 CUSTOMERS = np.dtype(
     [
         ("read", "i8"),
@@ -65,16 +69,46 @@ CUSTOMERS = np.dtype(
 
 @compiled
 def _begin(me, now_s, via, tier, is_copy, homes, n_object_servers, stations):
-    """Let a customer open a file; return when it arrives at a station."""
+    """Let a customer open a file with the servers of customer `via`, maybe itself.
+
+    Return when it arrives at a station.
+    """
     me.via, me.tier, me.row, me.request = via, tier, tier + 2 * is_copy, 0
     me.object_server = (
-        homes[via, OBJECT_SERVER + tier] + me.file % (n_object_servers[tier])
+        homes[via, OBJECT_SERVER + tier] + me.file % n_object_servers[tier]
     )
     me.opened_s, me.station = now_s, AT_OPEN
     if stations[tier].open_s == 0:
         now_s += stations[tier].open_latency_s
         me.open_s, me.station = now_s, AT_SERVER
     return now_s
+
+
+@compiled
+def _schedule(heap, control, at_s, customer):
+    """Add the next event of a customer that has none."""
+    tag = control[N_SCHEDULED] << RANK_BITS | customer
+    add_event(heap, control[HEAP_SIZE], at_s, tag)
+    control[HEAP_SIZE] += 1
+    control[N_SCHEDULED] += 1
+
+
+@compiled
+def _leave(heap, control):
+    """Remove the event that is handled: its customer has none from now on."""
+    remove_root(heap, control[HEAP_SIZE])
+    control[HEAP_SIZE] -= 1
+
+
+@compiled
+def _wait_for_thread(customer, owner, threads, waiting):
+    """Let a customer wait for a server thread of an owner, behind all others."""
+    waiting[customer] = -1
+    if threads[1, owner] < 0:
+        threads[1, owner] = customer
+    else:
+        waiting[threads[2, owner]] = customer
+    threads[2, owner] = customer
 
 
 @compiled
@@ -128,18 +162,16 @@ def run_placed(
         Mean service time of each of them and its time on a link.
     slowness : float array, shape (n_servers,)
         Factor of each server's service times.
-    loading : (int, int, float)
-        Batch size, prefetched batches, time between steps.
+    loading
+        As in `run_events`.
     peers : (float, float, int, int)
         One way's latency, a file's time on a link, server threads, ranks of a node.
     generator : numpy.random.Generator
         Draws the service times.
     heap, customers, orders, control, clock
         State that is kept from epoch to epoch (`PlacedStorage`).
-    instants_s, finished_s, busy_s
+    instants_s, taken_s, finished_s, busy_s
         As in `run_events`, filled here; reads from peers open at once.
-    taken_s : float array, shape (n_ranks, at least prefetch)
-        When the ranks took their last batches.
     free_s, net_free_s : float array, shape (n_servers,), (2, n_nodes)
         When servers, and the nodes' links out and in, are free again.
     threads : int array, shape (3, n_nodes)
@@ -151,7 +183,6 @@ def run_placed(
     peer_lfs_s : float array, shape (n_ranks, 2), added to here
         Time that owners' LFS took for a rank's reads: reading, opening and closing.
     """
-    batch_size, prefetch_batches, compute_time_s = loading
     latency_s, transfer_s, n_threads, per_node = peers
     while True:
         for number in range(control[N_ORDERS]):
@@ -162,10 +193,7 @@ def run_placed(
             at_s = _begin(
                 me, clock[NOW_S], customer, tier, 1, homes, n_object_servers, stations
             )
-            tag = control[N_SCHEDULED] << RANK_BITS | customer
-            add_event(heap, control[HEAP_SIZE], at_s, tag)
-            control[HEAP_SIZE] += 1
-            control[N_SCHEDULED] += 1
+            _schedule(heap, control, at_s, customer)
         control[N_ORDERS] = 0
         if control[HEAP_SIZE] == 0 or heap[0].time_s > clock[STOP_S]:
             yield STOPPED
@@ -175,8 +203,7 @@ def run_placed(
         me = customers[customer]
         clock[NOW_S], control[CUSTOMER] = now_s, customer
         if me.station == AT_COPIED:
-            remove_root(heap, control[HEAP_SIZE])
-            control[HEAP_SIZE] -= 1
+            _leave(heap, control)
             yield COPIED
             continue
         if me.station == AT_END:
@@ -185,8 +212,7 @@ def run_placed(
             is_last = me.read == me.end
             starts_now = not is_last and me.next_s <= now_s
             if is_last:
-                remove_root(heap, control[HEAP_SIZE])
-                control[HEAP_SIZE] -= 1
+                _leave(heap, control)
                 control[N_RUNNING] -= 1
             elif not starts_now:
                 replace_root(heap, control[HEAP_SIZE], me.next_s, tag)
@@ -219,30 +245,18 @@ def run_placed(
         home = homes[me.via]
         is_read = is_closed = is_done = False
         if me.station == AT_OPEN or me.station == AT_CLOSE:
-            service_s = draw_service_s(
-                at.open_s if me.station == AT_OPEN else at.close_s,
-                at.metadata_distribution,
-                at.metadata_sigma,
-                generator,
+            is_closed = me.station == AT_CLOSE
+            first = home[METADATA_SERVER + me.tier]
+            now_s = pass_metadata(
+                at, not is_closed, first, now_s, free_s, busy_s, generator
             )
-            server = first_free(
-                free_s, home[METADATA_SERVER + me.tier], at.n_metadata_servers
-            )
-            now_s = serve(free_s, busy_s, server, now_s, service_s)
-            if me.station == AT_OPEN:
-                now_s += at.open_latency_s
+            if not is_closed:
                 me.open_s, me.station = now_s, AT_SERVER
-            else:
-                now_s += at.close_latency_s
-                is_closed = True
         elif me.station == AT_SERVER:
-            service_s = slowness[me.object_server] * draw_service_s(
-                request_s[me.row, me.request],
-                at.object_distribution,
-                at.object_sigma,
-                generator,
+            mean_s, server = request_s[me.row, me.request], me.object_server
+            now_s = pass_object_server(
+                at, mean_s, server, slowness, now_s, free_s, busy_s, generator
             )
-            now_s = serve(free_s, busy_s, me.object_server, now_s, service_s)
             me.station = AT_LINK
             is_read = at.n_links == 0
         elif me.station == AT_LINK:
@@ -252,14 +266,8 @@ def run_placed(
         elif me.station == AT_OWNER:
             owner = owners[me.file]
             if threads[0, owner] == n_threads:
-                remove_root(heap, control[HEAP_SIZE])
-                control[HEAP_SIZE] -= 1
-                waiting[customer] = -1
-                if threads[1, owner] < 0:
-                    threads[1, owner] = customer
-                else:
-                    waiting[threads[2, owner]] = customer
-                threads[2, owner] = customer
+                _leave(heap, control)
+                _wait_for_thread(customer, owner, threads, waiting)
                 continue
             threads[0, owner] += 1
             via = owner * per_node
@@ -290,10 +298,7 @@ def run_placed(
                     n_object_servers,
                     stations,
                 )
-                other_tag = control[N_SCHEDULED] << RANK_BITS | other
-                add_event(heap, control[HEAP_SIZE], at_s, other_tag)
-                control[HEAP_SIZE] += 1
-                control[N_SCHEDULED] += 1
+                _schedule(heap, control, at_s, other)
             now_s = net_free_s[1, node] + latency_s
             me.opened_s = me.open_s = me.asked_s
             me.read_s = now_s
@@ -332,17 +337,7 @@ def run_placed(
             instants = instants_s[me.read]
             instants[0], instants[1] = me.opened_s, me.open_s
             instants[2], instants[3] = me.read_s, now_s
-            me.read += 1
-            me.left_in_batch -= 1
-            me.next_s = now_s
-            if me.left_in_batch == 0 or me.read == me.end:
-                me.left_in_batch = batch_size
-                me.next_s = finish_batch(
-                    me, now_s, taken_s[customer], prefetch_batches, compute_time_s
-                )
-            if me.read == me.end:
-                last = (me.batch - 1) % taken_s.shape[1]
-                finished_s[customer] = taken_s[customer, last] + compute_time_s
+            me.next_s = finish_read(me, customer, now_s, loading, taken_s, finished_s)
             me.station = AT_END
         next_tag = control[N_SCHEDULED] << RANK_BITS | customer
         replace_root(heap, control[HEAP_SIZE], now_s, next_tag)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from tierscope.audit_placement import n_broken_rules, n_differences
 from tierscope.model.network import ModelError, Network, Workload, network_of
-from tierscope.model.placed import Peers, PlacedStorage
+from tierscope.model.placed import Peers, PlacedStorage, copies_reads
 from tierscope.model.placed_events import (
     FROM_GFS,
     FROM_LFS,
@@ -32,13 +32,13 @@ from tierscope.model.simulated_run import (
     STAGE_IN,
     SimulatedReads,
     draw_slowness,
+    n_read_calls,
     ranks_of_reads,
     simulate_reads,
     stream,
     tables_of,
     workload_of,
 )
-from tierscope.placement.limits import READ_BYTES
 from tierscope.policies import PEERS, STATIC, NodePolicy, node_policy
 from tierscope.shuffle import epoch_order, process_share
 from tierscope.tables import TABLES, run_keys
@@ -340,22 +340,24 @@ class AdHocRun(_Run):
 
 
 def _copies(
-    n_read: np.ndarray, n_written: np.ndarray, copy_s: np.ndarray, size: int
+    n_read: np.ndarray,
+    n_written: np.ndarray,
+    copy_s: np.ndarray,
+    file_size_bytes: int,
 ) -> dict[str, np.ndarray]:
     """Return the columns of tables about what was copied: calls, bytes, times.
 
-    The last read of a file finds its end.
+    Numbers of files read and written have any shape, the times one more axis of 4.
     """
-    reads_a_file = -(-size // READ_BYTES) + 1
     return {
         "gfs_opens": n_read,
-        "gfs_reads": n_read * reads_a_file,
-        "gfs_bytes": n_read * size,
+        "gfs_reads": n_read * n_read_calls(copies_reads(file_size_bytes)),
+        "gfs_bytes": n_read * file_size_bytes,
         "gfs_read_time_s": copy_s[..., GFS_READ],
         "gfs_meta_time_s": copy_s[..., GFS_META],
         "lfs_opens": n_written,
         "lfs_writes": n_written,
-        "lfs_bytes": n_written * size,
+        "lfs_bytes": n_written * file_size_bytes,
         "lfs_write_time_s": copy_s[..., LFS_WRITE],
         "lfs_meta_time_s": copy_s[..., LFS_META],
     }

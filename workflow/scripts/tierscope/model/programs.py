@@ -12,13 +12,13 @@ import numpy as np
 
 from tierscope.io_class import IOClass
 from tierscope.model.events import (
-    EVENT,
     MOST_RANKS,
     RANK_BITS,
     add_event,
     compiled,
-    draw_service_s,
-    first_free,
+    empty_heap,
+    pass_metadata,
+    pass_object_server,
     remove_root,
     replace_root,
     serve,
@@ -155,12 +155,8 @@ def simulate_programs(
             f"programs: got {stuck} customers that wait for a gate for ever, expected "
             "each gate to open."
         )
-    in_order = [times_s[:, TIERS.index(c.tier), _is_meta(c)] for c in IOClass]
+    in_order = [times_s[:, TIERS.index(c.tier), int(not c.is_read)] for c in IOClass]
     return SimulatedPrograms(np.column_stack(in_order), finished_s, busy_s, n_events)
-
-
-def _is_meta(io_class: IOClass) -> int:
-    return int(io_class in (IOClass.GFS_META, IOClass.LFS_META))
 
 
 @compiled
@@ -204,8 +200,7 @@ def run_programs(
     begun_s = np.zeros(n_customers)
     waiter = np.full(len(gates), _NOBODY)  # the last one at each gate
     next_waiter = np.full(n_customers, _NOBODY)
-    heap = np.zeros(n_customers + 8, EVENT)
-    heap["time_s"][:], heap["tag"][:] = np.inf, np.iinfo(np.int64).max
+    heap = empty_heap(n_customers)
     for customer in range(n_customers):
         heap[customer].time_s, heap[customer].tag = 0.0, customer
     size, n_scheduled, n_events = n_customers, n_customers, 0
@@ -225,10 +220,9 @@ def run_programs(
         if step.kind == REQUEST:
             if phase[customer] == _AT_START:
                 mean_s = rates[tier].request_s + step.amount * rates[tier].byte_s
-                service_s = slowness[step.target] * draw_service_s(
-                    mean_s, at.object_distribution, at.object_sigma, generator
+                now_s = pass_object_server(
+                    at, mean_s, step.target, slowness, now_s, free_s, busy_s, generator
                 )
-                now_s = serve(free_s, busy_s, step.target, now_s, service_s)
                 is_done = at.n_links == 0
                 phase[customer] = _AT_LINK
             else:
@@ -239,16 +233,8 @@ def run_programs(
                 now_s += at.read_latency_s
                 times_s[customer, tier, 0] += now_s - begun_s[customer]
         elif step.kind == OPEN or step.kind == CLOSE:
-            mean_s = at.open_s if step.kind == OPEN else at.close_s
-            if mean_s > 0:
-                service_s = draw_service_s(
-                    mean_s, at.metadata_distribution, at.metadata_sigma, generator
-                )
-                server = first_free(
-                    free_s, metadata_server_of[customer, tier], at.n_metadata_servers
-                )
-                now_s = serve(free_s, busy_s, server, now_s, service_s)
-            now_s += at.open_latency_s if step.kind == OPEN else at.close_latency_s
+            is_open, first = step.kind == OPEN, metadata_server_of[customer, tier]
+            now_s = pass_metadata(at, is_open, first, now_s, free_s, busy_s, generator)
             times_s[customer, tier, 1] += now_s - begun_s[customer]
         elif step.kind == PAUSE:
             now_s += step.amount * pause_s

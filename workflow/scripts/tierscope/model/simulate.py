@@ -136,13 +136,12 @@ def simulate_epoch(
         layouts[1].first,
         *metadata_servers_and_links(layouts, ranks),
         stations_of(tiers, workload),
-        *request_times(tiers, workload),
+        *request_times([(tier, workload) for tier in tiers]),
         factors,
-        workload.batch_size,
-        workload.prefetch_batches,
-        float(workload.compute_time_s),
+        loading_of(workload),
         generator,
         instants_s,
+        last_batches(n_ranks, workload),
         finished_s,
         np.zeros_like(factors),
         busy_s,
@@ -153,8 +152,18 @@ def simulate_epoch(
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """Where a tier's servers stand among all servers: metadata, object, links."""
+class Layout:
+    """Where a tier's servers stand among all servers: metadata, object, links.
+
+    Parameters
+    ----------
+    tier : TierModel
+        The tier.
+    n_ranks : int
+        Ranks of the machine.
+    first : int
+        Number of the tier's first server.
+    """
 
     tier: TierModel
     n_ranks: int
@@ -162,16 +171,19 @@ class _Layout:
 
     @property
     def first_object_server(self) -> int:
+        """Return the number of the tier's first object server."""
         n_groups = self.tier.n_groups(self.n_ranks)
         return self.first + n_groups * self.tier.n_metadata_servers
 
     @property
     def first_link(self) -> int:
+        """Return the number of the tier's first link."""
         n_groups = self.tier.n_groups(self.n_ranks)
         return self.first_object_server + n_groups * self.tier.n_object_servers
 
     @property
     def end(self) -> int:
+        """Return the number after that of the tier's last server."""
         return self.first_link + self.tier.n_links
 
     def _groups(self, ranks: np.ndarray) -> np.ndarray:
@@ -192,28 +204,39 @@ class _Layout:
         return self.first_link + ranks * self.tier.n_links // self.n_ranks
 
 
-def layouts_of(network: Network) -> tuple[_Layout, _Layout]:
+def layouts_of(network: Network) -> tuple[Layout, Layout]:
     """Return where the servers of both tiers stand."""
-    gfs = _Layout(network.gfs, network.n_ranks, 0)
-    return gfs, _Layout(network.lfs, network.n_ranks, gfs.end)
+    gfs = Layout(network.gfs, network.n_ranks, 0)
+    return gfs, Layout(network.lfs, network.n_ranks, gfs.end)
 
 
 def metadata_servers_and_links(
-    layouts: Sequence[_Layout], ranks: np.ndarray
+    layouts: Sequence[Layout], ranks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first metadata server and the link of each rank: (n_ranks, 2) each."""
     servers = np.column_stack([layout.metadata_servers(ranks) for layout in layouts])
     return servers, np.column_stack([layout.links(ranks) for layout in layouts])
 
 
+def loading_of(workload: Workload) -> tuple[int, int, float]:
+    """Return batch size, prefetched batches and time between steps, for event loops."""
+    times_s = float(workload.compute_time_s)
+    return workload.batch_size, workload.prefetch_batches, times_s
+
+
+def last_batches(n_ranks: int, workload: Workload) -> np.ndarray:
+    """Return room for when ranks took the last batches that are of concern."""
+    return np.zeros((n_ranks, max(workload.prefetch_batches, 1)))
+
+
 def server_factors(
-    layouts: Sequence[_Layout], slowness: Sequence[np.ndarray] | None
+    layouts: Sequence[Layout], slowness: Sequence[np.ndarray] | None
 ) -> np.ndarray:
     """Return the factor of each server's service times, shape (n_servers,).
 
     Parameters
     ----------
-    layouts : pair of _Layout
+    layouts : pair of Layout
         Of GFS and LFS (`layouts_of`).
     slowness : pair of ndarray or None
         Factors of the object servers of GFS and LFS; all others, or all, have 1.
@@ -261,13 +284,16 @@ def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.nd
 
 
 def request_times(
-    tiers: tuple[TierModel, TierModel], workload: Workload
+    rows: Sequence[tuple[TierModel, Workload]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each request's mean service time and time on a link, both by tier."""
-    sizes = [workload.request_bytes(tier) for tier in tiers]
-    request_s = np.zeros((2, max(map(len, sizes))))
+    """Return the mean service time and the time on a link of each request of a file.
+
+    Each row is of a workload's files on a tier: shape (n_rows, most requests).
+    """
+    sizes = [workload.request_bytes(tier) for tier, workload in rows]
+    request_s = np.zeros((len(rows), max(map(len, sizes))))
     link_s = np.zeros_like(request_s)
-    for row, (tier, size) in enumerate(zip(tiers, sizes, strict=True)):
+    for row, ((tier, _), size) in enumerate(zip(rows, sizes, strict=True)):
         request_s[row, : len(size)] = tier.request_service_s(size)
         link_s[row, : len(size)] = tier.request_link_s(size)
     return request_s, link_s

@@ -111,7 +111,7 @@ def _io_time(reads: DatabaseEpoch, done: SimulatedPrograms) -> pd.DataFrame:
     calls = reads.calls
     for column, io_class in enumerate(IOClass):
         tier = TIERS.index(io_class.tier)
-        if io_class in (IOClass.GFS_META, IOClass.LFS_META):
+        if not io_class.is_read:
             operations[reads.readers, column] = reads.uses[:, tier]
             continue
         mine = calls.tier == tier

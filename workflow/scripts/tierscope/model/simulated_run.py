@@ -22,7 +22,6 @@ from tierscope.policies import held_files, strata
 from tierscope.shuffle import epoch_order
 from tierscope.tables import TABLES, run_keys
 
-_READS = (IOClass.GFS_READ, IOClass.LFS_READ, NET_READ)
 # Streams of random numbers; 1 is that of the pinning.
 SLOWNESS, SERVICES, STAGE_IN = 0, 2, 3
 
@@ -181,7 +180,7 @@ def class_times(reads: SimulatedReads) -> np.ndarray:
     columns = []
     for io_class in reads.classes:
         mine = reads.is_of(io_class)
-        time_s = read_s if io_class in _READS else meta_s
+        time_s = read_s if io_class.is_read else meta_s
         columns.append(np.bincount(reads.rank_of[mine], time_s[mine], n_ranks))
     return np.column_stack(columns)
 
@@ -207,14 +206,13 @@ def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFr
     }
     for number, io_class in enumerate(classes):
         mine = reads.is_of(io_class)
-        is_read = io_class in _READS
         n_files = np.bincount(reads.rank_of[mine], minlength=n_ranks)
         rows = slice(number, None, len(classes))
-        is_one_call = not is_read or io_class == NET_READ
+        is_one_call = not io_class.is_read or io_class == NET_READ
         columns["operations"][rows] = n_files * (
             1 if is_one_call else n_read_calls(workload)
         )
-        columns["bytes"][rows] = n_files * workload.file_size_bytes * is_read
+        columns["bytes"][rows] = n_files * workload.file_size_bytes * io_class.is_read
     return pd.DataFrame(
         {
             "rank": np.repeat(np.arange(n_ranks), len(classes)),
