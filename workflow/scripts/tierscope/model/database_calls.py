@@ -39,6 +39,8 @@ _GFS, _LFS = range(2)
 _OPENING, _WALK, _FETCHES, _CLOSING = range(4)
 _BEFORE, _READS, _AFTER, _PAUSE = range(4)
 
+Numbers = np.ndarray | int
+
 
 @dataclass(frozen=True)
 class Calls:
@@ -61,8 +63,17 @@ class Calls:
     n_bytes: np.ndarray
 
     @classmethod
-    def of(cls, reader, stage, fetch, kind, tier, offset, n_bytes) -> "Calls":
-        """Return calls, numbers in place of arrays that are all the same."""
+    def of(
+        cls,
+        reader: Numbers,
+        stage: Numbers,
+        fetch: Numbers,
+        kind: Numbers,
+        tier: Numbers,
+        offset: Numbers,
+        n_bytes: Numbers,
+    ) -> "Calls":
+        """Return calls; a number stands for an array in which all are the same."""
         columns = np.broadcast_arrays(reader, stage, fetch, kind, tier, offset, n_bytes)
         return cls(*columns)
 
@@ -318,8 +329,21 @@ class _Builder:
         self._keys: list[np.ndarray] = []
         self._steps: list[np.ndarray] = []
 
-    def add(self, reader, stage, fetch, turn, kind, tier=0, target=0, amount=0) -> None:
-        """Add steps, one for each of the readers' numbers."""
+    def add(
+        self,
+        reader: Numbers,
+        stage: Numbers,
+        fetch: Numbers,
+        turn: int,
+        kind: int,
+        tier: int = 0,
+        target: Numbers = 0,
+        amount: Numbers = 0,
+    ) -> None:
+        """Add steps, one for each of the readers' numbers.
+
+        When in the readers' epoch: `stage`, `fetch`, `turn`; what: the fields of STEP.
+        """
         reader = np.atleast_1d(reader)
         key = ((reader * 4 + stage) * self._n_fetches + fetch) * 4 + turn
         steps = np.zeros(len(reader), STEP)

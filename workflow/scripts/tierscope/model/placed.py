@@ -40,6 +40,7 @@ from tierscope.model.placed_events import (
 from tierscope.model.simulate import (
     Layout,
     SimulatedEpoch,
+    check_n_files,
     last_batches,
     layouts_of,
     loading_of,
@@ -139,7 +140,8 @@ class PlacedStorage:
     ):
         n_ranks = network.n_ranks
         n_customers = n_ranks + n_nodes * n_copiers
-        _check_numbers(n_ranks, n_nodes, n_customers, workload.n_files)
+        check_n_files(workload.n_files, n_ranks)
+        _check_customers(n_ranks, n_nodes, n_customers)
         self.n_ranks, self.n_copiers, self.n_nodes = n_ranks, n_copiers, n_nodes
         self.workload, self.per_node = workload, n_ranks // n_nodes
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
@@ -237,7 +239,21 @@ class PlacedStorage:
             self.copy_s,
             peer_lfs_s,
         )
-        if control[N_RUNNING]:
+        self._run(events, files, place, decider, finished_s, at_end)
+        n_events = int(control[N_EVENTS])
+        return PlacedEpoch(instants_s, finished_s, busy_s, n_events, place, peer_lfs_s)
+
+    def _run(
+        self,
+        events: Iterator[int],
+        files: np.ndarray,
+        place: np.ndarray,
+        decider: Decider | None,
+        finished_s: np.ndarray,
+        at_end: Callable[[], bool],
+    ) -> None:
+        """Let the ranks read, then the copies go on that are awaited, if any are."""
+        if self._control[N_RUNNING]:
             self._run_until(RANKS_DONE, events, files, place, decider)
         end_s = float(finished_s.max())
         if not np.isfinite(end_s):
@@ -252,8 +268,6 @@ class PlacedStorage:
             self._run_until(STOPPED, events, files, place, decider)
             next_s = max(end_s, float(self._clock[NOW_S]))
         self._end_epoch(next_s)
-        n_events = int(control[N_EVENTS])
-        return PlacedEpoch(instants_s, finished_s, busy_s, n_events, place, peer_lfs_s)
 
     def _run_until(
         self,
@@ -310,8 +324,8 @@ class PlacedStorage:
             self._customers[name] -= end_s
 
 
-def _check_numbers(n_ranks: int, n_nodes: int, n_customers: int, n_files: int) -> None:
-    """Refuse numbers that do not go together."""
+def _check_customers(n_ranks: int, n_nodes: int, n_customers: int) -> None:
+    """Refuse nodes of different numbers of ranks, and too many customers."""
     if n_ranks % n_nodes:
         raise ModelError(
             f"n_nodes: got {n_nodes}, expected a divisor of {n_ranks} ranks."
@@ -320,11 +334,6 @@ def _check_numbers(n_ranks: int, n_nodes: int, n_customers: int, n_files: int) -
         raise ModelError(
             f"customers: got {n_customers} ranks and copiers, expected at most "
             f"{MOST_RANKS}."
-        )
-    if n_files < n_ranks:
-        raise ModelError(
-            f"n_files: got {n_files}, expected at least one for each of {n_ranks} "
-            "ranks."
         )
 
 

@@ -107,20 +107,10 @@ def simulate_epoch(
         times become infinite.
     """
     n_ranks, n_reads = network.n_ranks, workload.n_files
-    if n_reads < n_ranks:
-        raise ModelError(
-            f"n_files: got {n_reads}, expected at least one for each of {n_ranks} "
-            "ranks."
-        )
+    check_n_files(n_reads, n_ranks)
     if n_ranks > MOST_RANKS:
         raise ModelError(f"n_ranks: got {n_ranks}, expected at most {MOST_RANKS}.")
-    if files.shape != (n_reads,) or on_lfs.shape != (n_reads,):
-        raise ModelError(
-            f"reads: got {files.shape} files and {on_lfs.shape} decisions, expected "
-            f"{n_reads} of both."
-        )
-    if on_lfs.dtype != bool:
-        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
+    _check_reads(n_reads, files, on_lfs)
     tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
     factors = server_factors(layouts, slowness)
     first_read = first_reads(n_reads, n_ranks)
@@ -149,6 +139,26 @@ def simulate_epoch(
     if np.isnan(finished_s).any():
         raise ModelError("times: got infinite ones, expected smaller service times.")
     return SimulatedEpoch(instants_s, finished_s, busy_s, n_events)
+
+
+def check_n_files(n_files: int, n_ranks: int) -> None:
+    """Refuse fewer files than ranks."""
+    if n_files < n_ranks:
+        raise ModelError(
+            f"n_files: got {n_files}, expected at least one for each of {n_ranks} "
+            "ranks."
+        )
+
+
+def _check_reads(n_reads: int, files: np.ndarray, on_lfs: np.ndarray) -> None:
+    """Refuse reads of another number or type."""
+    if files.shape != (n_reads,) or on_lfs.shape != (n_reads,):
+        raise ModelError(
+            f"reads: got {files.shape} files and {on_lfs.shape} decisions, expected "
+            f"{n_reads} of both."
+        )
+    if on_lfs.dtype != bool:
+        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
 
 
 @dataclass(frozen=True)

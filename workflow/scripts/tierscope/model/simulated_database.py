@@ -26,10 +26,12 @@ from tierscope.model.simulated_run import (
     SLOWNESS,
     describe,
     draw_slowness,
+    epochs_table,
+    io_time_table,
+    run_tables,
     stream,
 )
 from tierscope.record_order import first_records, order_of
-from tierscope.tables import TABLES, run_keys
 
 # Of the machine that wrote the file; the usual one, whatever machine simulates.
 PAGE_BYTES = 4096
@@ -66,17 +68,11 @@ def simulate_database(
     """
     provenance = provenance_of(description)
     for point in points:
-        keys = run_keys({**description, "point": dict(point)})
         io_time, epochs = [], []
-        for epoch, (reads, done) in enumerate(_epochs(description, point, provenance)):
-            io_time.append(_io_time(reads, done).assign(epoch=epoch))
-            table = _execution_times(reads, done, description, provenance)
-            epochs.append(table.assign(epoch=epoch))
-        tables = {"io_time": io_time, "epochs": epochs}
-        yield {
-            name: pd.concat(parts, ignore_index=True).assign(**keys)[list(TABLES[name])]
-            for name, parts in tables.items()
-        }
+        for reads, done in _epochs(description, point, provenance):
+            io_time.append(_io_time(reads, done))
+            epochs.append(_execution_times(reads, done, description, provenance))
+        yield run_tables(description, point, io_time, epochs)
 
 
 def _epochs(
@@ -121,15 +117,7 @@ def _io_time(reads: DatabaseEpoch, done: SimulatedPrograms) -> pd.DataFrame:
         n_bytes[reads.readers, column] = np.bincount(
             reader, calls.n_bytes[mine], n_readers
         )
-    return pd.DataFrame(
-        {
-            "rank": np.repeat(np.arange(n_ranks), len(CLASSES)),
-            "io_class": np.tile(CLASSES, n_ranks),
-            "time_s": times_s.ravel(),
-            "operations": operations.ravel(),
-            "bytes": n_bytes.ravel(),
-        }
-    )
+    return io_time_table(tuple(IOClass), times_s, operations, n_bytes)
 
 
 def _execution_times(
@@ -141,19 +129,8 @@ def _execution_times(
     """Return the columns of the table `run_epochs` of an epoch, without the epoch."""
     n_records = reads.records_of_rank
     n_lfs = np.bincount(reads.rank_of[reads.on_lfs], minlength=len(n_records))
-    ranks = np.arange(len(n_records))
-    return pd.DataFrame(
-        {
-            "rank": ranks,
-            "node": ranks // description["system"]["processes_per_node"],
-            "execution_time_s": float(done.finished_s.max()),
-            "samples": n_records,
-            "bytes": n_records * provenance.value_bytes,
-            "lfs_files": n_lfs,
-            "gfs_files": n_records - n_lfs,
-            "lfs_fill_time_s": 0.0,
-        }
-    )
+    time_s, size = float(done.finished_s.max()), provenance.value_bytes
+    return epochs_table(description, time_s, size, n_records, n_lfs, n_records - n_lfs)
 
 
 def describe_database(description: Mapping[str, Any]) -> dict[str, Any]:

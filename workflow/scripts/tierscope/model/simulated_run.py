@@ -6,7 +6,7 @@ slowness and the streams of service times, so that they differ by the cache rate
 """
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -157,14 +157,73 @@ def tables_of(
     io_time, epochs : DataFrame
         The tables of these names. Nothing fills the LFS: `lfs_fill_time_s` is 0.
     """
-    keys = run_keys({**description, "point": dict(point)})
     io_time, epochs = [], []
-    for epoch, one in enumerate(reads):
-        io_time.append(_io_time(description, one).assign(epoch=epoch))
-        epochs.append(_execution_times(description, one).assign(epoch=epoch))
-    return (
-        pd.concat(io_time, ignore_index=True).assign(**keys)[list(TABLES["io_time"])],
-        pd.concat(epochs, ignore_index=True).assign(**keys)[list(TABLES["epochs"])],
+    for one in reads:
+        io_time.append(_io_time(description, one))
+        epochs.append(_execution_times(description, one))
+    tables = run_tables(description, point, io_time, epochs)
+    return tables["io_time"], tables["epochs"]
+
+
+def run_tables(
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    io_time: Sequence[pd.DataFrame],
+    epochs: Sequence[pd.DataFrame],
+) -> dict[str, pd.DataFrame]:
+    """Return a run's tables `io_time` and `epochs`, put together from its epochs'."""
+    keys = run_keys({**description, "point": dict(point)})
+    tables = {}
+    for name, parts in (("io_time", io_time), ("epochs", epochs)):
+        parts = [part.assign(epoch=epoch) for epoch, part in enumerate(parts)]
+        table = pd.concat(parts, ignore_index=True).assign(**keys)
+        tables[name] = table[list(TABLES[name])]
+    return tables
+
+
+def io_time_table(
+    classes: Sequence[IOClass | NetClass],
+    time_s: np.ndarray,
+    operations: np.ndarray,
+    n_bytes: np.ndarray,
+) -> pd.DataFrame:
+    """Return an epoch's part of `io_time`; arrays of shape (n_ranks, n_classes)."""
+    n_ranks = len(time_s)
+    return pd.DataFrame(
+        {
+            "rank": np.repeat(np.arange(n_ranks), len(classes)),
+            "io_class": np.tile([str(io_class) for io_class in classes], n_ranks),
+            "time_s": time_s.ravel(),
+            "operations": operations.ravel(),
+            "bytes": n_bytes.ravel(),
+        }
+    )
+
+
+def epochs_table(
+    description: Mapping[str, Any],
+    execution_time_s: float,
+    sample_bytes: int,
+    n_samples: np.ndarray,
+    n_lfs: np.ndarray,
+    n_gfs: np.ndarray,
+) -> pd.DataFrame:
+    """Return an epoch's part of `epochs`; arrays of shape (n_ranks,).
+
+    Nothing fills the LFS, so `lfs_fill_time_s` is 0.
+    """
+    ranks = np.arange(len(n_samples))
+    return pd.DataFrame(
+        {
+            "rank": ranks,
+            "node": ranks // description["system"]["processes_per_node"],
+            "execution_time_s": execution_time_s,
+            "samples": n_samples,
+            "bytes": n_samples * sample_bytes,
+            "lfs_files": n_lfs,
+            "gfs_files": n_gfs,
+            "lfs_fill_time_s": 0.0,
+        }
     )
 
 
@@ -195,31 +254,18 @@ def slowest_class_times(times_s: np.ndarray) -> np.ndarray:
 
 def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFrame:
     """Return the rank, class, time, operations and bytes of an epoch."""
-    workload = workload_of(description)
-    n_ranks = int(reads.rank_of[-1]) + 1
-    classes = reads.classes
-    n_rows = n_ranks * len(classes)
-    columns = {
-        "time_s": class_times(reads).ravel(),
-        "operations": np.zeros(n_rows, np.int64),
-        "bytes": np.zeros(n_rows, np.int64),
-    }
-    for number, io_class in enumerate(classes):
+    workload, time_s = workload_of(description), class_times(reads)
+    operations = np.zeros(time_s.shape, np.int64)
+    n_bytes = np.zeros_like(operations)
+    for column, io_class in enumerate(reads.classes):
         mine = reads.is_of(io_class)
-        n_files = np.bincount(reads.rank_of[mine], minlength=n_ranks)
-        rows = slice(number, None, len(classes))
+        n_files = np.bincount(reads.rank_of[mine], minlength=len(time_s))
         is_one_call = not io_class.is_read or io_class == NET_READ
-        columns["operations"][rows] = n_files * (
-            1 if is_one_call else n_read_calls(workload)
-        )
-        columns["bytes"][rows] = n_files * workload.file_size_bytes * io_class.is_read
-    return pd.DataFrame(
-        {
-            "rank": np.repeat(np.arange(n_ranks), len(classes)),
-            "io_class": np.tile([str(io_class) for io_class in classes], n_ranks),
-            **columns,
-        }
-    )
+        n_calls = 1 if is_one_call else n_read_calls(workload)
+        operations[:, column] = n_files * n_calls
+        if io_class.is_read:
+            n_bytes[:, column] = n_files * workload.file_size_bytes
+    return io_time_table(reads.classes, time_s, operations, n_bytes)
 
 
 def _execution_times(
@@ -231,19 +277,9 @@ def _execution_times(
         np.bincount(reads.rank_of[reads.is_of(one)], minlength=len(n_files))
         for one in (IOClass.LFS_READ, IOClass.GFS_READ)
     )
-    ranks = np.arange(len(n_files))
-    return pd.DataFrame(
-        {
-            "rank": ranks,
-            "node": ranks // description["system"]["processes_per_node"],
-            "execution_time_s": reads.epoch.execution_time_s,
-            "samples": n_files,
-            "bytes": n_files * description["dataset"]["file_size_bytes"],
-            "lfs_files": n_lfs,
-            "gfs_files": n_gfs,
-            "lfs_fill_time_s": 0.0,
-        }
-    )
+    time_s = reads.epoch.execution_time_s
+    file_bytes = description["dataset"]["file_size_bytes"]
+    return epochs_table(description, time_s, file_bytes, n_files, n_lfs, n_gfs)
 
 
 def describe(description: Mapping[str, Any]) -> dict[str, Any]:
