@@ -573,7 +573,7 @@ def test_an_epoch_that_was_not_run_is_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"formula": "guess"}, r"claims.C1.formula: got guess, expected some of best_"),
+        ({"formula": "guess"}, r"claims.C1.formula: got guess, expected one of best_"),
         ({"scenarios": ["huge"]}, r"claims.C1.scenarios: got huge, expected some of"),
         ({"id": "C2"}, r"claims.C2.id: got it twice"),
         ({"accept": {"about": 1}}, r"accept: got unknown key about, expected some of"),

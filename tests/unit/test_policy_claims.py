@@ -403,8 +403,8 @@ def test_each_claim_has_a_line_on_the_terminal(claims):
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("formula", "guess", "claims.P1.formula: got guess, expected some of time_cut"),
-        ("paper", "nobody", "claims.P1.paper: got nobody"),
+        ("formula", "guess", "claims.P1.formula: got guess, expected one of time_cut"),
+        ("paper", "nobody", "claims.P1.paper: got nobody, expected one of adhoc, "),
         ("accept", None, "claims.P1: missing key accept"),
     ],
 )
@@ -424,7 +424,7 @@ def test_wrong_claim_is_refused_in_one_line(tmp_path, key, value, words):
     [
         (
             {"policy": "monarch", "at_percent": 50},
-            "claims.P1.parameters: got parameters at_percent, policy, expected what "
+            "claims.P1: got parameters at_percent, policy, expected what "
             "time_cut takes .missing a required argument: 'n_epochs'",
         ),
         (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.claim_checks import check_arguments, check_ids, check_words
+from tierscope.claim_checks import check_arguments, check_ids, check_word
 from tierscope.claim_status import (
     UNMEASURABLE,
     Measured,
@@ -73,14 +73,13 @@ def read_policy_claims(path: str | Path) -> dict[str, Any]:
     check_ids(content["claims"], path)
     for claim in content["claims"]:
         where = f"{path}: claims.{claim['id']}"
-        check_words([claim["paper"]], content["papers"], f"{where}.paper")
-        if claim["formula"] is not None:
-            check_words([claim["formula"]], FORMULAS, f"{where}.formula")
+        name = claim["formula"]
+        check_word(claim["paper"], content["papers"], f"{where}.paper")
+        if name is not None:
+            check_word(name, FORMULAS, f"{where}.formula")
             if missing := sorted({"unit", "accept"} - set(claim)):
                 raise ConfigError(f"{where}: missing key {missing[0]}")
-            check_arguments(
-                FORMULAS[claim["formula"]], 1, _arguments(claim), f"{where}.parameters"
-            )
+            check_arguments(name, FORMULAS[name], 1, _arguments(claim), where)
     return content
 
 
