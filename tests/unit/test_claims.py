@@ -647,6 +647,19 @@ def test_bounds_in_words(accept, words):
 
 
 @pytest.mark.parametrize(
+    ("accept", "unit", "words"),
+    [
+        ({"at_most": 1}, "points of accuracy", "at most 1 point of accuracy"),
+        ({"at_most": 2}, "points", "at most 2 points"),
+        ({"at_least": 1, "at_most": 1}, "files", "1 file"),
+        ({"more_than": 1}, "times as long", "more than 1 times as long"),
+    ],
+)
+def test_unit_of_a_bound_of_one_is_in_the_singular(accept, unit, words):
+    assert accept_words(accept, unit) == words
+
+
+@pytest.mark.parametrize(
     ("value", "words"),
     [(12.84, "12.8"), (1234.5, "1234"), (-0.5, f"{MINUS}0.5"), (0, "0")],
 )

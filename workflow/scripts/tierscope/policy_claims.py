@@ -19,6 +19,7 @@ from tierscope.claim_status import (
     UNMEASURABLE,
     Measured,
     NotMeasurable,
+    Undecided,
     accept_words,
     judge,
     measured_words,
@@ -134,7 +135,7 @@ def score_policy_claims(
             measured = _measure(claim, sweep, of_nodes, accuracy)
             status = judge(claim["accept"], measured.value)
         except NotMeasurable as error:
-            reason, status = str(error), UNMEASURABLE
+            reason, status = _why_not(error, claim), UNMEASURABLE
         unit, accept = claim.get("unit", ""), claim.get("accept")
         is_trained = claim["formula"] in OF_ACCURACY and accuracy is not None
         of_what = accuracy if is_trained else policy_epochs
@@ -157,6 +158,16 @@ def score_policy_claims(
             }
         )
     return pd.DataFrame(rows)[list(TABLES["policy_claims"])]
+
+
+def _why_not(error: NotMeasurable, claim: Mapping[str, Any]) -> str:
+    """Return why a claim is not measurable, with its number if there is one."""
+    if not isinstance(error, Undecided):
+        return str(error)
+    number = measured_words(
+        error.measured, UNMEASURABLE, claim["unit"], claim.get("unit_below_zero", "")
+    )
+    return f"{number}, {error}; {error.measured.details}"
 
 
 def _measure(
