@@ -8,7 +8,7 @@ differ, and each claim says how.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import shorten
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -220,7 +220,7 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
 
 
 def claims_lines(claims: pd.DataFrame, path: str) -> str:
-    """Return a line of each row of table ``policy_claims``, to be read on a terminal.
+    """Return table ``policy_claims`` in short, to be read on a terminal.
 
     `path` is where `claims_text` is.
     """
@@ -228,6 +228,13 @@ def claims_lines(claims: pd.DataFrame, path: str) -> str:
     for row in claims.to_dict("records"):
         is_number = not np.isnan(row["value"])
         found = row["here"] if is_number else row["details"].split("; ")[0]
-        words = shorten(found, 52, placeholder=" ...")
-        lines.append(f"{row['claim']:<4}  {row['status']:<19}  {words}")
+        start = f"{row['claim']:<4}  {row['status']:<19}  "
+        words = fill(
+            found,
+            80,
+            initial_indent=start,
+            subsequent_indent=" " * len(start),
+            break_on_hyphens=False,
+        )
+        lines.append(words)
     return "\n".join(lines) + "\n"
