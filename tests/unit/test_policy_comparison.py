@@ -461,6 +461,14 @@ def test_cuts_do_not_depend_on_the_index_of_the_rows(compared):
     assert mean_cuts(totals.set_axis([0] * len(totals)), by).equals(expected)
 
 
+def test_summary_of_references_alone_explains_no_spread(compared):
+    policy_epochs, _, summary = compared
+    none = summary[summary["policy"] == "none"]
+    text = summary_text(none, policy_epochs, provenance="tests")
+    assert text.splitlines()[-1].split() == ["0", "%", "none", "reference"]
+    assert "±" not in text
+
+
 def test_summary_of_one_repetition_has_no_spread(compared):
     policy_epochs, totals, _ = compared
     one = summarise(totals[totals["repetition"] == 0])

@@ -35,8 +35,6 @@ def summary_text(
         "below 0: it takes more. Time and GFS operations with staging and copies;",
         "staging in seconds.",
     ]
-    if summary["time_cut_sd_points"].notna().any():
-        lines[-1] += " ±: standard deviation of the repetitions."
     summary = _with_references(summary, policy_epochs)
     blocks = []
     for _, rows in summary.groupby(["dataset", "n_osts"]):
@@ -45,7 +43,10 @@ def summary_text(
         for loader in loaders_in_order(rows["loader"]):
             part = _sorted(rows[rows["loader"] == loader])
             blocks += [f"loader {loader}{_reference_words(part)}", *map(_cells, part)]
-    lines += _aligned(blocks)
+    table = _aligned(blocks)
+    if any("±" in line for line in table):
+        lines[-1] += " ±: standard deviation of the repetitions."
+    lines += table
     notes = []
     if (summary["staging"] == ESTIMATED).any():
         notes.append("*: not run; estimated as if every node read its part of the GFS.")
