@@ -573,7 +573,7 @@ def test_an_epoch_that_was_not_run_is_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"formula": "guess"}, r"claims.C1.formula: got guess, expected some of best_"),
+        ({"formula": "guess"}, r"claims.C1.formula: got guess, expected one of best_"),
         ({"scenarios": ["huge"]}, r"claims.C1.scenarios: got huge, expected some of"),
         ({"id": "C2"}, r"claims.C2.id: got it twice"),
         ({"accept": {"about": 1}}, r"accept: got unknown key about, expected some of"),
@@ -644,6 +644,19 @@ def test_wrong_misses_are_refused_in_one_line(tmp_path, part, change, message):
 )
 def test_bounds_in_words(accept, words):
     assert accept_words(accept, "%") == words
+
+
+@pytest.mark.parametrize(
+    ("accept", "unit", "words"),
+    [
+        ({"at_most": 1}, "points of accuracy", "at most 1 point of accuracy"),
+        ({"at_most": 2}, "points", "at most 2 points"),
+        ({"at_least": 1, "at_most": 1}, "files", "1 file"),
+        ({"more_than": 1}, "times as long", "more than 1 times as long"),
+    ],
+)
+def test_unit_of_a_bound_of_one_is_in_the_singular(accept, unit, words):
+    assert accept_words(accept, unit) == words
 
 
 @pytest.mark.parametrize(

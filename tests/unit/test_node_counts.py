@@ -242,3 +242,15 @@ def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):
     assert "GFS reads saved in epochs 1 to 3 (by law), %\n" in text
     assert " 1 node:  0.00 (0.00)  50.00 (50.00)  50.00 (50.00)" in text
     assert "lmdb                2      2.000       0.2000             0" in text
+
+
+def test_summary_has_no_negative_zero(tables, switches):
+    savings, epochs = save_up_to(tables[1]), save_by_epoch(*tables)
+    text = summary_text(
+        savings.assign(gfs_operations_cut_percent=-0.001),
+        epochs.assign(saved_percent=-0.001),
+        switches,
+        provenance="tests",
+    )
+    assert " 0.00 (0.00)" in text
+    assert "-0.0" not in text

@@ -515,8 +515,8 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
     ("n_others", "words"),
     [
         (0, "cost 100"),
-        (1, "cost 100; 1 other costs as much"),
-        (2, "cost 100; 2 others cost as much"),
+        (1, "cost 100; 1 other minimal one costs as much"),
+        (2, "cost 100; 2 other minimal ones cost as much"),
     ],
 )
 def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):

@@ -15,6 +15,7 @@ from tierscope.policy_comparison import (
     without_reference,
 )
 from tierscope.policy_summary import summary_text
+from tierscope.savings import mean_cuts
 from tierscope.scenario import Point, Scenario
 from tierscope.tables import TABLES, check_table
 
@@ -386,7 +387,8 @@ def test_summary_is_sorted_and_names_the_reference(compared):
     others = summary.assign(loader="lmdb")
     rate = summary[summary["policy"] == "pinning"].assign(cache_rate_percent=100)
     mixed = pd.concat([others, rate, summary.iloc[::-1]], ignore_index=True)
-    text = summary_text(mixed, policy_epochs, provenance="emulated, tests")
+    epochs = pd.concat([policy_epochs, policy_epochs.assign(loader="lmdb")])
+    text = summary_text(mixed, epochs, provenance="emulated, tests")
     head, _, _, _, *blocks = text.splitlines()
     assert head == "Source: emulated, tests"
     titles = [line for line in blocks if line.startswith(("tiny ", "loader "))]
@@ -405,6 +407,66 @@ def test_summary_is_sorted_and_names_the_reference(compared):
     assert " ".join(rows[2][3:]) == "12.5 ± 0.0 18.2 ± 0.0 -8.3 0.00 2 epochs"
     assert rows[1][-3:] == ["12.00*", "~3", "epochs"]
     assert all(len(line) <= 80 for line in blocks)
+
+
+def test_summary_keeps_its_columns_with_wide_values_and_has_no_negative_zero(compared):
+    policy_epochs, _, summary = compared
+    cuts = {"time_cut_percent": -0.04, "gfs_operations_cut_percent": -0.04}
+    wide = {"time_cut_percent": -1234.5, "time_cut_sd_points": 123.4}
+    summary = summary.assign(**cuts)
+    summary.loc[summary["policy"] == "monarch", list(wide)] = list(wide.values())
+    text = summary_text(summary, policy_epochs, provenance="tests")
+    assert "-1234.5 ± 123.4" in text
+    assert "-0.0" not in text
+    head, *rows = [
+        line
+        for line in text.splitlines()
+        if line.startswith("rate") or (" %  " in line and "reference" not in line)
+    ]
+    assert len(rows) == 2
+    ends = [head.index("  time") + 6, head.index("I/O time") + 8, head.index("GFS") + 3]
+    for row in rows:
+        for end in ends:
+            assert row[end - 1].isdigit()
+            assert row[end] == " "
+
+
+def test_summary_says_which_policies_are_the_reference_of_some_repetitions(compared):
+    policy_epochs, totals, _ = compared
+    is_gone = (policy_epochs["policy"] == "none") & (policy_epochs["repetition"] == 1)
+    pinning = policy_epochs[policy_epochs["policy"] == "none"].assign(policy="pinning")
+    policy_epochs = pd.concat([policy_epochs[~is_gone], pinning])
+    n_repetitions = {"none": 1, "pinning": 2}
+    summary = summarise(
+        pd.concat(
+            totals[(totals["policy"] == "none") & (totals["repetition"] < n)].assign(
+                policy=policy
+            )
+            for policy, n in n_repetitions.items()
+        )
+    )
+    text = summary_text(summary, policy_epochs, provenance="tests")
+    title = "loader posix (reference: none in 1 repetition, pinning in 1 repetition)"
+    _, rows = text.split(f"\n{title}\n")
+    none, pinning = rows.splitlines()[:2]
+    assert none.split() == ["0", "%", "none", "reference"]
+    assert " ".join(pinning.split()) == "0 % pinning 0.0 ± 0.0 0.0 ± 0.0 0.0 0.00 never"
+
+
+def test_cuts_do_not_depend_on_the_index_of_the_rows(compared):
+    _, totals, _ = compared
+    by = ["policy", "cache_rate_percent", "n_epochs"]
+    expected = mean_cuts(totals.reset_index(drop=True), by)
+    assert (expected["n_repetitions"] == 2).all()
+    assert mean_cuts(totals.set_axis([0] * len(totals)), by).equals(expected)
+
+
+def test_summary_of_references_alone_explains_no_spread(compared):
+    policy_epochs, _, summary = compared
+    none = summary[summary["policy"] == "none"]
+    text = summary_text(none, policy_epochs, provenance="tests")
+    assert text.splitlines()[-1].split() == ["0", "%", "none", "reference"]
+    assert "±" not in text
 
 
 def test_summary_of_one_repetition_has_no_spread(compared):

@@ -247,7 +247,9 @@ def test_the_summary_says_what_limits_where_and_what_is_cheapest_to_buy():
         "I/O time there (s)": "2.00",
         "I/O time without LFS (s)": "4.00",
         "Goal (s of I/O time)": "1.50",
-        "Cheapest improvement that meets it": "LFS-READ +100 %\n2 others cost as much",
+        "Cheapest improvement that meets it": (
+            "LFS-READ +100 %\n2 other minimal ones cost as much"
+        ),
         "Least cache rate then (%)": "50",
         "LFS per node then (GiB)": "0.0469",
     }

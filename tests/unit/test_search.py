@@ -212,9 +212,11 @@ def test_costs_that_rounding_tells_apart_are_equal():
 
 def test_of_equal_cost_the_one_that_needs_less_lfs_is_cheapest(knee):
     free = dict.fromkeys(CLASSES, 0)
-    _, combinations = search(knee, Goal("io_time", 4.0), free)
+    goal, combinations = search(knee, Goal("io_time", 4.0), free)
     assert combinations["cost"].tolist() == [0, 0]
     assert combinations["min_cache_rate_percent"].tolist() == [0, 100]
+    # Larger improvements of what is free cost as much, but are not minimal.
+    assert cheapest_combination(combinations, goal)["n_as_cheap"] == 1
 
 
 def test_of_equal_cost_and_cache_rate_the_earlier_class_stays_smaller():

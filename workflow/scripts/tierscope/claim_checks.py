@@ -19,6 +19,12 @@ def check_ids(claims: Sequence[Mapping[str, Any]], path: str | Path) -> list[str
     return ids
 
 
+def check_word(word: str, known: Iterable[str], where: str) -> None:
+    """Refuse a word that is not known."""
+    if word not in known:
+        raise ConfigError(f"{where}: got {word}, expected one of {', '.join(known)}")
+
+
 def check_words(words: Iterable[str], known: Iterable[str], where: str) -> None:
     """Refuse words that are not known."""
     if unknown := [word for word in words if word not in known]:
@@ -28,12 +34,19 @@ def check_words(words: Iterable[str], known: Iterable[str], where: str) -> None:
 
 
 def check_arguments(
-    formula: Callable, n_tables: int, given: Iterable[str], where: str, of: str = ""
+    name: str,
+    formula: Callable,
+    n_tables: int,
+    given: Iterable[str],
+    where: str,
+    of: str = "",
 ) -> None:
     """Refuse parameters that a formula does not take, or that it lacks.
 
     Parameters
     ----------
+    name : str
+        What the file calls the formula.
     formula : callable
         The function that measures a claim: from tables, and from parameters by name.
     n_tables : int
@@ -50,5 +63,5 @@ def check_arguments(
     except TypeError as error:
         raise ConfigError(
             f"{where}: got {of}parameters {', '.join(given) or 'none'}, expected what "
-            f"{formula.__name__} takes ({error})"
+            f"{name} takes ({error})"
         ) from None

@@ -1,5 +1,6 @@
 """A claim's number: within its bounds or not, and how both are written."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ BOUNDS = {
     "more_than": np.greater,
 }
 _DIGITS = 9  # a bound is met if rounding is all that is missing
+_PLURAL = re.compile(r"^(file|point|standard error)s\b")  # of units
 
 
 class NotMeasurable(Exception):
@@ -28,19 +30,36 @@ class Measured(NamedTuple):
     details: str
 
 
+class Undecided(NotMeasurable):
+    """There is a number, but the repetitions cannot judge it; the message says why."""
+
+    def __init__(self, measured: Measured, reason: str) -> None:
+        super().__init__(reason)
+        self.measured = measured
+
+
 def number_words(value: float) -> str:
     """Return a number with three digits, such as ``12.8``."""
     text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
+def with_unit(value: float, unit: str) -> str:
+    """Return a number with its unit, which is given in the plural: ``1 point``."""
+    number = number_words(value)
+    if number == "1":
+        unit = _PLURAL.sub(r"\1", unit)
+    return f"{number} {unit}".rstrip()
+
+
 def accept_words(accept: Mapping[str, float], unit: str) -> str:
     """Return the bounds of a claim, such as ``60 to 70 %`` or ``at least 10 %``."""
     if {"at_least", "at_most"} <= set(accept):
-        bounds = [number_words(accept[name]) for name in ("at_least", "at_most")]
-        return f"{' to '.join(dict.fromkeys(bounds))} {unit}"
+        least, most = (accept[name] for name in ("at_least", "at_most"))
+        start = f"{number_words(least)} to " if least != most else ""
+        return start + with_unit(most, unit)
     return " and ".join(
-        f"{name.replace('_', ' ')} {number_words(bound)} {unit}"
+        f"{name.replace('_', ' ')} {with_unit(bound, unit)}"
         for name, bound in accept.items()
     )
 
@@ -66,5 +85,5 @@ def measured_words(
         return "" if status == UNMEASURABLE else "none"
     value = round(measured.value, 2)
     if value < 0 and unit_below_zero:
-        return f"{number_words(-value)} {unit_below_zero}"
-    return f"{number_words(value + 0.0)} {unit}"  # no negative zero
+        return with_unit(-value, unit_below_zero)
+    return with_unit(value + 0.0, unit)  # no negative zero

@@ -16,7 +16,12 @@ import numpy as np
 import pandas as pd
 
 from tierscope.breakdown import SCENARIO, select_epoch, select_scenario
-from tierscope.claim_checks import check_arguments, check_ids, check_words
+from tierscope.claim_checks import (
+    check_arguments,
+    check_ids,
+    check_word,
+    check_words,
+)
 from tierscope.claim_formulas import FORMULAS, OF_CLAIMS, claims_that_hold, defined
 from tierscope.claim_status import (
     FAILS,
@@ -70,15 +75,15 @@ def read_claims(path: str | Path) -> dict[str, Any]:
 
 def _check_formula(claim: Mapping[str, Any], where: str) -> None:
     """Refuse a formula that is not known or cannot take what the claim gives it."""
-    check_words([claim["formula"]], [*FORMULAS, OF_CLAIMS], f"{where}.formula")
-    given = claim.get("parameters", {})
-    if claim["formula"] == OF_CLAIMS:
+    name, given = claim["formula"], claim.get("parameters", {})
+    check_word(name, [*FORMULAS, OF_CLAIMS], f"{where}.formula")
+    if name == OF_CLAIMS:
         formula, n_tables = claims_that_hold, 1
     else:
-        formula = FORMULAS[claim["formula"]]
+        formula = FORMULAS[name]
         n_tables = 0 if claim["scenarios"] == "all" else len(claim["scenarios"])
     of = f"scenarios {claim['scenarios']} and "
-    check_arguments(formula, n_tables, given, where, of)
+    check_arguments(name, formula, n_tables, given, where, of)
 
 
 def score_claims(

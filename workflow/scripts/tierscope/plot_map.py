@@ -196,7 +196,7 @@ def _panel_words(
         words,
         f"cheapest of these: {improvement_words(cheapest)}, cache rate "
         f"{cheapest['min_cache_rate_percent']} %",
-        ties_words(cheapest),
+        ties_words(cheapest, minimal=False),
     ]
     return "\n".join(filter(None, lines))
 

@@ -244,7 +244,7 @@ def summary_text(
         lines.append(
             f"{row['n_nodes']:>5} {row['n_epochs']:>7}  "
             f"{'  '.join(f'{cut:>14}' for cut in cuts)}  "
-            f"{row['gfs_operations_cut_percent']:18.2f} %  {row['law_percent']:5.2f} %"
+            f"{row['gfs_operations_cut_percent']:z18.2f} %  {row['law_percent']:5.2f} %"
         )
     if shown["time_cut_sd_points"].notna().any():
         lines.append("±: standard deviation of the repetitions")
@@ -252,7 +252,7 @@ def summary_text(
     lines += ["", f"GFS reads saved in epochs 1 to {n_epochs} (by law), %"]
     for n_nodes, part in epochs.groupby("n_nodes"):
         saved = (
-            f"{row['saved_percent']:.2f} ({row['law_percent']:.2f})"
+            f"{row['saved_percent']:z.2f} ({row['law_percent']:.2f})"
             for row in part.sort_values("epoch").to_dict("records")
         )
         words = f"{n_nodes:>5} node{'s' if n_nodes > 1 else ''}:"

@@ -199,15 +199,19 @@ def improvement_words(percents: Mapping[str, int]) -> str:
     return ", ".join(words) or "no improvement"
 
 
-def ties_words(cheapest: pd.Series) -> str:
+def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
     """Return how many other combinations cost as much as the cheapest, if any do.
 
-    `cheapest` has ``n_as_cheap`` of `tierscope.search.cheapest_combination`.
+    `cheapest` has ``n_as_cheap``: of `tierscope.search.cheapest_combination` it counts
+    the minimal combinations, of `tierscope.whatif.cheapest_sufficient` all.
     """
     n_others = int(cheapest["n_as_cheap"])
+    if n_others == 0:
+        return ""
+    others = "other minimal one" if minimal else "other"
     if n_others == 1:
-        return "1 other costs as much"
-    return f"{n_others} others cost as much" if n_others else ""
+        return f"1 {others} costs as much"
+    return f"{n_others} {others}s cost as much"
 
 
 def _wrapped(words: str, width: int) -> str:
@@ -349,8 +353,8 @@ def plot_cheapest(
         axes[1].plot(*at, **_LEAST, transform=above)
         handles.append(Line2D([], [], **_LEAST, label="least cache rate\nto meet it"))
         if any(percents.values()):
-            words = f"cost {cheapest['cost']:.6g}", ties_words(cheapest)
-            lines.insert(1, "; ".join(filter(None, words)))
+            words = f"cost {cheapest['cost']:.6g}", ties_words(cheapest, minimal=True)
+            lines.insert(1, _wrapped("; ".join(filter(None, words)), _PANEL_OF_TWO))
         else:
             lines = ["Goal is met without improvement", _best_words(best_after)]
         lines.append(

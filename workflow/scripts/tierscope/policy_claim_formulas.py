@@ -10,7 +10,13 @@ import pandas as pd
 from scipy import stats
 
 from tierscope.accuracy import ALPHA
-from tierscope.claim_status import Measured, NotMeasurable, number_words
+from tierscope.claim_status import (
+    Measured,
+    NotMeasurable,
+    Undecided,
+    number_words,
+    with_unit,
+)
 from tierscope.node_counts import hit_law, per_record
 from tierscope.savings import paired_cuts
 
@@ -94,33 +100,26 @@ def time_cut(runs: Runs, policy: str, at_percent: int, n_epochs: int) -> Measure
         f"{number_words(rows['reference_time_s'].mean())} s in "
         f"{count_words(n_epochs, 'epoch')}"
     )
-    less = "less" if cuts.mean() >= 0 else "more"
-    here = f"{number_words(abs(cuts.mean()))} % {less} time"
-    return Measured(cuts.mean(), _told_apart(cuts, 0, here, words, " points"))
+    return _over_repetitions(cuts, 0, words, "points")
 
 
-def _told_apart(
-    values: pd.Series, equal: float, here: str, words: str, unit: str = ""
-) -> str:
-    """Return words and the standard deviation of values of the repetitions.
+def _over_repetitions(
+    values: pd.Series, equal: float, words: str, unit: str = ""
+) -> Measured:
+    """Return the mean of the repetitions' values, with their spread in words.
 
-    Not measurable where a paired t test at the level of 5 % does not tell them from
-    what equal times give, or where there is one repetition only; `here` is their mean.
+    Undecided where a paired t test at the level of 5 % does not tell them from what
+    equal times give, or where there is one repetition only.
     """
-    if len(values) == 1:
-        raise NotMeasurable(
-            f"{here}, but of one repetition, so its spread is unknown; {words}"
-        )
-    words += (
-        f"; standard deviation of {len(values)} repetitions "
-        f"{number_words(values.std())}{unit}"
-    )
-    differ = values.std() > 0
-    if differ and stats.ttest_1samp(values, equal).pvalue >= ALPHA:
-        raise NotMeasurable(
-            f"{here}, not told from equal by {len(values)} repetitions; {words}"
-        )
-    return words
+    n, mean, sd = len(values), values.mean(), values.std()
+    if n == 1:
+        reason = "but of one repetition, so its spread is unknown"
+        raise Undecided(Measured(mean, words), reason)
+    words += f"; standard deviation of {n} repetitions {with_unit(sd, unit)}"
+    measured = Measured(mean, words)
+    if sd > 0 and stats.ttest_1samp(values, equal).pvalue >= ALPHA:
+        raise Undecided(measured, f"not told from equal by {n} repetitions")
+    return measured
 
 
 def gfs_operations_cut(
@@ -217,27 +216,26 @@ def epoch_ratio(
 ) -> Measured:
     """Return how many times the time of a loader's epochs another one's is.
 
-    Of whole epochs, each repetition on its own, judged by their spread.
+    Of whole epochs, each repetition that both have on its own, judged by their spread.
     """
     columns = ["execution_time_s", "io_time_s"]
     slow_s, fast_s = (
         runs.of(policy, at_percent, loader).epochs.groupby("repetition")[columns].mean()
         for loader in (slow, fast)
     )
-    ratios = (slow_s / fast_s).dropna()["execution_time_s"]
-    if ratios.empty:
+    common = slow_s.index.intersection(fast_s.index)
+    if common.empty:
         raise NotMeasurable(f"no repetition has runs of both {slow} and {fast}")
+    slow_s, fast_s = slow_s.loc[common], fast_s.loc[common]
+    ratios = slow_s["execution_time_s"] / fast_s["execution_time_s"]
     (slow_whole, slow_io), (fast_whole, fast_io) = (
         map(number_words, times_s.mean()) for times_s in (slow_s, fast_s)
     )
-    is_so = f"the whole epoch is {'not ' * bool(ratios.mean() <= 1)}shorter"
-    here = f"{is_so}, {number_words(ratios.mean())} times as long with {slow}"
     words = (
-        f"{fast_whole} s against {slow_whole} s; I/O of the slowest process alone "
-        f"{fast_io} s against {slow_io} s"
+        f"an epoch takes {slow_whole} s with {slow}, {fast_whole} s with {fast}; "
+        f"I/O of the slowest process alone {slow_io} s and {fast_io} s"
     )
-    words = _told_apart(ratios, 1, here, words)
-    return Measured(ratios.mean(), f"{is_so}, {words}")
+    return _over_repetitions(ratios, 1, words)
 
 
 def opens_ratio(
@@ -312,9 +310,8 @@ def partition_loss(tests: pd.DataFrame, shuffle: str) -> Measured:
     words = _training_words(rows, worst, 95)
     if not rows["equivalent"].all():
         raise NotMeasurable(f"neither a loss nor its absence is shown; {words}")
-    margin = number_words(rows["margin_points"].iloc[0])
-    points = f"{margin} point{'' if margin == '1' else 's'}"
-    return Measured(None, f"no loss is shown, and one of {points} is excluded; {words}")
+    margin = with_unit(rows["margin_points"].iloc[0], "points")
+    return Measured(None, f"no loss is shown, and one of {margin} is excluded; {words}")
 
 
 def _of_shuffle(tests: pd.DataFrame, shuffle: str) -> pd.DataFrame:

@@ -8,17 +8,18 @@ differ, and each claim says how.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import shorten
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tierscope.claim_checks import check_arguments, check_ids, check_words
+from tierscope.claim_checks import check_arguments, check_ids, check_word
 from tierscope.claim_status import (
     UNMEASURABLE,
     Measured,
     NotMeasurable,
+    Undecided,
     accept_words,
     judge,
     measured_words,
@@ -73,14 +74,13 @@ def read_policy_claims(path: str | Path) -> dict[str, Any]:
     check_ids(content["claims"], path)
     for claim in content["claims"]:
         where = f"{path}: claims.{claim['id']}"
-        check_words([claim["paper"]], content["papers"], f"{where}.paper")
-        if claim["formula"] is not None:
-            check_words([claim["formula"]], FORMULAS, f"{where}.formula")
+        name = claim["formula"]
+        check_word(claim["paper"], content["papers"], f"{where}.paper")
+        if name is not None:
+            check_word(name, FORMULAS, f"{where}.formula")
             if missing := sorted({"unit", "accept"} - set(claim)):
                 raise ConfigError(f"{where}: missing key {missing[0]}")
-            check_arguments(
-                FORMULAS[claim["formula"]], 1, _arguments(claim), f"{where}.parameters"
-            )
+            check_arguments(name, FORMULAS[name], 1, _arguments(claim), where)
     return content
 
 
@@ -135,7 +135,7 @@ def score_policy_claims(
             measured = _measure(claim, sweep, of_nodes, accuracy)
             status = judge(claim["accept"], measured.value)
         except NotMeasurable as error:
-            reason, status = str(error), UNMEASURABLE
+            reason, status = _why_not(error, claim), UNMEASURABLE
         unit, accept = claim.get("unit", ""), claim.get("accept")
         is_trained = claim["formula"] in OF_ACCURACY and accuracy is not None
         of_what = accuracy if is_trained else policy_epochs
@@ -158,6 +158,16 @@ def score_policy_claims(
             }
         )
     return pd.DataFrame(rows)[list(TABLES["policy_claims"])]
+
+
+def _why_not(error: NotMeasurable, claim: Mapping[str, Any]) -> str:
+    """Return why a claim is not measurable, with its number if there is one."""
+    if not isinstance(error, Undecided):
+        return str(error)
+    number = measured_words(
+        error.measured, UNMEASURABLE, claim["unit"], claim.get("unit_below_zero", "")
+    )
+    return f"{number}, {error}; {error.measured.details}"
 
 
 def _measure(
@@ -210,7 +220,7 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
 
 
 def claims_lines(claims: pd.DataFrame, path: str) -> str:
-    """Return a line of each row of table ``policy_claims``, to be read on a terminal.
+    """Return table ``policy_claims`` in short, to be read on a terminal.
 
     `path` is where `claims_text` is.
     """
@@ -218,6 +228,13 @@ def claims_lines(claims: pd.DataFrame, path: str) -> str:
     for row in claims.to_dict("records"):
         is_number = not np.isnan(row["value"])
         found = row["here"] if is_number else row["details"].split("; ")[0]
-        words = shorten(found, 52, placeholder=" ...")
-        lines.append(f"{row['claim']:<4}  {row['status']:<19}  {words}")
+        start = f"{row['claim']:<4}  {row['status']:<19}  "
+        words = fill(
+            found,
+            80,
+            initial_indent=start,
+            subsequent_indent=" " * len(start),
+            break_on_hyphens=False,
+        )
+        lines.append(words)
     return "\n".join(lines) + "\n"

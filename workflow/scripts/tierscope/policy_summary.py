@@ -1,5 +1,7 @@
 """Tell how policies and loaders compare, to be read on a terminal."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -7,12 +9,10 @@ from tierscope.plot import scenario_titles
 from tierscope.plot_loaders import in_order as loaders_in_order
 from tierscope.plot_policies import cautions, in_order
 from tierscope.policy_comparison import ESTIMATED, is_reference
-from tierscope.savings import cut_words
+from tierscope.savings import RUN, VARIANT, cut_words
 
-_HEAD = (
-    f"{'rate':>5}  {'policy':<18}  {'time':>12}  {'I/O time':>12} {'GFS':>6} "
-    f"{'staging':>7}  pays after"
-)
+_HEAD = ("rate", "policy", "time", "I/O time", "GFS", "staging ", "pays after")
+_ALIGN = "><>>>><"
 
 
 def summary_text(
@@ -35,15 +35,18 @@ def summary_text(
         "below 0: it takes more. Time and GFS operations with staging and copies;",
         "staging in seconds.",
     ]
-    if summary["time_cut_sd_points"].notna().any():
-        lines[-1] += " ±: standard deviation of the repetitions."
-    summary = summary.assign(is_reference=is_reference(summary.assign(repetition=0)))
+    summary = _with_references(summary, policy_epochs)
+    blocks = []
     for _, rows in summary.groupby(["dataset", "n_osts"]):
         scene = scenario_titles(rows.assign(policy="", loader=""))["title"].iloc[0]
-        lines += ["", scene, _HEAD]
+        blocks += ["", scene, _HEAD]
         for loader in loaders_in_order(rows["loader"]):
-            lines.append(f"loader {loader}")
-            lines += map(_line, _sorted(rows[rows["loader"] == loader]))
+            part = _sorted(rows[rows["loader"] == loader])
+            blocks += [f"loader {loader}{_reference_words(part)}", *map(_cells, part)]
+    table = _aligned(blocks)
+    if any("±" in line for line in table):
+        lines[-1] += " ±: standard deviation of the repetitions."
+    lines += table
     notes = []
     if (summary["staging"] == ESTIMATED).any():
         notes.append("*: not run; estimated as if every node read its part of the GFS.")
@@ -61,11 +64,49 @@ def _sorted(rows: pd.DataFrame) -> list[dict]:
     return rows.sort_values(["cache_rate_percent", "place"]).to_dict("records")
 
 
-def _line(row: dict) -> str:
-    """Return the line of a row."""
-    start = f"{row['cache_rate_percent']:3} %  {row['policy']:<18}"
-    if row["is_reference"]:
-        return f"{start}  {'reference':>12}"
+def _with_references(
+    summary: pd.DataFrame, policy_epochs: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the summary with the number of repetitions whose reference a row is."""
+    runs = policy_epochs.drop_duplicates(RUN)
+    n_references = runs[is_reference(runs)].groupby(VARIANT).size()
+    summary = summary.join(n_references.rename("n_references"), on=VARIANT)
+    return summary.fillna({"n_references": 0})
+
+
+def _reference_words(rows: Sequence[dict]) -> str:
+    """Return which policies are a loader's references if it is not always the same."""
+    found = {row["policy"]: int(row["n_references"]) for row in rows}
+    found = {policy: n for policy, n in found.items() if n}
+    if len(found) < 2:
+        return ""
+    words = (
+        f"{policy} in {n} repetition{'s' if n > 1 else ''}"
+        for policy, n in found.items()
+    )
+    return f" (reference: {', '.join(words)})"
+
+
+def _aligned(lines: Sequence[str | Sequence[str]]) -> list[str]:
+    """Return lines, those of cells in columns as wide as what is in them."""
+    rows = [line for line in lines if not isinstance(line, str)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        line
+        if isinstance(line, str)
+        else "  ".join(
+            f"{cell:{side}{width}}"
+            for cell, side, width in zip(line, _ALIGN, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _cells(row: dict) -> tuple[str, ...]:
+    """Return the words of a row."""
+    start = f"{row['cache_rate_percent']} %", row["policy"]
+    if row["n_references"] == row["n_repetitions"]:
+        return (*start, "reference", "", "", "", "")
     pays = row["pays_after_epochs"]
     beyond = "~" if pays > row["n_epochs"] else ""
     words = (
@@ -78,8 +119,5 @@ def _line(row: dict) -> str:
         cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"])
         for name in ("time", "io_time")
     )
-    return (
-        f"{start}  {time:>12}  {io_time:>12} "
-        f"{row['gfs_operations_cut_percent']:6.1f} "
-        f"{row['staging_time_s']:6.2f}{mark}  {words}"
-    )
+    gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
+    return (*start, time, io_time, gfs, f"{row['staging_time_s']:.2f}{mark}", words)

@@ -171,8 +171,9 @@ def _purchase(
     percents = cheapest[IMPROVEMENTS].to_dict()
     improvement = "none needed"
     if any(percents.values()):
-        words = improvement_words(percents).replace(", ", "\n"), ties_words(cheapest)
-        improvement = "\n".join(filter(None, words))
+        words = improvement_words(percents).replace(", ", "\n")
+        ties = ties_words(cheapest, minimal=True)
+        improvement = "\n".join(filter(None, (words, ties)))
     if not cheapest["in_every_repetition"]:
         improvement += f"\n{FLAG} met by the mean, not by every repetition"
     values += [

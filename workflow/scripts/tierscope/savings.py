@@ -46,17 +46,17 @@ def mean_cuts(totals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Parameters
     ----------
     totals : DataFrame
-        Rows of table ``policy_totals``.
+        Rows of table ``policy_totals``, with any index.
     by : sequence of str
         Keys that leave one row of each repetition.
 
     Returns
     -------
-    DataFrame, shape (n_keys, 5)
+    DataFrame, shape (n_keys, 5); index: `by`
         ``n_repetitions``, and of both times ``..._cut_percent`` and
         ``..._cut_sd_points``, which is missing for one repetition.
     """
-    points = totals[list(by)].join(paired_cuts(totals)).groupby(list(by))
+    points = totals[list(by)].assign(**paired_cuts(totals)).groupby(list(by))
     columns = {"n_repetitions": points.size()}
     for name in _TIMES:
         cuts = points[f"{name}_cut_percent"]
@@ -68,4 +68,4 @@ def mean_cuts(totals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def cut_words(percent: float, sd_points: float) -> str:
     """Return a cut and its standard deviation if there is one: ``30.1 ± 0.8``."""
     spread = "" if np.isnan(sd_points) else f" ± {sd_points:.1f}"
-    return f"{percent:.1f}{spread}"
+    return f"{percent:z.1f}{spread}"  # z: no negative zero

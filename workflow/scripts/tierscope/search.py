@@ -250,7 +250,8 @@ def cheapest_combination(
     """Return the cheapest of table ``combinations`` for a row of table ``goals``.
 
     It is None if no combination of the grid meets the goal. ``n_as_cheap`` is how many
-    others of the goal cost as much.
+    others of the goal cost as much, so minimal ones. They are all, unless a class costs
+    nothing: then larger improvements of it cost as much, too.
     """
     keys = [*SCENARIO, "epoch"]
     rows = combinations[(combinations[keys] == goal[keys]).all(axis=1)]

@@ -507,10 +507,10 @@ def cheapest_sufficient(
     Returns
     -------
     Series or None
-        Its row with ``cost`` and ``n_as_cheap``, how many others cost as much. As in
-        `tierscope.search`, of costs that are equal to twelve digits the one of the
-        least cache rate, then the one of the smallest improvements in the order of the
-        classes.
+        Its row with ``cost`` and ``n_as_cheap``, how many other sufficient ones cost as
+        much, minimal or not. As in `tierscope.search`, of costs that are equal to
+        twelve digits the one of the least cache rate, then the one of the smallest
+        improvements in the order of the classes.
     """
     rows = combinations[combinations["sufficient"]]
     if rows.empty:
