@@ -21,6 +21,7 @@ from tierscope.loaders import make_loader
 from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live, check_room
+from tierscope.peers.node import NodePeers
 from tierscope.peers.report import sum_peers, sum_stage_in, with_peer_reads
 from tierscope.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import stage_in
@@ -416,6 +417,8 @@ class OneNode:
     """Processes of a system of one node."""
 
     node = node_rank = rank = 0
+    node_size = size = 1
+    on_node = (0,)
     hosts = ("here",)
 
     def gather(self, value):
@@ -425,6 +428,9 @@ class OneNode:
         return value
 
     def barrier(self):
+        pass
+
+    def look_for_failure(self):
         pass
 
 
@@ -497,6 +503,69 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
         stage_in(stage, [name_of(8)], 0)
     files.remove()
     assert list(mount.iterdir()) == []
+
+
+def mounted_peers(mount, gfs):
+    """Return the peers of a system of one node, in a mount."""
+    description = describe(n_nodes=1, mount=str(mount))
+    description["loader"] = {"buffer_bytes": 1024}
+    point = {"cache_rate_percent": 100, "repetition": 0}
+    copier = Copier(gfs, gfs, "set", "set", SIZE)
+    return NodePeers(description, point, OneNode(), copier, print, end=print)
+
+
+@pytest.fixture
+def staged(tmp_path, monkeypatch):
+    """Return peers that have staged a dataset in a mount, and the mount."""
+    monkeypatch.setattr("tierscope.peers.mount.check_apart", lambda *_: None)
+    gfs, mount = tmp_path / "gfs" / "data", tmp_path / "mount"
+    mount.mkdir()
+    (gfs / "set").mkdir(parents=True)
+    make_epoch_aliases(gfs, EPOCHS, background=True)
+    names = [name_of(file_id) for file_id in range(N_FILES)]
+    generate_files(gfs / "set", names, range(N_FILES), SIZE)
+    peers = mounted_peers(mount, gfs)
+    peers.begin()
+    yield peers, mount, gfs
+    peers.stop()
+
+
+def test_mount_is_emptied_after_the_last_epoch(staged):
+    peers, mount, _ = staged
+    (folder,) = mount.iterdir()
+    peers.end_epoch(0)
+    assert len(list(folder.iterdir())) == N_FILES
+    peers.end_epoch(EPOCHS - 1)
+    assert list(mount.iterdir()) == []
+
+
+def test_launch_that_fails_does_not_touch_the_mount_and_the_next_one_empties_it(
+    staged, monkeypatch
+):
+    peers, mount, gfs = staged
+    (folder,) = mount.iterdir()
+    peers.stop()
+    assert len(list(folder.iterdir())) == N_FILES
+    left = []
+    monkeypatch.setattr(
+        "tierscope.peers.mount.check_room",
+        lambda mount, n_bytes: left.extend(mount.iterdir()),
+    )
+    mounted_peers(mount, gfs).stop()
+    assert left == []
+    assert list(mount.iterdir()) == []
+
+
+def test_sentinel_stays_when_another_process_fails_as_the_mount_may_hang(tmp_path):
+    processes = OneNode()
+
+    def fail():
+        raise OtherRankFailed(1)
+
+    processes.barrier = fail
+    with pytest.raises(OtherRankFailed):
+        check_live(tmp_path, processes, "name", "launch", 1, {})
+    assert [path.name for path in tmp_path.iterdir()] == [".name-0"]
 
 
 @pytest.mark.parametrize("call", ["read", "write"])

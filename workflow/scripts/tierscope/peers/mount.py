@@ -217,19 +217,20 @@ def check_live(
             time.sleep(_POLL_S)
         return f"does not show what node {other} wrote there: {reason}"
 
-    try:
-        for step in (wrong, unread):
-            with watch(sentinel(processes.node)):
-                reason = step() if first else None
-            found = processes.share(processes.gather(reason))
-            for rank, reason in enumerate(found):
-                if reason:
-                    raise TierError(
-                        f"policies.adhoc.mount: {mount} is no live mount on the node "
-                        f"of rank {rank}: it {reason}."
-                    )
-        processes.barrier()
-    finally:
-        if first:
-            with watch(sentinel(processes.node)):
-                sentinel(processes.node).unlink(missing_ok=True)
+    found: dict[int, str] = {}
+    for step in (wrong, unread):
+        with watch(sentinel(processes.node)):
+            reason = step() if first else None
+        reasons = processes.share(processes.gather(reason))
+        found = {rank: reason for rank, reason in enumerate(reasons) if reason}
+        if found:
+            break
+    processes.barrier()  # if that fails the mount may hang: it is left alone
+    if first:
+        with watch(sentinel(processes.node)), suppress(OSError):
+            sentinel(processes.node).unlink()
+    for rank, reason in found.items():
+        raise TierError(
+            f"policies.adhoc.mount: {mount} is no live mount on the node of rank "
+            f"{rank}: it {reason}."
+        )
