@@ -505,6 +505,18 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     assert list(mount.iterdir()) == []
 
 
+def test_what_cannot_be_removed_from_a_mount_is_named(tmp_path):
+    files = MountedFiles(tmp_path, "launch", name_of, 1024)
+    (files.folder / "left").mkdir(parents=True)
+    for file_id in range(3):
+        (files.folder / name_of(file_id)).touch()
+    files.remove()
+    assert [path.name for path in files.folder.iterdir()] == ["left"]
+    wrong = rf"launch: cannot make it anew: {files.folder / 'left'}: Is a directory\."
+    with pytest.raises(TierError, match=wrong):
+        files.make()
+
+
 def mounted_peers(mount, gfs):
     """Return the peers of a system of one node, in a mount."""
     description = describe(n_nodes=1, mount=str(mount))

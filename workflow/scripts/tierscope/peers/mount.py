@@ -90,7 +90,8 @@ class MountedFiles:
                 self.folder.mkdir()
         except OSError as error:
             raise TierError(
-                f"{self.folder}: cannot make it anew: {error.strerror}."
+                f"{self.folder}: cannot make it anew: {error.filename}: "
+                f"{error.strerror}."
             ) from error
 
     def remove(self) -> None:
@@ -99,14 +100,26 @@ class MountedFiles:
             self._remove()
 
     def _remove(self) -> None:
-        """Remove the folder, file by file, as many may take long."""
+        """Remove the folder, file by file, as many may take long.
+
+        Raises
+        ------
+        OSError
+            The first one; what can be removed is removed nevertheless.
+        """
         with self._watch(self.folder):
             if not self.folder.exists():
                 return
             entries = os.scandir(self.folder)
+        errors = []
         for path in list(self._watched(entries)):
-            with self._watch(path), suppress(OSError):  # then the folder is not empty
-                path.unlink()
+            try:
+                with self._watch(path):
+                    path.unlink()
+            except OSError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
         with self._watch(self.folder):
             self.folder.rmdir()
 
