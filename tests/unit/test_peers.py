@@ -582,23 +582,23 @@ def test_sentinel_stays_when_another_process_fails_as_the_mount_may_hang(tmp_pat
 
 @pytest.mark.parametrize("call", ["read", "write"])
 def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path, call):
+    path = tmp_path / "launch" / name_of(7)
+    path.parent.mkdir()
+    os.mkfifo(path)  # opening one side waits for the other
     ended = queue.SimpleQueue()
     watch = MountWatch(tmp_path, ended.put, timeout_s=0.2)
     files = MountedFiles(tmp_path, "launch", name_of, 1024, watch)
-    files.make()
-    path = files.folder / name_of(7)
-    os.mkfifo(path)  # opening one side waits for the other
     with ThreadPoolExecutor(1) as pool:
         if call == "read":
             hanging = pool.submit(files.fetch, 0, 7)
         else:
             hanging = pool.submit(files.write, name_of(7), b"content")
         try:
-            error = ended.get(timeout=10)
+            error = ended.get(timeout=60)
             assert not hanging.done()
         finally:
             other = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-            hanging.exception(timeout=10)
+            hanging.exception(timeout=60)
             os.close(other)
     assert isinstance(error, PeerError)
     assert f"{path}: no answer within 0.2 s of what is mounted at {tmp_path}" in str(
@@ -607,16 +607,42 @@ def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path,
     assert watch.error is error
 
 
-def test_many_calls_to_a_mount_may_take_longer_than_one(tmp_path):
-    ended = queue.SimpleQueue()
-    watch = MountWatch(tmp_path, ended.put, timeout_s=1.0)
-    end = time.monotonic() + 1.8
-    while time.monotonic() < end:
+class Clock:
+    """A clock that the test sets; tells when the watch's thread has looked at it."""
+
+    now_s = 0.0
+
+    def __init__(self):
+        self.looks = threading.Semaphore(0)
+
+    def monotonic(self):
+        if threading.current_thread() is not threading.main_thread():
+            self.looks.release()
+        return self.now_s
+
+    def await_look(self):
+        """Wait until what the time is now has been looked at, and judged."""
+        while self.looks.acquire(blocking=False):
+            pass
+        for _ in range(2):  # the second comes when the first has been judged
+            assert self.looks.acquire(timeout=60)
+
+
+@pytest.mark.parametrize("calls", ["many", "one"])
+def test_many_calls_to_a_mount_may_take_longer_than_one(tmp_path, monkeypatch, calls):
+    clock, ended = Clock(), queue.SimpleQueue()
+    monkeypatch.setattr("tierscope.peers.watch.time", clock)
+    watch = MountWatch(tmp_path, ended.put, timeout_s=0.1)
+    for _ in range(3):
         with watch(tmp_path):
-            time.sleep(0.02)
+            clock.now_s += 0.06 if calls == "many" else 0.11
+            if calls == "one":
+                assert isinstance(ended.get(timeout=60), PeerError)
+                break
+            clock.await_look()
     watch.close()
     assert ended.empty()
-    assert watch.error is None
+    assert (watch.error is None) == (calls == "many")
 
 
 # ---- tables ---------------------------------------------------------------------
