@@ -233,10 +233,11 @@ class Benchmark:
         if self.is_fed:
             self.placement = self.make_placement(point)
             self.placement.begin()
-        rows = []
-        for epoch in range(self.training["epochs"]):
+        rows, n_epochs = [], self.training["epochs"]
+        for epoch in range(n_epochs):
             rows.append(self._epoch_row(point, epoch, on_lfs))
-            self.say(f"  epoch {epoch}: {rows[-1]['execution_time_s']:.3f} s")
+            time_s = rows[-1]["execution_time_s"]
+            self.say(f"  epoch {epoch + 1} of {n_epochs}: {time_s:.3f} s")
             if self.placement:
                 self.placement.end_epoch(epoch)
         if self.placement:
@@ -352,7 +353,10 @@ class Benchmark:
             if self.placement:
                 self.placement.check()
         except Exception as error:
-            where = f"in epoch {epoch} of cache rate {point.cache_rate_percent} %"
+            where = (
+                f"in epoch {epoch + 1} of {self.training['epochs']} at cache rate "
+                f"{point.cache_rate_percent} %"
+            )
             error.add_note(where)
             if self.placement:
                 self._explain(error, where)
