@@ -242,7 +242,8 @@ def check_live(
     if first:
         with watch(sentinel(processes.node)), suppress(OSError):
             sentinel(processes.node).unlink()
-    for rank, reason in found.items():
+    if found:
+        rank, reason = min(found.items())
         raise TierError(
             f"policies.adhoc.mount: {mount} is no live mount on the node of rank "
             f"{rank}: it {reason}."
