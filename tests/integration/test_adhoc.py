@@ -183,26 +183,29 @@ def test_mount_is_used_if_it_is_live(tmp_path, mount):
     assert list(mount.iterdir()) == []
 
 
+HANG_IN_STAGE_IN = (  # of the last process
+    "            descriptor = os.open(path, os.O_WRONLY",
+    "            if name == '0000030.tfrecord': os.mkfifo(path)\n",
+)
+HANG_IN_READ = (
+    "                content, _, _ = read_timed(str(path)",
+    "                if (epoch, file_id) == (1, 30):\n"
+    "                    os.unlink(path)\n"
+    "                    os.mkfifo(path)\n",
+)
+
+
 @pytest.mark.parametrize(
-    ("module", "before", "fault"),
+    ("before", "fault", "thread_level"),
     [
-        (
-            "peers/mount.py",
-            "            descriptor = os.open(path, os.O_WRONLY",
-            "            if name == '0000005.tfrecord': os.mkfifo(path)\n",
-        ),
-        (
-            "peers/mount.py",
-            "                content, _, _ = read_timed(str(path)",
-            "                if (epoch, file_id) == (1, 5):\n"
-            "                    os.unlink(path)\n"
-            "                    os.mkfifo(path)\n",
-        ),
+        (*HANG_IN_STAGE_IN, "multiple"),
+        (*HANG_IN_READ, "multiple"),
+        (*HANG_IN_STAGE_IN, "serialized"),
     ],
-    ids=["stage-in", "read"],
+    ids=["stage-in", "read", "stage-in-serialized"],
 )
 def test_mount_that_hangs_ends_the_job_with_the_path(
-    tmp_path, mount, module, before, fault
+    tmp_path, mount, before, fault, thread_level
 ):
     adhoc = {"mount": str(mount), "server_threads": 1, "transport": "sockets"}
     project = make_project(
@@ -211,12 +214,14 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
         sweep=sweep(["none", "adhoc"], rates=[100]),
         policies={"adhoc": adhoc},
     )
+    project.environment["MPI4PY_RC_THREAD_LEVEL"] = thread_level
     library = project.folder / "workflow/scripts/tierscope"
+    originals = {}
     for name, old, new in (
-        (module, before, fault + before),
+        ("peers/mount.py", before, fault + before),
         ("placement/messages.py", "TIMEOUT_S = 60.0", "TIMEOUT_S = 3.0"),
     ):
-        text = (library / name).read_text()
+        originals[name] = text = (library / name).read_text()
         assert text.count(old) == 1
         (library / name).write_text(text.replace(old, new))
     start = time.monotonic()
@@ -226,7 +231,14 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
     lines = map(str.strip, output.splitlines())
     (line,) = {line for line in lines if line.startswith("tierscope: rank")}
     answer = f"no answer within 3 s of what is mounted at {mount}."
-    assert line.endswith(f"/0000005.tfrecord: {answer}")
+    assert line.endswith(f"/0000030.tfrecord: {answer}")
+    assert len(list(mount.iterdir())) == 1
+    if thread_level == "multiple":  # else the next launch empties the LFS
+        assert not (project.folder / "scratch" / "lfs").exists()
+    for name, text in originals.items():
+        (library / name).write_text(text)
+    project.snakemake("audits")
+    assert list(mount.iterdir()) == []
     assert not (project.folder / "scratch" / "lfs").exists()
 
 

@@ -87,7 +87,7 @@ def test_failing_rank_ends_the_job_with_its_message(fresh):
     (victim,) = (fresh.folder / "scratch").rglob("0000017.tfrecord")
     victim.unlink()
     output = fresh.snakemake(expect=1)
-    assert "failed in epoch 0 of cache rate 0 %" in output
+    assert "failed in epoch 1 of 2 at cache rate 0 %" in output
     assert "0000017.tfrecord" in output
     wait_until_idle(fresh.folder)
     assert not (fresh.folder / "scratch" / "lfs").exists()

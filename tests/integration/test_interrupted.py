@@ -62,7 +62,7 @@ def slow(tmp_path, request):
 def test_interrupted_run_leaves_nothing_and_is_finished_by_the_next_start(slow, how):
     running = slow.start("audits", start_new_session=True)
     wait_for_text(running.stdout, "point 2 of 3")
-    wait_for_text(running.stdout, "epoch 0")
+    wait_for_text(running.stdout, "epoch 1 of 3")
     launch = launch_of(slow.folder)
     if how == "Ctrl-C":  # reaches all processes of the terminal
         os.killpg(running.pid, signal.SIGINT)

@@ -168,7 +168,7 @@ def test_damaged_file_ends_the_run_with_file_and_record(tmp_path, loader):
     )
     output = project.snakemake("audits", expect=1)
     assert "data.mdb: record 21 is damaged: got checksum" in output
-    assert "failed in epoch 0 of cache rate 0 %" in output
+    assert "failed in epoch 1 of 2 at cache rate 0 %" in output
     path.write_bytes(whole[: offset + 99])
     output = project.snakemake("audits", expect=1)
     assert "data.mdb: is cut short, record 21 is not whole" in output

@@ -60,7 +60,8 @@ def test_last_line_says_where_to_look(finished):
 
 
 def test_progress_is_shown_per_file_point_and_epoch(finished):
-    for words in ("32 of 32 files", "point 2 of 3: cache rate 50 %", "epoch 1: "):
+    point = "point 2 of 3: cache rate 50 %"
+    for words in ("32 of 32 files", point, "epoch 2 of 2: "):
         assert words in finished.first_output
 
 

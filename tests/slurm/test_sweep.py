@@ -70,7 +70,7 @@ class SlurmProject(Project):
 
     def running_benchmark(self):
         """Wait until a benchmark has reached its first epoch and return its job."""
-        self.wait_until(lambda: "epoch 0" in self.logs())
+        self.wait_until(lambda: "epoch 1 of" in self.logs())
         return self.active_jobs()[0]
 
     def logs(self) -> str:

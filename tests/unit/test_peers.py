@@ -21,6 +21,7 @@ from tierscope.loaders import make_loader
 from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live, check_room
+from tierscope.peers.node import NodePeers
 from tierscope.peers.report import sum_peers, sum_stage_in, with_peer_reads
 from tierscope.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import stage_in
@@ -416,6 +417,8 @@ class OneNode:
     """Processes of a system of one node."""
 
     node = node_rank = rank = 0
+    node_size = size = 1
+    on_node = (0,)
     hosts = ("here",)
 
     def gather(self, value):
@@ -425,6 +428,9 @@ class OneNode:
         return value
 
     def barrier(self):
+        pass
+
+    def look_for_failure(self):
         pass
 
 
@@ -499,25 +505,100 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     assert list(mount.iterdir()) == []
 
 
+def test_what_cannot_be_removed_from_a_mount_is_named(tmp_path):
+    files = MountedFiles(tmp_path, "launch", name_of, 1024)
+    (files.folder / "left").mkdir(parents=True)
+    for file_id in range(3):
+        (files.folder / name_of(file_id)).touch()
+    files.remove()
+    assert [path.name for path in files.folder.iterdir()] == ["left"]
+    wrong = rf"launch: cannot make it anew: {files.folder / 'left'}: Is a directory\."
+    with pytest.raises(TierError, match=wrong):
+        files.make()
+
+
+def mounted_peers(mount, gfs):
+    """Return the peers of a system of one node, in a mount."""
+    description = describe(n_nodes=1, mount=str(mount))
+    description["loader"] = {"buffer_bytes": 1024}
+    point = {"cache_rate_percent": 100, "repetition": 0}
+    copier = Copier(gfs, gfs, "set", "set", SIZE)
+    return NodePeers(description, point, OneNode(), copier, print, end=print)
+
+
+@pytest.fixture
+def staged(tmp_path, monkeypatch):
+    """Return peers that have staged a dataset in a mount, and the mount."""
+    monkeypatch.setattr("tierscope.peers.mount.check_apart", lambda *_: None)
+    gfs, mount = tmp_path / "gfs" / "data", tmp_path / "mount"
+    mount.mkdir()
+    (gfs / "set").mkdir(parents=True)
+    make_epoch_aliases(gfs, EPOCHS, background=True)
+    names = [name_of(file_id) for file_id in range(N_FILES)]
+    generate_files(gfs / "set", names, range(N_FILES), SIZE)
+    peers = mounted_peers(mount, gfs)
+    peers.begin()
+    yield peers, mount, gfs
+    peers.stop()
+
+
+def test_mount_is_emptied_after_the_last_epoch(staged):
+    peers, mount, _ = staged
+    (folder,) = mount.iterdir()
+    peers.end_epoch(0)
+    assert len(list(folder.iterdir())) == N_FILES
+    peers.end_epoch(EPOCHS - 1)
+    assert list(mount.iterdir()) == []
+
+
+def test_launch_that_fails_does_not_touch_the_mount_and_the_next_one_empties_it(
+    staged, monkeypatch
+):
+    peers, mount, gfs = staged
+    (folder,) = mount.iterdir()
+    peers.stop()
+    assert len(list(folder.iterdir())) == N_FILES
+    left = []
+    monkeypatch.setattr(
+        "tierscope.peers.mount.check_room",
+        lambda mount, n_bytes: left.extend(mount.iterdir()),
+    )
+    mounted_peers(mount, gfs).stop()
+    assert left == []
+    assert list(mount.iterdir()) == []
+
+
+def test_sentinel_stays_when_another_process_fails_as_the_mount_may_hang(tmp_path):
+    processes = OneNode()
+
+    def fail():
+        raise OtherRankFailed(1)
+
+    processes.barrier = fail
+    with pytest.raises(OtherRankFailed):
+        check_live(tmp_path, processes, "name", "launch", 1, {})
+    assert [path.name for path in tmp_path.iterdir()] == [".name-0"]
+
+
 @pytest.mark.parametrize("call", ["read", "write"])
 def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path, call):
+    path = tmp_path / "launch" / name_of(7)
+    path.parent.mkdir()
+    os.mkfifo(path)  # opening one side waits for the other
     ended = queue.SimpleQueue()
     watch = MountWatch(tmp_path, ended.put, timeout_s=0.2)
     files = MountedFiles(tmp_path, "launch", name_of, 1024, watch)
-    files.make()
-    path = files.folder / name_of(7)
-    os.mkfifo(path)  # opening one side waits for the other
     with ThreadPoolExecutor(1) as pool:
         if call == "read":
             hanging = pool.submit(files.fetch, 0, 7)
         else:
             hanging = pool.submit(files.write, name_of(7), b"content")
         try:
-            error = ended.get(timeout=10)
+            error = ended.get(timeout=60)
             assert not hanging.done()
         finally:
             other = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-            hanging.exception(timeout=10)
+            hanging.exception(timeout=60)
             os.close(other)
     assert isinstance(error, PeerError)
     assert f"{path}: no answer within 0.2 s of what is mounted at {tmp_path}" in str(
@@ -526,16 +607,42 @@ def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path,
     assert watch.error is error
 
 
-def test_many_calls_to_a_mount_may_take_longer_than_one(tmp_path):
-    ended = queue.SimpleQueue()
-    watch = MountWatch(tmp_path, ended.put, timeout_s=1.0)
-    end = time.monotonic() + 1.8
-    while time.monotonic() < end:
+class Clock:
+    """A clock that the test sets; tells when the watch's thread has looked at it."""
+
+    now_s = 0.0
+
+    def __init__(self):
+        self.looks = threading.Semaphore(0)
+
+    def monotonic(self):
+        if threading.current_thread() is not threading.main_thread():
+            self.looks.release()
+        return self.now_s
+
+    def await_look(self):
+        """Wait until what the time is now has been looked at, and judged."""
+        while self.looks.acquire(blocking=False):
+            pass
+        for _ in range(2):  # the second comes when the first has been judged
+            assert self.looks.acquire(timeout=60)
+
+
+@pytest.mark.parametrize("calls", ["many", "one"])
+def test_many_calls_to_a_mount_may_take_longer_than_one(tmp_path, monkeypatch, calls):
+    clock, ended = Clock(), queue.SimpleQueue()
+    monkeypatch.setattr("tierscope.peers.watch.time", clock)
+    watch = MountWatch(tmp_path, ended.put, timeout_s=0.1)
+    for _ in range(3):
         with watch(tmp_path):
-            time.sleep(0.02)
+            clock.now_s += 0.06 if calls == "many" else 0.11
+            if calls == "one":
+                assert isinstance(ended.get(timeout=60), PeerError)
+                break
+            clock.await_look()
     watch.close()
     assert ended.empty()
-    assert watch.error is None
+    assert (watch.error is None) == (calls == "many")
 
 
 # ---- tables ---------------------------------------------------------------------

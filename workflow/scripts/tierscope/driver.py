@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from tierscope.database import Database
 from tierscope.dataset import generate_files
 from tierscope.epoch import KnownFiles, run_epoch
-from tierscope.launch import fail
+from tierscope.launch import fail_from_thread
 from tierscope.launch_storage import (
     ATTEMPTS,
     check_is_there,
@@ -178,13 +179,6 @@ class Benchmark:
             self.placement.stop()
         release_storage(self.processes, self.storage, self.emulation)
 
-    def _end(self, error: BaseException) -> None:
-        """End the launch from a thread, whatever else goes wrong then."""
-        try:
-            fail(self.processes, self.release, error)
-        finally:
-            os._exit(1)
-
     def run_point(self, point: Point, folder: Path) -> None:
         """Fill the LFS, run all epochs and write the run's folder.
 
@@ -239,10 +233,11 @@ class Benchmark:
         if self.is_fed:
             self.placement = self.make_placement(point)
             self.placement.begin()
-        rows = []
-        for epoch in range(self.training["epochs"]):
+        rows, n_epochs = [], self.training["epochs"]
+        for epoch in range(n_epochs):
             rows.append(self._epoch_row(point, epoch, on_lfs))
-            self.say(f"  epoch {epoch}: {rows[-1]['execution_time_s']:.3f} s")
+            time_s = rows[-1]["execution_time_s"]
+            self.say(f"  epoch {epoch + 1} of {n_epochs}: {time_s:.3f} s")
             if self.placement:
                 self.placement.end_epoch(epoch)
         if self.placement:
@@ -267,7 +262,7 @@ class Benchmark:
                 self.processes,
                 copier,
                 self.say,
-                end=self._end,
+                end=partial(fail_from_thread, self.processes, self.release),
             )
         return NodePlacement(
             self.description,
@@ -358,7 +353,10 @@ class Benchmark:
             if self.placement:
                 self.placement.check()
         except Exception as error:
-            where = f"in epoch {epoch} of cache rate {point.cache_rate_percent} %"
+            where = (
+                f"in epoch {epoch + 1} of {self.training['epochs']} at cache rate "
+                f"{point.cache_rate_percent} %"
+            )
             error.add_note(where)
             if self.placement:
                 self._explain(error, where)

@@ -86,20 +86,44 @@ def fail(
         for signum in (signal.SIGTERM, signal.SIGINT):  # one may come after another's
             signal.signal(signum, signal.SIG_IGN)
     if not isinstance(error, OtherRankFailed):
-        processes.announce_failure()
         if not isinstance(error, Terminated) or processes.rank == 0:
-            if not isinstance(error, _EXPLAINED):
-                traceback.print_exception(error)
-            notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
-            print(
-                f"tierscope: rank {processes.rank} of {processes.size} on "
-                f"{processes.host} failed{notes}: {type(error).__name__}: {error}",
-                file=sys.stderr,
-                flush=True,
-            )
+            _report(processes, error)
+        processes.announce_failure()
     release()
     processes.announce_release()
     processes.await_release()
     remove_mpi_segments()
     processes.comm.Abort(1)
     os._exit(1)  # MPICH returns if the launcher takes a while to end this process
+
+
+def fail_from_thread(
+    processes: Processes, release: Callable[[], None], error: BaseException
+) -> None:
+    """Fail in a thread, while the main thread may be calling MPI.
+
+    An MPI that does not let threads call it at the same time is not called: this
+    process ends without cleaning up, and it is for the launcher to end the others.
+    """
+    try:
+        if processes.threads_may_call:
+            fail(processes, release, error)
+        else:
+            _report(processes, error)
+    except BaseException as another:
+        traceback.print_exception(another)
+    finally:
+        os._exit(1)
+
+
+def _report(processes: Processes, error: BaseException) -> None:
+    """Print what has failed on this rank, and where."""
+    if not isinstance(error, _EXPLAINED):
+        traceback.print_exception(error)
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
+    print(
+        f"tierscope: rank {processes.rank} of {processes.size} on "
+        f"{processes.host} failed{notes}: {type(error).__name__}: {error}",
+        file=sys.stderr,
+        flush=True,
+    )

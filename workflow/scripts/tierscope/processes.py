@@ -65,6 +65,13 @@ class Processes:
         self.on_node = on_node
         self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
 
+    @property
+    def threads_may_call(self) -> bool:
+        """Return whether threads may call MPI at the same time."""
+        from mpi4py import MPI
+
+        return MPI.Query_thread() == MPI.THREAD_MULTIPLE
+
     def barrier(self, poll_s: float = _POLL_S) -> None:
         """Wait for all processes, or raise OtherRankFailed."""
         self.wait(self.comm.Ibarrier(), poll_s)

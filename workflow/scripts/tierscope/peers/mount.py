@@ -90,7 +90,8 @@ class MountedFiles:
                 self.folder.mkdir()
         except OSError as error:
             raise TierError(
-                f"{self.folder}: cannot make it anew: {error.strerror}."
+                f"{self.folder}: cannot make it anew: {error.filename}: "
+                f"{error.strerror}."
             ) from error
 
     def remove(self) -> None:
@@ -99,14 +100,26 @@ class MountedFiles:
             self._remove()
 
     def _remove(self) -> None:
-        """Remove the folder, file by file, as many may take long."""
+        """Remove the folder, file by file, as many may take long.
+
+        Raises
+        ------
+        OSError
+            The first one; what can be removed is removed nevertheless.
+        """
         with self._watch(self.folder):
             if not self.folder.exists():
                 return
             entries = os.scandir(self.folder)
+        errors = []
         for path in list(self._watched(entries)):
-            with self._watch(path), suppress(OSError):  # then the folder is not empty
-                path.unlink()
+            try:
+                with self._watch(path):
+                    path.unlink()
+            except OSError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
         with self._watch(self.folder):
             self.folder.rmdir()
 
@@ -217,19 +230,21 @@ def check_live(
             time.sleep(_POLL_S)
         return f"does not show what node {other} wrote there: {reason}"
 
-    try:
-        for step in (wrong, unread):
-            with watch(sentinel(processes.node)):
-                reason = step() if first else None
-            found = processes.share(processes.gather(reason))
-            for rank, reason in enumerate(found):
-                if reason:
-                    raise TierError(
-                        f"policies.adhoc.mount: {mount} is no live mount on the node "
-                        f"of rank {rank}: it {reason}."
-                    )
-        processes.barrier()
-    finally:
-        if first:
-            with watch(sentinel(processes.node)):
-                sentinel(processes.node).unlink(missing_ok=True)
+    found: dict[int, str] = {}
+    for step in (wrong, unread):
+        with watch(sentinel(processes.node)):
+            reason = step() if first else None
+        reasons = processes.share(processes.gather(reason))
+        found = {rank: reason for rank, reason in enumerate(reasons) if reason}
+        if found:
+            break
+    processes.barrier()  # if that fails the mount may hang: it is left alone
+    if first:
+        with watch(sentinel(processes.node)), suppress(OSError):
+            sentinel(processes.node).unlink()
+    if found:
+        rank, reason = min(found.items())
+        raise TierError(
+            f"policies.adhoc.mount: {mount} is no live mount on the node of rank "
+            f"{rank}: it {reason}."
+        )

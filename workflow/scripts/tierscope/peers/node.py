@@ -137,23 +137,25 @@ class NodePeers:
             self._processes.look_for_failure()
 
     def end_epoch(self, epoch: int) -> None:
-        """Free what an epoch has left; all its reads are over."""
+        """Free what an epoch, and at last the measurement, has left; reads are over."""
         self.check()
         while self._feeds:
             self._feeds.pop().close()
-        if self._windows and epoch == self._last_epoch:
+        if epoch < self._last_epoch:
+            return
+        if self._windows:
             self._windows.free()
+        if self._mounted and self._processes.rank == 0:
+            self._mounted.remove()
 
     def stop(self) -> None:
-        """End the node's server, or remove the files from the mount."""
+        """End the node's server and threads; a mount, which may hang, is left alone."""
         if self._server:
             self._server.stop()
-        if not self._mounted:
+        if self._watch:
+            self._watch.close()
+        else:
             self._transport.close()
-            return
-        if self._processes.rank == 0 and not self._watch.error:
-            self._mounted.remove()
-        self._watch.close()
 
     def report(self) -> dict[str, Any]:
         """Return this process's log and the time of stage-in, after the last epoch."""
@@ -199,10 +201,14 @@ class NodePeers:
         n_bytes = int(self.policy.staged.sum()) * self._dataset.file_size_bytes
         tiers = {"GFS": self._copier.gfs_root, "LFS": self._copier.lfs_root}
         watch = self._watch = MountWatch(mount, end)
-        check_live(mount, self._processes, name, launch, n_bytes, tiers, watch)
-        return MountedFiles(
+        files = MountedFiles(
             mount, name, self._dataset.file_name, self._buffer_bytes, watch
         )
+        if self._processes.rank == 0:
+            files.remove()  # what an earlier launch has left takes room
+        self._processes.barrier()
+        check_live(mount, self._processes, name, launch, n_bytes, tiers, watch)
+        return files
 
     def _stage(self, name: str) -> None:
         """Copy a file from the GFS to the node's LFS, or to the mount."""

@@ -11,10 +11,10 @@ from tierscope.placement.messages import TIMEOUT_S
 
 
 class MountWatch:
-    """A thread that ends the launch if a call to a mount does not return.
+    """A thread that ends the launch if what is done with a path of a mount hangs.
 
-    The calling thread cannot be freed, so it is not told; every call costs it no more
-    than a note of when it began.
+    The calling thread cannot be freed, so it is not told; what it does with a path,
+    such as reading a whole file, costs it no more than a note of when it began.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class MountWatch:
     end : callable
         Ends the launch, given the reason; called once, in the watch's thread.
     timeout_s : float
-        Time after which a call is given up.
+        Time after which what is done with a path is given up.
     """
 
     def __init__(
