@@ -109,6 +109,13 @@ def mark_out_of_date():
                 workflow.persistence.started(unfinished)
 
 
+def how_to_go_on():
+    """Return what to type after a failure; marked files need what the profiles set."""
+    if workflow.dag_settings.force_incomplete:
+        return "Start again to go on."
+    return "Start again with --rerun-incomplete to go on (the profiles set it)."
+
+
 # Jobs on other machines need the variables that the path of the GFS is made of.
 workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
 
