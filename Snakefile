@@ -76,6 +76,6 @@ onsuccess:
 onerror:
     mark_out_of_date()
     print(
-        "A job failed; its log is named above. Start again to go on.",
+        f"A job failed; its log is named above. {how_to_go_on()}",
         file=sys.stderr,
     )

@@ -96,6 +96,18 @@ def test_calibration_finds_devices_and_prints_them(probed):
     assert (table["standard_error"] > 0).all()
 
 
+def test_failure_before_finished_probes_does_not_launch_them_again(probed):
+    (first,) = (probed.folder / "scratch" / "gfs").rglob("0000000.tfrecord")
+    dataset = first.parent
+    hidden = dataset.rename(dataset.with_name("hidden"))
+    dataset.touch()  # a file where the folder belongs
+    output = probed.snakemake(PROBES, "--forcerun", "generate_dataset", expect=1)
+    assert "Error in rule generate_dataset" in output
+    dataset.unlink()
+    hidden.rename(dataset)
+    assert "Probe the storage" not in probed.snakemake("--dry-run", PROBES)
+
+
 def test_target_refuses_a_calibration_of_what_is_not_run(probed):
     output = probed.snakemake("calibrate", expect=1)
     lines = [line for line in output.splitlines() if "one-ost.scenario" in line]

@@ -119,12 +119,31 @@ def test_failed_audit_of_finished_runs_is_not_forgotten(fresh):
     limits = {"io_time_tolerance_percent": 2, "max_lateness_percent": 0}
     fresh.change("config/tiny.yaml", {"audit": limits})
     for _ in range(2):
-        assert "audit failed" in fresh.snakemake("fig2", expect=1)
+        output = fresh.snakemake("fig2", expect=1)
+        assert "audit failed" in output
+        assert "Start again to go on." in output
     limits["max_lateness_percent"] = 10000
     fresh.change("config/tiny.yaml", {"audit": limits})
     output = fresh.snakemake("fig2")
     assert "run_benchmark" not in output
     assert len(list(fresh.path("runs").rglob("audit.json"))) == 3
+
+
+def test_failure_without_our_profile_says_how_to_go_on(fresh):
+    fresh.profile = "none"
+    start = ("fig2", "--cores", "2")
+    fresh.snakemake(*start)
+    limits = {"io_time_tolerance_percent": 2, "max_lateness_percent": 0}
+    fresh.change("config/tiny.yaml", {"audit": limits})
+    output = fresh.snakemake(*start, expect=1)
+    assert "Error in rule audit_run" in output
+    assert "Start again with --rerun-incomplete to go on" in output
+    output = fresh.snakemake(*start, "--rerun-incomplete", expect=1)
+    assert "Error in rule audit_run" in output
+    limits["max_lateness_percent"] = 10000
+    fresh.change("config/tiny.yaml", {"audit": limits})
+    output = fresh.snakemake(*start, "--rerun-incomplete")
+    assert "run_benchmark" not in output
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 import copy
 import math
+import re
 import shutil
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -173,6 +175,11 @@ def test_paper_config_is_what_the_paper_ran(config):
         ),
         (
             "sweep.exclude",
+            {"a": {"policy": [], "n_osts": 60}},
+            ["exclude.a.policy", "got []", "one of none", "adhoc, or list of at least"],
+        ),
+        (
+            "sweep.exclude",
             {"a": {"loader": ["tensorflow", "lmbd"], "n_osts": 60}},
             ["sweep.exclude.a.loader.1", "'lmbd'", "one of tensorflow, posix, lmdb"],
         ),
@@ -255,7 +262,8 @@ def test_exclusion_may_name_what_this_sweep_leaves_out(config):
 @pytest.mark.parametrize(
     ("lists", "fit"),
     [
-        ({"policies": ["adhoc", "none", "lru"]}, "{policy: none}"),
+        ({"policies": ["adhoc", "none", "lru"]}, "{policy: lru}"),
+        ({"policies": ["adhoc", "none"]}, "{policy: none}"),
         ({"policies": ["lru"], "loaders": ["posix"]}, "{policy: lru, loader: posix}"),
         (
             {"datasets": ["large"], "loaders": ["posix", "tensorflow"]},
@@ -274,6 +282,30 @@ def test_scenario_of_the_figures_that_is_not_run_is_answered_by_one_that_fits(
     update_config(config, setting)
     config["model"]["calibration"] = None
     assert read_experiment(config, RESOURCES)
+
+
+@pytest.fixture
+def example():
+    """Return the example of a comparison in the README."""
+    text = (ROOT / "README.md").read_text()
+    (block,) = re.findall(r"^    experiment: mine\n(?:    .+\n)+", text, re.M)
+    return yaml.safe_load(textwrap.dedent(block))
+
+
+def test_example_of_the_readme_can_be_run_as_it_stands(config, example):
+    update_config(config, example)
+    sweep = read_experiment(config, RESOURCES).sweep
+    assert {scenario.policy for scenario in sweep} == set(example["sweep"]["policies"])
+    assert without_reference(sweep) is None
+
+
+def test_scenario_proposed_for_the_figures_uses_the_local_file_system(config, example):
+    del example["figures"]
+    update_config(config, example)
+    with pytest.raises(
+        ConfigError, match=r"figures: \{scenario: \{policy: monarch\}\}"
+    ):
+        read_experiment(config, RESOURCES)
 
 
 def test_hash_depends_on_what_the_measurement_depends_on_only(config):

@@ -96,13 +96,24 @@ def mark_out_of_date():
 
     Snakemake removes what the job was to make, but notes the job as finished with its
     present inputs and parameters. Files further on are then up to date to it, and the
-    failure would be lost. Measurements are not made again.
+    failure would be lost. Measurements are not made again: neither runs, which are
+    protected, nor what else is launched. A job that Ctrl-C ends needs no mark, as it is
+    noted as unfinished; but a failure is lost if snakemake is killed, or stops by an
+    error of its own, while it waits for the jobs that run beside the failed one.
     """
     depending = workflow.dag.depending
     for failed in workflow.scheduler.failed:
         for unfinished in workflow.dag.bfs(depending, *depending[failed]):
-            if not unfinished.protected_output:
+            is_launch = "mpi" in unfinished.rule.resources
+            if not (is_launch or unfinished.protected_output):
                 workflow.persistence.started(unfinished)
+
+
+def how_to_go_on():
+    """Return what to type after a failure; marked files need what the profiles set."""
+    if workflow.dag_settings.force_incomplete:
+        return "Start again to go on."
+    return "Start again with --rerun-incomplete to go on (the profiles set it)."
 
 
 # Jobs on other machines need the variables that the path of the GFS is made of.

@@ -261,7 +261,13 @@ def _no_such_scenario(wanted: Mapping[str, Any], sweep: Sweep) -> str:
         return {key: one for key, one in scenario.keys.items() if one != wanted[key]}
 
     fitting = [scenario for scenario in sweep if scenario.policy not in PEERS]
-    nearest = differing(min(fitting or sweep, key=lambda one: len(differing(one))))
+    cached = [
+        scenario
+        for scenario in fitting
+        if any(point.cache_rate_percent for point in sweep[scenario])
+    ]
+    candidates = cached or fitting or sweep
+    nearest = differing(min(candidates, key=lambda one: len(differing(one))))
     got = ", ".join(f"{key} {wanted[key]}" for key in nearest)
     fit = ", ".join(f"{key}: {value}" for key, value in nearest.items())
     return (

@@ -664,22 +664,22 @@ def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
 def read_table(path: str | Path, name: str) -> pd.DataFrame:
     """Read a Parquet table and check it against its contract."""
     try:
-        frame = pq.read_table(path).to_pandas()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise TableError(
-            f"{path}: cannot read table {name}{_remedy(name)}: {error}"
-        ) from error
-    try:
+        with pa.OSFile(os.fspath(path)) as file:
+            frame = pq.read_table(file).to_pandas()
         checked = check_table(frame, name)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from error
+    except (OSError, pa.ArrowException, TableError) as error:
+        is_damaged = getattr(error, "errno", None) is None  # else it cannot be reached
+        remedy = _remedy(name) if is_damaged else ""
+        raise TableError(
+            f"{path}: cannot read table {name}{remedy}: {error}"
+        ) from error
     del frame
     pa.default_memory_pool().release_unused()  # as much again for a large table
     return checked
 
 
 def _remedy(name: str) -> str:
-    """Return how a table that cannot be read is made anew, if that is easy."""
+    """Return how a damaged table is made anew, if that is easy."""
     if name == "manifest":  # all runs rest on it
         return ""
     what = "the run's folder" if name in _OF_A_LAUNCH else "the file"

@@ -74,6 +74,8 @@ def expectation(schema: Mapping[str, Any]) -> str:
         return "one of " + ", ".join(map(str, schema["enum"]))
     if "oneOf" in schema:
         return " or ".join(expectation(option) for option in schema["oneOf"])
+    if "then" in schema:  # what is true of an item is true of one that stands alone
+        return f"{expectation(schema['then'])}, or list of at least one of them"
     kinds = schema.get("type", "object")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     words = {"object": "mapping", "array": "list", "string": "text"}

@@ -1,0 +1,50 @@
+"""What users read where a table cannot be read."""
+
+import pytest
+from tierscope.tables import TableError, empty_table, read_table, write_table
+
+REMEDIES = [
+    ("io_time", "(delete the file and start again, which makes it anew)"),
+    ("faults", "(delete the run's folder and start again, which makes it anew)"),
+    ("manifest", ""),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "table.parquet"
+
+
+def refusal(path, name):
+    """Return the message with which a table is refused."""
+    with pytest.raises(TableError) as error:
+        read_table(path, name)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(("name", "remedy"), REMEDIES)
+def test_damaged_table_is_refused_with_what_makes_it_anew(path, name, remedy):
+    write_table(empty_table(name), path, name)
+    path.write_bytes(path.read_bytes()[:-9])
+    expected = " ".join(filter(None, [f"{path}: cannot read table {name}", remedy]))
+    assert refusal(path, name).startswith(f"{expected}: ")
+
+
+@pytest.mark.parametrize(("name", "remedy"), REMEDIES)
+def test_table_with_other_columns_is_refused_with_what_makes_it_anew(
+    path, name, remedy
+):
+    write_table(empty_table("goals"), path, "goals")
+    message = refusal(path, name)
+    assert message.startswith(f"{path}: cannot read table {name}")
+    assert "got columns ['source'" in message
+    assert remedy in message
+    assert ("delete" in message) == bool(remedy)
+
+
+def test_table_that_is_missing_or_out_of_reach_is_nothing_to_delete(path):
+    assert refusal(path, "io_time").startswith(f"{path}: cannot read table io_time: ")
+    path.touch()
+    message = refusal(path / "below.parquet", "io_time")
+    assert "Not a directory" in message
+    assert "delete" not in message
