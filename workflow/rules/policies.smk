@@ -33,6 +33,7 @@ rule compare_policies:
         library=library(
             "compare_policies",
             "breakdown",
+            "claim_status",
             "io_class",
             "lmdb_settings",
             "plot",

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tierscope.claim_status import number_words
 from tierscope.plot import scenario_titles
 from tierscope.plot_loaders import in_order as loaders_in_order
 from tierscope.plot_policies import cautions, in_order
 from tierscope.policy_comparison import ESTIMATED, is_reference
 from tierscope.savings import RUN, VARIANT, cut_words
 
+_SCENE = ["dataset", "n_osts", "loader"]
 _HEAD = ("rate", "policy", "time", "I/O time", "GFS", "staging ", "pays after")
 _ALIGN = "><>>>><"
 
@@ -35,14 +37,21 @@ def summary_text(
         "below 0: it takes more. Time and GFS operations with staging and copies;",
         "staging in seconds.",
     ]
-    summary = _with_references(summary, policy_epochs)
+    references = policy_epochs[is_reference(policy_epochs)]
+    summary = _with_references(summary, references)
+    means = references.groupby(_SCENE)[["execution_time_s", "io_time_s"]].mean()
     blocks = []
-    for _, rows in summary.groupby(["dataset", "n_osts"]):
+    for scene_keys, rows in summary.groupby(_SCENE[:-1]):
         scene = scenario_titles(rows.assign(policy="", loader=""))["title"].iloc[0]
         blocks += ["", scene, _HEAD]
         for loader in loaders_in_order(rows["loader"]):
             part = _sorted(rows[rows["loader"] == loader])
-            blocks += [f"loader {loader}{_reference_words(part)}", *map(_cells, part)]
+            epoch_s, io_s = map(number_words, means.loc[(*scene_keys, loader)])
+            blocks += [
+                f"loader {loader}: {epoch_s} s an epoch without LFS, {io_s} s of I/O"
+                f"{_reference_words(part)}",
+                *map(_cells, part),
+            ]
     table = _aligned(blocks)
     if any("±" in line for line in table):
         lines[-1] += " ±: standard deviation of the repetitions."
@@ -64,12 +73,9 @@ def _sorted(rows: pd.DataFrame) -> list[dict]:
     return rows.sort_values(["cache_rate_percent", "place"]).to_dict("records")
 
 
-def _with_references(
-    summary: pd.DataFrame, policy_epochs: pd.DataFrame
-) -> pd.DataFrame:
+def _with_references(summary: pd.DataFrame, references: pd.DataFrame) -> pd.DataFrame:
     """Return the summary with the number of repetitions whose reference a row is."""
-    runs = policy_epochs.drop_duplicates(RUN)
-    n_references = runs[is_reference(runs)].groupby(VARIANT).size()
+    n_references = references.drop_duplicates(RUN).groupby(VARIANT).size()
     summary = summary.join(n_references.rename("n_references"), on=VARIANT)
     return summary.fillna({"n_references": 0})
 
