@@ -1,5 +1,7 @@
 """What users read where a table cannot be read."""
 
+import errno
+
 import pytest
 from tierscope.tables import TableError, empty_table, read_table, write_table
 
@@ -42,9 +44,22 @@ def test_table_with_other_columns_is_refused_with_what_makes_it_anew(
     assert ("delete" in message) == bool(remedy)
 
 
-def test_table_that_is_missing_or_out_of_reach_is_nothing_to_delete(path):
-    assert refusal(path, "io_time").startswith(f"{path}: cannot read table io_time: ")
-    path.touch()
-    message = refusal(path / "below.parquet", "io_time")
-    assert "Not a directory" in message
+def test_table_that_is_missing_is_nothing_to_delete(path):
+    assert refusal(path, "io_time") == (
+        f"{path}: cannot read table io_time: no such file"
+    )
+
+
+def test_table_that_is_out_of_reach_is_nothing_to_delete(path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("tierscope.tables.pq.read_table", refuse)
+    message = refusal(path, "io_time")
+    assert message.startswith(f"{path}: cannot read table io_time: [Errno 13]")
     assert "delete" not in message
+
+
+def test_table_that_snakemake_names_in_a_list_is_read(path):
+    write_table(empty_table("faults"), path, "faults")
+    assert read_table([str(path)], "faults").empty

@@ -664,9 +664,10 @@ def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
 def read_table(path: str | Path, name: str) -> pd.DataFrame:
     """Read a Parquet table and check it against its contract."""
     try:
-        with pa.OSFile(os.fspath(path)) as file:
-            frame = pq.read_table(file).to_pandas()
+        frame = pq.read_table(path).to_pandas()
         checked = check_table(frame, name)
+    except FileNotFoundError as error:
+        raise TableError(f"{path}: cannot read table {name}: no such file") from error
     except (OSError, pa.ArrowException, TableError) as error:
         is_damaged = getattr(error, "errno", None) is None  # else it cannot be reached
         remedy = _remedy(name) if is_damaged else ""
