@@ -2,6 +2,8 @@
 
 import errno
 
+import numpy as np
+import pandas as pd
 import pytest
 from tierscope.tables import TableError, empty_table, read_table, write_table
 
@@ -32,6 +34,25 @@ def test_damaged_table_is_refused_with_what_makes_it_anew(path, name, remedy):
     assert refusal(path, name).startswith(f"{expected}: ")
 
 
+def test_flipped_bit_is_found_or_changes_no_value(path):
+    n_rows = 40
+    empty = empty_table("background_records")
+    table = pd.DataFrame({name: np.arange(n_rows) for name in empty.columns})
+    expected = table.assign(tier="gfs").astype(empty.dtypes)
+    write_table(expected, path, "background_records")
+    whole = path.read_bytes()
+    n_refused = 0
+    for at in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[at] ^= 4
+        path.write_bytes(damaged)
+        try:
+            assert read_table(path, "background_records").equals(expected)
+        except TableError:
+            n_refused += 1
+    assert n_refused > len(whole) / 5 / 2
+
+
 @pytest.mark.parametrize(("name", "remedy"), REMEDIES)
 def test_table_with_other_columns_is_refused_with_what_makes_it_anew(
     path, name, remedy
@@ -51,7 +72,7 @@ def test_table_that_is_missing_is_nothing_to_delete(path):
 
 
 def test_table_that_is_out_of_reach_is_nothing_to_delete(path, monkeypatch):
-    def refuse(path):
+    def refuse(path, **kwargs):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr("tierscope.tables.pq.read_table", refuse)

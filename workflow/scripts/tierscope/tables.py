@@ -655,7 +655,12 @@ def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        pq.write_table(table.replace_schema_metadata(), temporary, compression="zstd")
+        pq.write_table(
+            table.replace_schema_metadata(),
+            temporary,
+            compression="zstd",
+            write_page_checksum=True,
+        )
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -664,7 +669,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
 def read_table(path: str | Path, name: str) -> pd.DataFrame:
     """Read a Parquet table and check it against its contract."""
     try:
-        frame = pq.read_table(path).to_pandas()
+        frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
         checked = check_table(frame, name)
     except FileNotFoundError as error:
         raise TableError(f"{path}: cannot read table {name}: no such file") from error
