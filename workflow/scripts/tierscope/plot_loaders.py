@@ -60,7 +60,7 @@ def plot_loaders(
     n_repetitions = policy_epochs["repetition"].nunique()
     notes = [
         f"Source: {provenance}; {n_repetitions} "
-        f"repetition{'s' if n_repetitions > 1 else ', spread unknown'}",
+        f"repetition{'s' if n_repetitions > 1 else ''}",
         "LMDB: one file holds all samples; what loaders that map it read are page "
         "faults. Where tiers are emulated or simulated, each is charged like a read of "
         "the device, and the kernel's page cache has no queue: the contention of "
@@ -82,7 +82,7 @@ def plot_loaders(
     axes[0][1].set_title("GFS calls in an epoch")
     axes[-1][0].set_xlabel("Time of an epoch (s)")
     axes[-1][1].set_xlabel("Calls of all processes")
-    spread = Line2D([], [], **_SPREAD, label="least to largest\nI/O time")
+    spread = Line2D([], [], **_SPREAD, label="least to largest I/O time\nof epochs and repetitions")
     marks = [mark for ax in axes[0] for mark in ax.get_legend_handles_labels()[0]]
     handles = [*class_handles(), spread, *marks]
     figure.legend(handles=handles, loc="outside right center")
