@@ -82,7 +82,9 @@ def plot_loaders(
     axes[0][1].set_title("GFS calls in an epoch")
     axes[-1][0].set_xlabel("Time of an epoch (s)")
     axes[-1][1].set_xlabel("Calls of all processes")
-    spread = Line2D([], [], **_SPREAD, label="least to largest I/O time\nof epochs and repetitions")
+    spread = Line2D(
+        [], [], **_SPREAD, label="least to largest I/O time\nof epochs and repetitions"
+    )
     marks = [mark for ax in axes[0] for mark in ax.get_legend_handles_labels()[0]]
     handles = [*class_handles(), spread, *marks]
     figure.legend(handles=handles, loc="outside right center")
