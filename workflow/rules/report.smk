@@ -37,6 +37,7 @@ rule build_report:
             "claim_tables",
             "claims",
             "io_class",
+            "lateness",
             "plot",
             "plot_whatif",
             "policy_comparison",

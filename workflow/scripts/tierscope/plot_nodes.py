@@ -8,9 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierscope.lateness import LATE_WORDS, late_cell, late_warnings, lateness_notes
 from tierscope.node_counts import hit_law, per_record
 from tierscope.plot import new_figure, scenario_titles, styled, titled
-from tierscope.savings import cut_words
+from tierscope.plot_policies import terminal_lines
+from tierscope.savings import cut_words, spread_words
 
 # The Monarch paper's number of epochs.
 PAPER_EPOCHS = 3
@@ -193,7 +195,18 @@ def _notes(provenance: str, savings: pd.DataFrame, switches: pd.DataFrame) -> li
         "read prefetches the rest of its file: with one sample a file that is not so, "
         "and f (E \u2212 1) / E of the reads can be saved on one node at most.",
     ]
-    return [*notes, switches_note(switches)]
+    return [*notes, *lateness_notes(_lateness(savings)), switches_note(switches)]
+
+
+def _lateness(savings: pd.DataFrame) -> pd.Series:
+    """Return how late devices were by the policy and the number of nodes, in words."""
+    policies = {"lateness_percent": "monarch", "reference_lateness_percent": "none"}
+    percent = savings.set_index("n_nodes")[list(policies)].rename(columns=policies)
+    percent = percent.stack()
+    words = [
+        f"{policy} on {n} node{'s' if n > 1 else ''}" for n, policy in percent.index
+    ]
+    return percent.set_axis(words)
 
 
 def switches_note(switches: pd.DataFrame) -> str:
@@ -229,25 +242,39 @@ def summary_text(
     rate = savings["cache_rate_percent"].iloc[0]
     lines = [
         f"Source: {provenance}",
-        *notes,
+        *terminal_lines(notes),
         f"{scene}, loader {savings['loader'].iloc[0]}",
-        f"Monarch with room for {rate} %, against the same processes without LFS",
-        f"{'nodes':>5} {'epochs':>7}  {'time saved':>14}  {'I/O time saved':>14}  "
-        "GFS operations saved  by law",
+        f"Saved by Monarch with room for {rate} %, in percent of the same processes",
+        "without LFS: of the time with waiting for copies, of the I/O time (slowest",
+        "process) without, of the GFS operations with those of copies",
     ]
     shown = savings[savings["n_epochs"].isin(_shown_epochs(savings))]
+    late = shown[["lateness_percent", "reference_lateness_percent"]]
+    is_emulated = late.notna().any(axis=None)
+    head = (
+        f"{'nodes':>5} {'epochs':>7}  {'time':>12}  {'I/O time':>12}  GFS operations  "
+        "by law"
+    )
+    lines.append(f"{head}  late   none" if is_emulated else head)
     for row in shown.sort_values(["n_nodes", "n_epochs"]).to_dict("records"):
         cuts = (
-            cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"]) + " %"
+            cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"])
             for name in ("time", "io_time")
         )
-        lines.append(
+        line = (
             f"{row['n_nodes']:>5} {row['n_epochs']:>7}  "
-            f"{'  '.join(f'{cut:>14}' for cut in cuts)}  "
-            f"{row['gfs_operations_cut_percent']:z18.2f} %  {row['law_percent']:5.2f} %"
+            f"{'  '.join(f'{cut:>12}' for cut in cuts)}  "
+            f"{row['gfs_operations_cut_percent']:z14.2f}  {row['law_percent']:6.2f}"
+            f"{late_cell(row['lateness_percent']):>7}"
+            f"{late_cell(row['reference_lateness_percent']):>7}"
         )
-    if shown["time_cut_sd_points"].notna().any():
-        lines.append("±: standard deviation of the repetitions")
+        lines.append(line.rstrip())
+    explained = [
+        spread_words(shown["n_repetitions"]),
+        *([f"{LATE_WORDS} none: of the runs without LFS."] if is_emulated else []),
+        *late_warnings(late.stack()),
+    ]
+    lines += terminal_lines(explained)
     n_epochs = epochs["epoch"].max() + 1
     lines += ["", f"GFS reads saved in epochs 1 to {n_epochs} (by law), %"]
     for n_nodes, part in epochs.groupby("n_nodes"):
@@ -268,5 +295,5 @@ def summary_text(
             f"{row['voluntary_switches_per_record']:>10.3f} "
             f"{row['involuntary_switches_per_record']:>12.4f} {row['major_faults']:>13}"
         )
-    lines.append(switches_note(switches))
+    lines += terminal_lines([switches_note(switches)])
     return "\n".join(lines) + "\n"

@@ -1,5 +1,6 @@
 """Draw and tell how policies compare: I/O time, operations on the GFS, time saved."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.lateness import lateness_notes
 from tierscope.plot import (
     class_handles,
     scenario_titles,
@@ -314,7 +316,7 @@ def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[s
             "staging is estimated: every node reads its part of the GFS as an epoch "
             "without LFS reads it; writing to the LFS is left out."
         )
-    return notes
+    return notes + lateness_notes(summary.set_index("policy")["lateness_percent"])
 
 
 def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
@@ -356,3 +358,8 @@ def cautions(policy_epochs: pd.DataFrame) -> list[str]:
         Table ``policy_epochs``.
     """
     return [*network_notes(policy_epochs), *failure_notes(policy_epochs)]
+
+
+def terminal_lines(texts: Sequence[str]) -> list[str]:
+    """Return texts in lines of at most 80 characters, none of an empty text."""
+    return [line for text in texts for line in textwrap.wrap(text, 80)]

@@ -6,15 +6,16 @@ import numpy as np
 import pandas as pd
 
 from tierscope.claim_status import number_words
+from tierscope.lateness import LATE_WORDS, late_cell, late_warnings
 from tierscope.plot import scenario_titles
 from tierscope.plot_loaders import in_order as loaders_in_order
-from tierscope.plot_policies import cautions, in_order
+from tierscope.plot_policies import cautions, in_order, terminal_lines
 from tierscope.policy_comparison import ESTIMATED, is_reference
-from tierscope.savings import RUN, VARIANT, cut_words
+from tierscope.savings import RUN, VARIANT, cut_words, spread_words
 
 _SCENE = ["dataset", "n_osts", "loader"]
-_HEAD = ("rate", "policy", "time", "I/O time", "GFS", "staging ", "pays after")
-_ALIGN = "><>>>><"
+_HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "staging ", "pays", "late ")
+_ALIGN = "><>>>>>>"
 
 
 def summary_text(
@@ -30,15 +31,18 @@ def summary_text(
         Where the numbers come from; the first line.
     """
     n_epochs = summary["n_epochs"].max()
-    lines = [
-        f"Source: {provenance}",
-        f"Saved in {n_epochs} epoch{'s' if n_epochs > 1 else ''}, in percent of the "
-        "same loader without LFS, the reference;",
-        "below 0: it takes more. Time and GFS operations with staging and copies;",
-        "staging in seconds.",
-    ]
     references = policy_epochs[is_reference(policy_epochs)]
     summary = _with_references(summary, references)
+    is_emulated = summary["lateness_percent"].notna().any()
+    compared = summary[summary["n_references"] < summary["n_repetitions"]]
+    head = [
+        f"Saved in {n_epochs} epoch{'s' if n_epochs > 1 else ''}, in percent of the "
+        "same loader without LFS, the reference; below 0: it takes more. Time and GFS "
+        "operations with staging and copies, I/O time (slowest process) without; "
+        "staging in seconds; pays: after so many epochs.",
+        spread_words(compared["n_repetitions"]),
+        LATE_WORDS if is_emulated else "",
+    ]
     means = references.groupby(_SCENE)[["execution_time_s", "io_time_s"]].mean()
     blocks = []
     for scene_keys, rows in summary.groupby(_SCENE[:-1]):
@@ -52,18 +56,16 @@ def summary_text(
                 f"{_reference_words(part)}",
                 *map(_cells, part),
             ]
-    table = _aligned(blocks)
-    if any("±" in line for line in table):
-        lines[-1] += " ±: standard deviation of the repetitions."
-    lines += table
+    if not is_emulated:
+        blocks = [line if isinstance(line, str) else line[:-1] for line in blocks]
     notes = []
     if (summary["staging"] == ESTIMATED).any():
         notes.append("*: not run; estimated as if every node read its part of the GFS.")
     if (summary["pays_after_epochs"] > summary["n_epochs"]).any():
         notes.append("~: if all further epochs are like the last.")
-    if notes:
-        lines += ["", *notes]
-    return "\n".join([*lines, *cautions(policy_epochs)]) + "\n"
+    notes += [*late_warnings(summary["lateness_percent"]), *cautions(policy_epochs)]
+    lines = [f"Source: {provenance}", *terminal_lines(head), *_aligned(blocks)]
+    return "\n".join([*lines, *([""] if notes else []), *terminal_lines(notes)]) + "\n"
 
 
 def _sorted(rows: pd.DataFrame) -> list[dict]:
@@ -100,9 +102,9 @@ def _aligned(lines: Sequence[str | Sequence[str]]) -> list[str]:
     return [
         line
         if isinstance(line, str)
-        else "  ".join(
+        else " ".join(
             f"{cell:{side}{width}}"
-            for cell, side, width in zip(line, _ALIGN, widths, strict=True)
+            for cell, side, width in zip(line, _ALIGN, widths, strict=False)
         ).rstrip()
         for line in lines
     ]
@@ -110,20 +112,25 @@ def _aligned(lines: Sequence[str | Sequence[str]]) -> list[str]:
 
 def _cells(row: dict) -> tuple[str, ...]:
     """Return the words of a row."""
-    start = f"{row['cache_rate_percent']} %", row["policy"]
+    start = f"{row['cache_rate_percent']} % ", row["policy"]
+    late = late_cell(row["lateness_percent"])
     if row["n_references"] == row["n_repetitions"]:
-        return (*start, "reference", "", "", "", "")
+        return (*start, "reference", "", "", "", "", late)
     pays = row["pays_after_epochs"]
     beyond = "~" if pays > row["n_epochs"] else ""
-    words = (
-        "never"
-        if np.isnan(pays)
-        else f"{beyond}{pays:.0f} epoch{'s' if pays > 1 else ''}"
-    )
+    words = "never" if np.isnan(pays) else f"{beyond}{pays:.0f}"
     mark = "*" if row["staging"] == ESTIMATED else " "
     time, io_time = (
         cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"])
         for name in ("time", "io_time")
     )
     gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
-    return (*start, time, io_time, gfs, f"{row['staging_time_s']:.2f}{mark}", words)
+    return (
+        *start,
+        time,
+        io_time,
+        gfs,
+        f"{row['staging_time_s']:.2f}{mark}",
+        words,
+        late,
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from tierscope.breakdown import SCENARIO
+from tierscope.lateness import lateness_percent
 from tierscope.plot import epoch_words, scenario_titles
 from tierscope.report_facts import SIMULATED, Run, count_words
 from tierscope.report_words import (
@@ -92,15 +93,9 @@ def _audit_cell(audit: Mapping[str, Any] | None) -> str:
     return f"{FAILED} failed: {'; '.join(words)}"
 
 
-def _lateness_percent(run: Mapping[str, Any]) -> float | None:
-    """Return how late a run's emulated devices were, None for real ones."""
-    emulation = run.get("emulation")
-    return emulation["lateness_percent"] if emulation else None
-
-
 def _lateness_cell(run: Mapping[str, Any]) -> str:
     """Return a run's lateness, and the attempts if the first one was too late."""
-    if (lateness := _lateness_percent(run)) is None:
+    if (lateness := lateness_percent(run)) is None:
         return ""
     n_attempts = len(run["emulation"]["lateness_percent_of_attempts"])
     return f"{lateness:.1f}" + (f" (attempt {n_attempts})" if n_attempts > 1 else "")
@@ -120,7 +115,7 @@ def audit_words(runs: Sequence[Run], n_runs: int) -> str:
         text = f"Of {count_words(n_runs, 'run')}: {text}"
     if n_checks:
         text += f" ({count_words(n_checks, 'check')})"
-    late = [lateness for run in runs if (lateness := _lateness_percent(run.run))]
+    late = [lateness for run in runs if (lateness := lateness_percent(run.run))]
     if late:
         text += (
             f"; of the emulated waiting at most {max(late):.1f} % was the machine's "

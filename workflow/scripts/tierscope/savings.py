@@ -69,3 +69,14 @@ def cut_words(percent: float, sd_points: float) -> str:
     """Return a cut and its standard deviation if there is one: ``30.1 ± 0.8``."""
     spread = "" if np.isnan(sd_points) else f" ± {sd_points:.1f}"
     return f"{percent:z.1f}{spread}"  # z: no negative zero
+
+
+def spread_words(n_repetitions: pd.Series) -> str:
+    """Return what the spread of cuts is, by their numbers of repetitions."""
+    is_alone = n_repetitions == 1
+    if is_alone.all():
+        return "1 repetition: spread unknown." if len(is_alone) else ""
+    words = "±: standard deviation of the repetitions"
+    if is_alone.any():
+        words += "; without it, 1 repetition: spread unknown"
+    return f"{words}."
