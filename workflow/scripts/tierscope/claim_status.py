@@ -13,6 +13,7 @@ BOUNDS = {
     "more_than": np.greater,
 }
 _DIGITS = 9  # a bound is met if rounding is all that is missing
+_ONLY_WHOLE = 999.5  # three digits are whole numbers from here on
 _PLURAL = re.compile(r"^(file|point|standard error)s\b")  # of units
 
 
@@ -40,7 +41,7 @@ class Undecided(NotMeasurable):
 
 def number_words(value: float) -> str:
     """Return a number with three digits, such as ``12.8``."""
-    text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    text = f"{value:.0f}" if abs(value) >= _ONLY_WHOLE else f"{value:.3g}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -79,11 +80,13 @@ def measured_words(
     """Return a claim's number with its unit, ``none``, or nothing if not measurable.
 
     Where there is a unit for numbers below 0, such as ``% more time`` beside ``% less
-    time``, they are written without their sign.
+    time``, they are written without their sign. Of numbers below 1 two decimals are.
     """
     if measured.value is None:
         return "" if status == UNMEASURABLE else "none"
-    value = round(measured.value, 2)
+    value = measured.value
+    if abs(value) < 1:
+        value = round(value, 2)
     if value < 0 and unit_below_zero:
         return with_unit(-value, unit_below_zero)
     return with_unit(value + 0.0, unit)  # no negative zero
