@@ -199,15 +199,14 @@ def test_hits_of_one_node_are_exact():
         (
             (1.0, 1.0),
             (1.04, 1.2),
-            "not measurable here",
-            "0.9 times as long with LMDB, not told from equal by 2 repetitions; ",
+            "undecided",
+            "not told from equal by 2 repetitions; ",
         ),
         (
             (2.0,),
             (1.0,),
-            "not measurable here",
-            "2 times as long with LMDB, but of one repetition, so its spread is "
-            "unknown; ",
+            "undecided",
+            "but of one repetition, so its spread is unknown; ",
         ),
     ],
 )
@@ -215,6 +214,9 @@ def test_loaders_are_judged_by_the_whole_epoch(slow_s, fast_s, status, words):
     epochs = pd.concat(databases(slow_s, fast_s))
     row = score(epochs, totals_of([1], [1])).loc["P5"]
     assert row["status"] == status
+    ratios = [slow / fast for slow, fast in zip(slow_s, fast_s, strict=True)]
+    assert row["value"] == pytest.approx(sum(ratios) / len(ratios))
+    assert row["here"] == f"{round(row['value'], 2):g} times as long with LMDB"
     slow, fast = (
         f"{sum(times_s) / len(times_s):.3g} s" for times_s in (slow_s, fast_s)
     )
@@ -321,7 +323,7 @@ def test_partition_is_judged_by_the_network_that_shows_least(shown, status):
         # By Bonferroni, 0.03 is not enough of two networks.
         ((0.5, 0.03), (-0.1, -0.3), (0.3, 0.6), "does not hold", "no loss is shown"),
         ((0.5, 0.001), (-0.1, 0.3), (0.3, 0.6), "does not hold", "no loss is shown"),
-        ((0.5, 0.6), (-0.1, -0.3), (0.3, 1.4), "not measurable here", "neither a loss"),
+        ((0.5, 0.6), (-0.1, -0.3), (0.3, 1.4), "undecided", "neither a loss nor"),
     ],
 )
 def test_loss_by_local_shuffle_has_to_be_shown_and_so_has_its_absence(
@@ -332,8 +334,10 @@ def test_loss_by_local_shuffle_has_to_be_shown_and_so_has_its_absence(
     claim = score(*run, accuracy=accuracy_of(shown, **columns)).loc["P13"]
     assert claim["status"] == status
     assert words in claim["details"]
-    if status == "holds":
-        assert claim["value"] == pytest.approx(0.3)
+    if status in ("holds", "undecided"):
+        assert claim["here"] == "0.3 points of accuracy lost"
+    else:
+        assert claim["here"] == "none"
 
 
 @pytest.mark.parametrize(
@@ -346,16 +350,12 @@ def test_loss_by_local_shuffle_has_to_be_shown_and_so_has_its_absence(
             "0.707 points",
         ),
         ((32, 32.1), "does not hold", "32 instead of 30 s in 3 epochs; "),
-        (
-            (32, 33),
-            "not measurable here",
-            "8.33 % more time, not told from equal by 2 ",
-        ),
-        ((30, 30), "does not hold", "30 instead of 30 s"),
-        ((29.999, 30.2, 29.7), "not measurable here", " % less time, not told from eq"),
+        ((32, 33), "undecided", "8.33 % more time, not told from equal by 2 "),
+        ((30, 30), "does not hold", "0 % less time, 30 instead of 30 s"),
+        ((29.999, 30.2, 29.7), "undecided", " % less time, not told from equal by 3 "),
         (
             (24,),
-            "not measurable here",
+            "undecided",
             "20 % less time, but of one repetition, so its spread is unknown; 24 inst",
         ),
     ],
@@ -367,7 +367,8 @@ def test_time_is_judged_by_the_spread_of_the_repetitions(times_s, status, words)
     ]
     row = score(epochs_of([0]), pd.concat(totals)).loc["P1"]
     assert row["status"] == status
-    assert words in row["details"]
+    assert row["value"] == pytest.approx(100 - 100 * sum(times_s) / len(times_s) / 30)
+    assert words in f"{row['here']}, {row['details']}"
 
 
 def test_more_than_the_reference_is_said_without_a_sign():
@@ -431,7 +432,7 @@ def test_number_that_is_not_told_from_equal_says_so_on_the_terminal():
     claims = score(epochs, totals_of([1], [1])).reset_index()
     words = " ".join(claims_lines(claims, "claims.md").split())
     number = "1.1 times as long with LMDB, not told from equal by 2 repetitions"
-    assert f"P5 not measurable here {number} P6 " in words
+    assert f"P5 undecided {number} P6 " in words
 
 
 @pytest.mark.parametrize(

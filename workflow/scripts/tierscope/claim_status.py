@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 HOLDS, FAILS, UNMEASURABLE = "holds", "does not hold", "not measurable here"
+UNDECIDED = "undecided"
 BOUNDS = {
     "at_least": np.greater_equal,
     "at_most": np.less_equal,
@@ -31,8 +32,8 @@ class Measured(NamedTuple):
     details: str
 
 
-class Undecided(NotMeasurable):
-    """There is a number, but the repetitions cannot judge it; the message says why."""
+class Undecided(Exception):
+    """There is a number, but its spread does not judge it; the message says why."""
 
     def __init__(self, measured: Measured, reason: str) -> None:
         super().__init__(reason)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from tierscope.claim_checks import check_arguments, check_ids, check_word
 from tierscope.claim_status import (
+    UNDECIDED,
     UNMEASURABLE,
     Measured,
     NotMeasurable,
@@ -130,12 +131,7 @@ def score_policy_claims(
     sweep = Runs(policy_epochs, totals, loader)
     rows = []
     for claim in content["claims"]:
-        reason, measured = "", Measured(None, "")
-        try:
-            measured = _measure(claim, sweep, of_nodes, accuracy)
-            status = judge(claim["accept"], measured.value)
-        except NotMeasurable as error:
-            reason, status = _why_not(error, claim), UNMEASURABLE
+        status, measured = _judged(claim, sweep, of_nodes, accuracy)
         unit, accept = claim.get("unit", ""), claim.get("accept")
         is_trained = claim["formula"] in OF_ACCURACY and accuracy is not None
         of_what = accuracy if is_trained else policy_epochs
@@ -153,21 +149,23 @@ def score_policy_claims(
                 "value": np.nan if measured.value is None else measured.value,
                 "accepted": accept_words(accept, unit) if accept else "",
                 "status": status,
-                "details": reason or measured.details,
+                "details": measured.details,
                 "source": of_what["source"].iloc[0],
             }
         )
     return pd.DataFrame(rows)[list(TABLES["policy_claims"])]
 
 
-def _why_not(error: NotMeasurable, claim: Mapping[str, Any]) -> str:
-    """Return why a claim is not measurable, with its number if there is one."""
-    if not isinstance(error, Undecided):
-        return str(error)
-    number = measured_words(
-        error.measured, UNMEASURABLE, claim["unit"], claim.get("unit_below_zero", "")
-    )
-    return f"{number}, {error}; {error.measured.details}"
+def _judged(claim: Mapping[str, Any], *tables: Any) -> tuple[str, Measured]:
+    """Return the status and number of a claim; what hinders a verdict is its detail."""
+    try:
+        measured = _measure(claim, *tables)
+    except Undecided as error:
+        details = f"{error}; {error.measured.details}"
+        return UNDECIDED, error.measured._replace(details=details)
+    except NotMeasurable as error:
+        return UNMEASURABLE, Measured(None, str(error))
+    return judge(claim["accept"], measured.value), measured
 
 
 def _measure(
@@ -176,7 +174,7 @@ def _measure(
     of_nodes: NodeTables,
     accuracy: pd.DataFrame | None,
 ) -> Measured:
-    """Return the number of a claim, or raise a NotMeasurable."""
+    """Return the number of a claim, or raise an Undecided or a NotMeasurable."""
     name = claim["formula"]
     if name is None:
         raise NotMeasurable(claim["not_comparable"])
@@ -199,7 +197,8 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
         "# What other papers say, and what is found here",
         f"Source: {provenance}. Numbers that the papers state were taken "
         "on other machines with other workloads. They stand beside ours and bound "
-        "nothing; a claim holds if what its argument implies anywhere is so here.",
+        "nothing; a claim holds if what its argument implies anywhere is so here. It "
+        "is undecided if the repetitions do not tell, or there is only one of them.",
     ]
     for row in claims.to_dict("records"):
         lines = [
@@ -227,7 +226,10 @@ def claims_lines(claims: pd.DataFrame, path: str) -> str:
     lines = ["", f"What other papers say, and what is found here (all in {path})"]
     for row in claims.to_dict("records"):
         is_number = not np.isnan(row["value"])
-        found = row["here"] if is_number else row["details"].split("; ")[0]
+        reason = row["details"].split("; ")[0]
+        found = row["here"] if is_number else reason
+        if row["status"] == UNDECIDED:
+            found += f", {reason}"
         start = f"{row['claim']:<4}  {row['status']:<19}  "
         words = fill(
             found,
