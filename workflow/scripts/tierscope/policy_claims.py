@@ -112,7 +112,7 @@ def score_policy_claims(
     of_nodes: NodeTables = NodeTables(),
     accuracy: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return table ``policy_claims``: each claim beside what was found.
+    """Return table ``policy_claims``: each claim beside what was found, by number.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def score_policy_claims(
     """
     sweep = Runs(policy_epochs, totals, loader)
     rows = []
-    for claim in content["claims"]:
+    for claim in sorted(content["claims"], key=lambda claim: int(claim["id"][1:])):
         status, measured = _judged(claim, sweep, of_nodes, accuracy)
         unit, accept = claim.get("unit", ""), claim.get("accept")
         is_trained = claim["formula"] in OF_ACCURACY and accuracy is not None
@@ -141,8 +141,15 @@ def score_policy_claims(
                 "paper": content["papers"][claim["paper"]],
                 **{
                     key: claim[key]
-                    for key in ("statement", "stated", "comparable", "not_comparable")
+                    for key in (
+                        "title",
+                        "statement",
+                        "stated",
+                        "comparable",
+                        "not_comparable",
+                    )
                 },
+                "stated_number": claim.get("stated_number", ""),
                 "here": measured_words(
                     measured, status, unit, claim.get("unit_below_zero", "")
                 ),
@@ -202,7 +209,7 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
     ]
     for row in claims.to_dict("records"):
         lines = [
-            f"## {row['claim']}: {row['status']}",
+            f"## {row['claim']}, {row['title']}: {row['status']}",
             f"{row['statement']} ({row['paper']})",
             f"- stated: {row['stated']}",
             f"- here: {row['here'] or row['status']} ({row['details']})",
@@ -221,22 +228,38 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
 def claims_lines(claims: pd.DataFrame, path: str) -> str:
     """Return table ``policy_claims`` in short, to be read on a terminal.
 
-    `path` is where `claims_text` is.
+    Claims that are not measurable share the last line; `path` is of `claims_text`.
     """
-    lines = ["", f"What other papers say, and what is found here (all in {path})"]
-    for row in claims.to_dict("records"):
-        is_number = not np.isnan(row["value"])
-        reason = row["details"].split("; ")[0]
-        found = row["here"] if is_number else reason
-        if row["status"] == UNDECIDED:
-            found += f", {reason}"
-        start = f"{row['claim']:<4}  {row['status']:<19}  "
-        words = fill(
-            found,
-            80,
-            initial_indent=start,
-            subsequent_indent=" " * len(start),
-            break_on_hyphens=False,
+    head = f"What other papers say, and what is found here (all in {path})"
+    lines = ["", _wrapped(head)]
+    is_found = claims["status"] != UNMEASURABLE
+    for row in claims[is_found].to_dict("records"):
+        start = f"{row['claim']:<3}  {row['status']:<13}  "
+        lines.append(_wrapped(f"{row['title']}: {_found_words(row)}", start))
+    if not is_found.all():
+        names = ", ".join(claims.loc[~is_found, "claim"])
+        lines.append(
+            _wrapped(f"{UNMEASURABLE}: {names} (reasons in {Path(path).name})")
         )
-        lines.append(words)
     return "\n".join(lines) + "\n"
+
+
+def _found_words(row: Mapping[str, Any]) -> str:
+    """Return what was found of a claim beside what the paper states."""
+    reason = row["details"].split("; ")[0]
+    words = reason if np.isnan(row["value"]) else row["here"]
+    if row["stated_number"]:
+        words += f" (paper: {row['stated_number']})"
+    return f"{words}, {reason}" if row["status"] == UNDECIDED else words
+
+
+def _wrapped(words: str, start: str = "") -> str:
+    """Return words in lines of 80 columns, below each other after the start."""
+    return fill(
+        words,
+        80,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

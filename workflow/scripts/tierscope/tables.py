@@ -242,8 +242,10 @@ TABLES = {
     "policy_claims": {
         "claim": TEXT,
         "paper": TEXT,
+        "title": TEXT,
         "statement": TEXT,
         "stated": TEXT,
+        "stated_number": TEXT,
         "here": TEXT,
         "value": NUMBER,
         "accepted": TEXT,
