@@ -206,7 +206,7 @@ def test_hits_of_one_node_are_exact():
             (2.0,),
             (1.0,),
             "undecided",
-            "but of one repetition, so its spread is unknown; ",
+            "one repetition only, so its spread is unknown; ",
         ),
     ],
 )
@@ -216,7 +216,7 @@ def test_loaders_are_judged_by_the_whole_epoch(slow_s, fast_s, status, words):
     assert row["status"] == status
     ratios = [slow / fast for slow, fast in zip(slow_s, fast_s, strict=True)]
     assert row["value"] == pytest.approx(sum(ratios) / len(ratios))
-    assert row["here"] == f"{round(row['value'], 2):g} times as long with LMDB"
+    assert row["here"] == f"{row['value']:.3g} times as long with LMDB"
     slow, fast = (
         f"{sum(times_s) / len(times_s):.3g} s" for times_s in (slow_s, fast_s)
     )
@@ -356,7 +356,7 @@ def test_loss_by_local_shuffle_has_to_be_shown_and_so_has_its_absence(
         (
             (24,),
             "undecided",
-            "20 % less time, but of one repetition, so its spread is unknown; 24 inst",
+            "20 % less time, one repetition only, so its spread is unknown; 24 inst",
         ),
     ],
 )

@@ -81,13 +81,13 @@ def measured_words(
     """Return a claim's number with its unit, ``none``, or nothing if not measurable.
 
     Where there is a unit for numbers below 0, such as ``% more time`` beside ``% less
-    time``, they are written without their sign. Of numbers below 1 two decimals are.
+    time``, they are written without their sign. Of numbers below 1 three decimals are.
     """
     if measured.value is None:
         return "" if status == UNMEASURABLE else "none"
     value = measured.value
     if abs(value) < 1:
-        value = round(value, 2)
+        value = round(value, 3)
     if value < 0 and unit_below_zero:
         return with_unit(-value, unit_below_zero)
     return with_unit(value + 0.0, unit)  # no negative zero

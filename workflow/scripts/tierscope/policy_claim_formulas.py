@@ -113,7 +113,7 @@ def _over_repetitions(
     """
     n, mean, sd = len(values), values.mean(), values.std()
     if n == 1:
-        reason = "but of one repetition, so its spread is unknown"
+        reason = "one repetition only, so its spread is unknown"
         raise Undecided(Measured(mean, words), reason)
     words += f"; standard deviation of {n} repetitions {with_unit(sd, unit)}"
     measured = Measured(mean, words)
