@@ -19,7 +19,9 @@ from tierscope.claim_status import (
     FAILS,
     HOLDS,
     UNMEASURABLE,
+    Measured,
     accept_words,
+    measured_words,
     number_words,
 )
 from tierscope.claim_tables import ScenarioTables
@@ -661,10 +663,31 @@ def test_unit_of_a_bound_of_one_is_in_the_singular(accept, unit, words):
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(12.84, "12.8"), (1234.5, "1234"), (-0.5, f"{MINUS}0.5"), (0, "0")],
+    [
+        (12.84, "12.8"),
+        (1234.5, "1234"),
+        (-0.5, f"{MINUS}0.5"),
+        (0, "0"),
+        (999.7, "1000"),
+    ],
 )
 def test_numbers_in_words(value, words):
     assert number_words(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (21.549, "21.5 %"),  # not by way of 21.55
+        (-3.2449, f"{MINUS}3.24 %"),
+        (0.3636, "0.364 %"),
+        (0.996, "0.996 %"),
+        (0.9996, "1 %"),
+        (-1e-17, "0 %"),
+    ],
+)
+def test_number_of_a_claim_is_rounded_once(value, words):
+    assert measured_words(Measured(value, ""), HOLDS, "%") == words
 
 
 PROVENANCE = "emulated, system <scale-model> & more"

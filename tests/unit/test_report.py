@@ -190,12 +190,15 @@ def test_what_other_papers_say_stands_beside_what_is_found():
         "status": "holds",
         "not_comparable": "The machine.",
     }
-    claims = pd.DataFrame([claim, claim | {"claim": "P2", "status": "does not hold"}])
+    others = ("does not hold", "undecided", "not measurable here")
+    claims = pd.DataFrame([claim, *({**claim, "status": status} for status in others)])
     text = Page(page_of(io_time_of(), policy_claims=claims)).text
     assert "P1: It is faster. (Somebody)" in text
     assert "30 % 7 instead of 10 s" in text
     assert "\N{CHECK MARK} holds" in text
     assert "\N{MULTIPLICATION X} does not hold" in text
+    assert "? undecided" in text
+    assert "\N{EN DASH} not measurable here" in text
     assert "What other papers say" not in Page(page_of(io_time_of())).text
 
 

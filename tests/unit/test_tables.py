@@ -5,7 +5,14 @@ import errno
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.tables import TableError, empty_table, read_table, write_table
+from tierscope.tables import (
+    TABLES,
+    TableError,
+    check_table,
+    empty_table,
+    read_table,
+    write_table,
+)
 
 REMEDIES = [
     ("io_time", "(delete the file and start again, which makes it anew)"),
@@ -84,3 +91,20 @@ def test_table_that_is_out_of_reach_is_nothing_to_delete(path, monkeypatch):
 def test_table_that_snakemake_names_in_a_list_is_read(path):
     write_table(empty_table("faults"), path, "faults")
     assert read_table([str(path)], "faults").empty
+
+
+def claim_of(table, status):
+    """Return a table of one claim."""
+    row = {name: "" if kind == "str" else 1.0 for name, kind in TABLES[table].items()}
+    if table == "claims":
+        row |= {"fitted": "no", "n_repetitions": 1}
+    return pd.DataFrame([row | {"source": "measured", "status": status}])
+
+
+def test_only_claims_of_other_papers_can_be_undecided():
+    check_table(claim_of("policy_claims", "undecided"), "policy_claims")
+    check_table(claim_of("claims", "not measurable here"), "claims")
+    with pytest.raises(TableError, match=r"claims.status: got \['undecided'\]"):
+        check_table(claim_of("claims", "undecided"), "claims")
+    with pytest.raises(TableError, match=r"policy_claims.status: got \['open'\]"):
+        check_table(claim_of("policy_claims", "open"), "policy_claims")

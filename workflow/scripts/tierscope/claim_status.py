@@ -7,12 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 HOLDS, FAILS, UNMEASURABLE = "holds", "does not hold", "not measurable here"
+UNDECIDED = "undecided"
 BOUNDS = {
     "at_least": np.greater_equal,
     "at_most": np.less_equal,
     "more_than": np.greater,
 }
 _DIGITS = 9  # a bound is met if rounding is all that is missing
+_ONLY_WHOLE = 999.5  # three digits are whole numbers from here on
 _PLURAL = re.compile(r"^(file|point|standard error)s\b")  # of units
 
 
@@ -30,8 +32,8 @@ class Measured(NamedTuple):
     details: str
 
 
-class Undecided(NotMeasurable):
-    """There is a number, but the repetitions cannot judge it; the message says why."""
+class Undecided(Exception):
+    """There is a number, but its spread does not judge it; the message says why."""
 
     def __init__(self, measured: Measured, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +42,7 @@ class Undecided(NotMeasurable):
 
 def number_words(value: float) -> str:
     """Return a number with three digits, such as ``12.8``."""
-    text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    text = f"{value:.0f}" if abs(value) >= _ONLY_WHOLE else f"{value:.3g}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -79,11 +81,13 @@ def measured_words(
     """Return a claim's number with its unit, ``none``, or nothing if not measurable.
 
     Where there is a unit for numbers below 0, such as ``% more time`` beside ``% less
-    time``, they are written without their sign.
+    time``, they are written without their sign. Of numbers below 1 three decimals are.
     """
     if measured.value is None:
         return "" if status == UNMEASURABLE else "none"
-    value = round(measured.value, 2)
+    value = measured.value
+    if abs(value) < 1:
+        value = round(value, 3)
     if value < 0 and unit_below_zero:
         return with_unit(-value, unit_below_zero)
     return with_unit(value + 0.0, unit)  # no negative zero

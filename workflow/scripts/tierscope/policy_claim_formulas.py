@@ -113,7 +113,7 @@ def _over_repetitions(
     """
     n, mean, sd = len(values), values.mean(), values.std()
     if n == 1:
-        reason = "but of one repetition, so its spread is unknown"
+        reason = "one repetition only, so its spread is unknown"
         raise Undecided(Measured(mean, words), reason)
     words += f"; standard deviation of {n} repetitions {with_unit(sd, unit)}"
     measured = Measured(mean, words)
@@ -297,7 +297,7 @@ def partition_loss(tests: pd.DataFrame, shuffle: str) -> Measured:
 
     That of the network with the most significant loss against global shuffle, by paired
     t tests at the level of 5 %, by Bonferroni over the networks. None if there is no
-    such network and all are shown to be equivalent; not measurable if some are neither.
+    such network and all are shown to be equivalent; undecided if some are neither.
     """
     rows = _of_shuffle(tests, shuffle)
     losing = rows[
@@ -309,7 +309,8 @@ def partition_loss(tests: pd.DataFrame, shuffle: str) -> Measured:
     worst = rows.loc[rows["low_95_points"].idxmin()]
     words = _training_words(rows, worst, 95)
     if not rows["equivalent"].all():
-        raise NotMeasurable(f"neither a loss nor its absence is shown; {words}")
+        measured = Measured(-worst["difference_points"], words)
+        raise Undecided(measured, "neither a loss nor its absence is shown")
     margin = with_unit(rows["margin_points"].iloc[0], "points")
     return Measured(None, f"no loss is shown, and one of {margin} is excluded; {words}")
 

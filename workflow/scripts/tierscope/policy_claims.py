@@ -16,6 +16,7 @@ import pandas as pd
 
 from tierscope.claim_checks import check_arguments, check_ids, check_word
 from tierscope.claim_status import (
+    UNDECIDED,
     UNMEASURABLE,
     Measured,
     NotMeasurable,
@@ -111,7 +112,7 @@ def score_policy_claims(
     of_nodes: NodeTables = NodeTables(),
     accuracy: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return table ``policy_claims``: each claim beside what was found.
+    """Return table ``policy_claims``: each claim beside what was found, by number.
 
     Parameters
     ----------
@@ -129,13 +130,8 @@ def score_policy_claims(
     """
     sweep = Runs(policy_epochs, totals, loader)
     rows = []
-    for claim in content["claims"]:
-        reason, measured = "", Measured(None, "")
-        try:
-            measured = _measure(claim, sweep, of_nodes, accuracy)
-            status = judge(claim["accept"], measured.value)
-        except NotMeasurable as error:
-            reason, status = _why_not(error, claim), UNMEASURABLE
+    for claim in sorted(content["claims"], key=lambda claim: int(claim["id"][1:])):
+        status, measured = _judged(claim, sweep, of_nodes, accuracy)
         unit, accept = claim.get("unit", ""), claim.get("accept")
         is_trained = claim["formula"] in OF_ACCURACY and accuracy is not None
         of_what = accuracy if is_trained else policy_epochs
@@ -145,29 +141,38 @@ def score_policy_claims(
                 "paper": content["papers"][claim["paper"]],
                 **{
                     key: claim[key]
-                    for key in ("statement", "stated", "comparable", "not_comparable")
+                    for key in (
+                        "title",
+                        "statement",
+                        "stated",
+                        "comparable",
+                        "not_comparable",
+                    )
                 },
+                "stated_number": claim.get("stated_number", ""),
                 "here": measured_words(
                     measured, status, unit, claim.get("unit_below_zero", "")
                 ),
                 "value": np.nan if measured.value is None else measured.value,
                 "accepted": accept_words(accept, unit) if accept else "",
                 "status": status,
-                "details": reason or measured.details,
+                "details": measured.details,
                 "source": of_what["source"].iloc[0],
             }
         )
     return pd.DataFrame(rows)[list(TABLES["policy_claims"])]
 
 
-def _why_not(error: NotMeasurable, claim: Mapping[str, Any]) -> str:
-    """Return why a claim is not measurable, with its number if there is one."""
-    if not isinstance(error, Undecided):
-        return str(error)
-    number = measured_words(
-        error.measured, UNMEASURABLE, claim["unit"], claim.get("unit_below_zero", "")
-    )
-    return f"{number}, {error}; {error.measured.details}"
+def _judged(claim: Mapping[str, Any], *tables: Any) -> tuple[str, Measured]:
+    """Return the status and number of a claim; what hinders a verdict is its detail."""
+    try:
+        measured = _measure(claim, *tables)
+    except Undecided as error:
+        details = f"{error}; {error.measured.details}"
+        return UNDECIDED, error.measured._replace(details=details)
+    except NotMeasurable as error:
+        return UNMEASURABLE, Measured(None, str(error))
+    return judge(claim["accept"], measured.value), measured
 
 
 def _measure(
@@ -176,7 +181,7 @@ def _measure(
     of_nodes: NodeTables,
     accuracy: pd.DataFrame | None,
 ) -> Measured:
-    """Return the number of a claim, or raise a NotMeasurable."""
+    """Return the number of a claim, or raise an Undecided or a NotMeasurable."""
     name = claim["formula"]
     if name is None:
         raise NotMeasurable(claim["not_comparable"])
@@ -199,11 +204,12 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
         "# What other papers say, and what is found here",
         f"Source: {provenance}. Numbers that the papers state were taken "
         "on other machines with other workloads. They stand beside ours and bound "
-        "nothing; a claim holds if what its argument implies anywhere is so here.",
+        "nothing; a claim holds if what its argument implies anywhere is so here. It "
+        "is undecided if the repetitions do not tell, or there is only one of them.",
     ]
     for row in claims.to_dict("records"):
         lines = [
-            f"## {row['claim']}: {row['status']}",
+            f"## {row['claim']}, {row['title']}: {row['status']}",
             f"{row['statement']} ({row['paper']})",
             f"- stated: {row['stated']}",
             f"- here: {row['here'] or row['status']} ({row['details']})",
@@ -222,19 +228,38 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
 def claims_lines(claims: pd.DataFrame, path: str) -> str:
     """Return table ``policy_claims`` in short, to be read on a terminal.
 
-    `path` is where `claims_text` is.
+    Claims that are not measurable share the last line; `path` is of `claims_text`.
     """
-    lines = ["", f"What other papers say, and what is found here (all in {path})"]
-    for row in claims.to_dict("records"):
-        is_number = not np.isnan(row["value"])
-        found = row["here"] if is_number else row["details"].split("; ")[0]
-        start = f"{row['claim']:<4}  {row['status']:<19}  "
-        words = fill(
-            found,
-            80,
-            initial_indent=start,
-            subsequent_indent=" " * len(start),
-            break_on_hyphens=False,
+    head = f"What other papers say, and what is found here (all in {path})"
+    lines = ["", _wrapped(head)]
+    is_found = claims["status"] != UNMEASURABLE
+    for row in claims[is_found].to_dict("records"):
+        start = f"{row['claim']:<3}  {row['status']:<13}  "
+        lines.append(_wrapped(f"{row['title']}: {_found_words(row)}", start))
+    if not is_found.all():
+        names = ", ".join(claims.loc[~is_found, "claim"])
+        lines.append(
+            _wrapped(f"{UNMEASURABLE}: {names} (reasons in {Path(path).name})")
         )
-        lines.append(words)
     return "\n".join(lines) + "\n"
+
+
+def _found_words(row: Mapping[str, Any]) -> str:
+    """Return what was found of a claim beside what the paper states."""
+    reason = row["details"].split("; ")[0]
+    words = reason if np.isnan(row["value"]) else row["here"]
+    if row["stated_number"]:
+        words += f" (paper: {row['stated_number']})"
+    return f"{words}, {reason}" if row["status"] == UNDECIDED else words
+
+
+def _wrapped(words: str, start: str = "") -> str:
+    """Return words in lines of 80 columns, below each other after the start."""
+    return fill(
+        words,
+        80,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

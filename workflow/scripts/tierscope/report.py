@@ -16,7 +16,7 @@ from docutils.core import publish_parts
 
 from tierscope import scorecard
 from tierscope.breakdown import select_scenarios
-from tierscope.claim_status import FAILS, HOLDS
+from tierscope.claim_status import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.plot import (
     epoch_words,
@@ -39,7 +39,7 @@ from tierscope.report_runs import (
     spread_words,
 )
 from tierscope.report_summary import goal_kind, summary_table, warming_policies
-from tierscope.report_words import FAILED, PASSED, time_words
+from tierscope.report_words import FAILED, PASSED, UNKNOWN, time_words
 from tierscope.sources import source_note
 
 _MEANINGS = {
@@ -216,13 +216,13 @@ def papers_table(policy_claims: pd.DataFrame | None) -> pd.DataFrame:
     """
     if policy_claims is None:
         return pd.DataFrame()
-    marks = {HOLDS: f"{PASSED} ", FAILS: f"{FAILED} "}
+    marks = {HOLDS: PASSED, FAILS: FAILED, UNDECIDED: "?", UNMEASURABLE: UNKNOWN}
     return pd.DataFrame(
         {
             "Claim": f"{row['claim']}: {row['statement']}\n({row['paper']})",
             "Stated there": row["stated"],
             "Here": f"{row['here']}\n{row['details']}".strip(),
-            "Verdict": marks.get(row["status"], "") + row["status"],
+            "Verdict": f"{marks[row['status']]} {row['status']}",
             "Not comparable": row["not_comparable"],
         }
         for row in policy_claims.to_dict("records")
