@@ -1,4 +1,5 @@
 import os
+from threading import Thread
 
 import pytest
 from tierscope.launch import fail_from_thread
@@ -24,11 +25,19 @@ def exit_codes(monkeypatch):
     return codes
 
 
+def fail_in_a_thread(processes, release):
+    """Fail as a watch does, whose thread leaves signals to the main thread."""
+    error = PeerError("hangs")
+    thread = Thread(target=fail_from_thread, args=(processes, release, error))
+    thread.start()
+    thread.join()
+
+
 def test_failure_in_a_thread_calls_no_mpi_that_knows_one_thread_only(
     exit_codes, capsys
 ):
     released = []
-    fail_from_thread(OneOfTwo(False), lambda: released.append(1), PeerError("hangs"))
+    fail_in_a_thread(OneOfTwo(False), lambda: released.append(1))
     line = "tierscope: rank 1 of 2 on here failed: PeerError: hangs\n"
     assert capsys.readouterr().err == line
     assert released == []
@@ -36,7 +45,7 @@ def test_failure_in_a_thread_calls_no_mpi_that_knows_one_thread_only(
 
 
 def test_failure_in_a_thread_is_told_though_another_follows(exit_codes, capsys):
-    fail_from_thread(OneOfTwo(True), lambda: None, PeerError("hangs"))
+    fail_in_a_thread(OneOfTwo(True), lambda: None)
     first, *_, last = capsys.readouterr().err.splitlines()
     assert first == "tierscope: rank 1 of 2 on here failed: PeerError: hangs"
     assert last == "ZeroDivisionError: MPI was called"
