@@ -604,7 +604,6 @@ def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path,
     assert f"{path}: no answer within 0.2 s of what is mounted at {tmp_path}" in str(
         error
     )
-    assert watch.error is error
 
 
 class Clock:
@@ -642,7 +641,6 @@ def test_many_calls_to_a_mount_may_take_longer_than_one(tmp_path, monkeypatch, c
             clock.await_look()
     watch.close()
     assert ended.empty()
-    assert (watch.error is None) == (calls == "many")
 
 
 # ---- tables ---------------------------------------------------------------------

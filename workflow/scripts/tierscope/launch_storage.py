@@ -52,8 +52,8 @@ def fill_storage(
     dataset: Dataset,
     database: Database | None,
     *,
-    background: bool = False,
-    peers: bool = False,
+    background: bool,
+    peers: bool,
 ) -> float:
     """Claim every node's LFS, fill it, and return the time that took in seconds.
 

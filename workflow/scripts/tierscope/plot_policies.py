@@ -98,7 +98,7 @@ def plot_policies(
         names = in_order(sums["policy"])
         _draw_times(row[0], epochs, names)
         operations.append(_draw_operations(row[1], epochs, sums, names))
-        _draw_savings(row[2], sums, saved, names)
+        _draw_savings(row[2], sums, saved)
         longest_s = policy_epochs[["io_time_s", "execution_time_s"]].max(axis=None)
         row[0].set_ylim(0, 1.05 * longest_s or 1)
         row[0].set_ylabel(f"Cache rate {rate} %\nTime of an epoch (s)")
@@ -215,9 +215,7 @@ def _limit_operations(
                 ax.text(0.99 * limit, place, words, **at, **_SMALL)
 
 
-def _draw_savings(
-    ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame, names: Sequence[str]
-) -> None:
+def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
     """Draw the time that each policy has saved after each number of epochs."""
     n_epochs = int(sums["n_epochs"].max())
     ax.axhline(0, color=_POLICIES["none"][0], lw=1)

@@ -25,7 +25,7 @@ from tierscope.model.placed_events import (
     UNDECIDED,
 )
 from tierscope.model.placement import COUNTS, Placement
-from tierscope.model.simulate import first_reads
+from tierscope.model.simulate import first_reads, ranks_of_reads
 from tierscope.model.simulated_run import (
     SERVICES,
     SLOWNESS,
@@ -33,7 +33,6 @@ from tierscope.model.simulated_run import (
     SimulatedReads,
     draw_slowness,
     n_read_calls,
-    ranks_of_reads,
     simulate_reads,
     stream,
     tables_of,

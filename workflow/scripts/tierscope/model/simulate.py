@@ -72,6 +72,11 @@ def first_reads(n_reads: int, n_ranks: int) -> np.ndarray:
     return np.array([*starts, n_reads])
 
 
+def ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
+    """Return the process of each read of an order."""
+    return np.repeat(np.arange(n_ranks), np.diff(first_reads(n_reads, n_ranks)))
+
+
 def simulate_epoch(
     network: Network,
     workload: Workload,
@@ -114,8 +119,7 @@ def simulate_epoch(
     tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
     factors = server_factors(layouts, slowness)
     first_read = first_reads(n_reads, n_ranks)
-    ranks = np.arange(n_ranks)
-    rank_of = np.repeat(ranks, np.diff(first_read))
+    rank_of = ranks_of_reads(n_reads, n_ranks)
     server_of = layouts[0].object_servers(rank_of, files)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
     instants_s = np.empty((n_reads, 4))
@@ -124,7 +128,7 @@ def simulate_epoch(
         first_read,
         server_of,
         layouts[1].first,
-        *metadata_servers_and_links(layouts, ranks),
+        *metadata_servers_and_links(layouts, np.arange(n_ranks)),
         stations_of(tiers, workload),
         *request_times([(tier, workload) for tier in tiers]),
         factors,

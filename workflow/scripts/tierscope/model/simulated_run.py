@@ -17,7 +17,11 @@ import pandas as pd
 from tierscope.breakdown import total_s
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
 from tierscope.model.network import Network, Workload, network_of
-from tierscope.model.simulate import SimulatedEpoch, first_reads, simulate_epoch
+from tierscope.model.simulate import (
+    SimulatedEpoch,
+    ranks_of_reads,
+    simulate_epoch,
+)
 from tierscope.policies import held_files, strata
 from tierscope.shuffle import epoch_order
 from tierscope.tables import TABLES, run_keys
@@ -131,11 +135,6 @@ def draw_slowness(
     """Return the factors of the object servers of GFS and LFS."""
     gfs = network.gfs.draw_slowness(network.n_ranks, generator)
     return gfs, network.lfs.draw_slowness(network.n_ranks, generator)
-
-
-def ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
-    """Return the process of each read of an order."""
-    return np.repeat(np.arange(n_ranks), np.diff(first_reads(n_reads, n_ranks)))
 
 
 def tables_of(

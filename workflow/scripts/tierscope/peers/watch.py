@@ -33,7 +33,6 @@ class MountWatch:
         timeout_s: float = TIMEOUT_S,
     ):
         self._mount, self._end, self._timeout_s = mount, end, timeout_s
-        self.error: PeerError | None = None
         self._calls: dict[int, tuple[float, Path]] = {}  # by thread: begin, path
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._look, name="mount", daemon=True)
@@ -59,9 +58,9 @@ class MountWatch:
             too_late = time.monotonic() - self._timeout_s
             for begun, path in list(self._calls.values()):
                 if begun < too_late:
-                    self.error = PeerError(
+                    error = PeerError(
                         f"{path}: no answer within {self._timeout_s:g} s of what is "
                         f"mounted at {self._mount}."
                     )
-                    self._end(self.error)
+                    self._end(error)
                     return
