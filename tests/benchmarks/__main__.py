@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 
+import emulation
 import events
 import generation
 import parsing
@@ -26,6 +27,7 @@ BENCHMARKS = {
     "whatif": whatif.measure,
     "simulator": simulator.measure,
     "events": events.measure,
+    "emulation": emulation.measure,
 }
 
 

@@ -140,6 +140,7 @@ class Results:
         n_rounds: int,
         runs: Mapping[str, Callable[[], list[float]]],
         peers: Sequence[str],
+        unit: str = "s",
     ) -> None:
         """Run everything once a round, every second round in reverse order.
 
@@ -150,7 +151,7 @@ class Results:
             for what in list(left)[:: 1 if number % 2 == 0 else -1]:
                 progress(self.name, f"{case}, round {number + 1} of {n_rounds}, {what}")
                 try:
-                    self.add(case, what, left[what]())
+                    self.add(case, what, left[what](), unit)
                 except CannotMeasure as error:
                     if what not in peers:
                         raise
@@ -177,6 +178,11 @@ class Results:
         if a := self.find(case, what):
             values = max(a.samples), max(a.samples)
             self._judge(case, f"{what}, largest", values, at_most)
+
+    def limit_median(self, case: str, what: str, at_most: float) -> None:
+        """Compare the median and the least sample of something with a limit."""
+        if a := self.find(case, what):
+            self._judge(case, what, (a.median, a.minimum), at_most)
 
     def _judge(
         self,

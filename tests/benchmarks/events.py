@@ -43,7 +43,7 @@ def measure(small: bool = False) -> Results:
     case = f"{N_RANKS} ranks, {per_rank} samples each"
     loops = event_loops(described)
     check_equal(loops[PLAIN](), loops[PLACED]())
-    results.notes.append(f"{PLAIN}: both loops gave the same times, to the last bit.")
+    results.notes.append(f"{PLAIN}: both loops gave the same times, to the nanosecond.")
     timed = {what: partial(us_per_event, run) for what, run in loops.items()}
     _measure(results, f"loops, {case}", timed, "us an event", 1 if small else 10)
     n_samples = N_RANKS * per_rank * n_epochs
@@ -91,11 +91,11 @@ def _file_loops(plain: Description, adhoc: Description) -> dict[str, Loop]:
     def simulate_plain() -> Ended:
         services = np.random.default_rng(3)
         epoch = simulate_epoch(network, workload, files, on_lfs, services, slowness)
-        return epoch.finished_s, epoch.n_events
+        return epoch.finished_ns, epoch.n_events
 
     def simulate_placed(place: np.ndarray) -> Ended:
         epoch = storage.run_epoch(files, first_read, place, np.random.default_rng(3))
-        return epoch.finished_s, epoch.n_events
+        return epoch.finished_ns, epoch.n_events
 
     return {
         PLAIN: simulate_plain,
@@ -117,7 +117,7 @@ def _database_loop(description: Description) -> Loop:
     def simulate() -> Ended:
         services = np.random.default_rng(3)
         epoch = simulate_programs(network, programs, 0.0, services, slowness)
-        return epoch.finished_s, epoch.n_events
+        return epoch.finished_ns, epoch.n_events
 
     return simulate
 

@@ -161,6 +161,7 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
         "training": defaults["training"] | {"epochs": epochs, "compute_time_s": 0},
         "loader": defaults["loader"],
         "darshan": {**defaults["darshan"], "runtime": "builtin"},
+        "policies": defaults["policies"],
     }
     scenario = Scenario(dataset.name, 0, "pinning", loader)
     point = Point(0, 0)

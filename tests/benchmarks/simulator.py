@@ -1,7 +1,7 @@
 """Time of the simulator per event beside the same network in SimPy, same results.
 
 An event is an arrival at a station. Services are deterministic, so that both must give
-the same instants, to the last bit. The paper's sweep is timed as well.
+the same instants, to the nanosecond. The paper's sweep is timed as well.
 """
 
 import time
@@ -28,13 +28,13 @@ def measure(small: bool = False) -> Results:
 
     def ours() -> tuple[np.ndarray, np.ndarray, int]:
         epoch = simulate_epoch(*arguments, generator, slowness)
-        return epoch.instants_s, epoch.finished_s, epoch.n_events
+        return epoch.instants_ns, epoch.finished_ns, epoch.n_events
 
     def theirs() -> tuple[np.ndarray, np.ndarray, int]:
         return simulate_with_simpy(*arguments, slowness)
 
     check_equal(ours(), theirs())  # and compile ours
-    results.notes.append("both gave the same instants, to the last bit.")
+    results.notes.append("both gave the same instants, to the nanosecond.")
     for number in range(1 if small else 3):
         for what, run, n_samples in ((OURS, ours, N_SAMPLES), (SIMPY, theirs, 1)):
             progress("simulator", f"{case}, round {number + 1}, {what}")
@@ -53,11 +53,7 @@ def measure(small: bool = False) -> Results:
 
 
 def example(n_ranks: int, files_per_rank: int) -> tuple[tuple, tuple]:
-    """Return the arguments of a network like Fugaku's, and its servers' slowness.
-
-    No two ranks may arrive at a station at the same instant, as which comes first is a
-    convention: all servers differ.
-    """
+    """Return the arguments of a network like Fugaku's, and its servers' slowness."""
     gfs = TierModel(
         open_s=29.17e-6,
         close_s=4.13e-6,

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import sessions
 import yaml
 
 ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+TINY_SYSTEM = "resources/systems/tiny.yaml"
 PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environment.yml")
 
 
@@ -23,11 +26,8 @@ class Project:
             copy(ROOT / part, folder / part)
         for profile in (folder / "profiles").iterdir():
             (folder / profile.name).symlink_to(f"profiles/{profile.name}")
-        data = ROOT / "tests" / "data"
-        shutil.copy(data / "tiny.yaml", folder / "config")
-        shutil.copy(
-            data / "tiny-system.yaml", folder / "resources" / "systems" / "tiny.yaml"
-        )
+        shutil.copy(DATA / "tiny.yaml", folder / "config")
+        shutil.copy(DATA / "tiny-system.yaml", folder / TINY_SYSTEM)
         self.environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -37,6 +37,11 @@ class Project:
         """Replace top-level keys of a YAML file of the project."""
         content = yaml.safe_load((self.folder / path).read_text())
         (self.folder / path).write_text(yaml.safe_dump(content | values))
+
+    def let_devices_wait(self) -> None:
+        """Take emulated devices on which calls wait in real time."""
+        system = yaml.safe_load((DATA / "tiny-waiting-system.yaml").read_text())
+        self.change(TINY_SYSTEM, {"emulation": system["emulation"]})
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line that runs the tiny experiment."""
@@ -49,16 +54,15 @@ class Project:
             "config/tiny.yaml",
         ]
 
-    def start(self, *arguments: str, **options) -> subprocess.Popen:
+    def start(self, *arguments: str) -> subprocess.Popen:
         """Start snakemake on the tiny experiment in a session of its own."""
-        return subprocess.Popen(
+        return sessions.start(
             self.command(*arguments),
-            cwd=self.folder,
+            self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            **options,
         )
 
     def snakemake(self, *arguments: str, expect: int = 0) -> str:
@@ -87,6 +91,7 @@ def fresh(tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     project = Project(folder)
+    project.let_devices_wait()
     project.change(
         "config/tiny.yaml",
         {

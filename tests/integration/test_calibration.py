@@ -29,6 +29,7 @@ MODEL = {
 def probed(tmp_path_factory):
     """Return a project whose storage has been probed: 4 processes, 32 files."""
     project = Project(tmp_path_factory.mktemp("probed"))
+    project.let_devices_wait()
     project.change("config/tiny.yaml", {"model": MODEL})
     project.first_output = project.snakemake(PROBES)
     return project

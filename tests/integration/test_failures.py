@@ -3,22 +3,14 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
+import yaml
+from sessions import processes_in
 from tierscope.tables import read_table
 
-
-def processes_in(folder):
-    """Return {pid: command line} of the benchmark's processes of this project."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.readlink(f"/proc/{pid}/cwd") == str(folder):
-                with open(f"/proc/{pid}/cmdline") as file:
-                    found[int(pid)] = file.read().replace("\0", " ")
-        except OSError:
-            continue
-    return found
+TINY_SYSTEM = "resources/systems/tiny.yaml"
 
 
 def wait_for_text(stream, text):
@@ -80,6 +72,92 @@ def test_terminated_job_empties_the_local_file_systems(fresh):
     assert "Traceback" not in output
     wait_until_idle(fresh.folder)
     assert not lfs.exists()
+
+
+def ranks_of(folder):
+    """Return {rank: pid} of the benchmark's processes of a project."""
+    found = {}
+    for pid, command in processes_in(folder).items():
+        if "run_benchmark.py" not in command or "python" not in command.split()[0]:
+            continue
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        for variable in variables:
+            if variable.startswith(b"PMI_RANK="):
+                found[int(variable.split(b"=")[1])] = pid
+    return found
+
+
+def messages_of(output):
+    """Return our messages, of which Snakemake shows the log again."""
+    lines = map(str.strip, output.splitlines())
+    return {line for line in lines if line.startswith("tierscope:")}
+
+
+def shared_memory():
+    """Return what a launch of this project or MPI may leave in shared memory."""
+    prefixes = ("tierscope-", "mpich_")
+    return {name for name in os.listdir("/dev/shm") if name.startswith(prefixes)}
+
+
+def segments_of(pid):
+    """Return the shared memory that a process has mapped."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return {name for name in shared_memory() if f"/dev/shm/{name}" in maps}
+
+
+@pytest.mark.parametrize(
+    ("signum", "rank", "words"),
+    [
+        (signal.SIGKILL, 0, "tierscope: rank 0 of 4 on {} is gone"),
+        (signal.SIGKILL, 3, "tierscope: rank 3 of 4 on {} is gone"),
+        (signal.SIGTERM, 2, "tierscope: rank 2 of 4 on {} failed: Terminated: SIGTERM"),
+        (signal.SIGINT, 0, "tierscope: rank 0 of 4 on {} failed: Terminated: SIGINT"),
+        (signal.SIGINT, None, "of 4 on {} failed: Terminated: SIGINT"),
+        (signal.SIGKILL, None, None),  # nobody hears the keeper
+    ],
+)
+def test_killed_rank_or_launcher_ends_the_launch_and_leaves_nothing(
+    fresh, signum, rank, words
+):
+    running = fresh.start("audits")
+    wait_for_text(running.stdout, "point 2 of 3")
+    wait_for_text(running.stdout, "epoch 1 of 2")
+    ranks = ranks_of(fresh.folder)
+    segments = set().union(*map(segments_of, ranks.values()))
+    assert segments
+    victim = pid_of(fresh.folder, "mpiexec") if rank is None else ranks[rank]
+    start = time.monotonic()
+    os.kill(victim, signum)
+    output, _ = running.communicate(timeout=60)
+    wait_until_idle(fresh.folder)
+    assert time.monotonic() - start < 30  # 10 s, on a busy machine
+    assert running.returncode != 0
+    assert "Traceback" not in output
+    if words:
+        (line,) = messages_of(output)
+        assert words.format(os.uname().nodename) in line
+    assert not (fresh.folder / "scratch" / "lfs").exists()
+    assert not segments & shared_memory()
+
+
+def test_rank_that_ends_by_itself_is_named_by_the_others(fresh):
+    # As in the launches of a site whose launcher lets the others go on.
+    system = yaml.safe_load((fresh.folder / TINY_SYSTEM).read_text())
+    job = {"launcher": "mpiexec -disable-auto-cleanup"}
+    fresh.change(TINY_SYSTEM, {"job": system.get("job", {}) | job})
+    epoch = fresh.folder / "workflow/scripts/tierscope/driver.py"
+    text = epoch.read_text()
+    called = "        files = self._files(point, epoch, on_lfs)\n"
+    assert text.count(called) == 1
+    ends = "        if epoch and self.processes.rank == 2: os._exit(1)\n"
+    epoch.write_text(text.replace(called, ends + called))
+    output = fresh.snakemake("audits", expect=1)
+    name = f"rank 2 of 4 on {os.uname().nodename} is gone"
+    (line,) = messages_of(output)
+    assert line.startswith(f"tierscope: {name}")
+    assert line.endswith("Found in epoch 2 of 2 at cache rate 0 %.")
+    wait_until_idle(fresh.folder)
+    assert not (fresh.folder / "scratch" / "lfs").exists()
 
 
 def test_failing_rank_ends_the_job_with_its_message(fresh):

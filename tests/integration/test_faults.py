@@ -6,12 +6,14 @@ tmpfs), copies that fail, a database that was damaged.
 
 import shutil
 import subprocess
+import time
 
 import pytest
 from integration.test_lmdb import N_EPOCHS, on_plain_directories, run_of
 from integration.test_policies import (
     EPOCHS,
     N_FILES,
+    SIZE,
     assert_every_file_is_read_once,
     files_of_nodes,
     lfs_reads,
@@ -38,9 +40,9 @@ def small_lfs(tmp_path):
     folder = tmp_path / "project" / "scratch" / "lfs"
     mounted = []
 
-    def mount():
+    def mount(options="size=40k"):
         folder.mkdir(parents=True)
-        command = ["mount", "-t", "tmpfs", "-o", "size=40k", "tmpfs", str(folder)]
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
         if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
             pytest.skip("needs the right to mount a file system")
         mounted.append(folder)
@@ -106,16 +108,26 @@ def test_copy_that_fails_leaves_its_file_on_the_gfs_and_the_others_are_placed(tm
     assert set(of_first["tier"]) == {"gfs"}
 
 
-def test_stage_in_into_a_full_lfs_ends_the_job_with_node_and_file(tmp_path, small_lfs):
-    sweep = {
+def sweep_of(*policies):
+    """Return a sweep of policies over everything held on the LFS."""
+    return {
         "datasets": ["tiny"],
         "n_osts": [0],
-        "policies": ["none", "adhoc"],
+        "policies": list(policies),
         "loaders": ["posix"],
         "cache_rates_percent": [100],
     }
+
+
+MANY_FILES = {"n_files": 1200, "file_size_bytes": 4096, "batch_size": 4}
+# Room for all bytes and for few files: what no look at the room finds.
+FEW_FILES = "size=10m,nr_inodes=24"
+
+
+def test_stage_in_into_a_full_lfs_ends_the_job_with_node_and_file(tmp_path, small_lfs):
+    sweep = sweep_of("none", "adhoc")
     project = make_project(tmp_path / "project", ["none", "adhoc"], sweep=sweep)
-    lfs = small_lfs()
+    lfs = small_lfs(FEW_FILES)
     output = project.snakemake("audits", expect=1)
     assert "from the GFS: No space left on device." in output
     assert ": cannot stage 00000" in output
@@ -123,11 +135,46 @@ def test_stage_in_into_a_full_lfs_ends_the_job_with_node_and_file(tmp_path, smal
     assert list(lfs.iterdir()) == []
 
 
-def test_database_that_does_not_fit_into_the_lfs_is_named(tmp_path, small_lfs):
+def test_lfs_that_fills_up_ends_the_launch_at_once_and_is_emptied(tmp_path, small_lfs):
+    # All ranks fail at once: some may write while others empty the LFS.
+    project = make_project(tmp_path / "project", ["pinning"], sweep=sweep_of("pinning"))
+    project.change("config/tiny.yaml", {"datasets": {"tiny": MANY_FILES}})
+    project.snakemake("--until", "generate_dataset")
+    lfs = small_lfs("size=10m,nr_inodes=400")
+    for _ in range(3):
+        start = time.monotonic()
+        output = project.snakemake("audits", expect=1)
+        assert time.monotonic() - start < 60  # it was more than two minutes
+        assert "cannot write 4096 bytes: No space left on device." in output
+        assert "Traceback (most recent call last)" not in output
+        assert list(lfs.iterdir()) == []
+
+
+@pytest.mark.parametrize("policy", ["pinning", "adhoc"])
+def test_lfs_without_room_is_refused_before_the_first_point(
+    tmp_path, small_lfs, policy
+):
+    sweep = sweep_of("none", policy) | {"cache_rates_percent": [25, 100]}
+    project = make_project(tmp_path / "project", ["none", policy], sweep=sweep)
+    project.snakemake("--until", "generate_dataset")
+    lfs = small_lfs()
+    run = project.path("runs", project.scenario.format(policy), "cache-100", "rep-0")
+    target = str((run / "audit.json").relative_to(project.folder))
+    output = project.snakemake(target, expect=1)
+    n_copies = 2 if policy == "pinning" else 1  # of the nodes, which share it
+    needed = f"{lfs}: needs {n_copies * N_FILES * SIZE} bytes for the files of 2 nodes"
+    assert needed in output
+    assert "but only 36864 are free." in output
+    assert "point 1 of" not in output
+    assert list(lfs.iterdir()) == []
+
+
+def test_database_that_does_not_fit_into_the_lfs_is_refused(tmp_path, small_lfs):
     project = on_plain_directories(tmp_path / "project", ["lmdb"], [100])
     lfs = small_lfs()
     output = project.snakemake("audits", expect=1)
-    assert "data.mdb: cannot copy to it: No space left on device." in output
+    assert f"{lfs}: needs " in output
+    assert " are free." in output
     assert list(lfs.iterdir()) == []
 
 

@@ -3,31 +3,14 @@
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from integration.test_failures import (
-    processes_in,
-    wait_for_text,
-    wait_until_idle,
-)
+from integration.test_failures import ranks_of, wait_for_text, wait_until_idle
 from integration.test_policies import N_FILES, SIZE, make_project
+from sessions import processes_in
 from tierscope.tables import read_table
 
 RATES = [25, 50, 100]
-
-
-def ranks_of(folder):
-    """Return {rank: pid} of the benchmark's processes of a project."""
-    found = {}
-    for pid, command in processes_in(folder).items():
-        if "run_benchmark.py" not in command or "python" not in command.split()[0]:
-            continue
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        for variable in variables:
-            if variable.startswith(b"PMI_RANK="):
-                found[int(variable.split(b"=")[1])] = pid
-    return found
 
 
 def launch_of(folder):
@@ -60,7 +43,7 @@ def slow(tmp_path, request):
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "kill -9 rank 0", "kill -9 rank 3"])
 def test_interrupted_run_leaves_nothing_and_is_finished_by_the_next_start(slow, how):
-    running = slow.start("audits", start_new_session=True)
+    running = slow.start("audits")
     wait_for_text(running.stdout, "point 2 of 3")
     wait_for_text(running.stdout, "epoch 1 of 3")
     launch = launch_of(slow.folder)
@@ -72,7 +55,7 @@ def test_interrupted_run_leaves_nothing_and_is_finished_by_the_next_start(slow, 
     assert running.returncode != 0
     wait_until_idle(slow.folder)
     assert not [name for name in os.listdir("/dev/shm") if launch in name]
-    # What is left on the LFS is removed by the next start, as after any kill.
+    assert not (slow.folder / "scratch" / "lfs").exists()
     output = slow.snakemake("audits")
     assert "cache rate 25 %, repetition 0" not in output  # it was finished
     runs = sorted(slow.path("runs").rglob("file_records.parquet"))

@@ -116,7 +116,7 @@ def test_log_is_made_on_request_and_passes_the_audit(simulated):
 def test_other_parameters_are_simulated_again(simulated):
     path = simulated.folder / "resources" / "systems" / "fugaku.yaml"
     text = path.read_text()
-    path.write_text(text.replace("open_s: 0.000029", "open_s: 0.000030"))
+    path.write_text(text.replace("open_s: 0.00003625", "open_s: 0.000036"))
     plan = simulated.snakemake("--dry-run")
     path.write_text(text)
     assert "simulate_scenario" in plan

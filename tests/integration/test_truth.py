@@ -31,9 +31,6 @@ def improved(tmp_path_factory):
     """Return a project with the runs on the devices as they are and on faster ones."""
     project = Project(tmp_path_factory.mktemp("truth"))
     project.change("config/tiny.yaml", STUDY)
-    # Slower than those of the other tests, so that all waits for them.
-    system = {"emulation": {"model_of": "fugaku", "speedup": 4}}
-    project.change("resources/systems/tiny.yaml", system)
     project.snakemake("results/tiny/whatif-truth/io_time.parquet")
     return project
 
@@ -67,7 +64,8 @@ def test_the_time_of_the_improved_class_falls(improved):
     time_s = io_time.groupby(["system", "io_class", "repetition"])["time_s"].sum()
     fastest_s = time_s.groupby(["system", "io_class"]).min()
     before_s = fastest_s["tiny", "gfs_meta"]
-    assert 0.2 < fastest_s["tiny+gfs_meta300", "gfs_meta"] / before_s < 0.5
+    # Each call takes a quarter, and processes wait for shorter ones.
+    assert 0.1 < fastest_s["tiny+gfs_meta300", "gfs_meta"] / before_s < 0.25
 
 
 def test_study_of_simulated_devices_is_drawn_and_printed(tmp_path):

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import sessions
 
 BIN = Path(__file__).parent / "bin"
 PLUGIN = Path(__file__).parents[2] / "workflow/plugins/snakemake-executor-plugin-pjm"
@@ -55,13 +56,12 @@ class Cluster:
         command += ["--max-status-checks-per-second", "10"]
         command += ["--seconds-between-status-checks", "1"]
         with (self.folder / "output").open("w") as output:
-            return subprocess.Popen(
+            return sessions.start(
                 [*command, *arguments],
-                cwd=self.folder,
+                self.folder,
                 env=self.environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
             )
 
     @property

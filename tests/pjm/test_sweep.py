@@ -104,6 +104,7 @@ def test_too_much_local_storage_is_refused_before_submission(project):
 
 
 def test_job_of_a_killed_snakemake_is_watched_on(project):
+    project.let_devices_wait()
     project.change(
         "config/tiny.yaml",
         {

@@ -130,6 +130,7 @@ def project(tmp_path, slurm_cluster):
 @pytest.fixture
 def slow(project):
     """Return a project with one scenario, whose runs take some seconds."""
+    project.let_devices_wait()
     project.change("config/tiny.yaml", SLOW)
     return project
 

@@ -3,6 +3,7 @@ import math
 import re
 import shutil
 import textwrap
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 from tierscope.config import read_experiment
-from tierscope.description import description_hash
+from tierscope.description import description_hash, difference_words
 from tierscope.policy_comparison import without_reference
 from tierscope.scenario import Dataset, Point, Scenario
 from tierscope.system import read_system
+from tierscope.tiers.emulated import DEVICES_VERSION
 from tierscope.validation import ConfigError, read_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +27,12 @@ def config():
     return read_yaml(ROOT / "config" / "config.yaml")
 
 
+@pytest.fixture
+def waiting(config):
+    """Return the configuration for a system of devices that wait in real time."""
+    return config | {"system": "scale-model-4x2"}
+
+
 def changed(config, path, value):
     """Return a copy of the configuration with one key path set."""
     config = copy.deepcopy(config)
@@ -34,6 +42,12 @@ def changed(config, path, value):
         target = target[parent]
     target[key] = value
     return config
+
+
+def on_laptop(config):
+    """Return the configuration for a system of plain directories."""
+    config = changed(config, "sweep.n_osts", [0]) | {"system": "laptop"}
+    return changed(config, "figures.scenario.n_osts", 0)
 
 
 class KeysOnce(yaml.SafeLoader):
@@ -63,20 +77,25 @@ def test_default_experiment_is_the_product_of_its_lists(config):
         for dataset in ("small", "large")
         for n_osts in (60, 1)
     ]
-    assert {len(points) for points in experiment.sweep.values()} == {12}
+    rates = set(range(0, 101, 5))
+    runs = {
+        scenario.name: [
+            {one.cache_rate_percent for one in points if one.repetition == repetition}
+            for repetition in range(5)
+        ]
+        for scenario, points in experiment.sweep.items()
+    }
+    bottom = set(range(50, 81, 5))
+    assert runs.pop("small-60ost-pinning-tensorflow") == [rates, *[bottom] * 4]
+    assert [*runs.values()] == [[rates, *[set()] * 4]] * 3
     assert experiment.system.n_processes == 8
+    assert {one.n_files for one in experiment.datasets.values()} == {192 * 8, 2 * 8}
     assert experiment.system.source == "emulated"
 
 
 def test_paper_config_is_what_the_paper_ran(config):
     paper = read_yaml(ROOT / "config" / "paper.yaml")
-    for key, value in paper.items():
-        config[key] = config[key] | value if isinstance(value, dict) else value
-    default = read_yaml(ROOT / "config" / "config.yaml")["whatif"]
-    config["whatif"] = {
-        "goal": default["goal"] | paper["whatif"]["goal"],
-        "search": default["search"],
-    }
+    update_config(config, paper)
     experiment = read_experiment(config, RESOURCES)
     assert experiment.system.n_nodes == 768
     assert experiment.system.n_processes == 3072
@@ -114,6 +133,18 @@ def test_paper_config_is_what_the_paper_ran(config):
             ["cache_rates_percent.0", "0.5", "integer"],
         ),
         ("sweep.repetitions", 0, ["sweep.repetitions", "0", "at least 1"]),
+        ("sweep.repetitions", [], ["sweep.repetitions", "list of at least 1 item"]),
+        (
+            "sweep.repetitions",
+            [{"n_repetitions": 1}],
+            ["sweep.repetitions.0.n_repetitions", "at least 2"],
+        ),
+        ("sweep.repetitions", [{"n_osts": 60}], ["repetitions.0", "n_repetitions"]),
+        (
+            "sweep.repetitions",
+            [{"n_repetitions": 2, "dataset": "medium"}],
+            ["sweep.repetitions.0.dataset", "'medium'", "some of small, large"],
+        ),
         ("sweep.datasets", ["huge"], ["sweep.datasets", "huge", "small"]),
         ("sweep.loaders", ["torch"], ["sweep.loaders.0", "torch", "posix"]),
         ("sweep.n_osts", [61], ["sweep.n_osts", "61", "1 to 60"]),
@@ -216,8 +247,37 @@ def test_exclusion_leaves_out_what_matches_all_its_keys(config):
     sweep = read_experiment(config, RESOURCES).sweep
     assert Scenario("large", 1, "pinning", "tensorflow") not in sweep
     small = sweep[Scenario("small", 60, "pinning", "tensorflow")]
-    assert len(small) == 11
-    assert Point(65, 0) not in small
+    assert len(small) == 21 - 1 + 4 * 6
+    assert 65 not in {point.cache_rate_percent for point in small}
+
+
+def test_repetitions_are_those_of_all_points_or_of_some(config):
+    def numbers(repetitions):
+        sweep = read_experiment(
+            changed(config, "sweep.repetitions", repetitions), RESOURCES
+        ).sweep
+        return {
+            (one.dataset, one.n_osts): Counter(p.cache_rate_percent for p in points)
+            for one, points in sweep.items()
+        }
+
+    assert set(numbers(2)["large", 1].values()) == {2}
+    some = numbers(
+        [
+            {"n_repetitions": 3, "dataset": "small", "n_osts": [60, 1]},
+            {"n_repetitions": 2, "cache_rate_percent": 50},
+        ]
+    )
+    assert set(some["small", 60].values()) == {3}
+    assert some["large", 60][50] == 2
+    assert some["large", 60][55] == 1
+
+
+def test_points_of_a_launch_are_ordered_by_repetition_then_cache_rate(config):
+    config = changed(config, "sweep.cache_rates_percent", [65, 0, 50])
+    sweep = read_experiment(changed(config, "sweep.repetitions", 2), RESOURCES).sweep
+    points = [Point(rate, repetition) for repetition in (0, 1) for rate in (0, 50, 65)]
+    assert [*sweep.values()] == [tuple(points)] * 4
 
 
 def test_policies_and_databases_are_compared_where_each_can_be(config):
@@ -248,7 +308,7 @@ def test_exclusion_may_list_values_of_a_key(config):
     }
     sweep = read_experiment(config, RESOURCES).sweep
     numbers = {(one.dataset, one.n_osts): len(points) for one, points in sweep.items()}
-    assert numbers == {("small", 60): 12, ("small", 1): 9}
+    assert numbers == {("small", 60): 21 + 4 * 7, ("small", 1): 18}
 
 
 def test_exclusion_may_name_what_this_sweep_leaves_out(config):
@@ -281,6 +341,7 @@ def test_scenario_of_the_figures_that_is_not_run_is_answered_by_one_that_fits(
     assert setting == {"figures": {"scenario": yaml.safe_load(fit)}}
     update_config(config, setting)
     config["model"]["calibration"] = None
+    config["system"] = "scale-model-4x2"
     assert read_experiment(config, RESOURCES)
 
 
@@ -358,15 +419,125 @@ def test_source_of_a_number_that_is_not_there_is_refused(tmp_path):
 
 
 def test_impossible_emulation_is_refused(config, tmp_path):
-    for name in ("fugaku", "scale-model"):
-        system = read_yaml(RESOURCES / "systems" / f"{name}.yaml")
-        if name == "scale-model":
-            system["emulation"]["speedup"] = 1e12
-        (tmp_path / "systems").mkdir(exist_ok=True)
-        (tmp_path / "systems" / f"{name}.yaml").write_text(yaml.safe_dump(system))
-    (tmp_path / "datasets.yaml").write_text((RESOURCES / "datasets.yaml").read_text())
-    with pytest.raises(ConfigError, match="system scale-model: emulation: "):
+    shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "systems" / "scale-model-4x2.yaml"
+    path.write_text(path.read_text().replace("speedup: 4", "speedup: 1.0e+12"))
+    config["system"] = "scale-model-4x2"
+    with pytest.raises(ConfigError, match="system scale-model-4x2: emulation: "):
         read_experiment(config, tmp_path)
+
+
+EMULATED = {"kind": "emulated", "root": "scratch/gfs"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"emulation": {"model_of": "fugaku", "speedup": 8}},
+            "emulation.speedup: got 8, expected none with emulation.clock virtual",
+        ),
+        (
+            {"emulation": {"model_of": "fugaku", "clock": "unreal"}},
+            "emulation.clock: got 'unreal', expected one of virtual, real",
+        ),
+        (
+            {"lfs": {"kind": "directory", "root": "scratch/lfs"}},
+            "lfs.kind: got directory, expected emulated as the other tier",
+        ),
+        (
+            {"emulation": {"model_of": "fugaku", "processes_per_lfs_server": 3}},
+            "processes_per_lfs_server: got 3, expected a multiple of processes_per_no",
+        ),
+        (
+            {"emulation": {"model_of": "fugaku", "processes_per_lfs_server": 0}},
+            "processes_per_lfs_server: got 0, expected integer of at least 1",
+        ),
+    ],
+)
+def test_emulation_that_does_not_fit_is_refused(tmp_path, change, words):
+    shutil.copytree(RESOURCES / "systems", tmp_path, dirs_exist_ok=True)
+    system = read_yaml(tmp_path / "scale-model.yaml") | change
+    (tmp_path / "bad.yaml").write_text(yaml.safe_dump(system))
+    with pytest.raises(ConfigError, match=re.escape(words)) as error:
+        read_system("bad", tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_emulation_has_its_defaults(tmp_path):
+    shutil.copytree(RESOURCES / "systems", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "scale-model.yaml"
+    changed = read_yaml(path) | {"emulation": {"model_of": "fugaku"}}
+    path.write_text(yaml.safe_dump(changed))
+    system = read_system("scale-model", tmp_path)
+    assert system.is_virtual
+    assert system.emulation == {
+        "model_of": "fugaku",
+        "clock": "virtual",
+        "speedup": 1,
+        "processes_per_lfs_server": 64,
+    }
+    one_real = {"emulation": {"model_of": "fugaku", "clock": "real"}}
+    laptop = {"lfs": {"kind": "directory", "root": "scratch/lfs"}}
+    path.write_text(yaml.safe_dump(changed | one_real | laptop))
+    assert not read_system("scale-model", tmp_path).is_virtual
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("sweep.policies", ["pinning", "lru"], "sweep.policies: got lru, which is not"),
+        ("sweep.policies", ["pinning", "adhoc"], "policies: got adhoc, which is not"),
+        ("sweep.loaders", ["tensorflow", "lmdb"], "sweep.loaders: got lmdb, which is"),
+        ("loader.prefetch_batches", 251, "prefetch_batches: got 251, expected at most"),
+        ("loader.read_threads", 2, "loader.read_threads: got 2, expected 1 on the emu"),
+    ],
+)
+def test_what_virtual_time_cannot_do_is_refused_unless_simulated(
+    config, path, value, words
+):
+    wrong = changed(config, path, value)
+    with pytest.raises(ConfigError, match=re.escape(words)) as error:
+        read_experiment(wrong, RESOURCES)
+    assert "\n" not in str(error.value)
+    if "not" in words:
+        assert "emulation.clock: real, such as scale-model-4x2" in str(error.value)
+        wrong["system"] = "scale-model-4x2"
+        read_experiment(wrong, RESOURCES)
+    if value not in (2, ["pinning", "adhoc"]):  # no threads, no network
+        read_experiment(wrong | {"simulate": True}, RESOURCES)
+
+
+def test_site_darshan_is_for_real_tiers(config, tmp_path):
+    shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "systems" / "scale-model.yaml"
+    path.write_text(path.read_text().replace("launch: all", "launch: 1"))
+    experiment = read_experiment(config, tmp_path)
+    assert experiment.runtime == "builtin"
+    config["darshan"]["runtime"] = "/x/libdarshan.so"
+    with pytest.raises(ConfigError, match=r"got '/x/libdarshan.so', expected auto or"):
+        read_experiment(config, tmp_path)
+
+
+def test_emulated_runs_depend_on_clock_and_version_of_the_devices(config):
+    experiment = read_experiment(config, RESOURCES)
+    description = experiment.description(next(iter(experiment.sweep)))
+    assert description["system"]["emulation"] == {
+        "devices_version": DEVICES_VERSION,
+        "model_of": "fugaku",
+        "clock": "virtual",
+        "speedup": 1,
+        "processes_per_lfs_server": 4,
+    }
+    old = copy.deepcopy(description)
+    old["system"]["emulation"] = {"model_of": "fugaku", "speedup": 8}
+    assert difference_words(old, description, most=2) == (
+        f"system.emulation.devices_version not there yet (now {DEVICES_VERSION}); "
+        "system.emulation.speedup 8 (now 1); 2 more"
+    )
+    simulated = read_experiment(config | {"simulate": True}, RESOURCES)
+    described = simulated.description(next(iter(experiment.sweep)))
+    assert "devices_version" not in described["system"]["emulation"]
 
 
 def test_auto_runtime_is_builtin_where_launches_run_several_points(config):
@@ -382,14 +553,14 @@ def test_dataset_title_names_the_file_size():
 
 def test_execution_time_of_several_read_threads_is_no_goal(config):
     config["whatif"]["goal"]["of"] = "execution_time"
+    config = on_laptop(config)
     read_experiment(config, RESOURCES)
     config["loader"]["read_threads"] = 2
     with pytest.raises(ConfigError, match=r"whatif\.goal\.of.*thread-seconds"):
         read_experiment(config, RESOURCES)
 
 
-def test_studies_repeat_the_sweep_and_improve_its_main_scenario(config):
-    config["studies"]["predict"]["repetitions"] = 2
+def test_studies_take_the_sweep_and_improve_its_main_scenario(config):
     config["studies"]["whatif_truth"] = {
         "improvements": [{"gfs_meta": 50}, {"gfs_meta": 140, "lfs_read": 120}],
         "cache_rates_percent": [65, 60],
@@ -397,33 +568,38 @@ def test_studies_repeat_the_sweep_and_improve_its_main_scenario(config):
     }
     experiment = read_experiment(config, RESOURCES)
     predict, truth = experiment.studies["predict"], experiment.studies["whatif-truth"]
-    assert list(predict) == list(experiment.sweep)
-    assert predict[Scenario("small", 60, "pinning", "tensorflow")][:3] == (
-        Point(0, 0),
-        Point(0, 1),
-        Point(10, 0),
-    )
+    assert predict == experiment.sweep
     assert [scenario.name for scenario in truth] == [
         "small-60ost-pinning-tensorflow",
         "small-60ost-pinning-tensorflow+gfs_meta50",
         "small-60ost-pinning-tensorflow+gfs_meta140+lfs_read120",
     ]
     assert set(truth.values()) == {
-        tuple(Point(rate, repetition) for rate in (60, 65) for repetition in range(3))
+        tuple(Point(rate, repetition) for repetition in range(3) for rate in (60, 65))
     }
 
 
 def test_launch_runs_the_points_of_the_first_sweep_that_has_its_point(config):
-    experiment = read_experiment(config, RESOURCES)
     small = Scenario("small", 60, "pinning", "tensorflow")
-    assert experiment.launched_with(small, Point(65, 0)) == experiment.sweep[small]
-    of_study = experiment.studies["predict"][small]
-    assert experiment.launched_with(small, Point(65, 1)) == of_study
+    config = changed(config, "sweep.cache_rates_percent", [0, 65])
+    experiment = read_experiment(config, RESOURCES)
     of_truth = experiment.studies["whatif-truth"][small]
+    assert experiment.launched_with(small, Point(65, 1)) == experiment.sweep[small]
     assert experiment.launched_with(small, Point(55, 0)) == of_truth
     everything = experiment.all_points[small]
     assert len(everything) == len(set(everything))
-    assert set(everything) == {*experiment.sweep[small], *of_study, *of_truth}
+    assert set(everything) == {*experiment.sweep[small], *of_truth}
+
+
+def test_default_studies_run_nothing_twice(config):
+    experiment = read_experiment(config, RESOURCES)
+    small = Scenario("small", 60, "pinning", "tensorflow")
+    for scenario, points in experiment.all_points.items():
+        assert scenario.improvements or points == experiment.sweep[scenario]
+    truth = experiment.studies["whatif-truth"]
+    assert len(truth) == 4
+    assert {len(points) for points in truth.values()} == {7 * 3}
+    assert set(truth[small]) < set(experiment.sweep[small])
 
 
 def test_improved_scenario_is_run_by_a_system_of_another_name(config):
@@ -440,17 +616,17 @@ def test_improved_scenario_is_run_by_a_system_of_another_name(config):
 
 
 NODES = {
-    "n_nodes": [1, 2, 8],
+    "n_nodes": [1, 4, 8],
     "loaders": ["lmdb"],
     "cache_rate_percent": 50,
     "repetitions": 2,
 }
 
 
-def test_study_of_nodes_divides_the_processes_among_them(config):
-    assert read_experiment(config, RESOURCES).studies["nodes"] == {}
-    config["studies"]["nodes"] = NODES
-    experiment = read_experiment(config, RESOURCES)
+def test_study_of_nodes_divides_the_processes_among_them(waiting):
+    assert read_experiment(waiting, RESOURCES).studies["nodes"] == {}
+    waiting["studies"]["nodes"] = NODES
+    experiment = read_experiment(waiting, RESOURCES)
     study = experiment.studies["nodes"]
     points = {
         scenario.name: {point.path for point in some}
@@ -464,7 +640,7 @@ def test_study_of_nodes_divides_the_processes_among_them(config):
         "small-60ost-pinning-lmdb+nodes8": {f"cache-000/{one}" for one in both},
     }
     assert len(study) == 9
-    # Two nodes are the system's own: named like the scenarios of its sweep.
+    # Four nodes are the system's own: named like the scenarios of its sweep.
     assert [scenario.n_nodes for scenario in study] == [1] * 3 + [None] * 3 + [8] * 3
     systems = {
         scenario.n_nodes: experiment.description(scenario)["system"]
@@ -475,9 +651,9 @@ def test_study_of_nodes_divides_the_processes_among_them(config):
         for system in systems.values()
     }
     assert arranged == {
-        "scale-model+nodes1": (1, 8),
-        "scale-model": (2, 4),
-        "scale-model+nodes8": (8, 1),
+        "scale-model-4x2+nodes1": (1, 8),
+        "scale-model-4x2": (4, 2),
+        "scale-model-4x2+nodes8": (8, 1),
     }
     one_node = next(iter(study))
     assert experiment.job(one_node, study[one_node]).system.processes_per_node == 8
@@ -488,8 +664,13 @@ def test_study_of_nodes_divides_the_processes_among_them(config):
     [
         (
             "studies.nodes.n_nodes",
-            [1, 3],
+            [2, 3],
             r"studies.nodes.n_nodes: got 3, expected divisors of 8",
+        ),
+        (
+            "studies.nodes.n_nodes",
+            [2, 1],
+            r"studies.nodes.n_nodes: got 1, .* on which whole nodes share the LFS",
         ),
         (
             "figures.scenario.loader",
@@ -533,7 +714,6 @@ def test_improvements_are_estimated_by_rule_and_model(config):
     [
         ("model.calibration", None, "model.calibration: got null"),
         ("sweep.cache_rates_percent", [0, 50], "cache_rates_percent: got 65"),
-        ("loader.read_threads", 2, "loader.read_threads: got 2"),
     ],
 )
 def test_without_a_model_the_rule_remains_and_the_reason_is_known(
@@ -553,10 +733,7 @@ def test_without_a_model_the_rule_remains_and_the_reason_is_known(
 
 
 def test_a_system_without_devices_has_no_model(config):
-    config["system"] = "laptop"
-    config["sweep"]["n_osts"] = [0]
-    config["figures"]["scenario"]["n_osts"] = 0
-    experiment = read_experiment(config, RESOURCES)
+    experiment = read_experiment(on_laptop(config), RESOURCES)
     assert experiment.methods == ("rule",)
     assert "system laptop has no devices" in experiment.why_no_model
 
@@ -567,6 +744,7 @@ def test_a_system_without_devices_has_no_model(config):
 def test_what_the_models_do_not_know_is_estimated_by_rule_only(config, key, value):
     listed = {"policy": "policies", "loader": "loaders"}[key]
     config["sweep"][listed].append(value)
+    config["system"] = "scale-model-4x2"
     assert read_experiment(config, RESOURCES).methods == ("rule", "model")
     studied = read_experiment(config, RESOURCES).sweeps["predict"]
     assert value not in {getattr(scenario, key) for scenario in studied}
@@ -584,9 +762,9 @@ def test_a_simulated_experiment_needs_no_calibration(config):
     assert experiment.used_calibration is None
 
 
-def test_options_of_policies_belong_to_the_runs_that_use_them(config):
+def test_options_of_policies_belong_to_the_runs_that_use_them(waiting):
     def described(path=None, value=None):
-        wanted = changed(config, "sweep.policies", ["pinning", "lru", "monarch"])
+        wanted = changed(waiting, "sweep.policies", ["pinning", "lru", "monarch"])
         if path:
             wanted = changed(wanted, path, value)
         experiment = read_experiment(wanted, RESOURCES)
@@ -607,8 +785,8 @@ def test_options_of_policies_belong_to_the_runs_that_use_them(config):
 
 
 @pytest.fixture
-def with_adhoc(config):
-    return changed(config, "sweep.policies", ["pinning", "adhoc"])
+def with_adhoc(waiting):
+    return changed(waiting, "sweep.policies", ["pinning", "adhoc"])
 
 
 def test_options_of_adhoc_belong_to_its_runs_only(with_adhoc):
@@ -645,10 +823,7 @@ def test_what_adhoc_cannot_do_is_refused(with_adhoc, path, value, message):
 
 
 def test_windows_are_for_real_tiers_without_a_mount(with_adhoc):
-    config = changed(with_adhoc, "policies.adhoc.transport", "rma")
-    config = changed(config, "sweep.n_osts", [0])
-    config = changed(config, "figures.scenario.n_osts", 0)
-    config["system"] = "laptop"
+    config = on_laptop(changed(with_adhoc, "policies.adhoc.transport", "rma"))
     sweep = read_experiment(config, RESOURCES).sweep
     assert "adhoc" in {scenario.policy for scenario in sweep}
     config = changed(config, "policies.adhoc.mount", "/gkfs")
@@ -680,7 +855,7 @@ def test_hash_of_the_default_pinning_run_is_that_of_finished_runs(config):
         scenario.name: description_hash(experiment.description(scenario))
         for scenario in experiment.sweep
     }
-    assert hashes["small-60ost-pinning-tensorflow"] == "c6f79371af3b"
+    assert hashes["small-60ost-pinning-tensorflow"] == "097724136202"
 
 
 def test_simulated_policies_need_a_network_only_for_reads_from_other_nodes(config):
@@ -698,8 +873,8 @@ def test_simulated_policies_need_a_network_only_for_reads_from_other_nodes(confi
         read_experiment(config, RESOURCES)
 
 
-def test_description_has_a_section_for_databases_only(config):
-    config = changed(config, "sweep.loaders", ["tensorflow", "lmdb", "lmdbio"])
+def test_description_has_a_section_for_databases_only(waiting):
+    config = changed(waiting, "sweep.loaders", ["tensorflow", "lmdb", "lmdbio"])
     experiment = read_experiment(config, RESOURCES)
     for scenario in experiment.sweep:
         description = experiment.description(scenario)
@@ -712,8 +887,8 @@ def test_description_has_a_section_for_databases_only(config):
         "stagger_size": 1,
         "fault_bytes": 131072,
         "optimisations": ["lmm", "dio", "prov", "coal", "stag"],
-        "block_records": 48,  # 4 processes' batches of 12: 6 MiB, more than asked for
-        "steps_per_fetch": 1,
+        "block_records": 48,  # 2 steps of 2 processes' batches of 12: 6 MiB, enough
+        "steps_per_fetch": 2,
     }
 
 
@@ -725,8 +900,8 @@ def test_description_has_a_section_for_databases_only(config):
         ("lmdb.order", "random", "lmdb.order: got 'random', expected one of blocks"),
     ],
 )
-def test_what_the_lmdb_loaders_cannot_do_is_refused(config, path, value, words):
-    config = changed(config, "sweep.loaders", ["tensorflow", "lmdb"])
+def test_what_the_lmdb_loaders_cannot_do_is_refused(waiting, path, value, words):
+    config = changed(waiting, "sweep.loaders", ["tensorflow", "lmdb"])
     with pytest.raises(ConfigError, match=words):
         read_experiment(changed(config, path, value), RESOURCES)
 
@@ -770,11 +945,11 @@ def test_devices_of_a_system_without_its_own_are_refused(tmp_path, old, new, wor
         read_system("fugaku-9216", tmp_path)
 
 
-def test_database_on_several_emulated_object_servers_is_refused(config, tmp_path):
+def test_database_on_several_emulated_object_servers_is_refused(waiting, tmp_path):
     shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
-    path = tmp_path / "systems" / "scale-model.yaml"
-    path.write_text(path.read_text().replace("n_nodes: 2", "n_nodes: 40"))
-    config = changed(config, "sweep.datasets", ["small"])
+    path = tmp_path / "systems" / "scale-model-4x2.yaml"
+    path.write_text(path.read_text().replace("n_nodes: 4", "n_nodes: 80"))
+    config = changed(waiting, "sweep.datasets", ["small"])
     config = changed(config, "sweep.loaders", ["lmdb", "tensorflow"])
     with pytest.raises(ConfigError, match="GFS has 3 object servers for 60 OSTs and"):
         read_experiment(config, tmp_path)

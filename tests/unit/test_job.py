@@ -52,6 +52,7 @@ def job(
     policy="pinning",
     options=None,
     lmdb=None,
+    repetition=0,
     **settings,
 ):
     """Return a job of the paper's small dataset."""
@@ -60,7 +61,7 @@ def job(
         replace(SYSTEM, job=JobSettings(**settings)),
         {"epochs": 3, "compute_time_s": 0, "seed": 1} | (training or {}),
         {"prefetch_batches": 2, "read_threads": 1},
-        cache_rates_percent,
+        [Point(rate, repetition) for rate in cache_rates_percent],
         policy,
         options or {},
         lmdb,
@@ -87,6 +88,9 @@ def test_adhoc_needs_the_local_storage_of_the_largest_owner():
     owners = owner_nodes(map(FEW.file_name, range(20000)), 768)
     shares = np.bincount(owners[Pinning(20000, 50, 1).on_lfs()], minlength=768)
     assert needed.lfs_bytes == shares.max() * 131072
+    another = job(50, dataset=FEW, policy="adhoc", repetition=1, lfs_reserve_percent=0)
+    shares = np.bincount(owners[Pinning(20000, 50, 1, 1).on_lfs()], minlength=768)
+    assert another.lfs_bytes == shares.max() * 131072 != needed.lfs_bytes
     assert 10000 / 768 < shares.max() < 50
     assert job(0, dataset=FEW, policy="adhoc").lfs_bytes == 0
 

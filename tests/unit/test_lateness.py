@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 import yaml
-from tierscope.lateness import LIMIT_PERCENT, lateness_notes, lateness_table
+from tierscope.lateness import (
+    LIMIT_PERCENT,
+    late_warnings,
+    lateness_notes,
+    lateness_table,
+)
 from tierscope.tables import RUN_KEYS
 
 CONFIG = Path(__file__).parents[2] / "config" / "config.yaml"
@@ -21,6 +26,13 @@ def run_of(policy, emulation):
         "point": {"cache_rate_percent": 50, "repetition": 1},
         "emulation": emulation,
     }
+
+
+def test_devices_in_virtual_time_are_never_late():
+    table = lateness_table([run_of("none", {"devices": []})])
+    assert math.isnan(table["lateness_percent"][0])
+    assert lateness_notes(table["lateness_percent"]) == []
+    assert late_warnings(table["lateness_percent"]) == []
 
 
 def test_lateness_is_that_of_the_attempt_that_counts():

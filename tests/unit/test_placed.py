@@ -168,9 +168,9 @@ def test_where_nothing_is_copied_all_instants_are_those_of_the_static_simulator(
             np.random.default_rng(7),
             Never(files, on_lfs),
         )
-        assert np.array_equal(placed.instants_s, static.instants_s)
-        assert np.array_equal(placed.finished_s, static.finished_s)
-        assert np.array_equal(placed.busy_s, static.busy_s)
+        assert np.array_equal(placed.instants_ns, static.instants_ns)
+        assert np.array_equal(placed.finished_ns, static.finished_ns)
+        assert np.array_equal(placed.busy_ns, static.busy_ns)
         assert placed.n_events == static.n_events
         assert np.array_equal(placed.place == FROM_LFS, on_lfs)
 
@@ -178,10 +178,10 @@ def test_where_nothing_is_copied_all_instants_are_those_of_the_static_simulator(
 # ---- copies that one can follow with a pencil --------------------------------------
 
 
-def place_all(n_files, n_copiers=1, hand_over=True, drain=True, n_epochs=2):
+def place_all(n_files, n_copiers=1, hand_over=True, drain=True, n_epochs=2, lfs=LFS):
     """Simulate Monarch on one node of one rank with room for all files."""
     description = describe(n_nodes=1, per_node=1, n_files=n_files, epochs=n_epochs)
-    network, workload = Network(1, GFS, LFS), Workload(n_files, 100)
+    network, workload = Network(1, GFS, lfs), Workload(n_files, 100)
     storage = PlacedStorage(network, workload, 1, n_copiers, n_epochs)
     placement = Placement(
         [node_policy(description, at(100), [0])],
@@ -203,17 +203,17 @@ def place_all(n_files, n_copiers=1, hand_over=True, drain=True, n_epochs=2):
             placement,
             placement.end_epoch,
         )
-        placement.note_drain(one.execution_time_s)
+        placement.note_drain(int(one.finished_ns.max()))
         epochs.append(one)
     return epochs, placement, storage
 
 
 def test_file_that_was_handed_over_is_written_as_it_would_be_read():
     (first, second), placement, storage = place_all(n_files=1)
-    assert first.instants_s.tolist() == [[0, 1, 5, 5]]
+    assert first.instants_s.tolist() == [[0, 1, 5, 5, 5]]
     assert storage.copy_s[0].tolist() == [[0, 0, 0.5, 1], [0, 0, 0, 0]]
     assert placement.drain_s.tolist() == [[1.5, 0]]
-    assert second.instants_s.tolist() == [[0, 0.5, 1.5, 1.5]]
+    assert second.instants_s.tolist() == [[0, 0.5, 1.5, 1.5, 1.5]]
 
 
 def test_file_that_was_not_handed_over_is_read_once_more():
@@ -223,12 +223,16 @@ def test_file_that_was_not_handed_over_is_read_once_more():
 
 
 def test_copies_wait_in_the_queues_of_the_reads_and_reads_in_theirs():
-    # The copy of file 0 asks at 5, as the read of file 1 does, which comes first.
-    (first, _), placement, storage = place_all(n_files=2, hand_over=False)
-    assert first.instants_s[1].tolist() == [5, 6, 10, 10]
-    # Opened at 7 after waiting 1, read 10 to 14 after waiting 3; so file 1 after that.
-    assert storage.copy_s[0, 0].tolist() == [(7 - 5) + 1, (14 - 7) + 4, 1, 2]
-    assert placement.drain_s[0, 0] == (14 + 1.5 + 5 + 1.5) - 10
+    lfs = TierModel(open_s=1, request_s=4)
+    (first, _), placement, storage = place_all(3, hand_over=False, lfs=lfs)
+    # At 5 the copy of file 0 opens, as the rank only then asks where file 1 is. So that
+    # is opened at 7 after waiting 1, and read 10 to 14 after waiting 3.
+    assert first.instants_s[1].tolist() == [5, 7, 14, 14, 14]
+    # The copy of file 0 ends at 15. Then file 2 is being read until 19, so that of file
+    # 1 waits 3 after its open. That of file 2 begins as it ends, at 23 + 5.
+    assert first.instants_s[2].tolist() == [14, 15, 19, 19, 19]
+    assert storage.copy_s[0, 0].tolist() == [1 + 1 + 1, 4 + (3 + 4) + 4, 3, 12]
+    assert placement.drain_s[0, 0] == (28 + 5 + 5) - 19
 
 
 def test_node_copies_so_many_files_at_a_time():
@@ -376,8 +380,8 @@ def read_peers(n_threads=1, n_ranks=2, **links):
 def test_read_from_a_peer_is_request_owners_lfs_and_both_links():
     epoch = read_peers()
     # Request 0.25, LFS 0.5 + 1, bytes 2 (in while they go out), answer 0.25.
-    assert epoch.instants_s[1].tolist() == [0, 0, 4, 4]
-    assert epoch.peer_lfs_s.tolist() == [[0, 0], [1, 0.5]]
+    assert epoch.instants_s[1].tolist() == [0, 0, 4, 4, 4]
+    assert (epoch.peer_lfs_ns / 1e9).tolist() == [[0, 0], [1, 0.5]]
 
 
 def test_owner_serves_so_many_requests_at_a_time():
@@ -474,14 +478,8 @@ def test_more_ranks_than_files_are_refused():
 
 def test_times_without_end_are_refused():
     endless = TierModel(request_s=1e308)
-    storage = PlacedStorage(Network(1, endless, LFS), Workload(9, 100), 1, 1, 1)
-    with pytest.raises(ModelError, match="times: got infinite ones"):
-        storage.run_epoch(
-            np.arange(9),
-            np.array([0, 9]),
-            np.full(9, FROM_GFS, np.int8),
-            np.random.default_rng(1),
-        )
+    with pytest.raises(ModelError, match="times: got up to inf s, expected less than"):
+        PlacedStorage(Network(1, endless, LFS), Workload(9, 100), 1, 1, 1)
 
 
 def test_rank_without_files_to_stage_ends_at_once():

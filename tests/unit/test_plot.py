@@ -381,6 +381,19 @@ def test_repetitions_become_their_mean_and_a_band_from_least_to_largest():
     assert (at_zero.min(), at_zero.max()) == (9, 11)
 
 
+def test_single_repetitions_among_several_have_no_spread():
+    io_time = io_time_of(repetitions=3)
+    alone = (io_time["cache_rate_percent"] == 100) & (io_time["repetition"] > 0)
+    io_time = io_time[~alone]
+    figure = draw_breakdown(io_time)
+    assert "1 to 3 repetitions of a point, spread unknown where one" in notes_of(figure)
+    ends = [end for bar in segments_of(figure.axes[0]) for end in bar]
+    assert {rate for rate, time_s in ends if time_s == time_s} == {0, 50, 60}
+    (ax,) = draw_times(io_time).axes
+    paths = (path for band in ax.collections for path in band.get_paths())
+    assert {rate for path in paths for rate in path.vertices[:, 0]} == {0, 50, 60}
+
+
 def test_bars_stand_at_their_cache_rate_and_stack_to_the_io_time():
     (ax,) = draw_breakdown(io_time_of()).axes
     centres = [bar.get_x() + bar.get_width() / 2 for bar in ax.patches[:4]]

@@ -88,7 +88,8 @@ def run_nodes(description, cache_rate_percent, repetition=0):
     ("policy", "n_on_lfs"), [("none", 0), ("pinning", 6), ("stratified-pinning", 6)]
 )
 def test_static_policy_reads_what_is_held_from_the_lfs(policy, n_on_lfs):
-    decide = node_policy(describe(policy), {"cache_rate_percent": 50}, [0, 1])
+    point = {"cache_rate_percent": 50, "repetition": 0}
+    decide = node_policy(describe(policy), point, [0, 1])
     places = [decide.begin_read(file_id) for file_id in range(12)]
     assert places.count(LFS) == n_on_lfs
     assert decide.start() == decide.end_read(0, GFS) == decide.placed(0) == []
@@ -98,7 +99,7 @@ def test_static_policy_reads_what_is_held_from_the_lfs(policy, n_on_lfs):
 
 
 def test_only_stratified_pinning_deals_strata_apart():
-    on_lfs = held_files("pinning", 12, 50, 1)
+    on_lfs = held_files("pinning", 12, 50, 1, 0)
     assert strata("pinning", on_lfs) is None
     assert strata("none", on_lfs) is None
     assert strata("stratified-pinning", on_lfs) is on_lfs

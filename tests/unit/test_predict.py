@@ -114,6 +114,25 @@ class TestAgainstSimulator:
         predicted = predict_times(MACHINE, WORKLOAD, rate, model)
         assert predicted.mean_s.sum() == pytest.approx(mean_s, rel=worst)
 
+    @pytest.mark.parametrize("rate", [0, 20, 45, 70, 100])
+    @pytest.mark.parametrize(
+        ("machine", "model", "worst"),
+        [
+            (MACHINE, "bounds", 0.26),
+            (MACHINE, "mva", 0.06),
+            (MACHINE, "order-statistics", 0.045),
+            (RANDOM_MACHINE, "mva", 0.08),
+            (RANDOM_MACHINE, "order-statistics", 0.045),
+        ],
+    )
+    def test_processor_time_between_calls_is_a_delay_and_no_io_time(
+        self, machine, model, worst, rate
+    ):
+        machine = replace(machine, sample_s=0.012)
+        slowest_s, _ = simulated_times(machine, WORKLOAD, rate)
+        predicted = predict_times(machine, WORKLOAD, rate, model)
+        assert predicted.slowest_s.sum() == pytest.approx(slowest_s, rel=worst)
+
     @pytest.mark.parametrize("rate", [0, 45, 100])
     def test_compute_time_hidden_by_reading_ahead_changes_nothing(self, rate):
         workload = replace(WORKLOAD, compute_time_s=0.05, prefetch_batches=2)
@@ -172,6 +191,16 @@ class TestProductForm:
         predicted = predict_times(RANDOM_MACHINE, WORKLOAD, rate, model)
         assert predicted.mean_s.sum() == pytest.approx(mean_s, rel=worst)
 
+    @pytest.mark.parametrize("rate", [0, 20, 45, 70, 100])
+    @pytest.mark.parametrize(
+        ("model", "worst"), [("exact-mva", 0.035), ("schweitzer", 0.13)]
+    )
+    def test_processor_time_is_a_delay(self, model, worst, rate):
+        machine = replace(RANDOM_MACHINE, sample_s=0.012)
+        _, mean_s = simulated_times(machine, WORKLOAD, rate)
+        predicted = predict_times(machine, WORKLOAD, rate, model)
+        assert predicted.mean_s.sum() == pytest.approx(mean_s, rel=worst)
+
     @pytest.mark.parametrize("model", ["exact-mva", "schweitzer"])
     def test_balanced_servers_are_those_of_the_formula(self, model):
         # 6 ranks, 3 object servers of 2 s, nothing else: R = 2 s (6 + 3 - 1) / 3.
@@ -206,6 +235,11 @@ class TestBounds:
         gfs = TierModel(open_s=0.1, read_latency_s=5)
         bounds = asymptotic_bounds(Network(4, gfs, LFS), Workload(40, 100), 0)
         assert bounds.class_time_s[0] == pytest.approx([50, 1, 0, 0])
+
+    def test_processor_time_is_no_io_time(self):
+        machine = Network(4, TierModel(open_s=1), TierModel(), sample_s=0.5)
+        bounds = asymptotic_bounds(machine, Workload(40, 100), 0)
+        assert bounds.class_time_s[0] == pytest.approx([0, 40 - 10 * 0.5, 0, 0])
 
     @pytest.mark.parametrize(("prefetch", "io_s"), [(0, 25), (1, 40)])
     def test_compute_time_is_no_io_time(self, prefetch, io_s):
@@ -341,12 +375,14 @@ class TestPredict:
             assert mine["mean_time_s"].to_numpy() == pytest.approx(mean_s.to_numpy())
 
     def test_improvements_of_the_system_are_made(self):
-        improved = description()
-        improved["system"] = {**improved["system"], "improvements": {"gfs_meta": 100}}
-        before, after = (
-            predict(one, POINTS[1:], "bounds")["time_s"].sum()
-            for one in (description(), improved)
-        )
+        times_s = []
+        for improvements in ({}, {"gfs_meta": 100}):
+            one = description()
+            devices = {**one["system"]["devices"], "processor": {"sample_s": 0.0}}
+            one["system"] = {**one["system"], "devices": devices}
+            one["system"]["improvements"] = improvements
+            times_s.append(predict(one, POINTS[1:], "bounds")["time_s"].sum())
+        before, after = times_s
         assert after == pytest.approx(before / 2, rel=0.05)
 
     def test_no_points_give_an_empty_table(self):

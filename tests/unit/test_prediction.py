@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
+from predict_io_time import predict_scenario
 from tierscope.breakdown import break_down
 from tierscope.config import read_experiment
 from tierscope.io_class import IOClass
@@ -206,6 +207,20 @@ def test_scaling_divides_gfs_read_and_picks_the_slowest_anew():
     assert first[0, "gfs_meta"] == 2
 
 
+def test_scaling_is_compared_with_all_repetitions_of_the_shared_cache_rates():
+    """The other OSTs have one repetition, and lack a cache rate."""
+    few = io_time_of(TIMES_S, n_osts=1)
+    few = few[few["cache_rate_percent"] < 100]
+    many = io_time_of(TIMES_S, repetitions=2, n_osts=60)
+    pair = Pair("some", KEYS | {"n_osts": 60}, scaled_n_osts=1)
+    (found,) = predict_scenario(pair, {}, pd.concat([few, many]), [], [])
+    measured_s = break_down(many).groupby(["cache_rate_percent", "io_class"])["time_s"]
+    found = found.set_index(["cache_rate_percent", "io_class"])
+    assert set(found["model"]) == {SCALING}
+    assert found.index.unique("cache_rate_percent").tolist() == [0, 50]
+    assert found["measured_s"].to_dict() == measured_s.mean()[found.index].to_dict()
+
+
 SCENARIOS = [
     KEYS | {"dataset": dataset, "n_osts": n_osts}
     for dataset in ("small", "large")
@@ -284,12 +299,17 @@ def simulated(description):
 
 @pytest.fixture(scope="module")
 def truth():
-    """Return the descriptions of small files on 60 and 1 OSTs, and their I/O times."""
+    """Return the descriptions of small files on 60 and 1 OSTs, and their I/O times.
+
+    Without processor time, which is the same on slower devices.
+    """
     config = read_yaml(ROOT / "config" / "config.yaml")
     config["datasets"]["small"] = {"n_files": 96}
     experiment = read_experiment(config, ROOT / "resources")
     scenarios = [Scenario("small", n, "pinning", "tensorflow") for n in (60, 1)]
     descriptions = list(map(experiment.description, scenarios))
+    for description in descriptions:
+        description["system"]["devices"].pop("processor", None)
     return descriptions, list(map(simulated, descriptions))
 
 

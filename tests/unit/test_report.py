@@ -10,9 +10,15 @@ import pandas as pd
 import pytest
 from tierscope.breakdown import break_down, epoch_times, spread_over_repetitions
 from tierscope.io_class import IOClass
-from tierscope.report import Picture, caption_html, render, report_context
+from tierscope.report import (
+    Picture,
+    caption_html,
+    render,
+    report_context,
+    source_warning,
+)
 from tierscope.report_facts import Run, devices_table, setting_words
-from tierscope.report_runs import runs_table
+from tierscope.report_runs import audit_words, runs_table
 from tierscope.report_words import UNKNOWN
 from tierscope.search import search_combinations
 from tierscope.tables import SCENARIO_KEYS, TABLES, TEXT, check_table
@@ -28,6 +34,9 @@ DEVICES = {
     "lfs": {"request_bytes": 131072, "request_s": 0.0009, "latency_s": 0.0035},
     "n_processes": 3072,
 }
+
+
+WAITING = {"model_of": "fugaku", "clock": "real", "speedup": 8}
 
 
 def scenario_of(**changes):
@@ -79,7 +88,7 @@ def run_of(scenario, rate, repetition, **changes):
             "virtual_nodes": False,
             "gfs": tier,
             "lfs": tier,
-            "emulation": {"model_of": "fugaku", "speedup": 8} if emulated else None,
+            "emulation": WAITING if emulated else None,
             "devices": DEVICES if emulated else None,
         },
         "dataset": {"name": "small", "n_files": 768, "file_size_bytes": 131072},
@@ -582,6 +591,17 @@ def test_modelled_devices_are_said_to_be_fitted_not_measured():
         assert "fitted to statements of the paper, not measured" in words
     assert "Model: fugaku, made 8 times faster." in before
     assert "fitted" not in page_of(io_time_of())
+
+
+def test_devices_in_virtual_time_are_named_so_and_never_late():
+    content = run_of(scenario_of(source="emulated"), 0, 0, emulation={"devices": []})
+    content["system"]["emulation"] = WAITING | {"clock": "virtual", "speedup": 1}
+    assert " Model: fugaku, in virtual time. " in source_warning(
+        ["emulated"], [content]
+    )
+    words = audit_words([Run(content, audit_of())], 1)
+    assert "passed" in words
+    assert "lateness" not in words
 
 
 @pytest.mark.parametrize("source", ["measured", "emulated", "simulated"])

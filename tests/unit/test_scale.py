@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from tierscope.system import read_system
 from tierscope.tiers.scale import (
+    emulated_machine,
     improve_tier,
     lfs_groups,
     modelled_machine,
@@ -25,12 +26,12 @@ def test_eight_processes_eight_times_faster_have_the_numbers_of_the_notes():
     gfs = scale_gfs(FUGAKU, 8, 8, ["/gfs"])
     (lfs,) = scale_lfs(FUGAKU, 8, 8, lambda _: ["/lfs"])
     assert gfs.prefixes == ("/gfs",)
-    assert gfs.open_s == pytest.approx(48 * 29e-6)
-    assert gfs.close_s == pytest.approx(48 * 4e-6)
+    assert gfs.open_s == pytest.approx(48 * 36.25e-6)
+    assert gfs.close_s == pytest.approx(48 * 5e-6)
     assert gfs.metadata_latency_s == pytest.approx(0.85e-3)
     assert gfs.n_object_servers == 1
     assert gfs.request_s == 0
-    assert gfs.bandwidth_bytes_per_s == pytest.approx(90 * GIB / 48)
+    assert gfs.bandwidth_bytes_per_s == pytest.approx(72 * GIB / 48)
     assert gfs.read_latency_s == pytest.approx(1.7e-3 / 8)
     assert gfs.link_bytes_per_s == pytest.approx(46.4 * GIB / 48)
     assert lfs.prefixes == ("/lfs",)
@@ -38,7 +39,7 @@ def test_eight_processes_eight_times_faster_have_the_numbers_of_the_notes():
     assert lfs.metadata_latency_s == pytest.approx(3.5e-3 / 8)
     assert lfs.n_object_servers == 1
     assert lfs.request_bytes == 131072
-    assert lfs.request_s == pytest.approx(0.9e-3)  # 64 / 8 slower, 8 faster
+    assert lfs.request_s == pytest.approx(1.125e-3)  # 64 / 8 slower, 8 faster
     assert lfs.bandwidth_bytes_per_s is None
     assert lfs.read_latency_s == pytest.approx(3.5e-3 / 8)
     assert lfs.link_bytes_per_s is None
@@ -48,11 +49,11 @@ def test_all_processes_at_real_speed_are_the_modelled_machine():
     machine = FUGAKU
     gfs = scale_gfs(machine, 3072, 1, ["/gfs"])
     lfs = scale_lfs(machine, 3072, 1, one_prefix)
-    assert gfs.open_s == 29e-6
+    assert gfs.open_s == 36.25e-6
     assert gfs.n_object_servers == 60
-    assert gfs.bandwidth_bytes_per_s == pytest.approx(1.5 * GIB)
+    assert gfs.bandwidth_bytes_per_s == pytest.approx(1.2 * GIB)
     assert len(lfs) == 48
-    assert {device.request_s for device in lfs} == {0.9e-3}
+    assert {device.request_s for device in lfs} == {1.125e-3}
 
 
 @pytest.mark.parametrize(
@@ -62,14 +63,14 @@ def test_pool_of_osts_is_scaled_not_each_ost(n_processes, n_object_servers):
     gfs = scale_gfs(FUGAKU, n_processes, 1, ["/gfs"])
     assert gfs.n_object_servers == n_object_servers
     total = gfs.n_object_servers * gfs.bandwidth_bytes_per_s
-    assert total == pytest.approx(90 * GIB * n_processes / 3072)
+    assert total == pytest.approx(72 * GIB * n_processes / 3072)
 
 
 def test_one_ost_is_a_sixtieth_of_the_pool_and_the_same_metadata_server():
     machine = modelled_machine(SYSTEM.devices, n_osts=1)
     gfs = scale_gfs(machine, 8, 8, ["/gfs"])
     sixty = scale_gfs(FUGAKU, 8, 8, ["/gfs"])
-    assert gfs.bandwidth_bytes_per_s == 32 * 1024**2
+    assert gfs.bandwidth_bytes_per_s == pytest.approx(1.2 * GIB / 48)
     assert 60 * gfs.bandwidth_bytes_per_s == pytest.approx(sixty.bandwidth_bytes_per_s)
     assert gfs.open_s == sixty.open_s
 
@@ -82,6 +83,18 @@ def test_last_group_is_smaller_and_its_ranks_keep_their_share():
     assert half.prefixes == ("/lfs/group64",)
     assert half.request_s == pytest.approx(2 * full.request_s)
     assert half.read_latency_s == full.read_latency_s
+
+
+def test_ranks_keep_their_share_of_a_server_whatever_their_number():
+    system = {"devices": SYSTEM.devices, "emulation": dict(SYSTEM.emulation)}
+    service_s = {}
+    for n_sharing in (4, 8, 64):
+        system["emulation"]["processes_per_lfs_server"] = n_sharing
+        servers = scale_lfs(emulated_machine(system, 60), 8, 1, one_prefix)
+        assert len(servers) == max(1, 8 // n_sharing)
+        service_s[n_sharing] = servers[0].request_s
+    assert service_s[64] == service_s[8] == pytest.approx(service_s[4] / 2)
+    assert service_s[8] == pytest.approx(8 * FUGAKU.lfs.request_s)
 
 
 def test_group_of_virtual_nodes_is_one_device_with_their_directories():

@@ -76,6 +76,22 @@ def test_higher_cache_rate_only_adds_files():
     assert not (Pinning(768, 40, seed=2).on_lfs() == lower).all()
 
 
+def test_every_repetition_pins_a_part_of_its_own():
+    first, second, higher = (
+        Pinning(768, rate, seed=1, repetition=repetition).on_lfs()
+        for rate, repetition in ((40, 0), (40, 1), (60, 1))
+    )
+    assert (first == Pinning(768, 40, seed=1).on_lfs()).all()
+    assert not (first == second).all()
+    assert higher[second].all()
+
+
+def test_the_first_repetition_pins_what_the_seed_alone_says():
+    stream = np.random.SeedSequence(1, spawn_key=(1,))
+    order = np.random.default_rng(stream).permutation(768)
+    assert Pinning(768, 1, seed=1).on_lfs().nonzero()[0].tolist() == sorted(order[:8])
+
+
 @pytest.mark.parametrize("shuffle", ["global", "local", "biased"])
 def test_order_of_all_processes_is_theirs_one_after_the_other(shuffle):
     options = {"shuffle": shuffle, "seed": 1, "repetition": 2, "epoch": 3}

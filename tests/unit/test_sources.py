@@ -22,7 +22,7 @@ def test_measured_numbers_are_not_said_to_be_fitted():
 
 
 def test_the_model_is_named_where_it_is_known():
-    assert "pace. Model: Fugaku in small. The" in source_note(
+    assert "each took. Model: Fugaku in small. The" in source_note(
         "emulated", "Fugaku in small"
     )
 

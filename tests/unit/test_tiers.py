@@ -88,3 +88,36 @@ def test_claim_removes_what_a_killed_job_left(tmp_path):
     (storage.folder / "left over").write_text("x")
     storage.claim()
     assert os.listdir(storage.folder) == []
+
+
+def test_release_is_repeated_until_nobody_writes_any_more(tmp_path):
+    storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1)
+    storage.claim()
+    releases, release = [], storage.release
+
+    def release_while_another_writes():
+        release()
+        releases.append(1)
+        if len(releases) < 3:
+            (storage.folder / "late").mkdir(parents=True)
+            (tmp_path / "lfs" / MARKER).touch()
+
+    object.__setattr__(storage, "release", release_while_another_writes)
+    storage.release_together(lambda: True, 10)
+    assert len(releases) == 3
+    assert not (tmp_path / "lfs").exists()
+
+
+def test_next_process_releases_if_the_first_one_is_gone(tmp_path):
+    storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1)
+    storage.claim()
+    mine = iter([False, False, True])
+    storage.release_together(lambda: next(mine), 10)
+    assert not (tmp_path / "lfs").exists()
+
+
+def test_release_that_nobody_does_is_not_waited_for_without_end(tmp_path):
+    storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1)
+    storage.claim()
+    storage.release_together(lambda: False, 0.1)
+    assert storage.folder.exists()

@@ -349,6 +349,13 @@ def test_goal_of_execution_time_adds_the_mean_difference_to_the_io_time(knee):
     assert goal.io_time_s == pytest.approx(4.9)
 
 
+def test_mean_difference_counts_each_point_once_however_often_repeated(knee):
+    again = (knee["cache_rate_percent"] == 50) & (knee["repetition"] == 1)
+    runs = knee[~again]
+    epochs = epochs_of(runs, np.array([1.0, 3.0, 5.0, 8.0, 8.0]))
+    assert mean_difference_s(epochs, runs) == (2 + 5 + 8) / 3
+
+
 def test_goal_of_execution_time_needs_the_execution_time_of_every_run(knee):
     epochs = epochs_of(knee, 1.0)
     with pytest.raises(ValueError, match="no execution time of 1 of 6 runs"):

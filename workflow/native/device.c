@@ -1,5 +1,8 @@
 /*
- * Emulated storage devices: an LD_PRELOAD library that makes real calls wait.
+ * Emulated storage devices: an LD_PRELOAD library that charges for real calls.
+ *
+ * In virtual time nobody waits (virtual_time.h); in real time callers sleep, as the
+ * rest of this comment says. The state file tells which.
  *
  * A device stands in front of one or more directories. It is a small queueing
  * network shared by all processes of the machine:
@@ -108,7 +111,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 {
     va_list arguments;
     va_start(arguments, format);
-    dprintf(STDERR_FILENO, "tierscope device: ");
+    dprintf(STDERR_FILENO, "tierscope: emulated devices: ");
     vdprintf(STDERR_FILENO, format, arguments);
     dprintf(STDERR_FILENO, "\n");
     va_end(arguments);
@@ -162,12 +165,30 @@ _Static_assert(sizeof(_Atomic int64_t) == 8, "the state file holds plain int64")
 static struct device *devices;
 static struct device_state **states; /* NULL until all is set up: pass through */
 
+/* Whole nanoseconds, a half to the even one, as tierscope.model.events.to_ns. */
 static int64_t to_ns(double seconds)
 {
-    return (int64_t)(seconds * 1e9 + 0.5);
+    return (int64_t)__builtin_rint(seconds * 1e9);
 }
 
-/* ---- queues and waiting ----------------------------------------------------- */
+static double transfer_s(size_t bytes, double bytes_per_s)
+{
+    return bytes_per_s > 0 ? bytes / bytes_per_s : 0;
+}
+
+/* ---- the two clocks ----------------------------------------------------------- */
+
+static pid_t owner; /* the process whose descriptors and actors we know */
+static uint32_t read_devices(const char *file);
+
+#include "virtual_time.h"
+
+static bool is_charging(void)
+{
+    return states || shared;
+}
+
+/* ---- real time: queues and waiting ----------------------------------------------------- */
 
 static __thread struct {
     int64_t woken_ns, forgiven_ns;
@@ -239,22 +260,24 @@ static void charge_metadata(uint32_t number, int64_t arrival, int64_t service)
     wait_until(states[number], arrival, end + latency);
 }
 
-static void charge_open(uint32_t number, int64_t arrival)
+/* What follows returns false where the launch was stopped in virtual time. */
+static bool charge_open(uint32_t number, int64_t arrival, bool is_below_alias)
 {
+    if (shared)
+        return take_time(is_below_alias, OPENING, number, 0, 0);
     atomic_fetch_add(&states[number]->n_opens, 1);
     charge_metadata(number, arrival, devices[number].open_ns);
+    return true;
 }
 
-static void charge_close(uint32_t number, int64_t arrival)
+static bool charge_close(uint32_t number, int64_t arrival, bool is_below_alias)
 {
+    if (shared)
+        return take_time(is_below_alias, CLOSING, number, 0, 0);
     atomic_fetch_add(&states[number]->n_closes, 1);
     if (devices[number].close_ns > 0)
         charge_metadata(number, arrival, devices[number].close_ns);
-}
-
-static double transfer_s(size_t bytes, double bytes_per_s)
-{
-    return bytes_per_s > 0 ? bytes / bytes_per_s : 0;
+    return true;
 }
 
 static void charge_request(uint32_t number, uint32_t server, size_t bytes,
@@ -282,9 +305,11 @@ static void charge_request(uint32_t number, uint32_t server, size_t bytes,
         wait_until(state, arrival, end);
 }
 
-static void charge_read(uint32_t number, uint32_t server, size_t bytes,
-                        int64_t arrival)
+static bool charge_read(uint32_t number, uint32_t server, size_t bytes,
+                        int64_t arrival, bool is_below_alias)
 {
+    if (shared)
+        return take_time(is_below_alias, REQUESTING, number, server, bytes);
     atomic_fetch_add(&states[number]->n_bytes, bytes);
     while (bytes > 0) {
         size_t request = devices[number].request_bytes;
@@ -294,6 +319,7 @@ static void charge_read(uint32_t number, uint32_t server, size_t bytes,
         bytes -= request;
         arrival = arrival_ns();
     }
+    return true;
 }
 
 /* ---- which device a path belongs to ------------------------------------------ */
@@ -340,17 +366,17 @@ static bool is_digit(char byte)
 
 /* The length of a path component without its suffix `.ep<digits>` or
  * `.bg.ep<digits>` or `.peer.ep<digits>`, an epoch's alias for reads, for background
- * traffic (which sets `is_background`) or for reads on behalf of other nodes. */
+ * traffic (which sets `is_background`) or for reads on behalf of other nodes; each
+ * sets `is_alias`. */
 static size_t length_without_epoch(const char *component, size_t length,
-                                   bool *is_background)
+                                   bool *is_background, bool *is_alias)
 {
     size_t end = length;
     while (end > 0 && is_digit(component[end - 1]))
         end--;
-    bool is_alias =
-        end < length && end > 3 && memcmp(component + end - 3, ".ep", 3) == 0;
-    if (!is_alias)
+    if (end == length || end <= 3 || memcmp(component + end - 3, ".ep", 3) != 0)
         return length;
+    *is_alias = true;
     end -= 3;
     if (end > 3 && memcmp(component + end - 3, ".bg", 3) == 0) {
         end -= 3;
@@ -358,13 +384,13 @@ static size_t length_without_epoch(const char *component, size_t length,
     } else if (end > 5 && memcmp(component + end - 5, ".peer", 5) == 0) {
         end -= 5;
     }
-    return length_without_epoch(component, end, is_background);
+    return length_without_epoch(component, end, is_background, is_alias);
 }
 
-/* Drop from an absolute path `//`, `.`, `..` (as text) and epoch suffixes. Return
- * how much of the result ends in the first alias of background traffic, SIZE_MAX if
- * there was none. */
-static size_t canonicalise(char *path)
+/* Drop from an absolute path `//`, `.`, `..` (as text) and epoch suffixes, which set
+ * `is_alias`. Return how much of the result ends in the first alias of background
+ * traffic, SIZE_MAX if there was none. */
+static size_t canonicalise(char *path, bool *is_alias)
 {
     size_t background = SIZE_MAX;
     char *to = path;
@@ -378,7 +404,7 @@ static size_t canonicalise(char *path)
                 background = SIZE_MAX;
         } else if (length != 1 || *from != '.') {
             bool is_background = false;
-            size_t kept = length_without_epoch(from, length, &is_background);
+            size_t kept = length_without_epoch(from, length, &is_background, is_alias);
             *to++ = '/';
             memmove(to, from, kept);
             to += kept;
@@ -412,13 +438,15 @@ static bool make_absolute(char *absolute, size_t size, int directory,
 }
 
 /* Return the device with the longest prefix of a path, or -1; `is_background` says
- * whether the prefix or a directory above it was an alias of background traffic. */
-static int64_t device_of(int directory, const char *path, bool *is_background)
+ * whether the prefix or a directory above it was an alias of background traffic,
+ * `is_alias` whether the path has any epoch's alias. */
+static int64_t device_of(int directory, const char *path, bool *is_background,
+                         bool *is_alias)
 {
     char absolute[2 * PATH_MAX];
     if (!make_absolute(absolute, sizeof absolute, directory, path))
         return -1;
-    size_t background = canonicalise(absolute);
+    size_t background = canonicalise(absolute, is_alias);
     int64_t device = -1;
     uint64_t hash = HASH_START;
     for (size_t at = 0; absolute[at]; at++) {
@@ -459,15 +487,15 @@ static uint32_t object_server_of(const char *path, uint32_t n_object_servers)
 
 /* ---- which device a descriptor belongs to ------------------------------------ */
 
-/* 0, or (device + 1) << 32 | object server << 1 | whether its close is charged */
+/* 0, or (device + 1) << 32 | object server << 2 | flags */
 typedef _Atomic uint64_t handle;
 
 #define PAYS_FOR_CLOSE 1ULL
+#define IS_BELOW_ALIAS 2ULL /* of an epoch: the process's reader makes the calls */
 #define LEAF_BITS 14
 #define LEAF_SIZE (1 << LEAF_BITS)
 
 static _Atomic(handle *) leaves[1 << (30 - LEAF_BITS)]; /* Linux: below 2^30 */
-static pid_t owner; /* the process whose descriptors the table describes */
 
 static uint32_t handle_device(uint64_t value)
 {
@@ -476,7 +504,7 @@ static uint32_t handle_device(uint64_t value)
 
 static uint32_t handle_server(uint64_t value)
 {
-    return (uint32_t)value >> 1;
+    return (uint32_t)value >> 2;
 }
 
 static handle *handle_of(int fd)
@@ -496,7 +524,7 @@ static void add_leaf(int fd)
 
 static uint64_t look_up(int fd)
 {
-    handle *slot = states ? handle_of(fd) : NULL;
+    handle *slot = is_charging() ? handle_of(fd) : NULL;
     return slot ? atomic_load(slot) : 0;
 }
 
@@ -516,16 +544,16 @@ static uint64_t remember(int fd, uint64_t value)
 
 static void remember_duplicate(int old_fd, int new_fd, int64_t arrival)
 {
-    if (new_fd < 0 || new_fd == old_fd || !states)
+    if (new_fd < 0 || new_fd == old_fd || !is_charging())
         return;
     uint64_t closed = remember(new_fd, look_up(old_fd) & ~PAYS_FOR_CLOSE);
     if (closed & PAYS_FOR_CLOSE)
-        charge_close(handle_device(closed), arrival);
+        charge_close(handle_device(closed), arrival, closed & IS_BELOW_ALIAS);
 }
 
 static void forget_range(unsigned first, unsigned last)
 {
-    if (!states || getpid() != owner)
+    if (!is_charging() || getpid() != owner)
         return;
     for (size_t fd = first; fd <= last && fd >> 30 == 0; fd++) {
         handle *leaf = atomic_load(&leaves[fd >> LEAF_BITS]);
@@ -540,6 +568,7 @@ static void forget_range(unsigned first, unsigned last)
 static void after_fork_in_child(void)
 {
     owner = getpid();
+    me = NULL; /* it is no actor of virtual time */
     for (size_t number = 0; number < sizeof leaves / sizeof *leaves; number++) {
         handle *leaf = atomic_load(&leaves[number]);
         for (size_t at = 0; leaf && at < LEAF_SIZE; at++)
@@ -553,20 +582,28 @@ static void after_fork_in_child(void)
 static int after_open(int fd, int directory, const char *path, int flags,
                       int64_t arrival)
 {
-    if (fd < 0 || !states)
+    if (fd < 0 || !is_charging())
         return fd;
     bool is_read = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
                    (flags & O_DIRECTORY) != O_DIRECTORY;
     bool is_write = (flags & O_ACCMODE) == O_WRONLY, is_background = false;
+    bool is_alias = false;
     int saved_errno = errno;
-    int64_t device =
-        is_read || is_write ? device_of(directory, path, &is_background) : -1;
+    int64_t device = is_read || is_write
+                         ? device_of(directory, path, &is_background, &is_alias)
+                         : -1;
     if (device < 0 || (is_write && !is_background)) {
         remember(fd, 0);
     } else {
         uint32_t server = object_server_of(path, devices[device].n_object_servers);
-        remember(fd, (uint64_t)(device + 1) << 32 | server << 1 | PAYS_FOR_CLOSE);
-        charge_open(device, arrival);
+        remember(fd, (uint64_t)(device + 1) << 32 | (uint64_t)server << 2 |
+                         (is_alias ? IS_BELOW_ALIAS : 0) | PAYS_FOR_CLOSE);
+        if (!charge_open(device, arrival, is_alias)) {
+            remember(fd, 0);
+            NEXT(close)(fd);
+            errno = ECANCELED;
+            return -1;
+        }
     }
     errno = saved_errno;
     return fd;
@@ -576,8 +613,13 @@ static int after_open(int fd, int directory, const char *path, int flags,
 static ssize_t after_transfer(int fd, ssize_t bytes, int64_t arrival)
 {
     uint64_t value = bytes > 0 ? look_up(fd) : 0;
-    if (value)
-        charge_read(handle_device(value), handle_server(value), bytes, arrival);
+    int saved_errno = errno;
+    if (value && !charge_read(handle_device(value), handle_server(value), bytes,
+                              arrival, value & IS_BELOW_ALIAS)) {
+        errno = ECANCELED;
+        return -1;
+    }
+    errno = saved_errno;
     return bytes;
 }
 
@@ -646,8 +688,9 @@ static void add_prefix(struct place place, const char *text, uint32_t device)
 {
     char *path = allocate(strlen(text) + 1, 1);
     strcpy(path, text);
+    bool is_alias;
     if (path[0] == '/')
-        canonicalise(path);
+        canonicalise(path, &is_alias);
     if (path[0] != '/' || strcmp(path, text) != 0)
         fail("%s:%u: prefix is '%s', expected an absolute path below / without "
              "'//', '.', '..', final '/' and components ending in .ep<number>",
@@ -761,26 +804,30 @@ static size_t all_state_bytes(uint32_t n_devices)
     return bytes;
 }
 
-static char *map_state(const char *file, size_t bytes)
+static char *map_state(const char *file, size_t *bytes)
 {
     int fd = NEXT(open)(file, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         fail("%s: state cannot be opened: %s", file, strerror(errno));
     off_t size = NEXT(lseek)(fd, 0, SEEK_END);
-    if (size < 0 || (size_t)size != bytes)
-        fail("%s: state has %lld bytes, expected %zu: made for other devices?", file,
-             (long long)size, bytes);
-    char *state = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (size < (off_t)sizeof(struct state_header))
+        fail("%s: state has %lld bytes, expected at least %zu", file, (long long)size,
+             sizeof(struct state_header));
+    char *state = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (state == MAP_FAILED)
         fail("%s: state cannot be mapped: %s", file, strerror(errno));
     NEXT(close)(fd);
+    *bytes = size;
     return state;
 }
 
-static struct device_state **attach_states(const char *file, uint32_t n_devices)
+static struct device_state **attach_states(const char *file, char *at, size_t bytes,
+                                           uint32_t n_devices)
 {
-    char *at = map_state(file, all_state_bytes(n_devices));
     struct state_header *header = (struct state_header *)at;
+    if (bytes != all_state_bytes(n_devices))
+        fail("%s: state has %zu bytes, expected %zu: made for other devices?", file,
+             bytes, all_state_bytes(n_devices));
     if (header->magic != STATE_MAGIC || header->n_devices != n_devices)
         fail("%s: not a state of %u devices", file, n_devices);
     struct device_state **found = allocate(n_devices, sizeof *found);
@@ -807,10 +854,15 @@ __attribute__((constructor)) static void set_up(void)
              config ? "TIERSCOPE_DEVICE_STATE" : "TIERSCOPE_DEVICES",
              config ? "TIERSCOPE_DEVICES" : "TIERSCOPE_DEVICE_STATE");
     uint32_t n_devices = read_devices(config);
-    struct device_state **attached = attach_states(state, n_devices);
+    size_t bytes;
+    char *map = map_state(state, &bytes);
     owner = getpid();
     pthread_atfork(NULL, NULL, after_fork_in_child);
-    states = attached; /* last: from here on calls are charged */
+    /* Last: from here on calls are charged. */
+    if (((struct state_header *)map)->magic == VIRTUAL_MAGIC)
+        attach_virtual(state, map, bytes, n_devices);
+    else
+        states = attach_states(state, map, bytes, n_devices);
 }
 
 /* ---- wrappers: open ----------------------------------------------------------- */
@@ -982,7 +1034,7 @@ ssize_t writev(int fd, const struct iovec *parts, int n)
     uint64_t closed = look_up(fd) ? remember(fd, 0) : 0;                           \
     int result = NEXT(name)(argument);                                             \
     if (closed & PAYS_FOR_CLOSE)                                                   \
-        charge_close(handle_device(closed), arrival);                              \
+        charge_close(handle_device(closed), arrival, closed & IS_BELOW_ALIAS);     \
     return result;
 
 int close(int fd)

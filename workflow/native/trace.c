@@ -245,6 +245,14 @@ static void *next_function(void *_Atomic *found, const char *name) {
     (__typeof__(&name))next_function(&found_, #name);                                  \
   })
 
+/*
+ * Of the emulated devices, if they are there: when the call that this thread has just
+ * made began and ended in virtual time, in nanoseconds since the run began. False
+ * where devices make callers wait in real time.
+ */
+extern bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
+    __attribute__((weak));
+
 static double now_s(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -655,8 +663,13 @@ static bool enter(struct call *call, struct file *file, double start_s) {
     if (!file->record)
       file->record = add_record(run, file);
     if (LIKELY(file->record != NULL)) {
+      int64_t start_ns, end_ns;
       *call = (struct call){file, file->record, start_s - run->origin_s,
                             end_s - run->origin_s};
+      if (tierscope_clock_call && tierscope_clock_call(&start_ns, &end_ns)) {
+        call->start_s = start_ns * 1e-9;
+        call->end_s = end_ns * 1e-9;
+      }
       return true;
     }
   }

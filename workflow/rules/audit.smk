@@ -20,6 +20,7 @@ rule audit_run:
             "check",
             "database_audit",
             "io_class",
+            "lateness",
             "lmdb_layout",
             "peers/report",
             "record_order",

@@ -58,6 +58,7 @@ rule calibrate_devices:
             "calibrate_devices",
             "breakdown",
             "io_class",
+            "lateness",
             "model/calibration",
             "model/calibration_result",
             "model/events",

@@ -13,12 +13,21 @@ def simulated_points(wildcards):
 
 
 def of_simulated(name, which=lambda scenario: True):
-    """Return the function that names a file of such scenarios of a rule's sweep."""
+    """Return the function that names a file of such scenarios of a rule's sweep.
+
+    Where an earlier sweep has just these points, they are not simulated again.
+    """
     return lambda wildcards: [
-        f"{RESULTS}/runs/{scenario.name}/{wildcards.sweep}/{name}"
-        for scenario in EXPERIMENT.sweeps[wildcards.sweep]
+        f"{RESULTS}/runs/{scenario.name}/{first_sweep(scenario, points)}/{name}"
+        for scenario, points in EXPERIMENT.sweeps[wildcards.sweep].items()
         if which(scenario)
     ]
+
+
+def first_sweep(scenario, points):
+    """Return the first sweep that has just these points of a scenario."""
+    sweeps = EXPERIMENT.sweeps.items()
+    return next(name for name, sweep in sweeps if sweep.get(scenario) == points)
 
 
 def logged_manifest(wildcards):

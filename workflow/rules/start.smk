@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from tierscope.description import description_hash, differences
+from tierscope.description import description_hash, difference_words
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.tiers import TierError
 
@@ -24,7 +24,7 @@ def refuse_other_settings():
             run = json.loads(path.read_text())
             if run["hash"] != description_hash(wanted):
                 raise WorkflowError(
-                    f"{path}: was measured with {'; '.join(differences(run, wanted))}; "
+                    f"{path}: was measured with {difference_words(run, wanted)}; "
                     "give the experiment a new name, or delete its runs to measure "
                     "again."
                 )

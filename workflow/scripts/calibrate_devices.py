@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tierscope.lateness import lateness_percent
 from tierscope.model.calibration import calibrate
 from tierscope.model.network import ModelError
 from tierscope.tables import read_tables, write_table
@@ -20,10 +21,8 @@ def check_lateness(summary: Mapping[str, Any], limit_percent: float) -> None:
     ModelError
         With the lateness and the limit, both in percent of the waiting.
     """
-    if summary["emulation"] is None:
-        return
-    late = summary["emulation"]["lateness_percent"]
-    if late > limit_percent:
+    late = lateness_percent(summary)
+    if late is not None and late > limit_percent:
         raise ModelError(
             f"probes of {summary['dataset']['name']} on "
             f"{summary['scenario']['n_osts']} OSTs: got {late:.1f} % of the emulated "

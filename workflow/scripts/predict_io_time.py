@@ -31,7 +31,8 @@ def predict_scenario(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
-    Scaling predicts the points that were measured on the other OSTs as well.
+    Scaling predicts the cache rates that were measured on the other OSTs as well, each
+    by the mean over the repetitions there, however many there are here.
 
     Parameters
     ----------
@@ -65,8 +66,11 @@ def predict_scenario(
         other = select_scenario(
             io_time, {**pair.scenario, "n_osts": pair.scaled_n_osts}
         )
-        shared = runs.merge(other[list(runs)].drop_duplicates())
-        predicted = scale_osts(other.merge(shared), pair.scenario["n_osts"])
+        scaled = scale_osts(other, pair.scenario["n_osts"])
+        by = ["cache_rate_percent", "epoch", "io_class"]
+        means_s = scaled.groupby(by)["time_s"].mean().reset_index()
+        shared = runs[runs["cache_rate_percent"].isin(means_s["cache_rate_percent"])]
+        predicted = means_s.merge(shared)
         yield compare(predicted, breakdown.merge(shared), model=SCALING, **calibration)
 
 

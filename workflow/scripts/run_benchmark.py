@@ -18,6 +18,7 @@ from pathlib import Path
 from tierscope.database import Database
 from tierscope.driver import Benchmark
 from tierscope.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.keeper import Keeper
 from tierscope.launch import (
     fail,
     is_started_again,
@@ -74,18 +75,21 @@ def main() -> None:
         )
     except (ConfigError, TierError, OSError, ValueError) as error:
         sys.exit(f"tierscope: {error}")
-    if not is_started_again():
-        preload = tracer.preload()
-        environment = TENSORFLOW_ENVIRONMENT | tracer.environment()
-        if emulation:
-            preload = [*preload, emulation.library]
-            environment |= emulation.environment()
-        start_again(preload, environment)
-
+    try:
+        if not is_started_again():
+            preload = tracer.preload()
+            environment = TENSORFLOW_ENVIRONMENT | tracer.environment()
+            if emulation:
+                preload = [*preload, emulation.library]
+                environment |= emulation.environment()
+            start_again(preload, environment)
+        keeper = Keeper(arguments.launch)  # before MPI: it may not like new processes
+    except (TierError, OSError) as error:
+        sys.exit(f"tierscope: {error}")
     from mpi4py import MPI
 
     try:
-        processes = Processes(MPI.COMM_WORLD, description["system"])
+        processes = Processes(MPI.COMM_WORLD, description["system"], keeper)
     except BenchmarkError as error:  # all ranks see the same
         sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
     benchmark = Benchmark(
@@ -97,6 +101,7 @@ def main() -> None:
         say=lambda line: say(processes, line),
         max_lateness_percent=arguments.max_lateness_percent,
     )
+    processes.keep(benchmark.storage)
     terminate_by_exception()
     try:
         tracer.join(processes)
@@ -104,8 +109,11 @@ def main() -> None:
             emulation.join(processes)
         benchmark.run(points, arguments.staging)
     except BaseException as error:  # the whole job has to end, whatever it was
+        benchmark.stop()
         fail(processes, benchmark.release, error)
+    benchmark.stop()
     MPI.Finalize()
+    processes.end()
     if processes.rank == 0:
         try:
             benchmark.finish()

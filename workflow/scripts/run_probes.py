@@ -13,6 +13,7 @@ import platform
 import sys
 from pathlib import Path
 
+from tierscope.keeper import Keeper
 from tierscope.launch import (
     fail,
     is_started_again,
@@ -48,14 +49,17 @@ def main() -> None:
         )
     except (TierError, OSError, ValueError) as error:
         sys.exit(f"tierscope: {error}")
-    if not is_started_again():
-        preload = [emulation.library] if emulation else []
-        start_again(preload, emulation.environment() if emulation else {})
-
+    try:
+        if not is_started_again():
+            preload = [emulation.library] if emulation else []
+            start_again(preload, emulation.environment() if emulation else {})
+        keeper = Keeper(arguments.launch)  # before MPI: it may not like new processes
+    except (TierError, OSError) as error:
+        sys.exit(f"tierscope: {error}")
     from mpi4py import MPI
 
     try:
-        processes = Processes(MPI.COMM_WORLD, description["system"])
+        processes = Processes(MPI.COMM_WORLD, description["system"], keeper)
     except BenchmarkError as error:  # all ranks see the same
         sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
     probes = ProbeLaunch(
@@ -65,13 +69,18 @@ def main() -> None:
         say=lambda line: say(processes, line),
         max_lateness_percent=arguments.max_lateness_percent,
     )
+    processes.keep(probes.storage)
     terminate_by_exception()
     try:
         if emulation:
             emulation.join(processes)
         probes.run(arguments.output)
     except BaseException as error:  # the whole job has to end, whatever it was
+        probes.stop()
         fail(processes, probes.release, error)
+    probes.stop()
+    MPI.Finalize()
+    processes.end()
 
 
 if __name__ == "__main__":

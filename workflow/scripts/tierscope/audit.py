@@ -14,6 +14,7 @@ import pandas as pd
 from tierscope.audit_peers import check_peers
 from tierscope.audit_placement import check_decisions
 from tierscope.check import Check, equal
+from tierscope.lateness import lateness_percent
 from tierscope.policies import STATIC, held_files, strata
 from tierscope.shuffle import epoch_order, process_share
 
@@ -150,6 +151,7 @@ def _held_files(run: Mapping[str, Any]) -> np.ndarray:
         run["dataset"]["n_files"],
         run["point"]["cache_rate_percent"],
         run["training"]["seed"],
+        run["point"]["repetition"],
     )
 
 
@@ -268,9 +270,9 @@ def _check_lateness(
     run: Mapping[str, Any], limits: Mapping[str, float]
 ) -> Iterator[Check]:
     """Check that an emulated run's waiting is the devices', not the machine's."""
-    if run["emulation"] is None:
+    if (late := lateness_percent(run)) is None:
         return
-    late, limit = run["emulation"]["lateness_percent"], limits["max_lateness_percent"]
+    limit = limits["max_lateness_percent"]
     yield Check(
         "share of the emulated waiting that is the machine's lateness",
         late <= limit,

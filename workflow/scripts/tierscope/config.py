@@ -42,10 +42,13 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
     presets = read_yaml(Path(resources) / "datasets.yaml")
     check(presets, "datasets", f"{resources}/datasets.yaml")
     system = read_system(config["system"], Path(resources) / "systems")
-    for name, exclusion in config["sweep"]["exclude"].items():
-        where = f"sweep.exclude.{name}.dataset"
-        for dataset in _listed(exclusion.get("dataset", [])):
-            _check_known(dataset, presets, where)
+    named = {f"exclude.{name}": one for name, one in config["sweep"]["exclude"].items()}
+    if not isinstance(config["sweep"]["repetitions"], int):
+        repeated = enumerate(config["sweep"]["repetitions"])
+        named |= {f"repetitions.{number}": one for number, one in repeated}
+    for where, points in named.items():
+        for dataset in _listed(points.get("dataset", [])):
+            _check_known(dataset, presets, f"sweep.{where}.dataset")
     datasets = {
         name: _dataset(name, presets, config["datasets"], system)
         for name in config["sweep"]["datasets"]
@@ -114,9 +117,13 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
             sweep["datasets"], sweep["n_osts"], sweep["policies"], sweep["loaders"]
         )
     ]
-    rates, repetitions = sweep["cache_rates_percent"], range(sweep["repetitions"])
+    rates = sweep["cache_rates_percent"]
     points = {
-        scenario: _points(rates if scenario.policy != "none" else [0], repetitions)
+        scenario: _in_order(
+            Point(rate, repetition)
+            for rate in (rates if scenario.policy != "none" else [0])
+            for repetition in range(_n_repetitions(sweep, scenario, rate))
+        )
         for scenario in scenarios
     }
     excluded = {
@@ -141,16 +148,25 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
     return kept
 
 
+def _n_repetitions(sweep: Mapping[str, Any], scenario: Scenario, rate: int) -> int:
+    """Return how often a sweep runs a scenario at a cache rate."""
+    repetitions = sweep["repetitions"]
+    if isinstance(repetitions, int):
+        return repetitions
+    keys = scenario.keys | {"cache_rate_percent": rate}
+    fitting = (one for one in repetitions if _fits(keys, one, but="n_repetitions"))
+    return max((one["n_repetitions"] for one in fitting), default=1)
+
+
 def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sweep]:
     """Return the sweeps of the studies, by name.
 
-    `predict` has the points of the experiment's sweep that the models know, repeated;
+    `predict` has the points of the experiment's sweep that the models know;
     `whatif-truth` the figures' scenario on faster devices, where they are emulated or
     simulated; `nodes` that scenario on other numbers of nodes.
     """
-    repetitions = range(studies["predict"]["repetitions"])
     predict = {
-        scenario: _points({point.cache_rate_percent for point in points}, repetitions)
+        scenario: points
         for scenario, points in experiment.sweep.items()
         if scenario.is_modelled
     }
@@ -190,17 +206,31 @@ def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
 def _points(
     cache_rates_percent: Iterable[int], repetitions: Iterable[int]
 ) -> tuple[Point, ...]:
-    """Return the product of cache rates, ascending, and repetitions."""
-    rates = sorted(cache_rates_percent)
-    return tuple(Point(*keys) for keys in itertools.product(rates, repetitions))
+    """Return the product of cache rates and repetitions, in order."""
+    return _in_order(
+        itertools.starmap(Point, itertools.product(cache_rates_percent, repetitions))
+    )
+
+
+def _in_order(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Return points as a launch runs them: each repetition adds to its pinned part."""
+    return tuple(
+        sorted(points, key=lambda point: (point.repetition, point.cache_rate_percent))
+    )
 
 
 def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[str]:
     """Yield the names of the exclusions that a point falls under."""
     keys = scenario.keys | asdict(point)
     for name, wanted in exclude.items():
-        if all(keys[key] in _listed(value) for key, value in wanted.items()):
+        if _fits(keys, wanted):
             yield name
+
+
+def _fits(keys: Mapping[str, Any], wanted: Mapping[str, Any], but: str = "") -> bool:
+    """Return whether keys have the wanted values, all but one of them."""
+    pairs = ((key, _listed(value)) for key, value in wanted.items() if key != but)
+    return all(keys[key] in values for key, values in pairs)
 
 
 def _listed(value: Any) -> list:

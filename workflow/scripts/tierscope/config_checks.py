@@ -9,15 +9,17 @@ from tierscope.experiment import Experiment
 from tierscope.job import RESERVED, JobError, site_resources
 from tierscope.job import launcher as launcher_of
 from tierscope.model.network import ModelError, network_of
-from tierscope.policies import PEERS
+from tierscope.policies import PEERS, STATIC
 from tierscope.scenario import Scenario, Sweep
 from tierscope.system import System
 from tierscope.tiers.emulated import emulated_gfs
-from tierscope.tiers.scale import modelled_machine, scale_gfs, scale_lfs
+from tierscope.tiers.scale import emulated_machine, scale_gfs, scale_lfs
 from tierscope.validation import ConfigError
 
 # The four-dimensional grid of the what-if search takes memory and minutes beyond it.
 MAX_GRID_STEPS = 100
+# Batches that a process may hold ready in virtual time.
+MAX_VIRTUAL_PREFETCH = 250
 
 
 def check_devices(system: System, n_osts: list[int]) -> None:
@@ -27,7 +29,7 @@ def check_devices(system: System, n_osts: list[int]) -> None:
     speedup = system.emulation["speedup"]
     try:
         for count in n_osts:
-            machine = modelled_machine(system.devices, count)
+            machine = emulated_machine(asdict(system), count)
             scale_gfs(machine, system.n_processes, speedup, ["/gfs"])
             scale_lfs(machine, system.n_processes, speedup, lambda _: ["/lfs"])
     except ValueError as error:
@@ -85,6 +87,12 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
                 f"{where}: got {count}, expected divisors of {system.n_processes}, the "
                 f"number of processes of system {system.name}"
             )
+        if not system.on_nodes(count).has_whole_groups:
+            raise ConfigError(
+                f"{where}: got {count}, expected numbers on which whole nodes share "
+                f"the LFS servers of {system.emulation['processes_per_lfs_server']} "
+                f"processes of system {system.name}"
+            )
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -107,6 +115,8 @@ def check_experiment(experiment: Experiment) -> None:
         _check_simulation(experiment)
     else:
         _check_jobs(experiment)
+    if experiment.source == "emulated":
+        _check_emulation(experiment)
 
 
 def _check_runtime(experiment: Experiment) -> None:
@@ -117,6 +127,41 @@ def _check_runtime(experiment: Experiment) -> None:
             f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
             f"builtin with points_per_launch all of system {system.name}: a Darshan "
             "log covers a whole MPI job"
+        )
+
+
+def _check_emulation(experiment: Experiment) -> None:
+    """Refuse what emulated tiers cannot do, or not yet."""
+    loader, system = experiment.settings["loader"], experiment.system
+    if experiment.runtime != "builtin":
+        raise ConfigError(
+            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
+            f"builtin on the emulated tiers of {system.name}: a site's Darshan "
+            "would not see their clock"
+        )
+    if (threads := loader["read_threads"]) != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 on the emulated "
+            f"tiers of system {system.name}: the loader hands work from thread to "
+            "thread unseen"
+        )
+    if not system.is_virtual:
+        return
+    if (prefetched := loader["prefetch_batches"]) > MAX_VIRTUAL_PREFETCH:
+        raise ConfigError(
+            f"config: loader.prefetch_batches: got {prefetched}, expected at most "
+            f"{MAX_VIRTUAL_PREFETCH} with emulation.clock virtual"
+        )
+    for scenario in experiment.all_points:
+        if scenario.policy not in STATIC:
+            key, value = "policies", scenario.policy
+        elif scenario.reads_database:
+            key, value = "loaders", scenario.loader
+        else:
+            continue
+        raise ConfigError(
+            f"config: sweep.{key}: got {value}, which is not in virtual time yet: take "
+            "a system with emulation.clock: real, such as scale-model-4x2"
         )
 
 

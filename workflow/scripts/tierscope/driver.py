@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,11 @@ from tierscope.launch import fail_from_thread
 from tierscope.launch_storage import (
     ATTEMPTS,
     check_is_there,
+    check_room,
+    claim_storage,
+    exchange_files,
     fill_storage,
+    held_part,
     release_storage,
     shared_lateness_percent,
 )
@@ -40,6 +45,7 @@ from tierscope.run_writer import Measured, RunWriter
 from tierscope.scenario import Dataset, Point
 from tierscope.shuffle import epoch_files
 from tierscope.tiers import Tier, epoch_alias, make_epoch_aliases
+from tierscope.tiers.clock import Clock, RealClock
 from tierscope.tiers.local_storage import LocalStorage
 
 
@@ -56,15 +62,15 @@ class Benchmark:
     make_loader : callable
         Makes the loader; called once, when the first point is run.
     tracer : object
-        Has `begin(folder)`, `end()`, `write_log(path)`, `describe()`, `repeatable`
-        and `writes_log_at_end`: when MPI ends, so that the run is complete only then.
-    emulation : object or None
-        Has `reset()`, `lateness_percent()`, `describe()`, `remove()`; None where no
-        tier is emulated.
+        Has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()`,
+        `repeatable` and `writes_log_at_end`: when MPI ends, so that the run is complete
+        only then.
+    emulation : tierscope.tiers.emulated.Emulation or None
+        The emulated devices; None where no tier is emulated.
     say : callable
         Prints a line of progress (rank 0 only).
     max_lateness_percent : float
-        Emulated tiers: lateness above which the epochs are measured again.
+        Emulated tiers in real time: lateness above which the epochs are measured again.
     """
 
     description: Mapping[str, Any]
@@ -88,6 +94,8 @@ class Benchmark:
             self.training["epochs"],
             None if system["virtual_nodes"] else self.processes.host,
         )
+        self._real_clock = RealClock(self.processes.barrier)
+        self._held_files: np.ndarray | None = None  # by the LFS, in virtual time
         self.loader = None
         self.placement: NodePlacement | NodePeers | None = None
         self.database = Database.of(self.description)
@@ -116,6 +124,11 @@ class Benchmark:
         return self.is_dynamic or self.has_peers
 
     @property
+    def is_virtual(self) -> bool:
+        """Return whether the launch keeps virtual time."""
+        return self.emulation is not None and self.emulation.is_virtual
+
+    @property
     def folder_name(self) -> str:
         """Return the name of the dataset's folder on either tier."""
         if self.database:
@@ -133,6 +146,7 @@ class Benchmark:
         if self.processes.rank == 0:
             check_is_there(self.gfs_root / self.folder_name)
             self.make_aliases(self.gfs_root)
+        check_room(self.processes, self.storage, map(self._part, points))
         for number, point in enumerate(points, start=1):
             self.say(
                 f"point {number} of {len(points)}: cache rate "
@@ -168,10 +182,15 @@ class Benchmark:
             size = self.dataset.file_size_bytes
             generate_files(Path(folder), names, range(n_files), size)
             paths = [os.path.join(folder, name) for name in names]
-            run_epoch(self.loader.epoch(paths), self.processes.barrier)
+            run_epoch(self.loader.epoch(paths), self._real_clock)
             if self.is_fed:
                 fed = self.loader.fed_epoch(KnownFiles(paths))
-                run_epoch(fed, self.processes.barrier)
+                run_epoch(fed, self._real_clock)
+
+    def stop(self) -> None:
+        """End what may still wait in virtual time."""
+        if self.emulation:
+            self.emulation.stop()
 
     def release(self) -> None:
         """Remove this node's LFS contents."""
@@ -182,17 +201,19 @@ class Benchmark:
     def run_point(self, point: Point, folder: Path) -> None:
         """Fill the LFS, run all epochs and write the run's folder.
 
-        Emulated devices need a machine that wakes the waiting in time. Where it was
-        too late, the epochs are measured again, six times in all; the last attempt
-        stands, and the audit judges it by the same limit.
+        Emulated devices in real time need a machine that wakes the waiting in time.
+        Where it was too late, the epochs are measured again, six times in all; the last
+        attempt stands, and the audit judges it by the same limit.
         """
         processes = self.processes
         on_lfs = self._held(point)
-        fill_time_s = self.fill(np.flatnonzero(on_lfs))
+        fill_time_s = self.hold(on_lfs)
         lateness_percent = []
         while True:
             started = datetime.now(UTC)
             rows = self.measure(point, folder, on_lfs)
+            if self.is_virtual:
+                break
             late = shared_lateness_percent(self.processes, self.emulation)
             lateness_percent.append(late)
             if not self.is_too_late(late, n_attempts=len(lateness_percent)):
@@ -235,9 +256,13 @@ class Benchmark:
             self.placement.begin()
         rows, n_epochs = [], self.training["epochs"]
         for epoch in range(n_epochs):
+            started_s = time.perf_counter()
             rows.append(self._epoch_row(point, epoch, on_lfs))
-            time_s = rows[-1]["execution_time_s"]
-            self.say(f"  epoch {epoch + 1} of {n_epochs}: {time_s:.3f} s")
+            times = f"{rows[-1]['execution_time_s']:.3f} s"
+            if self.is_virtual:
+                real_s = time.perf_counter() - started_s
+                times += f" of virtual time, {real_s:.1f} s of real time"
+            self.say(f"  epoch {epoch + 1} of {n_epochs}: {times}")
             if self.placement:
                 self.placement.end_epoch(epoch)
         if self.placement:
@@ -278,6 +303,22 @@ class Benchmark:
             return False
         return lateness_percent > self.max_lateness_percent and n_attempts < ATTEMPTS
 
+    def hold(self, on_lfs: np.ndarray) -> float:
+        """Let this node's LFS hold files and return the time it took, in seconds.
+
+        In virtual time no device charges for that: it takes no time, and files that
+        are there stay.
+        """
+        if not self.is_virtual:
+            return self.fill(np.flatnonzero(on_lfs))
+        common = self.processes, self.storage, self.folder_name
+        if self._held_files is None:
+            claim_storage(*common)
+            self._held_files = np.zeros_like(on_lfs)
+        exchange_files(*common, self._held_files, on_lfs, self.dataset)
+        self._held_files = on_lfs
+        return 0.0
+
     def fill(self, pinned: np.ndarray) -> float:
         """Fill this node's LFS and return the time it took."""
         return fill_storage(
@@ -300,7 +341,14 @@ class Benchmark:
             self.dataset.n_files,
             point.cache_rate_percent,
             self.training["seed"],
+            point.repetition,
         )
+
+    def _part(self, point: Point) -> tuple[int, int]:
+        """Return how many files this node's LFS has to hold, and their size."""
+        n_held = int(self._held(point).sum())
+        node = self.processes.node
+        return held_part(self.description, asdict(point), n_held, node, self.database)
 
     def _files(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
         """Return the samples that this rank reads in an epoch, in reading order."""
@@ -348,7 +396,7 @@ class Benchmark:
             batches = self.loader.epoch(paths)
         try:
             execution_time_s, samples, n_bytes = run_epoch(
-                batches, self.processes.barrier, self.training["compute_time_s"]
+                batches, self._clock(len(files)), self.training["compute_time_s"]
             )
             if self.placement:
                 self.placement.check()
@@ -373,6 +421,20 @@ class Benchmark:
             "lfs_files": n_lfs,
             "gfs_files": n_gfs,
         }
+
+    def _clock(self, n_files: int) -> Clock:
+        """Return the clock of an epoch in which this process reads so many files."""
+        if not self.is_virtual:
+            return self._real_clock
+        processor = self.description["system"]["devices"].get("processor", {})
+        self.emulation.clock.plan(
+            n_files,
+            self.dataset.file_size_bytes,
+            self.dataset.batch_size,
+            self.description["loader"]["prefetch_batches"],
+            processor.get("sample_s", 0.0),
+        )
+        return self.emulation.clock
 
     def _explain(self, error: Exception, where: str) -> None:
         """Raise the placement's own error where it is behind a loader's."""

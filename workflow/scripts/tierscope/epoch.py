@@ -1,15 +1,13 @@
 """One epoch of reading, timed from barrier to barrier."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tierscope.tiers.clock import Clock
+
 
 def run_epoch(
-    batches: Iterator[tuple[int, int]],
-    barrier: Callable[[], None],
-    compute_time_s: float = 0.0,
-    clock: Callable[[], float] = time.perf_counter,
+    batches: Iterator[tuple[int, int]], clock: Clock, compute_time_s: float = 0.0
 ) -> tuple[float, int, int]:
     """Read one epoch's files and return (time from barrier to barrier, samples, bytes).
 
@@ -17,23 +15,37 @@ def run_epoch(
     ----------
     batches : iterator of (samples, bytes)
         This process's epoch, as a loader returns it.
-    barrier : callable
-        Waits for all processes.
+    clock : Clock
+        Has the barrier of all processes, tells the time, and learns of each batch.
     compute_time_s : float
-        Sleep after each batch, in seconds, in place of a training step.
-    clock : callable
-        Seconds since some instant.
+        Time after each batch, in seconds, in place of a training step.
+
+    Raises
+    ------
+    BenchmarkError, OtherRankFailed
+        If the launch was stopped meanwhile (`Clock.check`).
     """
-    barrier()
-    start = clock()
+    start_s = clock.barrier()
     samples = n_bytes = 0
-    for batch_samples, batch_bytes in batches:
-        samples += batch_samples
-        n_bytes += batch_bytes
-        if compute_time_s:
-            time.sleep(compute_time_s)
-    barrier()
-    return clock() - start, samples, n_bytes
+    while (batch := _next_batch(batches, clock)) is not None:
+        samples += batch[0]
+        n_bytes += batch[1]
+        clock.compute(compute_time_s)
+    return clock.barrier() - start_s, samples, n_bytes
+
+
+def _next_batch(
+    batches: Iterator[tuple[int, int]], clock: Clock
+) -> tuple[int, int] | None:
+    """Return the next batch, None at the end."""
+    clock.ask()
+    try:
+        batch = next(batches, None)
+    except Exception:
+        clock.check()  # calls of a launch that was stopped fail
+        raise
+    clock.take()
+    return batch
 
 
 @dataclass(frozen=True)

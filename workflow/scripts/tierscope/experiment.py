@@ -11,6 +11,7 @@ from tierscope.policies import policy_options
 from tierscope.scenario import CalibrationPlan, Dataset, Point, Scenario, Sweep
 from tierscope.system import System
 from tierscope.tables import MODEL
+from tierscope.tiers.emulated import DEVICES_VERSION
 from tierscope.validation import ConfigError
 
 # Of a system: no run depends on them.
@@ -123,7 +124,7 @@ class Experiment:
             self.system_of(scenario),
             self.settings["training"],
             self.settings["loader"],
-            [point.cache_rate_percent for point in points],
+            tuple(points),
             scenario.policy,
             policy_options(scenario.policy, self.settings["policies"]),
             self.settings["lmdb"] if scenario.reads_database else None,
@@ -137,6 +138,9 @@ class Experiment:
             del system["improvements"]
         if self.source == "measured":
             system["devices"] = None  # of no measurement
+        if self.source == "emulated":
+            versioned = {"devices_version": DEVICES_VERSION}
+            system["emulation"] = {**versioned, **system["emulation"]}
         dataset = asdict(self.datasets[scenario.dataset])
         description = {
             "source": self.source,
@@ -230,11 +234,13 @@ class Experiment:
         """Return the Darshan runtime: the configuration's, else the system's.
 
         A Darshan log covers a whole MPI job, so a launch of several points needs the
-        builtin tracer, which writes one for each, and gets it where both say ``auto``.
+        builtin tracer, which writes one for each, and gets it where both say ``auto``;
+        so do emulated tiers, whose clock a site's Darshan would not see.
         """
         runtime = self.settings["darshan"]["runtime"]
         if runtime == "auto":
             runtime = self.system.job.darshan
-        if runtime == "auto" and self.system.points_per_launch == "all":
+        one_log = self.system.points_per_launch == "all"
+        if runtime == "auto" and (one_log or self.system.source == "emulated"):
             return "builtin"
         return runtime

@@ -11,7 +11,7 @@ model, it holds those and shows both.
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from string import Template
 from typing import Any
 
@@ -106,7 +106,7 @@ def build_explorer(
         "title": f"{title} ({', '.join(unmeasured)})" if unmeasured else title,
         "provenance": provenance,
         "source_words": " ".join(map(source_note, sources)),
-        "repetition_words": _repetition_words(io_time["repetition"].nunique()),
+        "repetition_words": _repetition_words(point["repetitions"] for point in points),
         "cost_words": _cost_words(start.cost_per_percent),
         "goal_words": _goal_words(start, float(best["io_time_s"])),
         "grid_words": _grid_words(start),
@@ -148,13 +148,15 @@ def _known_words(
     )
 
 
-def _repetition_words(n_repetitions: int) -> str:
-    """Return how repetitions are summarised, if there are any."""
-    if n_repetitions == 1:
+def _repetition_words(n_repetitions: Iterable[int]) -> str:
+    """Return how the repetitions of the points are summarised, if there are any."""
+    numbers = sorted(set(n_repetitions))
+    if numbers == [1]:
         return ""
+    words = " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))
     return (
-        f"Times are means over {n_repetitions} repetitions; the slowest process is "
-        "picked in each of them."
+        f"Times are means over {words} repetitions; the slowest process is picked in "
+        "each of them."
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tierscope.local_storage import database_bytes, files_on_node, window_bytes
-from tierscope.scenario import Dataset
+from tierscope.scenario import Dataset, Point
 
 if TYPE_CHECKING:
     from tierscope.system import System
@@ -128,8 +128,8 @@ class BenchmarkJob:
         The machine, with its `job` settings.
     training, loader : mapping
         Sections of the configuration.
-    cache_rates_percent : sequence of int
-        Cache rate of each point that the job runs.
+    points : sequence of Point
+        The points that the job runs.
     policy : str
         Policy of the scenario; probes, which have none, need what pinning needs.
     options : mapping
@@ -142,7 +142,7 @@ class BenchmarkJob:
     system: "System"
     training: Mapping[str, Any]
     loader: Mapping[str, Any]
-    cache_rates_percent: Sequence[int]
+    points: Sequence[Point]
     policy: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     lmdb: Mapping[str, Any] | None = None
@@ -151,7 +151,7 @@ class BenchmarkJob:
     def lfs_bytes(self) -> int:
         """Return the local storage a node needs, whole blocks and reserve included."""
         if self.lmdb is not None:
-            rate = max(self.cache_rates_percent)
+            rate = max(point.cache_rate_percent for point in self.points)
             n_bytes = database_bytes(self.dataset, self.lmdb, rate)
         else:
             blocks = math.ceil(self.dataset.file_size_bytes / _BLOCK_BYTES)
@@ -194,17 +194,23 @@ class BenchmarkJob:
             + n_files / slowest.lfs_fill_files_per_s
         )
         time_s = slowest.start_s + sum(
-            fill_s * rate / 100 + self.training["epochs"] * epoch_s
-            for rate in self.cache_rates_percent
+            fill_s * point.cache_rate_percent / 100 + self.training["epochs"] * epoch_s
+            for point in self.points
         )
         return math.ceil(time_s / 60)
 
     @property
     def _files_on_node(self) -> int:
         """Return the files that the LFS of the fullest node holds at most."""
-        rate, seed = max(self.cache_rates_percent), self.training["seed"]
-        n_nodes = self.system.n_nodes
-        return files_on_node(self.dataset, self.policy, rate, seed, n_nodes)
+        fullest = {}  # highest cache rate by repetition
+        for point in self.points:
+            rate = fullest.get(point.repetition, 0)
+            fullest[point.repetition] = max(rate, point.cache_rate_percent)
+        seed, n_nodes = self.training["seed"], self.system.n_nodes
+        return max(
+            files_on_node(self.dataset, self.policy, rate, seed, repetition, n_nodes)
+            for repetition, rate in fullest.items()
+        )
 
     @property
     def _files_per_process(self) -> int:

@@ -4,19 +4,26 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from tierscope.dataset import DatasetError
 from tierscope.placement import PlacementError
-from tierscope.processes import BenchmarkError, OtherRankFailed, Processes
+from tierscope.processes import (
+    BenchmarkError,
+    OtherRankFailed,
+    Processes,
+    RankGoneError,
+)
 from tierscope.shared_memory import remove_mpi_segments
 from tierscope.tiers import TierError
 from tierscope.trace.runtime import OVERRIDES
 from tierscope.validation import ConfigError
 
 PRELOADED = "TIERSCOPE_PRELOADED"
+_DYING_S = 0.05  # from when a process closes its connections until it is gone
 # Keep memory once it is there: else glibc gives large batches back to the kernel and
 # faults them in again, tens of thousands of times an epoch, now and then.
 MEMORY_ENVIRONMENT = {
@@ -85,10 +92,18 @@ def fail(
     if threading.current_thread() is threading.main_thread():
         for signum in (signal.SIGTERM, signal.SIGINT):  # one may come after another's
             signal.signal(signum, signal.SIG_IGN)
-    if not isinstance(error, OtherRankFailed):
-        if not isinstance(error, Terminated) or processes.rank == 0:
-            _report(processes, error)
-        processes.announce_failure()
+    error = _cause(processes, error)
+    if isinstance(error, OtherRankFailed):
+        if error.line and processes.speaks:
+            _print(error.line)
+    else:
+        line = _line(processes, error)
+        is_shared = isinstance(error, (RankGoneError, Terminated))
+        if not is_shared or processes.speaks:
+            _report(error, line)
+            line = None
+        gone = error.args[1] if isinstance(error, RankGoneError) else ()
+        processes.announce_failure(line, gone)
     release()
     processes.announce_release()
     processes.await_release()
@@ -103,27 +118,52 @@ def fail_from_thread(
     """Fail in a thread, while the main thread may be calling MPI.
 
     An MPI that does not let threads call it at the same time is not called: this
-    process ends without cleaning up, and it is for the launcher to end the others.
+    process ends without cleaning up. The others find it gone, and the keeper of the
+    machine ends what goes on and cleans up.
     """
     try:
         if processes.threads_may_call:
             fail(processes, release, error)
         else:
-            _report(processes, error)
+            processes.begin_failing()
+            _report(error, _line(processes, error))
     except BaseException as another:
         traceback.print_exception(another)
     finally:
         os._exit(1)
 
 
-def _report(processes: Processes, error: BaseException) -> None:
-    """Print what has failed on this rank, and where."""
+def _cause(processes: Processes, error: BaseException) -> BaseException:
+    """Return the error, or that of ranks that are gone, as it may follow from that."""
+    processes.begin_failing()
+    if isinstance(error, (OtherRankFailed, RankGoneError)):
+        return error
+    time.sleep(_DYING_S)
+    if not (gone := processes.dead_ranks()):
+        return error
+    cause = processes.gone_error(gone)
+    for note in getattr(error, "__notes__", []):
+        cause.add_note(note)
+    return cause
+
+
+def _line(processes: Processes, error: BaseException) -> str:
+    """Return what has failed on this rank, and where."""
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
+    if isinstance(error, RankGoneError):
+        return f"tierscope: {error}{notes and f' Found{notes}.'}"
+    return (
+        f"tierscope: rank {processes.rank} of {processes.size} on "
+        f"{processes.host} failed{notes}: {type(error).__name__}: {error}"
+    )
+
+
+def _report(error: BaseException, line: str) -> None:
+    """Print what has failed."""
     if not isinstance(error, _EXPLAINED):
         traceback.print_exception(error)
-    notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
-    print(
-        f"tierscope: rank {processes.rank} of {processes.size} on "
-        f"{processes.host} failed{notes}: {type(error).__name__}: {error}",
-        file=sys.stderr,
-        flush=True,
-    )
+    _print(line)
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

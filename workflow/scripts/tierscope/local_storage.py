@@ -17,7 +17,7 @@ _PAGE_BYTES = 4096  # of the machine that writes a database; the usual one
 
 
 def files_on_node(
-    dataset: Dataset, policy: str, rate: int, seed: int, n_nodes: int
+    dataset: Dataset, policy: str, rate: int, seed: int, repetition: int, n_nodes: int
 ) -> int:
     """Return how many files a node's LFS has to hold.
 
@@ -31,12 +31,12 @@ def files_on_node(
         rate, in copies that it decides on while it runs if not before.
     rate : int
         Cache rate in percent.
-    seed : int
-        Seed of the training, which says what is staged in.
+    seed, repetition : int
+        Seed of the training and repetition, which say what is staged in.
     n_nodes : int
         Number of nodes.
     """
-    pinned = Pinning(dataset.n_files, rate, seed)
+    pinned = Pinning(dataset.n_files, rate, seed, repetition)
     if policy not in PEERS or not pinned.n_on_lfs:
         return pinned.n_on_lfs
     staged_owners = _owners(dataset, n_nodes)[pinned.on_lfs()]

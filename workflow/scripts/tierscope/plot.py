@@ -188,9 +188,12 @@ def source_notes(
         What `scenario_titles` returns.
     """
     least, most = spread["n_repetitions"].min(), spread["n_repetitions"].max()
-    repetitions = f"{most} repetitions" if least == most else f"{least} to {most} runs"
+    repetitions = f"{most} repetitions"
     if most == 1:
         repetitions = "one repetition, spread unknown"
+    elif least < most:
+        repetitions = f"{least} to {most} repetitions of a point"
+        repetitions += ", spread unknown where one" if least == 1 else ""
     notes = [f"Source: {provenance}; {repetitions}"]
     flagged = spread[spread["flagged"]].merge(scenarios, on=SCENARIO)
     if flagged.empty:

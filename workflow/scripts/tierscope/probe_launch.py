@@ -16,11 +16,20 @@ from tierscope.description import description_hash
 from tierscope.launch_storage import (
     ATTEMPTS,
     check_is_there,
+    check_room,
     claim_storage,
     release_storage,
     shared_lateness_percent,
 )
-from tierscope.probes import REPEATS, Client, Probe, plan, probe_files, probe_row
+from tierscope.probes import (
+    REPEATS,
+    Client,
+    Probe,
+    Timing,
+    plan,
+    probe_files,
+    probe_row,
+)
 from tierscope.processes import Processes
 from tierscope.run_folder import scheduler_job, software_versions
 from tierscope.scenario import Dataset
@@ -43,12 +52,12 @@ class ProbeLaunch:
         (`buffer_bytes`), as in the description of a scenario.
     processes : Processes
         The MPI processes.
-    emulation : object or None
+    emulation : tierscope.tiers.emulated.Emulation or None
         As for `tierscope.driver.Benchmark`.
     say : callable
         Prints a line of progress (rank 0 only).
     max_lateness_percent : float
-        Emulated tiers: lateness above which probes are run again.
+        Emulated tiers in real time: lateness above which probes are run again.
     """
 
     description: Mapping[str, Any]
@@ -76,6 +85,11 @@ class ProbeLaunch:
         }
         self.plan = plan(self.description)
 
+    @property
+    def is_virtual(self) -> bool:
+        """Return whether the devices keep virtual time."""
+        return self.emulation is not None and self.emulation.is_virtual
+
     def run(self, folder: Path) -> None:
         """Run the probes and write table and summary into a folder."""
         processes = self.processes
@@ -92,22 +106,29 @@ class ProbeLaunch:
         self.release()
         processes.barrier()  # what ends the first rank must find all nodes empty
 
+    def stop(self) -> None:
+        """End what may still wait in virtual time."""
+        if self.emulation:
+            self.emulation.stop()
+
     def release(self) -> None:
         """Remove this node's LFS contents."""
         release_storage(self.processes, self.storage, self.emulation)
 
     def _fill(self) -> None:
         """Generate the files that this process will read on its node's LFS."""
-        claim_storage(self.processes, self.storage, self.folder_name)
         probe = next(one for one in self.plan if one.tier == "lfs")
         mine = probe_files(self.description, probe, self.processes.rank, repeat=0)
         names = [self.dataset.file_name(file_id) for file_id in mine]
         size = self.dataset.file_size_bytes
+        part = (self.processes.node_size * len(mine), size)
+        check_room(self.processes, self.storage, [part])
+        claim_storage(self.processes, self.storage, self.folder_name)
         generate_files(self.folders["lfs"], names, mine, size)
         self.processes.barrier()
 
-    def _measure(self) -> tuple[list[dict[str, Any]], float]:
-        """Run all repeats of all probes: rows (on rank 0) and the lateness.
+    def _measure(self) -> tuple[list[dict[str, Any]], float | None]:
+        """Run all repeats of all probes: rows (on rank 0) and the lateness, if any.
 
         As a probe's time is the median of its repeats, so is its lateness. The mean
         over the probes counts: short waits are late by some tenths on any machine.
@@ -120,6 +141,8 @@ class ProbeLaunch:
                 for name, late in late_percent.items():
                     lateness_percent[name].append(late)
             self.say(f"  repeat {repeat + 1} of {REPEATS}")
+        if not lateness_percent:
+            return rows, None
         return rows, mean(map(median, lateness_percent.values()))
 
     def _run_in_time(
@@ -132,7 +155,7 @@ class ProbeLaunch:
         """
         for attempt in range(ATTEMPTS):
             rows, late_percent = self._run_together(probes, repeat)
-            worst_percent = max(late_percent.values())
+            worst_percent = max(late_percent.values(), default=0.0)
             if worst_percent <= self.max_lateness_percent:
                 break
             again = ", measuring again" if attempt + 1 < ATTEMPTS else ""
@@ -144,25 +167,51 @@ class ProbeLaunch:
     ) -> tuple[list[dict[str, Any]], dict[str, float]]:
         """Run the probes that share files, from open to close."""
         processes, rows, late_percent = self.processes, [], {}
-        client = Client(self._paths(probes[0], repeat))
+        paths = self._paths(probes[0], repeat)
+        client = (
+            Client(paths, self.emulation.clock.now_s)
+            if self.is_virtual
+            else Client(paths)
+        )
         is_real = self.tiers[probes[0].tier].kind != "emulated"
         for probe in probes:
             if is_real and probe.operation == "read":
                 client.forget_pages()
-            processes.barrier()
-            if self.emulation and processes.rank == 0:
-                self.emulation.reset()
-            processes.barrier(_POLL_S)
             takes_part = processes.rank < probe.n_clients
-            timing = client.run(probe) if takes_part else None
-            timings = processes.gather(timing)
-            late = shared_lateness_percent(processes, self.emulation)
-            late_percent[probe.name] = late
+            if self.is_virtual:
+                timings = processes.gather(
+                    self._run_in_virtual_time(client, probe, takes_part)
+                )
+            else:
+                processes.barrier()
+                if self.emulation and processes.rank == 0:
+                    self.emulation.reset()
+                processes.barrier(_POLL_S)
+                timings = processes.gather(client.run(probe) if takes_part else None)
+                late = shared_lateness_percent(processes, self.emulation)
+                late_percent[probe.name] = late
             if processes.rank == 0:
                 one_clock = len(set(processes.hosts)) == 1
                 clients = timings[: probe.n_clients]
                 rows.append(probe_row(probe, repeat, clients, one_clock))
         return rows, late_percent
+
+    def _run_in_virtual_time(
+        self, client: Client, probe: Probe, takes_part: bool
+    ) -> Timing | None:
+        """Run a probe between two barriers of virtual time."""
+        clock = self.emulation.clock
+        clock.barrier()
+        clock.bind(True)
+        try:
+            timing = client.run(probe) if takes_part else None
+        except OSError:
+            clock.check()  # calls of a launch that was stopped fail
+            raise
+        finally:
+            clock.bind(False)
+        clock.barrier()
+        return timing
 
     def _paths(self, probe: Probe, repeat: int) -> list[str]:
         """Return this process's files for the probes from an open on."""
@@ -177,7 +226,7 @@ class ProbeLaunch:
         folder: Path,
         rows: list[dict[str, Any]],
         started: datetime,
-        late_percent: float,
+        late_percent: float | None,
     ) -> None:
         """Write the table, then the summary."""
         import pandas as pd  # here, as the other ranks need not load it
@@ -199,11 +248,14 @@ class ProbeLaunch:
             "scheduler_job": scheduler_job(),
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "emulation": self.emulation
-            and {
-                "lateness_percent": late_percent,
-                "devices": self.emulation.describe()["devices"],
-            },
+            "emulation": self._describe_emulation(late_percent),
             "versions": software_versions(),
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
+
+    def _describe_emulation(self, late_percent: float | None) -> dict[str, Any] | None:
+        """Return the devices, and their lateness where they keep real time."""
+        if self.emulation is None:
+            return None
+        late = {} if late_percent is None else {"lateness_percent": late_percent}
+        return {**late, "devices": self.emulation.describe()["devices"]}

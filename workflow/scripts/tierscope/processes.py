@@ -3,20 +3,47 @@
 import os
 import platform
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tierscope.process_times import gone_text, start_time
+
+if TYPE_CHECKING:
+    from tierscope.keeper import Keeper
+    from tierscope.tiers.local_storage import LocalStorage
 
 GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes a while
+STOP_S = 5.0  # for the ranks of a node to stop writing before its LFS is emptied
 _POLL_S = 0.0005
-_TAG_FAILED, _TAG_RELEASED = 71, 72
+_LOOK_S = 0.5  # between looks for processes that are gone
+_TAG_FAILED, _TAG_STOPPED, _TAG_RELEASED = 71, 72, 73
 
 
 class BenchmarkError(RuntimeError):
     """The benchmark cannot go on."""
 
 
+class RankGoneError(BenchmarkError):
+    """Processes of this machine have ended without a word; arguments: text, ranks."""
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+
 class OtherRankFailed(RuntimeError):
-    """Another process reported a failure; its rank is the argument."""
+    """Another process reported a failure.
+
+    Parameters
+    ----------
+    rank : int
+        Which process.
+    line : str, optional
+        What one process is to print of it; None if it was printed.
+    """
+
+    def __init__(self, rank: int, line: str | None = None):
+        super().__init__(rank)
+        self.line = line
 
 
 class Processes:
@@ -31,17 +58,31 @@ class Processes:
         All processes of the launch.
     system : mapping
         `n_nodes`, `processes_per_node` and `virtual_nodes` of the system.
+    keeper : Keeper, optional
+        What outlives the processes of this machine, and ends those that hang.
     """
 
-    def __init__(self, comm, system: Mapping[str, Any]):
+    def __init__(self, comm, system: Mapping[str, Any], keeper: "Keeper | None" = None):
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self._keeper, self.has_failed = keeper, False
+        self._reported: tuple[int, str | None] | None = None
+        self._gone_elsewhere: set[int] = set()
+        self._dead: set[int] = set()
+        self._next_look_s = 0.0
         wanted = system["n_nodes"] * system["processes_per_node"]
         if comm.size != wanted:
             raise BenchmarkError(
                 f"got {comm.size} MPI processes, expected {wanted} "
                 f"({system['n_nodes']} nodes x {system['processes_per_node']})."
             )
-        machines = comm.allgather(platform.node())
+        machine, pid = platform.node(), os.getpid()
+        found = comm.allgather((machine, pid, start_time(pid)))
+        self._alive = {  # on this machine: process and start, by rank
+            rank: (pid, started)
+            for rank, (name, pid, started) in enumerate(found)
+            if name == machine and start_time(pid) == started
+        }
+        machines = [name for name, _, _ in found]
         hosts = comm.allgather(os.environ.get("SLURMD_NODENAME") or platform.node())
         if len(set(machines)) > 1:  # else one machine plays several nodes of Slurm
             hosts = machines
@@ -72,6 +113,16 @@ class Processes:
 
         return MPI.Query_thread() == MPI.THREAD_MULTIPLE
 
+    def keep(self, storage: "LocalStorage") -> None:
+        """Tell the keeper of this machine what to empty if this process cannot."""
+        if self._keeper:
+            self._keeper.introduce(self.rank, self.size, storage)
+
+    def end(self) -> None:
+        """Tell the keeper of this machine that this process has done its work."""
+        if self._keeper:
+            self._keeper.ended()
+
     def barrier(self, poll_s: float = _POLL_S) -> None:
         """Wait for all processes, or raise OtherRankFailed."""
         self.wait(self.comm.Ibarrier(), poll_s)
@@ -93,32 +144,121 @@ class Processes:
         return self.comm.bcast(value)
 
     def look_for_failure(self) -> None:
-        """Raise OtherRankFailed if another process has reported a failure."""
-        from mpi4py import MPI
+        """Raise an error if another process has reported a failure or is gone.
 
-        status = MPI.Status()
-        if self.comm.Iprobe(MPI.ANY_SOURCE, _TAG_FAILED, status):
-            raise OtherRankFailed(status.source)
+        Raises
+        ------
+        OtherRankFailed
+            If one has reported a failure.
+        RankGoneError
+            If one of this machine is gone and has reported nothing.
+        """
+        self._hear()
+        if time.monotonic() >= self._next_look_s and (gone := self.dead_ranks()):
+            self._hear()  # it may have reported, and then ended
+            raise self.gone_error(gone)
 
-    def announce_failure(self) -> None:
-        """Tell all other ranks that this one has failed."""
+    def dead_ranks(self) -> list[int]:
+        """Return the ranks of this machine that are gone; calls no MPI.
+
+        Threads may call it. Twice a second it looks, in between it remembers.
+        """
+        now_s = time.monotonic()
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + _LOOK_S
+            self._dead |= {
+                rank
+                for rank, (pid, started) in self._alive.items()
+                if rank not in self._dead and start_time(pid) != started
+            }
+        return sorted(self._dead)
+
+    def gone_error(self, gone: Iterable[int]) -> RankGoneError:
+        """Return the error of ranks that are gone."""
+        ranks = sorted(gone)
+        return RankGoneError(gone_text(ranks, self.size, self.host), ranks)
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether this process prints what several have seen: the first one."""
+        gone = self._dead | self._gone_elsewhere
+        return self.rank == 0 or (
+            0 in gone and self.rank == min(set(self._alive) - gone)
+        )
+
+    @property
+    def leads_node(self) -> bool:
+        """Return whether this process is the first one of its node that lives."""
+        return self.rank == min(set(self.on_node) - set(self.dead_ranks()))
+
+    def announce_failure(
+        self, line: str | None = None, gone: Iterable[int] = ()
+    ) -> None:
+        """Tell all other ranks that this one has failed.
+
+        Parameters
+        ----------
+        line : str or None
+            What one process is to print (`speaks`); None if it was printed.
+        gone : iterable of int
+            The ranks that are gone, for processes of other machines.
+        """
         for rank in self._others():
-            self.comm.isend(None, rank, _TAG_FAILED)
+            self.comm.isend((line, list(gone)), rank, _TAG_FAILED)
+
+    def begin_failing(self) -> None:
+        """Note, and tell the keeper, that this process knows of a failure."""
+        self.has_failed, self._next_look_s = True, 0.0
+        if self._keeper:
+            self._keeper.failed()
+
+    def await_stop(self) -> None:
+        """Tell the node that this process writes no more; its first one waits for all.
+
+        It does so for some seconds only: a process may be busy for long.
+        """
+        others = set(self.on_node) - {self.rank}
+        for rank in others:
+            self.comm.isend(None, rank, _TAG_STOPPED)
+        if self.leads_node:
+            self._await(_TAG_STOPPED, others, STOP_S)
 
     def await_release(self) -> None:
         """Wait until the other ranks have cleaned up, two minutes at most."""
-        end, released = time.monotonic() + GRACE_S, 0
-        while released < self.size - 1 and time.monotonic() < end:
-            if self.comm.iprobe(tag=_TAG_RELEASED):
-                self.comm.recv(tag=_TAG_RELEASED)
-                released += 1
-            else:
-                time.sleep(_POLL_S)
+        self._await(_TAG_RELEASED, set(self._others()), GRACE_S)
 
     def announce_release(self) -> None:
         """Tell all other ranks that this one has cleaned up."""
         for rank in self._others():
             self.comm.isend(None, rank, _TAG_RELEASED)
+
+    def _hear(self) -> None:
+        """Raise OtherRankFailed if another process has reported a failure."""
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        if self._reported is None and (
+            message := self.comm.improbe(MPI.ANY_SOURCE, _TAG_FAILED, status)
+        ):
+            line, gone = message.recv()
+            self._gone_elsewhere |= set(gone)
+            self._reported = status.source, line
+        if self._reported is not None:
+            raise OtherRankFailed(*self._reported)
+
+    def _await(self, tag: int, ranks: set[int], timeout_s: float) -> None:
+        """Wait for a message of each of the ranks that live, so long at most."""
+        from mpi4py import MPI
+
+        status, end = MPI.Status(), time.monotonic() + timeout_s
+        waiting = ranks
+        while waiting and time.monotonic() < end:
+            if self.comm.iprobe(MPI.ANY_SOURCE, tag, status):
+                self.comm.recv(source=status.source, tag=tag)
+                waiting = waiting - {status.source}
+            else:
+                waiting = waiting - {*self.dead_ranks(), *self._gone_elsewhere}
+                time.sleep(_POLL_S)
 
     def _others(self) -> list[int]:
         return [rank for rank in range(self.size) if rank != self.rank]

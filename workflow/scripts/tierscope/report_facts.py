@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.ticker import EngFormatter
 
+from tierscope.tables import RUN_KEYS
+
 _NAMES = {
     "ost": "OST",
     "osts": "OSTs",
@@ -71,7 +73,7 @@ def facts(
             "datasets": distinct(_dataset_words(c, dataset_titles) for c in contents),
             "OSTs": distinct(number for number in keys["n_osts"]),
             "cache rates": ", ".join(map(str, rates)) + " %",
-            "repetitions": str(keys["repetition"].nunique()),
+            "repetitions": _repetition_words(keys),
             "cache policy": distinct(keys["policy"]),
             "loader": distinct(keys["loader"]),
         },
@@ -92,6 +94,12 @@ def facts(
 def is_simulated(content: Mapping[str, Any]) -> bool:
     """Return whether a content is of simulated runs, which used no tier."""
     return content["source"] == SIMULATED
+
+
+def _repetition_words(keys: pd.DataFrame) -> str:
+    """Return how often points were run, such as ``1 to 5``; `keys` of all runs."""
+    numbers = keys.groupby([key for key in RUN_KEYS if key != "repetition"]).size()
+    return " to ".join(dict.fromkeys([str(numbers.min()), str(numbers.max())]))
 
 
 def _process_words(content: Mapping[str, Any]) -> str:
@@ -138,7 +146,7 @@ def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     for content in contents:
         devices = content["system"].get("devices") or {}
         sources = devices.get("sources", {})
-        for part in ("gfs", "lfs", "simulation", "network"):
+        for part in ("gfs", "lfs", "simulation", "network", "processor"):
             for key, value in devices.get(part, {}).items():
                 tier, property_ = _tier_and_property(part, key)
                 source = sources.get(part, {}).get(key, devices.get("origin", ""))

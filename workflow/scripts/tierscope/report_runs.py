@@ -140,7 +140,17 @@ def spread_words(spread: pd.DataFrame) -> str:
         "repetitions in percent of their mean. Half of the spreads are below "
         f"{median:.1f} %, the largest is {largest:.1f} %. Above the limit of "
         f"{limit} %, marked {FLAG}: {known['flagged'].sum()} of {len(known)}."
+        f"{_once_words(spread)}"
     )
+
+
+def _once_words(spread: pd.DataFrame) -> str:
+    """Return how many points of table ``spread`` were run once, if there are any."""
+    point = [*SCENARIO, "cache_rate_percent"]
+    once = spread.drop_duplicates(point)["n_repetitions"] == 1
+    if not once.any():
+        return ""
+    return f" Of the {len(once)} points {once.sum()} were run once: theirs is unknown."
 
 
 def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:

@@ -67,6 +67,8 @@ def describe_emulation(
     """Return the devices and the lateness of each attempt, the last of which counts."""
     if emulation is None:
         return None
+    if emulation.is_virtual:
+        return emulation.describe()
     return {
         "lateness_percent": lateness_percent[-1],
         "lateness_percent_of_attempts": list(lateness_percent),

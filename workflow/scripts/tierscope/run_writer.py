@@ -89,7 +89,10 @@ class RunWriter:
         }
         filled = {"lfs_fill_time_s": measured.fill_time_s}
         write_epochs(folder, [row | filled for rows in measured.rows for row in rows])
-        self._tracer.write_log(folder / "log.darshan")
+        duration_s = None
+        if self._emulation and self._emulation.is_virtual:
+            duration_s = sum(row["execution_time_s"] for row in measured.rows[0])
+        self._tracer.write_log(folder / "log.darshan", duration_s)
         run = {
             "hash": description_hash(self._description),
             "point": {

@@ -152,8 +152,8 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
     ]
     if (claims["n_repetitions"] == 1).any():
         paragraphs.append(
-            "Points were run once, so a verdict that hangs on some percent may be "
-            "another one next time; more repetitions make it firm."
+            "Points were run once, all or some, so a verdict that hangs on some "
+            "percent may be another one next time; more repetitions make it firm."
         )
     if set(claims["source"]) != {"measured"}:
         paragraphs.append(

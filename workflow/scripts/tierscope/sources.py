@@ -6,8 +6,8 @@ from tierscope.tables import MODEL, RULE
 
 _NOTES = {
     "measured": "Measured on real storage devices.",
-    "emulated": "Emulated: real processes made real calls, emulated devices set the "
-    "pace.",
+    "emulated": "Emulated: real processes made real calls, a model of the devices said "
+    "how long each took.",
     "simulated": "Simulated: a model of the whole system, no process read a file.",
     "trained": "Real trainings with TensorFlow on generated data; nothing was timed.",
 }

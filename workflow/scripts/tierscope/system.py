@@ -17,7 +17,8 @@ SCHEDULERS = ("slurm", "pjm")
 class System:
     """A machine: its nodes, its two tiers and how points are launched.
 
-    `devices` and `emulation` are the checked mappings of the system file;
+    `devices` and `emulation` are the checked mappings of the system file, the latter
+    with its defaults filled in;
     `improvements` makes I/O classes of its devices faster, in percent. `devices_of` is
     the system that lends its devices, if one does.
     """
@@ -75,6 +76,19 @@ class System:
             )
 
     @property
+    def is_virtual(self) -> bool:
+        """Return whether the emulated tiers have a clock of their own."""
+        return self.emulation is not None and self.emulation["clock"] == "virtual"
+
+    @property
+    def has_whole_groups(self) -> bool:
+        """Return whether whole nodes share each emulated LFS server."""
+        if self.source != "emulated":
+            return True
+        n_sharing = self.emulation["processes_per_lfs_server"]
+        return n_sharing % self.processes_per_node == 0 or n_sharing >= self.n_processes
+
+    @property
     def source(self) -> str:
         """Return what numbers from this system are: ``measured`` or ``emulated``."""
         kinds = {self.gfs.kind, self.lfs.kind}
@@ -120,9 +134,39 @@ def read_system(name: str, folder: str | Path) -> System:
             raise ConfigError(
                 f"{path}: top level: missing key emulation, needed by kind emulated"
             )
-        values["devices"] = _devices_of(system.emulation["model_of"], path)
-        system = System(name=name, **values)
+        devices = _devices_of(system.emulation["model_of"], path)
+        emulation = _emulation_of(system, devices, path)
+        system = replace(system, devices=devices, emulation=emulation)
+        if not system.has_whole_groups:
+            raise ConfigError(
+                f"{path}: emulation.processes_per_lfs_server: got "
+                f"{emulation['processes_per_lfs_server']}, expected a multiple of "
+                f"processes_per_node {system.processes_per_node}: a node has one LFS"
+            )
     return system
+
+
+def _emulation_of(
+    system: System, devices: Mapping[str, Any], origin: Path
+) -> dict[str, Any]:
+    """Return the emulation with its defaults, refuse one that does not fit."""
+    emulation = {"clock": "virtual", **system.emulation}
+    if emulation["clock"] == "virtual":
+        if "speedup" in emulation:
+            raise ConfigError(
+                f"{origin}: emulation.speedup: got {emulation['speedup']}, expected "
+                "none with emulation.clock virtual: nobody waits for virtual time"
+            )
+        kinds = {tier: getattr(system, tier).kind for tier in ("gfs", "lfs")}
+        for tier, kind in kinds.items():
+            if kind != "emulated":
+                raise ConfigError(
+                    f"{origin}: {tier}.kind: got {kind}, expected emulated as the "
+                    "other tier with emulation.clock virtual: a real tier has no place "
+                    "in virtual time"
+                )
+    n_sharing = devices["lfs"]["processes_per_server"]
+    return {"speedup": 1, "processes_per_lfs_server": n_sharing, **emulation}
 
 
 def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
@@ -171,5 +215,8 @@ def _devices_of(model: str, origin: Path) -> dict[str, Any]:
         )
     check(values, "system", str(path))
     n_processes = values["n_nodes"] * values["processes_per_node"]
-    tiers = {tier: values["devices"][tier] for tier in ("gfs", "lfs")}
-    return dict(tiers, n_processes=n_processes)
+    devices = values["devices"]
+    emulated = {
+        part: devices[part] for part in ("gfs", "lfs", "processor") if part in devices
+    }
+    return dict(emulated, n_processes=n_processes)

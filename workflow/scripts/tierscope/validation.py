@@ -79,13 +79,15 @@ def expectation(schema: Mapping[str, Any]) -> str:
     kinds = schema.get("type", "object")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     words = {"object": "mapping", "array": "list", "string": "text"}
-    text = " or ".join(words.get(kind, kind) for kind in kinds)
+    bounds = ""
     if "minimum" in schema and "maximum" in schema:
-        text += f" from {schema['minimum']} to {schema['maximum']}"
+        bounds = f" from {schema['minimum']} to {schema['maximum']}"
     elif "minimum" in schema:
-        text += f" of at least {schema['minimum']}"
+        bounds = f" of at least {schema['minimum']}"
     elif "exclusiveMinimum" in schema:
-        text += f" above {schema['exclusiveMinimum']}"
+        bounds = f" above {schema['exclusiveMinimum']}"
+    words |= {"integer": f"integer{bounds}", "number": f"number{bounds}"}
+    text = " or ".join(words.get(kind, kind) for kind in kinds)
     if "minItems" in schema and schema["minItems"] == schema.get("maxItems"):
         text += f" of {schema['minItems']} items"
     elif "minItems" in schema:

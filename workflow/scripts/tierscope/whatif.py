@@ -398,7 +398,8 @@ def mean_difference_s(epochs: pd.DataFrame, io_time: pd.DataFrame) -> float:
     """Return execution time minus I/O time of the slowest process, in seconds.
 
     It is nearly constant over the cache rates (Fukai et al., Sec. 5.2), so its mean
-    over all runs turns an I/O time into an execution time.
+    turns an I/O time into an execution time: the mean over the points, each of which
+    counts once, however often it was repeated.
 
     Parameters
     ----------
@@ -409,13 +410,17 @@ def mean_difference_s(epochs: pd.DataFrame, io_time: pd.DataFrame) -> float:
     """
     execution_s = epochs.groupby(RUN_EPOCH)["execution_time_s"].max()
     io_time_s = slowest_process(io_time).set_index(RUN_EPOCH)["io_time_s"]
-    difference_s = (execution_s.reindex(io_time_s.index) - io_time_s).to_numpy()
-    if n_missing := int(np.isnan(difference_s).sum()):
+    difference_s = execution_s.reindex(io_time_s.index) - io_time_s
+    if n_missing := int(difference_s.isna().sum()):
         raise ValueError(
             f"goal: got no execution time of {n_missing} of {len(io_time_s)} runs and "
             "epochs, expected one of each; simulated runs have none."
         )
-    return math.fsum(difference_s) / len(difference_s)
+    point = [key for key in RUN_EPOCH if key != "repetition"]
+    differences_s = [
+        math.fsum(some_s) / len(some_s) for _, some_s in difference_s.groupby(point)
+    ]
+    return math.fsum(differences_s) / len(differences_s)
 
 
 def make_goal(

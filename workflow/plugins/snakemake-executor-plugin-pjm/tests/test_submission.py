@@ -1,7 +1,10 @@
 """What is asked of PJM: typed resources, command line and script."""
 
 import os
+import signal
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -295,11 +298,22 @@ def test_exit_status_is_returned_and_recorded(tmp_path, command, preamble, statu
 def test_signal_is_recorded_and_ends_the_command(tmp_path, name, number):
     script, files = script_of(tmp_path, "bash -c 'touch started; exec sleep 60'")
     (tmp_path / "script").write_text(script)
-    process = subprocess.Popen(["bash", tmp_path / "script"], cwd=tmp_path)
-    while not (tmp_path / "started").exists():
-        assert process.poll() is None
-    subprocess.run(["kill", "-s", name, str(process.pid)], check=True)
-    assert process.wait(timeout=10) == 128 + number
+    process = subprocess.Popen(
+        ["bash", tmp_path / "script"],
+        cwd=tmp_path,
+        start_new_session=True,
+        # Shells have background jobs, such as these tests may be, ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        while not (tmp_path / "started").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        subprocess.run(["kill", "-s", name, str(process.pid)], check=True)
+        assert process.wait(timeout=30) == 128 + number
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert int(files.exit_status.read_text()) == 128 + number
 
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from tierscope.loaders import Feed
@@ -15,7 +16,11 @@ DEFAULT_BUFFER_BYTES = 1 << 18
 
 
 class PosixLoader:
-    """Reads whole files with plain system calls, in the calls TensorFlow makes."""
+    """Reads whole files with plain system calls, in the calls TensorFlow makes.
+
+    It reads ahead as ``tf.data`` does: the next batch is begun when there is room for
+    it, and a file is closed when the next one is wanted.
+    """
 
     def __init__(
         self,
@@ -26,52 +31,64 @@ class PosixLoader:
     ):
         self._batch_size = batch_size
         self._read_threads = read_threads
-        self._n_ahead = prefetch_batches * batch_size
+        self._prefetch_batches = prefetch_batches
         self._buffer_bytes = buffer_bytes or DEFAULT_BUFFER_BYTES
 
     def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch."""
-        return self._batches(self._read, paths)
+        if self._read_threads == 1:
+            return self._batches(self._sizes(paths))
+        return self._batches(
+            self._at_a_time(lambda path: sum(self._sizes([path])), paths)
+        )
 
     def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
         """Do the same with files whose paths are not known before."""
-        return self._batches(partial(self._read_fed, feed), range(len(feed)))
+        read, indices = partial(self._read_fed, feed), range(len(feed))
+        if self._read_threads == 1:
+            return self._batches(map(read, indices))
+        return self._batches(self._at_a_time(read, indices))
 
-    def _batches(
-        self, read: Callable[[Item], int], items: Sequence[Item]
-    ) -> Iterator[tuple[int, int]]:
-        """Yield (samples, bytes) of each batch; `read` returns the bytes of a file."""
-        sizes = self._sizes(read, items)
-        for start in range(0, len(items), self._batch_size):
-            n_samples = min(self._batch_size, len(items) - start)
-            yield n_samples, sum(next(sizes) for _ in range(n_samples))
+    def _batches(self, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
+        """Return an iterator over (samples, bytes) of each batch of files."""
+        batches = iter(lambda: list(islice(sizes, self._batch_size)), [])
+        counted = ((len(batch), sum(batch)) for batch in batches)
+        return self._ahead(counted) if self._prefetch_batches else counted
 
-    def _sizes(
+    def _ahead(self, batches: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield batches, and let a thread read as many as are held ready."""
+        with ThreadPoolExecutor(1) as pool:
+            ahead = deque(
+                pool.submit(next, batches, None) for _ in range(self._prefetch_batches)
+            )
+            while (batch := ahead.popleft().result()) is not None:
+                ahead.append(pool.submit(next, batches, None))
+                yield batch
+
+    def _at_a_time(
         self, read: Callable[[Item], int], items: Sequence[Item]
     ) -> Iterator[int]:
-        """Yield the bytes read of each file, reading ahead in the background."""
-        if not self._n_ahead:
-            yield from map(read, items)
-            return
+        """Yield the bytes of each file; as many are read at a time as allowed."""
         with ThreadPoolExecutor(self._read_threads) as pool:
-            ahead = deque()
+            under_way = deque()
             for item in items:
-                ahead.append(pool.submit(read, item))
-                if len(ahead) > self._n_ahead:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+                under_way.append(pool.submit(read, item))
+                if len(under_way) == self._read_threads:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
 
-    def _read(self, path: str) -> int:
-        """Read a file to its end and return its length."""
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            n_bytes = 0
-            while chunk := os.pread(descriptor, self._buffer_bytes, n_bytes):
-                n_bytes += len(chunk)
-            return n_bytes
-        finally:
-            os.close(descriptor)
+    def _sizes(self, paths: Sequence[str]) -> Iterator[int]:
+        """Yield the length of each file when it has been read to its end."""
+        for path in paths:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                n_bytes = 0
+                while chunk := os.pread(descriptor, self._buffer_bytes, n_bytes):
+                    n_bytes += len(chunk)
+                yield n_bytes
+            finally:
+                os.close(descriptor)
 
     def _read_fed(self, feed: Feed, index: int) -> int:
         """Read a file of a feed to its end, keep its bytes, and return its length."""

@@ -32,18 +32,16 @@ class EpochBounds:
         How long each station, such as ``gfs_metadata``, serves: its busiest server.
     without_waiting_s : ndarray, shape (4,)
         Time of a process that never waits, by I/O class.
-    compute_s : float
-        Compute time of a process.
-    overlaps : bool
-        Whether the loader reads ahead, so that compute time overlaps the I/O.
+    idle_s : float
+        Time of a process during which it makes no call: it processes samples or, if its
+        loader does not read ahead, computes.
     share : ndarray, shape (n_kinds,)
         Part of all ranks that is in groups of each kind.
     """
 
     busy_s: dict[str, np.ndarray]
     without_waiting_s: np.ndarray
-    compute_s: float
-    overlaps: bool
+    idle_s: float
     share: np.ndarray
 
     @property
@@ -59,8 +57,7 @@ class EpochBounds:
         Waiting is booked to the class of the bottleneck.
         """
         io_s = self.without_waiting_s.sum()
-        other_s = 0.0 if self.overlaps else self.compute_s
-        waiting_s = np.maximum(self._stacked().max(axis=0) - other_s - io_s, 0.0)
+        waiting_s = np.maximum(self._stacked().max(axis=0) - self.idle_s - io_s, 0.0)
         times_s = np.tile(self.without_waiting_s, (len(waiting_s), 1))
         for row, name in enumerate(self.bottleneck):
             tier, kind = name.split("_")
@@ -92,6 +89,9 @@ def asymptotic_bounds(
     check_modelled(network, workload, cache_rate_percent)
     groups, hits = mean_groups(network), hit_fraction(workload, cache_rate_percent)
     n_files = workload.n_files / network.n_ranks
+    idle_s = n_files * network.sample_s
+    if workload.prefetch_batches == 0:
+        idle_s += n_files / workload.batch_size * workload.compute_time_s
     busy_s, alone_s = {}, []
     for tier_name, part in zip(TIERS, (1 - hits, hits), strict=True):
         tier = getattr(network, tier_name)
@@ -113,7 +113,6 @@ def asymptotic_bounds(
     return EpochBounds(
         busy_s,
         np.concatenate(alone_s),
-        n_files / workload.batch_size * workload.compute_time_s,
-        workload.prefetch_batches > 0,
+        idle_s,
         groups.share,
     )

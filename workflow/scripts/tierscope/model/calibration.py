@@ -3,8 +3,9 @@
 The model is the simulator with the experiment's own seeds, so it reads the files that
 the measured processes read, in their order and from the same tier. Fitted are keys of
 the system's `devices`, in units of the machine (`PARAMETERS`); all others, and whatever
-says how the storage is built (servers, groups, request sizes, speed-up), stay as the
-system file has them. What the file says of a fitted parameter is not looked at.
+says how the storage is built (servers, groups, request sizes, speed-up), and the
+processor time of a sample stay as the system file has them. What the file says of a
+fitted parameter is not looked at.
 
 The sum of squares (`scipy.optimize.least_squares`, logarithms of the parameters,
 bounds) has one term for
@@ -21,8 +22,8 @@ root of the sum of the squares of `NOISE` and the median's error.
 Standard errors are those of a linear fit, s^2 (J'J)^-1 with s^2 the sum of squares over
 the degrees of freedom, but s at least `NOISE`: that a simulated table is met exactly
 does not make its parameters known exactly. They hold the scatter of these data, not
-what the model leaves out, such as processor time between the calls, which makes fitted
-service times too short by some percent. What the data do not tell is refused: see
+what the model leaves out. Processor time that the system file does not tell makes
+fitted service times too short. What the data do not tell is refused: see
 `Calibration.check`.
 """
 

@@ -1,20 +1,37 @@
-"""The compiled event loop of the simulator: exact, without time steps.
+"""The compiled event loop of the simulator: exact, in whole nanoseconds.
 
-An event is the arrival of a rank at a station. Events are handled in the order of
-their times, those of equal time in the order in which they were scheduled (at the
-start: by rank). Servers are first come, first served, so a rank's completion is known
-when it arrives, and each rank has exactly one event to come: the next one replaces it
-at the root of the heap.
+An event is the arrival of a rank at a station. Events are handled in the order of their
+times, those of one nanosecond by kind, then by rank: no order of scheduling has a say.
+Servers are first come, first served, so a rank's completion is known when it arrives,
+and each rank has exactly one event to come: the next one replaces it at the root of the
+heap.
 """
 
 import math
 
 import numpy as np
-from numba import njit
+from numba import njit, vectorize
 
-OPENED, OPEN, READ, CLOSED = range(4)  # columns of the instants
+OPENED, OPEN, READ, CLOSING, CLOSED = range(5)  # columns of the instants
 DETERMINISTIC, EXPONENTIAL, LOGNORMAL = range(3)
-AT_OPEN, AT_CLOSE, AT_SERVER, AT_LINK = range(4)  # stations ahead of a rank
+# The kinds of events, of all loops, in the order in which those of one nanosecond are
+# handled: what ends comes before what begins. A customer's station is the kind of its
+# next event.
+(
+    AT_COPIED,
+    AT_END,
+    AT_PASS,
+    AT_CLOSE,
+    AT_LINK,
+    AT_OUT_LINK,
+    AT_IN_LINK,
+    AT_SERVER,
+    AT_OPEN,
+    AT_OWNER,
+    AT_START,
+    AT_PAUSE,
+    AT_WAIT,
+) = range(13)
 
 # What the loop must know of a tier.
 STATIONS = np.dtype(
@@ -22,9 +39,9 @@ STATIONS = np.dtype(
         ("n_metadata_servers", "i8"),
         ("open_s", "f8"),
         ("close_s", "f8"),
-        ("open_latency_s", "f8"),
-        ("close_latency_s", "f8"),
-        ("read_latency_s", "f8"),
+        ("open_latency_ns", "i8"),
+        ("close_latency_ns", "i8"),
+        ("read_latency_ns", "i8"),
         ("n_links", "i8"),
         ("n_requests", "i8"),
         ("metadata_distribution", "i8"),
@@ -49,13 +66,31 @@ _RANK = np.dtype(
     ]
 )
 
-EVENT = np.dtype([("time_s", "f8"), ("tag", "i8")])
-RANK_BITS = 24  # of a tag, the lowest; the others count the events scheduled
-MOST_RANKS = 1 << RANK_BITS
+# Times in the heap are whole numbers, too; as floats they are compared faster. A tag is
+# the kind and, below it, the customer's key: its place in the order of equal events,
+# and its number in the lowest bits.
+EVENT = np.dtype([("time_ns", "f8"), ("tag", "i8")])
+CUSTOMER_BITS = 24
+KEY_BITS = 2 * CUSTOMER_BITS
+MOST_RANKS = 1 << CUSTOMER_BITS
+NEVER = np.iinfo(np.int64).max
+NS_PER_S = 1e9
 
 compiled = njit(cache=True, error_model="numpy")
 # What is called at every event; a call with so many arguments would take time.
 inlined = njit(cache=True, error_model="numpy", forceinline=True)
+
+
+@vectorize
+def to_ns(time_s):
+    """Return a time as whole nanoseconds, the even ones of two that are as near."""
+    return np.int64(np.rint(time_s * NS_PER_S))
+
+
+@inlined
+def tag_of(kind, key):
+    """Return the tag of an event of a customer."""
+    return kind << KEY_BITS | key
 
 
 @compiled
@@ -70,26 +105,26 @@ def draw_service_s(mean_s, distribution, sigma, generator):
 
 
 @compiled
-def serve(free_s, busy_s, server, arrival_s, service_s):
+def serve(free_ns, busy_ns, server, arrival_ns, service_ns):
     """Let a server serve one more arrival and return when that is done."""
-    start_s = max(free_s[server], arrival_s)
-    busy_s[server] += service_s
-    free_s[server] = start_s + service_s
-    return free_s[server]
+    start_ns = max(free_ns[server], arrival_ns)
+    busy_ns[server] += service_ns
+    free_ns[server] = start_ns + service_ns
+    return free_ns[server]
 
 
 @compiled
-def first_free(free_s, first, n_servers):
+def first_free(free_ns, first, n_servers):
     """Return the server that is free first, of equal ones the first."""
     best = first
     for server in range(first + 1, first + n_servers):
-        if free_s[server] < free_s[best]:
+        if free_ns[server] < free_ns[best]:
             best = server
     return best
 
 
 @inlined
-def pass_metadata(at, is_open, first_server, now_s, free_s, busy_s, generator):
+def pass_metadata(at, is_open, first_server, now_ns, free_ns, busy_ns, generator):
     """Let a rank open a file, or close it, and return when that is done.
 
     `first_server` is the first metadata server of the rank's group.
@@ -99,18 +134,20 @@ def pass_metadata(at, is_open, first_server, now_s, free_s, busy_s, generator):
         service_s = draw_service_s(
             mean_s, at.metadata_distribution, at.metadata_sigma, generator
         )
-        server = first_free(free_s, first_server, at.n_metadata_servers)
-        now_s = serve(free_s, busy_s, server, now_s, service_s)
-    return now_s + (at.open_latency_s if is_open else at.close_latency_s)
+        server = first_free(free_ns, first_server, at.n_metadata_servers)
+        now_ns = serve(free_ns, busy_ns, server, now_ns, to_ns(service_s))
+    return now_ns + (at.open_latency_ns if is_open else at.close_latency_ns)
 
 
 @inlined
-def pass_object_server(at, mean_s, server, slowness, now_s, free_s, busy_s, generator):
+def pass_object_server(
+    at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
+):
     """Let an object server serve a request and return when that is done."""
     service_s = slowness[server] * draw_service_s(
         mean_s, at.object_distribution, at.object_sigma, generator
     )
-    return serve(free_s, busy_s, server, now_s, service_s)
+    return serve(free_ns, busy_ns, server, now_ns, to_ns(service_s))
 
 
 @compiled
@@ -120,7 +157,7 @@ def empty_heap(n_customers):
     It is padded, so that every node has all its four children.
     """
     heap = np.zeros(n_customers + 4, EVENT)
-    heap["time_s"][:], heap["tag"][:] = np.inf, np.iinfo(np.int64).max
+    heap["time_ns"][:], heap["tag"][:] = NEVER, NEVER
     return heap
 
 
@@ -128,9 +165,9 @@ def empty_heap(n_customers):
 def _first_of_two(heap, a, b):
     """Return which of two events of the heap comes first."""
     one, other = heap[a], heap[b]
-    if other.time_s < one.time_s:
+    if other.time_ns < one.time_ns:
         return b
-    if other.time_s == one.time_s and other.tag < one.tag:
+    if other.time_ns == one.time_ns and other.tag < one.tag:
         return b
     return a
 
@@ -142,109 +179,130 @@ def _first_of_four(heap, child):
     Written without branches that depend on which it is, as nobody can predict that;
     that times are equal is rare and looked at apart.
     """
-    a_s, b_s = heap[child].time_s, heap[child + 1].time_s
-    c_s, d_s = heap[child + 2].time_s, heap[child + 3].time_s
-    ab_s, cd_s = min(a_s, b_s), min(c_s, d_s)
-    if (a_s == b_s) | (c_s == d_s) | (ab_s == cd_s):
+    a_ns, b_ns = heap[child].time_ns, heap[child + 1].time_ns
+    c_ns, d_ns = heap[child + 2].time_ns, heap[child + 3].time_ns
+    ab_ns, cd_ns = min(a_ns, b_ns), min(c_ns, d_ns)
+    if (a_ns == b_ns) | (c_ns == d_ns) | (ab_ns == cd_ns):
         first = _first_of_two(heap, child, child + 1)
         return _first_of_two(heap, first, _first_of_two(heap, child + 2, child + 3))
-    return child + (2 + (d_s < c_s) if cd_s < ab_s else (b_s < a_s) + 0)
+    return child + (2 + (d_ns < c_ns) if cd_ns < ab_ns else (b_ns < a_ns) + 0)
 
 
 @compiled
-def _rise(heap, position, time_s, tag):
+def _rise(heap, position, time_ns, tag):
     """Put an event into a hole of the heap, or as far above it as it is early."""
     while position > 0:
         parent = heap[(position - 1) >> 2]
-        if parent.time_s < time_s or (parent.time_s == time_s and parent.tag < tag):
+        if parent.time_ns < time_ns or (parent.time_ns == time_ns and parent.tag < tag):
             break
         heap[position] = parent
         position = (position - 1) >> 2
-    heap[position].time_s, heap[position].tag = time_s, tag
+    heap[position].time_ns, heap[position].tag = time_ns, tag
 
 
 @compiled
-def replace_root(heap, size, time_s, tag):
+def replace_root(heap, size, time_ns, tag):
     """Replace the earliest event of the heap, of four children a node, by a new one.
 
     The hole goes down to a leaf without asking whether the new event fits before: that
     is rarely so.
     """
+    time_ns = np.float64(time_ns)
     position, child = 0, 1
     while child < size:
         first = _first_of_four(heap, child)
         heap[position] = heap[first]
         position, child = first, 4 * first + 1
-    _rise(heap, position, time_s, tag)
+    _rise(heap, position, time_ns, tag)
 
 
 @compiled
-def add_event(heap, size, time_s, tag):
+def put_at_root(heap, size, time_ns, tag):
+    """Replace the earliest event by one that is probably the earliest again."""
+    first = heap[_first_of_four(heap, 1)]
+    if time_ns < first.time_ns or (time_ns == first.time_ns and tag < first.tag):
+        heap[0].time_ns, heap[0].tag = time_ns, tag
+    else:
+        replace_root(heap, size, time_ns, tag)
+
+
+@compiled
+def add_event(heap, size, time_ns, tag):
     """Add an event behind the last one of a heap of this size."""
-    _rise(heap, size, time_s, tag)
+    _rise(heap, size, time_ns, tag)
 
 
 @compiled
 def remove_root(heap, size):
     """Remove the earliest event of a heap of this size: the last takes its place."""
-    time_s, tag = heap[size - 1].time_s, heap[size - 1].tag
-    heap[size - 1].time_s, heap[size - 1].tag = np.inf, np.iinfo(np.int64).max
+    time_ns, tag = heap[size - 1].time_ns, heap[size - 1].tag
+    heap[size - 1].time_ns, heap[size - 1].tag = NEVER, NEVER
     if size > 1:
-        replace_root(heap, size - 1, time_s, tag)
+        replace_root(heap, size - 1, time_ns, tag)
 
 
 @compiled
-def _start_file(me, now_s, server_of, first_lfs_server, stations, instants_s):
+def _start_file(me, now_ns, server_of, first_lfs_server, stations, instants_ns):
     """Let a rank turn to its next file; return when it arrives at a station."""
     me.object_server = server_of[me.read]
     me.tier = 1 if me.object_server >= first_lfs_server else 0
     me.station, me.request = AT_OPEN, 0
-    instants_s[me.read, OPENED] = now_s
+    instants_ns[me.read, OPENED] = now_ns
     if stations[me.tier].open_s == 0:
-        now_s += stations[me.tier].open_latency_s
-        instants_s[me.read, OPEN] = now_s
+        now_ns += stations[me.tier].open_latency_ns
+        instants_ns[me.read, OPEN] = now_ns
         me.station = AT_SERVER
-    return now_s
+    return now_ns
 
 
 @compiled
-def _finish_batch(me, now_s, taken_s, prefetch_batches, compute_time_s):
-    """Note when a batch that is ready is taken; return when the next may be read.
+def _finish_batch(me, now_ns, taken_ns, prefetch_batches, compute_ns):
+    """Note when a batch that is ready is taken; return when its reader may go on.
 
-    `taken_s` holds when the rank took its last batches, shape (at least prefetch,).
+    `taken_ns` holds when the rank took its last batches, shape (at least prefetch,).
     """
-    ready_s, n_kept = now_s, len(taken_s)
-    if me.batch > 0:
-        previous_s = taken_s[(me.batch - 1) % n_kept]
-        ready_s = max(now_s, previous_s + compute_time_s)
-    taken_s[me.batch % n_kept] = ready_s
+    n_kept, at_ns = len(taken_ns), now_ns
+    if me.batch > 0:  # the first one is asked for at the start
+        asked_ns = taken_ns[(me.batch - 1) % n_kept] + compute_ns
+        at_ns = max(now_ns, asked_ns)
+    taken_ns[me.batch % n_kept] = at_ns
     me.batch += 1
     if prefetch_batches == 0:
-        return ready_s + compute_time_s
+        return at_ns + compute_ns
     if me.batch >= prefetch_batches:
-        now_s = max(now_s, taken_s[(me.batch - prefetch_batches) % n_kept])
-    return now_s
+        now_ns = max(now_ns, taken_ns[(me.batch - prefetch_batches) % n_kept])
+    return now_ns
 
 
 @inlined
-def finish_read(me, rank, now_s, loading, taken_s, finished_s):
-    """Note that a rank has read a file; return when it may read the next one.
+def finish_read(me, rank, now_ns, loading, taken_ns):
+    """Note that a rank has the last byte of a file; return when it may close it.
 
-    `loading` and `taken_s` are those of `run_events`. After a rank's last read it is
-    noted when its last step ends.
+    That is when it has processed the sample and, if that was the last of a batch, there
+    is room for another batch. `loading` and `taken_ns` are those of `run_events`.
     """
-    batch_size, prefetch_batches, compute_time_s = loading
-    me.read += 1
+    batch_size, prefetch_batches, compute_ns, sample_ns = loading
+    now_ns += sample_ns
     me.left_in_batch -= 1
-    if me.left_in_batch == 0 or me.read == me.end:
+    if me.left_in_batch == 0:
         me.left_in_batch = batch_size
-        now_s = _finish_batch(
-            me, now_s, taken_s[rank], prefetch_batches, compute_time_s
-        )
+        now_ns = _finish_batch(me, now_ns, taken_ns[rank], prefetch_batches, compute_ns)
+    return now_ns
+
+
+@inlined
+def finish_file(me, rank, now_ns, loading, taken_ns, finished_ns):
+    """Note that a rank has closed a file, and after its last when its last step ends.
+
+    A last batch that is not full is ready only now: this is how its end is found.
+    """
+    batch_size, prefetch_batches, compute_ns, _ = loading
+    me.read += 1
     if me.read == me.end:
-        last = (me.batch - 1) % taken_s.shape[1]
-        finished_s[rank] = taken_s[rank, last] + compute_time_s
-    return now_s
+        if me.left_in_batch < batch_size:
+            _finish_batch(me, now_ns, taken_ns[rank], prefetch_batches, compute_ns)
+        last = (me.batch - 1) % taken_ns.shape[1]
+        finished_ns[rank] = max(now_ns, taken_ns[rank, last] + compute_ns)
 
 
 @compiled
@@ -256,15 +314,15 @@ def run_events(
     link_of,
     stations,
     request_s,
-    link_s,
+    link_ns,
     slowness,
     loading,
     generator,
-    instants_s,
-    taken_s,
-    finished_s,
-    free_s,
-    busy_s,
+    instants_ns,
+    taken_ns,
+    finished_ns,
+    free_ns,
+    busy_ns,
 ):
     """Simulate an epoch from its first to its last event.
 
@@ -279,21 +337,25 @@ def run_events(
         First metadata server and link of each rank, on GFS and LFS.
     stations : array of STATIONS, shape (2,)
         GFS and LFS.
-    request_s, link_s : float array, shape (2, most requests of a file)
-        Mean service time of an object server and time on a link, by request.
+    request_s : float array, shape (2, most requests of a file)
+        Mean service time of an object server by request.
+    link_ns : int array, shape (2, most requests of a file)
+        Time on a link by request.
     slowness : float array, shape (n_servers,)
         Factor of each server's service times.
-    loading : (int, int, float)
-        Batch size, prefetched batches and time between steps, as in `Workload`.
+    loading : (int, int, int, int)
+        Batch size, prefetched batches, time between steps and processor time of a
+        sample (`tierscope.model.simulate.loading_of`).
     generator : numpy.random.Generator
         Draws the service times.
-    instants_s : float array, shape (n_reads, 4), filled here
-        When each read's open began and ended, its last byte came, its close ended.
-    taken_s : float array, shape (n_ranks, at least prefetch), filled here
+    instants_ns : int array, shape (n_reads, 5), filled here
+        When each read's open began and ended, its last byte came, its close began and
+        ended.
+    taken_ns : int array, shape (n_ranks, at least prefetch), filled here
         When the ranks took their last batches.
-    finished_s : float array, shape (n_ranks,), filled here
+    finished_ns : int array, shape (n_ranks,), filled here
         When each rank's last step ended.
-    free_s, busy_s : float array, shape (n_servers,), filled here
+    free_ns, busy_ns : int array, shape (n_servers,), filled here
         When each server is free again, and the sum of its service times.
 
     Returns
@@ -302,20 +364,18 @@ def run_events(
         Number of events: arrivals at a station.
     """
     n_ranks = len(first_read) - 1
-    ranks, first_s = np.zeros(n_ranks, _RANK), np.zeros(n_ranks)
+    ranks, heap = np.zeros(n_ranks, _RANK), empty_heap(n_ranks)
     for rank in range(n_ranks):
         me = ranks[rank]
         me.read, me.end = first_read[rank], first_read[rank + 1]
         me.left_in_batch = loading[0]
-        first_s[rank] = _start_file(
-            me, 0.0, server_of, first_lfs_server, stations, instants_s
+        first_ns = _start_file(
+            me, 0, server_of, first_lfs_server, stations, instants_ns
         )
-    heap = empty_heap(n_ranks)
-    for position, rank in enumerate(np.argsort(first_s, kind="mergesort")):
-        heap[position].time_s, heap[position].tag = first_s[rank], rank
-    n_scheduled, n_events = n_ranks, 0
-    while heap[0].time_s < np.inf:
-        now_s, rank = heap[0].time_s, heap[0].tag & (MOST_RANKS - 1)
+        add_event(heap, rank, first_ns, tag_of(me.station, rank))
+    n_events = 0
+    while heap[0].time_ns < NEVER:
+        now_ns, rank = np.int64(heap[0].time_ns), heap[0].tag & (MOST_RANKS - 1)
         n_events += 1
         me = ranks[rank]
         tier = me.tier
@@ -324,42 +384,43 @@ def run_events(
         if me.station == AT_OPEN or me.station == AT_CLOSE:
             is_closed = me.station == AT_CLOSE
             first = metadata_server_of[rank, tier]
-            now_s = pass_metadata(
-                at, not is_closed, first, now_s, free_s, busy_s, generator
+            now_ns = pass_metadata(
+                at, not is_closed, first, now_ns, free_ns, busy_ns, generator
             )
             if not is_closed:
-                instants_s[me.read, OPEN] = now_s
+                instants_ns[me.read, OPEN] = now_ns
                 me.station = AT_SERVER
         elif me.station == AT_SERVER:
             mean_s, server = request_s[tier, me.request], me.object_server
-            now_s = pass_object_server(
-                at, mean_s, server, slowness, now_s, free_s, busy_s, generator
+            now_ns = pass_object_server(
+                at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
             )
             me.station = AT_LINK
             is_read = at.n_links == 0
         else:
-            service_s = link_s[tier, me.request]
-            now_s = serve(free_s, busy_s, link_of[rank, tier], now_s, service_s)
+            service_ns = link_ns[tier, me.request]
+            now_ns = serve(free_ns, busy_ns, link_of[rank, tier], now_ns, service_ns)
             is_read = True
         if is_read:
-            now_s += at.read_latency_s
+            now_ns += at.read_latency_ns
             me.request += 1
             me.station = AT_SERVER
             if me.request == at.n_requests:
-                instants_s[me.read, READ] = now_s
+                instants_ns[me.read, READ] = now_ns
+                now_ns = finish_read(me, rank, now_ns, loading, taken_ns)
+                instants_ns[me.read, CLOSING] = now_ns
                 me.station = AT_CLOSE
                 if at.close_s == 0:
-                    now_s += at.close_latency_s
+                    now_ns += at.close_latency_ns
                     is_closed = True
         if is_closed:
-            instants_s[me.read, CLOSED] = now_s
-            now_s = finish_read(me, rank, now_s, loading, taken_s, finished_s)
+            instants_ns[me.read, CLOSED] = now_ns
+            finish_file(me, rank, now_ns, loading, taken_ns, finished_ns)
             if me.read == me.end:
-                now_s = np.inf
+                now_ns = NEVER
             else:
-                now_s = _start_file(
-                    me, now_s, server_of, first_lfs_server, stations, instants_s
+                now_ns = _start_file(
+                    me, now_ns, server_of, first_lfs_server, stations, instants_ns
                 )
-        replace_root(heap, n_ranks, now_s, n_scheduled << RANK_BITS | rank)
-        n_scheduled += 1
+        replace_root(heap, n_ranks, now_ns, tag_of(me.station, rank))
     return n_events

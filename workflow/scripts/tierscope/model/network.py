@@ -4,8 +4,10 @@ Ranks are the customers of a closed network: each makes its next call when the l
 has returned. A file's open waits for a metadata server, its read is cut into requests,
 one after the other, each of which passes the object server of the file and then a
 link, and its close waits for a metadata server again. Latencies delay a call and occupy
-nobody. These are the stations of the emulated devices (`tierscope.tiers.device`); the
-numbers come from the section `devices` of a system file.
+nobody. Between the last byte and the close the rank processes the sample, and waits if
+its loader holds as many batches as it may. These are the stations of the emulated
+devices (`tierscope.tiers.device`); the numbers come from the section `devices` of a
+system file.
 """
 
 import math
@@ -17,9 +19,9 @@ import numpy as np
 
 from tierscope.tiers.device import Device
 from tierscope.tiers.scale import (
+    emulated_machine,
     improve_tier,
     lfs_groups,
-    modelled_machine,
     scale_gfs,
     scale_lfs,
 )
@@ -178,16 +180,28 @@ class NodeLinks:
 class Network:
     """A machine's storage: its ranks and the stations of both tiers.
 
-    `peers` is the network between the nodes, None where nobody has described it.
+    Parameters
+    ----------
+    n_ranks : int
+        Ranks of the machine.
+    gfs, lfs : TierModel
+        The stations.
+    peers : NodeLinks or None
+        The network between the nodes, None where nobody has described it.
+    sample_s : float
+        Processor time of a sample: from the last byte of a file on its rank does
+        nothing else for so long. Each rank has a processor of its own.
     """
 
     n_ranks: int
     gfs: TierModel
     lfs: TierModel
     peers: NodeLinks | None = None
+    sample_s: float = 0.0
 
     def __post_init__(self) -> None:
         _check_number("n_ranks", self.n_ranks, at_least=1, whole=True)
+        _check_number("sample_s", self.sample_s, at_least=0)
 
     def improved(self, improvements: Mapping[str, int]) -> "Network":
         """Return the network with some I/O classes faster (`improve_tier`)."""
@@ -326,12 +340,18 @@ def _described_network(
             object_server_spread=details.get("lfs_spread_percent", 0.0) / 100,
         ),
         peers=NodeLinks(**devices["network"]) if "network" in devices else None,
+        sample_s=_sample_s(devices),
     )
+
+
+def _sample_s(devices: Mapping[str, Any]) -> float:
+    """Return the processor time of a sample that a system's devices tell."""
+    return devices.get("processor", {}).get("sample_s", 0.0)
 
 
 def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> Network:
     """Return the network that the emulated devices of a system are."""
-    machine = modelled_machine(system["devices"], n_osts)
+    machine = emulated_machine(system, n_osts)
     speedup = system["emulation"]["speedup"]
     groups = lfs_groups(machine, n_ranks)
     if len(sizes := {len(group) for group in groups}) > 1:
@@ -346,7 +366,17 @@ def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> N
             scale_lfs(machine, n_ranks, speedup, lambda _: ["/lfs"])[0],
             group_size=len(groups[0]),
         ),
+        sample_s=_emulated_sample_s(system),
     )
+
+
+def _emulated_sample_s(system: Mapping[str, Any]) -> float:
+    """Return the processor time of a sample on emulated devices.
+
+    Devices that wait in real time know none: that of the real processor passes there.
+    """
+    is_real = system["emulation"]["clock"] == "real"
+    return 0.0 if is_real else _sample_s(system["devices"])
 
 
 def _tier_of(device: Device, group_size: int | None = None) -> TierModel:

@@ -311,7 +311,7 @@ def count_times(network: Network, workload: Workload, counts: HitCounts) -> np.n
     file_s, waiting = model.solve(
         hit_fraction, counts.groups.n_ranks.astype(float), model.no_waiting()
     )
-    ends_s = file_s @ files.T.astype(float) + counts.n_files * model.compute_s
+    ends_s = file_s @ files.T.astype(float) + counts.n_files * model.idle_s
     edges_s = _edges(ends_s, counts)
     # Time that a rank reads between two edges, of all time that it reads.
     spent_s = np.clip(

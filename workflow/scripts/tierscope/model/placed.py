@@ -11,29 +11,38 @@ from typing import Protocol
 
 import numpy as np
 
-from tierscope.model.events import EVENT, MOST_RANKS, RANK_BITS, empty_heap
-from tierscope.model.network import ModelError, Network, TierModel, Workload
-from tierscope.model.placed_events import (
+from tierscope.model.events import (
     AT_COPIED,
     AT_START,
+    CUSTOMER_BITS,
+    EVENT,
+    KEY_BITS,
+    MOST_RANKS,
+    NEVER,
+    NS_PER_S,
+    empty_heap,
+    to_ns,
+)
+from tierscope.model.network import ModelError, Network, TierModel, Workload
+from tierscope.model.placed_events import (
     BEGINS,
     COPIED,
     CUSTOMER,
     CUSTOMERS,
     ENDED,
     HEAP_SIZE,
+    KEY,
     LINK,
     METADATA_SERVER,
     N_EVENTS,
     N_ORDERS,
     N_RUNNING,
-    N_SCHEDULED,
     NODE,
-    NOW_S,
+    NOW_NS,
     OBJECT_SERVER,
     RANKS_DONE,
     READ,
-    STOP_S,
+    STOP_NS,
     STOPPED,
     run_placed,
 )
@@ -41,6 +50,7 @@ from tierscope.model.simulate import (
     Layout,
     SimulatedEpoch,
     check_n_files,
+    check_times,
     last_batches,
     layouts_of,
     loading_of,
@@ -61,7 +71,7 @@ class Decider(Protocol):
     def ended(self, rank: int, file_id: int, place: int) -> None:
         """Note that a rank has read a file from a place."""
 
-    def copied(self, node: int, copier: int, file_id: int, now_s: float) -> None:
+    def copied(self, node: int, copier: int, file_id: int, now_ns: int) -> None:
         """Note that a copier has put a file on its node's LFS."""
 
 
@@ -89,12 +99,12 @@ class PlacedEpoch(SimulatedEpoch):
     ----------
     place : ndarray of int8, shape (n_reads,)
         Where each read was served: `FROM_GFS`, `FROM_LFS`, `FROM_PEER`.
-    peer_lfs_s : ndarray of float, shape (n_ranks, 2)
+    peer_lfs_ns : ndarray of int, shape (n_ranks, 2)
         What owners' LFS took for each rank's reads: reading; opening and closing.
     """
 
     place: np.ndarray
-    peer_lfs_s: np.ndarray
+    peer_lfs_ns: np.ndarray
 
 
 class PlacedStorage:
@@ -117,15 +127,13 @@ class PlacedStorage:
     ----------
     per_node : int
         Ranks of a node.
-    copy_s : ndarray of float, shape (n_nodes, n_epochs, 4)
-        Time of the copies' calls by the epoch in which they were begun: GFS_META,
-        GFS_READ, LFS_META, LFS_WRITE of `tierscope.model.placed_events`.
 
     Raises
     ------
     ModelError
-        If the nodes have no equal numbers of ranks, there are too many customers, or
-        reads from other nodes would need a network that nobody has described.
+        If the nodes have no equal numbers of ranks, there are too many customers, an
+        epoch may last for months, or reads from other nodes would need a network that
+        nobody has described.
     """
 
     def __init__(
@@ -146,6 +154,8 @@ class PlacedStorage:
         self.workload, self.per_node = workload, n_ranks // n_nodes
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
         self._slowness = server_factors(layouts, slowness)
+        check_times(tiers, workload, self._slowness, network.sample_s)
+        self._loading = loading_of(network, workload)
         self._stations = stations_of(tiers, workload)
         self._n_object_servers = np.array([tier.n_object_servers for tier in tiers])
         self._homes = _homes(layouts, n_ranks, n_nodes, n_copiers)
@@ -156,13 +166,22 @@ class PlacedStorage:
         self._customers = np.zeros(n_customers, CUSTOMERS)
         self._customers["station"][n_ranks:] = AT_COPIED
         self._orders = np.zeros((n_customers, 4), np.int64)
-        self._control, self._clock = np.zeros(7, np.int64), np.zeros(2)
-        self._free_s = np.zeros_like(self._slowness)
-        self._net_free_s = np.zeros((2, n_nodes))
+        self._control, self._clock = np.zeros(6, np.int64), np.zeros(2, np.int64)
+        self._free_ns = np.zeros(len(self._slowness), np.int64)
+        self._net_free_ns = np.zeros((2, n_nodes), np.int64)
         self._threads = np.zeros((3, n_nodes), np.int64)
         self._threads[1:] = -1
         self._waiting = np.full(n_customers, -1)
-        self.copy_s = np.zeros((n_nodes, n_epochs, 4))
+        self._copy_ns = np.zeros((n_nodes, n_epochs, 4), np.int64)
+
+    @property
+    def copy_s(self) -> np.ndarray:
+        """Return the time of the copies' calls by the epoch in which they were begun.
+
+        Seconds, shape (n_nodes, n_epochs, 4): GFS_META, GFS_READ, LFS_META, LFS_WRITE
+        of `tierscope.model.placed_events`.
+        """
+        return self._copy_ns / NS_PER_S
 
     def order_copy(
         self, node: int, copier: int, file_id: int, epoch: int, from_gfs: bool
@@ -199,17 +218,12 @@ class PlacedStorage:
         at_end : callable
             Returns at the end of the epoch whether all copies are awaited then; those
             that are not go on in the next epoch.
-
-        Raises
-        ------
-        ModelError
-            If times become infinite.
         """
         self._begin_epoch(first_read)
-        instants_s, finished_s = np.empty((len(files), 4)), np.zeros(self.n_ranks)
-        finished_s[np.diff(first_read) > 0] = np.nan
-        busy_s, peer_lfs_s = np.zeros_like(self._free_s), np.zeros((self.n_ranks, 2))
-        workload, control = self.workload, self._control
+        instants_ns = np.zeros((len(files), 5), np.int64)
+        finished_ns = np.zeros(self.n_ranks, np.int64)
+        busy_ns = np.zeros_like(self._free_ns)
+        peer_lfs_ns = np.zeros((self.n_ranks, 2), np.int64)
         events = run_placed(
             files,
             place,
@@ -220,28 +234,30 @@ class PlacedStorage:
             self._n_requests,
             *self._request_times,
             self._slowness,
-            loading_of(workload),
+            self._loading,
             self._peers,
             generator,
             self._heap,
             self._customers,
             self._orders,
-            control,
+            self._control,
             self._clock,
-            instants_s,
-            last_batches(self.n_ranks, workload),
-            finished_s,
-            self._free_s,
-            busy_s,
-            self._net_free_s,
+            instants_ns,
+            last_batches(self.n_ranks, self.workload),
+            finished_ns,
+            self._free_ns,
+            busy_ns,
+            self._net_free_ns,
             self._threads,
             self._waiting,
-            self.copy_s,
-            peer_lfs_s,
+            self._copy_ns,
+            peer_lfs_ns,
         )
-        self._run(events, files, place, decider, finished_s, at_end)
-        n_events = int(control[N_EVENTS])
-        return PlacedEpoch(instants_s, finished_s, busy_s, n_events, place, peer_lfs_s)
+        self._run(events, files, place, decider, finished_ns, at_end)
+        n_events = int(self._control[N_EVENTS])
+        return PlacedEpoch(
+            instants_ns, finished_ns, busy_ns, n_events, place, peer_lfs_ns
+        )
 
     def _run(
         self,
@@ -249,25 +265,20 @@ class PlacedStorage:
         files: np.ndarray,
         place: np.ndarray,
         decider: Decider | None,
-        finished_s: np.ndarray,
+        finished_ns: np.ndarray,
         at_end: Callable[[], bool],
     ) -> None:
         """Let the ranks read, then the copies go on that are awaited, if any are."""
         if self._control[N_RUNNING]:
             self._run_until(RANKS_DONE, events, files, place, decider)
-        end_s = float(finished_s.max())
-        if not np.isfinite(end_s):
-            raise ModelError(
-                "times: got infinite ones, expected smaller service times."
-            )
-        self._clock[STOP_S] = end_s
+        end_ns = int(finished_ns.max())
+        self._clock[STOP_NS] = end_ns
         self._run_until(STOPPED, events, files, place, decider)
-        next_s = end_s
         if at_end():
-            self._clock[STOP_S] = np.inf
+            self._clock[STOP_NS] = NEVER
             self._run_until(STOPPED, events, files, place, decider)
-            next_s = max(end_s, float(self._clock[NOW_S]))
-        self._end_epoch(next_s)
+            end_ns = max(end_ns, int(self._clock[NOW_NS]))
+        self._end_epoch(end_ns)
 
     def _run_until(
         self,
@@ -292,7 +303,7 @@ class PlacedStorage:
                 customer = int(control[CUSTOMER])
                 node, copier = divmod(customer - n_ranks, self.n_copiers)
                 file_id = int(self._customers[customer]["file"])
-                decider.copied(node, copier, file_id, float(clock[NOW_S]))
+                decider.copied(node, copier, file_id, int(clock[NOW_NS]))
             if reason == wanted:
                 return
 
@@ -306,22 +317,21 @@ class PlacedStorage:
         customers["epoch"] = 0  # of its copies: stage-in only, a run of its own
         ranks = np.flatnonzero(np.diff(first_read))
         starts = np.zeros(len(ranks), EVENT)
-        starts["tag"] = (control[N_SCHEDULED] + ranks) << RANK_BITS | ranks
+        starts["tag"] = AT_START << KEY_BITS | self._homes[ranks, KEY]
         under_way = self._heap[: control[HEAP_SIZE]]
-        events = np.sort(np.concatenate([under_way, starts]), order=["time_s", "tag"])
+        events = np.sort(np.concatenate([under_way, starts]), order=["time_ns", "tag"])
         self._heap[: len(events)] = events
         control[HEAP_SIZE], control[N_RUNNING] = len(events), len(ranks)
-        control[N_SCHEDULED] += n_ranks
         control[N_EVENTS] = 0
-        self._clock[:] = 0.0, np.inf
+        self._clock[:] = 0, NEVER
 
-    def _end_epoch(self, end_s: float) -> None:
+    def _end_epoch(self, end_ns: int) -> None:
         """Count times from when the next epoch begins."""
-        self._heap["time_s"] -= end_s
-        for free_s in (self._free_s, self._net_free_s):
-            np.maximum(free_s - end_s, 0.0, out=free_s)
-        for name in ("opened_s", "open_s", "read_s"):
-            self._customers[name] -= end_s
+        self._heap["time_ns"][: self._control[HEAP_SIZE]] -= end_ns
+        for free_ns in (self._free_ns, self._net_free_ns):
+            np.maximum(free_ns - end_ns, 0, out=free_ns)
+        for name in ("opened_ns", "open_ns", "read_ns", "closing_ns"):
+            self._customers[name] -= end_ns
 
 
 def _check_customers(n_ranks: int, n_nodes: int, n_customers: int) -> None:
@@ -342,19 +352,20 @@ def _homes(
 ) -> np.ndarray:
     """Return the servers and the node of each rank, then of each node's copiers.
 
-    Shape (n_customers, 7), columns as in `tierscope.model.placed_events`. Copiers are
-    threads of their node's first rank.
+    Shape (n_customers, 8), columns as in `tierscope.model.placed_events`. Copiers are
+    threads of their node's first rank: their events come after its own.
     """
     per_node = n_ranks // n_nodes
     first_ranks = np.repeat(np.arange(n_nodes) * per_node, n_copiers)
     ranks = np.concatenate([np.arange(n_ranks), first_ranks])
-    homes = np.zeros((len(ranks), 7), np.int64)
+    homes = np.zeros((len(ranks), 8), np.int64)
     metadata_servers, links = metadata_servers_and_links(layouts, ranks)
     homes[:, METADATA_SERVER : METADATA_SERVER + 2] = metadata_servers
     homes[:, LINK : LINK + 2] = links
     for tier, layout in enumerate(layouts):
         homes[:, OBJECT_SERVER + tier] = layout.object_servers(ranks, 0)
     homes[:, NODE] = ranks // per_node
+    homes[:, KEY] = ranks << CUSTOMER_BITS | np.arange(len(ranks))
     return homes
 
 
@@ -369,7 +380,7 @@ def _all_request_times(
     """Return how many requests there are, their service times and times on a link.
 
     Of reads from GFS and LFS, of a copy's read and of its write, which is one call:
-    shapes (4,), (4, most requests) and (4, most requests).
+    shapes (4,), (4, most requests) and (4, most requests); as `request_times`.
     """
     gfs, lfs = tiers
     copy_read = copies_reads(workload.file_size_bytes)
@@ -381,11 +392,12 @@ def _all_request_times(
 
 def _peer_numbers(
     network: Network, workload: Workload, peers: Peers | None, per_node: int
-) -> tuple[float, float, int, int]:
+) -> tuple[int, int, int, int]:
     """Return what the loop must know of reads from peers."""
     if peers is None:
-        return 0.0, 0.0, 0, per_node
+        return 0, 0, 0, per_node
     if network.peers is None:
         raise ModelError("network: got none between nodes, expected its numbers.")
     transfer_s = workload.file_size_bytes / network.peers.bandwidth_bytes_per_s
-    return network.peers.latency_s, transfer_s, peers.server_threads, per_node
+    times_ns = to_ns(np.array([network.peers.latency_s, transfer_s], float))
+    return *times_ns.tolist(), peers.server_threads, per_node

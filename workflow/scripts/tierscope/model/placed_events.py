@@ -10,39 +10,46 @@ import numpy as np
 
 from tierscope.model.events import (
     AT_CLOSE,
+    AT_COPIED,
+    AT_END,
+    AT_IN_LINK,
     AT_LINK,
     AT_OPEN,
+    AT_OUT_LINK,
+    AT_OWNER,
     AT_SERVER,
+    AT_START,
     MOST_RANKS,
-    RANK_BITS,
     add_event,
     compiled,
+    finish_file,
     finish_read,
     pass_metadata,
     pass_object_server,
+    put_at_root,
     remove_root,
     replace_root,
     serve,
+    tag_of,
 )
 
 # Why the loop stops: a rank begins or has ended a read, a copy has ended, all ranks
-# have ended theirs, no event is left before `STOP_S`.
+# have ended theirs, no event is left before `STOP_NS`.
 BEGINS, ENDED, COPIED, RANKS_DONE, STOPPED = range(5)
 UNDECIDED, FROM_GFS, FROM_LFS, FROM_PEER, STAGED = range(-1, 4)  # places of reads
-AT_START, AT_END, AT_COPIED, AT_OWNER, AT_OUT_LINK, AT_IN_LINK = range(4, 10)
 GFS_META, GFS_READ, LFS_META, LFS_WRITE = range(4)  # columns of the times of copies
-# The control: events under way, scheduled and handled, ranks that read and copies that
-# were ordered; whom and which read a stop is about. The clock: time of the event, end.
-HEAP_SIZE, N_SCHEDULED, N_RUNNING, N_ORDERS, N_EVENTS, CUSTOMER, READ = range(7)
-NOW_S, STOP_S = range(2)
-# Columns of the homes: first metadata server, first object server and link on the GFS;
-# each is followed by that on the LFS.
-METADATA_SERVER, OBJECT_SERVER, LINK, NODE = 0, 2, 4, 6
+# The control: events under way and handled, ranks that read and copies that were
+# ordered; whom and which read a stop is about. The clock: time of the event, end.
+HEAP_SIZE, N_RUNNING, N_ORDERS, N_EVENTS, CUSTOMER, READ = range(6)
+NOW_NS, STOP_NS = range(2)
+# Columns of the homes: first metadata server, first object server and link on the GFS,
+# each followed by that on the LFS; node; key in the tags of events.
+METADATA_SERVER, OBJECT_SERVER, LINK, NODE, KEY = 0, 2, 4, 6, 7
 
 # Where a customer is: as of a rank in `events`; besides, the place that its file comes
 # from and the file, the epoch that its copy counts for, the customer whose servers it
-# uses (`via`), the row of its requests, and when its next read may begin, a peer was
-# asked, its open began and ended and its last byte came.
+# uses (`via`), the row of its requests, and when a peer was asked, its open began and
+# ended, its last byte came and its close began.
 CUSTOMERS = np.dtype(
     [
         ("read", "i8"),
@@ -58,17 +65,17 @@ CUSTOMERS = np.dtype(
         ("row", "i8"),
         ("request", "i8"),
         ("object_server", "i8"),
-        ("next_s", "f8"),
-        ("asked_s", "f8"),
-        ("opened_s", "f8"),
-        ("open_s", "f8"),
-        ("read_s", "f8"),
+        ("asked_ns", "i8"),
+        ("opened_ns", "i8"),
+        ("open_ns", "i8"),
+        ("read_ns", "i8"),
+        ("closing_ns", "i8"),
     ]
 )
 
 
 @compiled
-def _begin(me, now_s, via, tier, is_copy, homes, n_object_servers, stations):
+def _begin(me, now_ns, via, tier, is_copy, homes, n_object_servers, stations):
     """Let a customer open a file with the servers of customer `via`, maybe itself.
 
     Return when it arrives at a station.
@@ -77,20 +84,45 @@ def _begin(me, now_s, via, tier, is_copy, homes, n_object_servers, stations):
     me.object_server = (
         homes[via, OBJECT_SERVER + tier] + me.file % n_object_servers[tier]
     )
-    me.opened_s, me.station = now_s, AT_OPEN
+    me.opened_ns, me.station = now_ns, AT_OPEN
     if stations[tier].open_s == 0:
-        now_s += stations[tier].open_latency_s
-        me.open_s, me.station = now_s, AT_SERVER
-    return now_s
+        now_ns += stations[tier].open_latency_ns
+        me.open_ns, me.station = now_ns, AT_SERVER
+    return now_ns
 
 
 @compiled
-def _schedule(heap, control, at_s, customer):
+def _begin_read(
+    me,
+    now_ns,
+    customer,
+    files,
+    place,
+    latency_ns,
+    homes,
+    n_object_servers,
+    stations,
+):
+    """Let a rank turn to its next file, whose place is known.
+
+    Return when it arrives at a station.
+    """
+    me.place, me.file = place[me.read], files[me.read]
+    if me.place == FROM_PEER:
+        me.station, me.asked_ns = AT_OWNER, now_ns
+        return now_ns + latency_ns
+    tier = 1 if me.place == FROM_LFS else 0
+    is_copy = 1 if me.place == STAGED else 0
+    return _begin(
+        me, now_ns, customer, tier, is_copy, homes, n_object_servers, stations
+    )
+
+
+@compiled
+def _schedule(heap, control, at_ns, tag):
     """Add the next event of a customer that has none."""
-    tag = control[N_SCHEDULED] << RANK_BITS | customer
-    add_event(heap, control[HEAP_SIZE], at_s, tag)
+    add_event(heap, control[HEAP_SIZE], at_ns, tag)
     control[HEAP_SIZE] += 1
-    control[N_SCHEDULED] += 1
 
 
 @compiled
@@ -121,7 +153,7 @@ def run_placed(
     stations,
     n_requests,
     request_s,
-    link_s,
+    link_ns,
     slowness,
     loading,
     peers,
@@ -131,16 +163,16 @@ def run_placed(
     orders,
     control,
     clock,
-    instants_s,
-    taken_s,
-    finished_s,
-    free_s,
-    busy_s,
-    net_free_s,
+    instants_ns,
+    taken_ns,
+    finished_ns,
+    free_ns,
+    busy_ns,
+    net_free_ns,
     threads,
     waiting,
-    copy_s,
-    peer_lfs_s,
+    copy_ns,
+    peer_lfs_ns,
 ):
     """Simulate an epoch; yield why it stops, with the details in `control`.
 
@@ -150,96 +182,110 @@ def run_placed(
         File of each read and where from; those `UNDECIDED` are asked for.
     owners : int array, shape (n_files,), or (0,) without peers
         The node that has each file of peers.
-    homes : int array, shape (n_customers, 7)
-        Each customer's servers and node; customer 0 of a node is its first rank.
+    homes : int array, shape (n_customers, 8)
+        Each customer's servers, node and key; customer 0 of a node is its first rank.
     n_object_servers : int array, shape (2,)
         Of a group, on GFS and LFS.
     stations : array of STATIONS, shape (2,)
         GFS and LFS.
     n_requests : int array, shape (4,)
         Requests of a read from GFS and LFS, of a copy's read and of its write.
-    request_s, link_s : float array, shape (4, most requests)
-        Mean service time of each of them and its time on a link.
+    request_s : float array, shape (4, most requests)
+        Mean service time of each of them.
+    link_ns : int array, shape (4, most requests)
+        Its time on a link.
     slowness : float array, shape (n_servers,)
         Factor of each server's service times.
     loading
         As in `run_events`.
-    peers : (float, float, int, int)
+    peers : (int, int, int, int)
         One way's latency, a file's time on a link, server threads, ranks of a node.
     generator : numpy.random.Generator
         Draws the service times.
     heap, customers, orders, control, clock
         State that is kept from epoch to epoch (`PlacedStorage`).
-    instants_s, taken_s, finished_s, busy_s
-        As in `run_events`, filled here; reads from peers open at once.
-    free_s, net_free_s : float array, shape (n_servers,), (2, n_nodes)
+    instants_ns, taken_ns, finished_ns, busy_ns
+        As in `run_events`, filled here; reads from peers open and close at once.
+    free_ns, net_free_ns : int array, shape (n_servers,), (2, n_nodes)
         When servers, and the nodes' links out and in, are free again.
     threads : int array, shape (3, n_nodes)
         Busy server threads; first and last customer that waits for one, or -1.
     waiting : int array, shape (n_customers,)
         Who waits behind a customer, or -1.
-    copy_s : float array, shape (n_nodes, n_epochs, 4), added to here
+    copy_ns : int array, shape (n_nodes, n_epochs, 4), added to here
         Time of the copies' calls by the epoch in which they were begun.
-    peer_lfs_s : float array, shape (n_ranks, 2), added to here
+    peer_lfs_ns : int array, shape (n_ranks, 2), added to here
         Time that owners' LFS took for a rank's reads: reading, opening and closing.
     """
-    latency_s, transfer_s, n_threads, per_node = peers
+    latency_ns, transfer_ns, n_threads, per_node = peers
     while True:
         for number in range(control[N_ORDERS]):
             customer = orders[number, 0]
             me = customers[customer]
             me.file, me.epoch, me.place = orders[number, 1], orders[number, 2], STAGED
             tier = 0 if orders[number, 3] else 1
-            at_s = _begin(
-                me, clock[NOW_S], customer, tier, 1, homes, n_object_servers, stations
+            at_ns = _begin(
+                me, clock[NOW_NS], customer, tier, 1, homes, n_object_servers, stations
             )
-            _schedule(heap, control, at_s, customer)
+            _schedule(heap, control, at_ns, tag_of(me.station, homes[customer, KEY]))
         control[N_ORDERS] = 0
-        if control[HEAP_SIZE] == 0 or heap[0].time_s > clock[STOP_S]:
+        if control[HEAP_SIZE] == 0 or heap[0].time_ns > clock[STOP_NS]:
             yield STOPPED
             continue
-        now_s, tag = heap[0].time_s, heap[0].tag
-        customer = tag & (MOST_RANKS - 1)
+        now_ns = np.int64(heap[0].time_ns)
+        customer = heap[0].tag & (MOST_RANKS - 1)
+        key = homes[customer, KEY]
         me = customers[customer]
-        clock[NOW_S], control[CUSTOMER] = now_s, customer
+        clock[NOW_NS], control[CUSTOMER] = now_ns, customer
         if me.station == AT_COPIED:
             _leave(heap, control)
             yield COPIED
             continue
         if me.station == AT_END:
             control[READ] = me.read - 1
-            me.station = AT_START
             is_last = me.read == me.end
-            starts_now = not is_last and me.next_s <= now_s
             if is_last:
                 _leave(heap, control)
                 control[N_RUNNING] -= 1
-            elif not starts_now:
-                replace_root(heap, control[HEAP_SIZE], me.next_s, tag)
+            else:
+                at_ns = now_ns
+                me.station = AT_START
+                if place[me.read] != UNDECIDED:
+                    at_ns = _begin_read(
+                        me,
+                        now_ns,
+                        customer,
+                        files,
+                        place,
+                        latency_ns,
+                        homes,
+                        n_object_servers,
+                        stations,
+                    )
+                tag = tag_of(me.station, key)
+                put_at_root(heap, control[HEAP_SIZE], at_ns, tag)
             yield ENDED
             if is_last and control[N_RUNNING] == 0:
                 yield RANKS_DONE
-            if not starts_now:
-                continue
-        me = customers[customer]  # a stop keeps records as copies
+            continue
         if me.station == AT_START:
             if place[me.read] == UNDECIDED:
                 control[READ] = me.read
                 yield BEGINS
-                me = customers[customer]
-            me.place, me.file = place[me.read], files[me.read]
-            if me.place == FROM_PEER:
-                me.station, me.asked_s = AT_OWNER, now_s
-                replace_root(heap, control[HEAP_SIZE], now_s + latency_s, tag)
-                continue
-            tier = 1 if me.place == FROM_LFS else 0
-            is_copy = 1 if me.place == STAGED else 0
-            now_s = _begin(
-                me, now_s, customer, tier, is_copy, homes, n_object_servers, stations
+                me = customers[customer]  # a stop keeps records as copies
+            at_ns = _begin_read(
+                me,
+                now_ns,
+                customer,
+                files,
+                place,
+                latency_ns,
+                homes,
+                n_object_servers,
+                stations,
             )
-            if me.station != AT_OPEN:
-                replace_root(heap, control[HEAP_SIZE], now_s, tag)
-                continue
+            put_at_root(heap, control[HEAP_SIZE], at_ns, tag_of(me.station, key))
+            continue
         control[N_EVENTS] += 1
         at = stations[me.tier]
         home = homes[me.via]
@@ -247,21 +293,22 @@ def run_placed(
         if me.station == AT_OPEN or me.station == AT_CLOSE:
             is_closed = me.station == AT_CLOSE
             first = home[METADATA_SERVER + me.tier]
-            now_s = pass_metadata(
-                at, not is_closed, first, now_s, free_s, busy_s, generator
+            now_ns = pass_metadata(
+                at, not is_closed, first, now_ns, free_ns, busy_ns, generator
             )
             if not is_closed:
-                me.open_s, me.station = now_s, AT_SERVER
+                me.open_ns, me.station = now_ns, AT_SERVER
         elif me.station == AT_SERVER:
             mean_s, server = request_s[me.row, me.request], me.object_server
-            now_s = pass_object_server(
-                at, mean_s, server, slowness, now_s, free_s, busy_s, generator
+            now_ns = pass_object_server(
+                at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
             )
             me.station = AT_LINK
             is_read = at.n_links == 0
         elif me.station == AT_LINK:
-            service_s = link_s[me.row, me.request]
-            now_s = serve(free_s, busy_s, home[LINK + me.tier], now_s, service_s)
+            service_ns = link_ns[me.row, me.request]
+            link = home[LINK + me.tier]
+            now_ns = serve(free_ns, busy_ns, link, now_ns, service_ns)
             is_read = True
         elif me.station == AT_OWNER:
             owner = owners[me.file]
@@ -271,26 +318,27 @@ def run_placed(
                 continue
             threads[0, owner] += 1
             via = owner * per_node
-            now_s = _begin(me, now_s, via, 1, 0, homes, n_object_servers, stations)
+            now_ns = _begin(me, now_ns, via, 1, 0, homes, n_object_servers, stations)
         elif me.station == AT_OUT_LINK:
             owner = owners[me.file]
-            net_free_s[0, owner] = max(net_free_s[0, owner], now_s) + transfer_s
-            now_s = net_free_s[0, owner]
+            net_free_ns[0, owner] = max(net_free_ns[0, owner], now_ns) + transfer_ns
+            now_ns = net_free_ns[0, owner]
             me.station = AT_IN_LINK
         else:  # the last byte has left the owner: its thread serves the next one
             owner, node = owners[me.file], homes[customer, NODE]
             other = threads[1, owner]
             # Bytes arrive while others leave.
-            net_free_s[1, node] = (
-                max(net_free_s[1, node], now_s - transfer_s) + transfer_s
+            net_free_ns[1, node] = (
+                max(net_free_ns[1, node], now_ns - transfer_ns) + transfer_ns
             )
             if other < 0:
                 threads[0, owner] -= 1
             else:
                 threads[1, owner] = waiting[other]
-                at_s = _begin(
-                    customers[other],
-                    now_s,
+                next_one = customers[other]
+                at_ns = _begin(
+                    next_one,
+                    now_ns,
                     owner * per_node,
                     1,
                     0,
@@ -298,47 +346,52 @@ def run_placed(
                     n_object_servers,
                     stations,
                 )
-                _schedule(heap, control, at_s, other)
-            now_s = net_free_s[1, node] + latency_s
-            me.opened_s = me.open_s = me.asked_s
-            me.read_s = now_s
+                # Its kind comes after this one: this event stays the root.
+                tag = tag_of(next_one.station, homes[other, KEY])
+                _schedule(heap, control, at_ns, tag)
+            me.opened_ns = me.open_ns = me.asked_ns
+            me.read_ns = net_free_ns[1, node] + latency_ns
+            now_ns = finish_read(me, customer, me.read_ns, loading, taken_ns)
+            me.closing_ns = now_ns
             is_done = True
         if is_read:
-            now_s += at.read_latency_s
+            now_ns += at.read_latency_ns
             me.request += 1
             me.station = AT_SERVER
             if me.request == n_requests[me.row]:
-                me.read_s = now_s
+                me.read_ns = now_ns
+                if me.place == FROM_GFS or me.place == FROM_LFS:
+                    now_ns = finish_read(me, customer, now_ns, loading, taken_ns)
+                me.closing_ns = now_ns
                 me.station = AT_CLOSE
                 if at.close_s == 0:
-                    now_s += at.close_latency_s
+                    now_ns += at.close_latency_ns
                     is_closed = True
         if is_closed:
-            meta_s = (me.open_s - me.opened_s) + (now_s - me.read_s)
+            meta_ns = (me.open_ns - me.opened_ns) + (now_ns - me.closing_ns)
             if me.place == FROM_PEER:
-                peer_lfs_s[customer, 0] += me.read_s - me.open_s
-                peer_lfs_s[customer, 1] += meta_s
+                peer_lfs_ns[customer, 0] += me.read_ns - me.open_ns
+                peer_lfs_ns[customer, 1] += meta_ns
                 me.station = AT_OUT_LINK
             elif me.place == STAGED:
                 node = homes[customer, NODE]
-                copy_s[node, me.epoch, 2 * me.tier] += meta_s
-                copy_s[node, me.epoch, 2 * me.tier + 1] += me.read_s - me.open_s
+                copy_ns[node, me.epoch, 2 * me.tier] += meta_ns
+                copy_ns[node, me.epoch, 2 * me.tier + 1] += me.read_ns - me.open_ns
                 if me.tier == 0:
-                    now_s = _begin(
-                        me, now_s, customer, 1, 1, homes, n_object_servers, stations
+                    now_ns = _begin(
+                        me, now_ns, customer, 1, 1, homes, n_object_servers, stations
                     )
-                elif customer < len(finished_s):
+                elif customer < len(finished_ns):
                     is_done = True
                 else:
                     me.station = AT_COPIED
             else:
                 is_done = True
         if is_done:
-            instants = instants_s[me.read]
-            instants[0], instants[1] = me.opened_s, me.open_s
-            instants[2], instants[3] = me.read_s, now_s
-            me.next_s = finish_read(me, customer, now_s, loading, taken_s, finished_s)
+            instants = instants_ns[me.read]
+            instants[0], instants[1] = me.opened_ns, me.open_ns
+            instants[2], instants[3] = me.read_ns, me.closing_ns
+            instants[4] = now_ns
+            finish_file(me, customer, now_ns, loading, taken_ns, finished_ns)
             me.station = AT_END
-        next_tag = control[N_SCHEDULED] << RANK_BITS | customer
-        replace_root(heap, control[HEAP_SIZE], now_s, next_tag)
-        control[N_SCHEDULED] += 1
+        replace_root(heap, control[HEAP_SIZE], now_ns, tag_of(me.station, key))

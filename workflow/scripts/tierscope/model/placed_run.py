@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.audit_placement import n_broken_rules, n_differences
+from tierscope.model.events import NS_PER_S
 from tierscope.model.network import ModelError, Network, Workload, network_of
 from tierscope.model.placed import Peers, PlacedStorage, copies_reads
 from tierscope.model.placed_events import (
@@ -178,7 +179,7 @@ class DynamicRun(_Run):
                 self.placement,
                 self.placement.end_epoch,
             )
-            self.placement.note_drain(simulated.execution_time_s)
+            self.placement.note_drain(int(simulated.finished_ns.max()))
             on_lfs = simulated.place == FROM_LFS
             yield SimulatedReads(files, self._rank_of, on_lfs, simulated)
 
@@ -285,8 +286,9 @@ class AdHocRun(_Run):
         one_by_one = replace(
             self.workload, batch_size=1, prefetch_batches=0, compute_time_s=0.0
         )
+        no_samples = replace(self.network, sample_s=0.0)
         storage = PlacedStorage(
-            self.network, one_by_one, self.n_nodes, 0, 1, self._slowness
+            no_samples, one_by_one, self.n_nodes, 0, 1, self._slowness
         )
         files = np.concatenate(parts)
         staged = storage.run_epoch(
@@ -314,10 +316,10 @@ class AdHocRun(_Run):
         n_ranks, at_peer = self.network.n_ranks, reads.on_peer
         ranks = np.arange(n_ranks)
         n_files = np.bincount(reads.rank_of[at_peer], minlength=n_ranks)
-        time_s = np.bincount(
-            reads.rank_of[at_peer], reads.epoch.read_time_s[at_peer], n_ranks
+        time_ns = np.bincount(
+            reads.rank_of[at_peer], reads.epoch.read_time_ns[at_peer], n_ranks
         )
-        lfs_read_s, lfs_meta_s = reads.epoch.peer_lfs_s.T
+        lfs_read_ns, lfs_meta_ns = reads.epoch.peer_lfs_ns.T
         return pd.DataFrame(
             {
                 "rank": ranks,
@@ -325,10 +327,10 @@ class AdHocRun(_Run):
                 "epoch": epoch,
                 "peer_files": n_files,
                 "peer_bytes": n_files * self.workload.file_size_bytes,
-                "net_read_time_s": time_s,
-                "peer_lfs_read_time_s": lfs_read_s,
-                "peer_lfs_meta_time_s": lfs_meta_s,
-                "network_time_s": time_s - (lfs_read_s + lfs_meta_s),
+                "net_read_time_s": time_ns / NS_PER_S,
+                "peer_lfs_read_time_s": lfs_read_ns / NS_PER_S,
+                "peer_lfs_meta_time_s": lfs_meta_ns / NS_PER_S,
+                "network_time_s": (time_ns - lfs_read_ns - lfs_meta_ns) / NS_PER_S,
             }
         )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from tierscope.model.events import NS_PER_S
 from tierscope.model.placed import PlacedStorage
 from tierscope.model.placed_events import FROM_GFS, FROM_LFS
 from tierscope.placement.limits import HELD_BYTES
@@ -30,7 +31,7 @@ class _Node:
     idle: list[int]
     epoch: int = 0
     held_bytes: int = 0
-    last_copy_s: float = 0.0
+    last_copy_ns: int = 0
     n_steps: int = 0
     waiting: deque[tuple[int, int, bool]] = field(default_factory=deque)
     held_back: list[int] = field(default_factory=list)
@@ -85,7 +86,7 @@ class Placement:
         """Begin the copies that were held back, as those of this epoch."""
         self._epoch, self._awaits = epoch, False
         for number, node in enumerate(self._nodes):
-            node.last_copy_s = 0.0
+            node.last_copy_ns = 0
             held_back, node.held_back = node.held_back, []
             if held_back:
                 node.epoch = epoch
@@ -97,11 +98,12 @@ class Placement:
         self._awaits = self._drain or self._epoch == self._n_epochs - 1
         return self._awaits
 
-    def note_drain(self, end_s: float) -> None:
+    def note_drain(self, end_ns: int) -> None:
         """Note for how long each node waited for its copies after the epoch."""
         if self._awaits:
-            last_s = np.array([node.last_copy_s for node in self._nodes])
-            self.drain_s[:, self._epoch] = np.maximum(last_s - end_s, 0.0)
+            last_ns = np.array([node.last_copy_ns for node in self._nodes])
+            waited_ns = np.maximum(last_ns - end_ns, 0)
+            self.drain_s[:, self._epoch] = waited_ns / NS_PER_S
 
     def begins(self, rank: int, file_id: int) -> int:
         """Return where a rank reads a file."""
@@ -132,11 +134,11 @@ class Placement:
             number, actions, self._epoch, file_id if is_handed_over else None
         )
 
-    def copied(self, node: int, copier: int, file_id: int, now_s: float) -> None:
+    def copied(self, node: int, copier: int, file_id: int, now_ns: int) -> None:
         """Tell a node that a copy has ended; its copier takes the next one."""
         me = self._nodes[node]
         epoch, from_gfs = me.under_way.pop(copier)
-        me.last_copy_s = now_s
+        me.last_copy_ns = now_ns
         if not from_gfs:
             me.held_bytes -= self._size
         if me.waiting:

@@ -46,7 +46,7 @@ def _probe_time_s(network: Network, probe: Probe, files: np.ndarray) -> float:
     """Return the time of one probe in seconds."""
     tier = _stations_of(getattr(network, probe.tier), probe.operation)
     epoch = simulate_epoch(
-        replace(network, n_ranks=probe.n_clients, **{probe.tier: tier}),
+        replace(network, n_ranks=probe.n_clients, sample_s=0.0, **{probe.tier: tier}),
         Workload(
             n_files=len(files),
             file_size_bytes=probe.file_bytes or 1,

@@ -57,7 +57,7 @@ def product_form_times(
     copies = n_copies[pairs.station_of]
     of_station[pairs.station_of, pairs.class_of] = model.demand_s * part / copies
     fixed_s = model.fixed_s * [1 - hits, 1 - hits, hits, hits]
-    think_s = np.full((1, n_groups), fixed_s.sum() + model.compute_s)
+    think_s = np.full((1, n_groups), fixed_s.sum() + model.idle_s)
     demand_s = np.vstack([np.repeat(of_station, n_copies, axis=0), think_s])
     if not demand_s.any():
         return np.zeros(4)

@@ -12,10 +12,12 @@ import numpy as np
 
 from tierscope.model.events import (
     MOST_RANKS,
+    NS_PER_S,
     OPEN,
     READ,
     STATIONS,
     run_events,
+    to_ns,
 )
 from tierscope.model.network import (
     DISTRIBUTIONS,
@@ -26,43 +28,57 @@ from tierscope.model.network import (
 )
 from tierscope.shuffle import process_share
 
+# Sums of no more nanoseconds are exact as floats, too: 104 days.
+MOST_S = (1 << 53) / NS_PER_S
+
 
 @dataclass(frozen=True)
 class SimulatedEpoch:
-    """What happened in an epoch; times count from its start, in seconds.
+    """What happened in an epoch; times count from its start, in whole nanoseconds.
 
     Parameters
     ----------
-    instants_s : ndarray of float, shape (n_reads, 4)
-        When each read's open began and ended, its last byte came, its close ended.
-    finished_s : ndarray of float, shape (n_ranks,)
+    instants_ns : ndarray of int, shape (n_reads, 5)
+        When each read's open began and ended, its last byte came, its close began and
+        ended.
+    finished_ns : ndarray of int, shape (n_ranks,)
         When each rank's last step ended; an epoch lasts to the last of them.
-    busy_s : ndarray of float, shape (n_servers,)
+    busy_ns : ndarray of int, shape (n_servers,)
         Sum of the service times of each server: the metadata servers, object servers
         and links of the GFS, then those of the LFS, group by group.
     n_events : int
         Arrivals at stations.
     """
 
-    instants_s: np.ndarray
-    finished_s: np.ndarray
-    busy_s: np.ndarray
+    instants_ns: np.ndarray
+    finished_ns: np.ndarray
+    busy_ns: np.ndarray
     n_events: int
 
     @property
-    def meta_time_s(self) -> np.ndarray:
-        """Return the time of open and close of each read, shape (n_reads,)."""
-        opened, open_, read, closed = self.instants_s.T
-        return (open_ - opened) + (closed - read)
+    def instants_s(self) -> np.ndarray:
+        """Return `instants_ns` in seconds."""
+        return self.instants_ns / NS_PER_S
 
     @property
-    def read_time_s(self) -> np.ndarray:
+    def finished_s(self) -> np.ndarray:
+        """Return `finished_ns` in seconds."""
+        return self.finished_ns / NS_PER_S
+
+    @property
+    def meta_time_ns(self) -> np.ndarray:
+        """Return the time of open and close of each read, shape (n_reads,)."""
+        opened, open_, _, closing, closed = self.instants_ns.T
+        return (open_ - opened) + (closed - closing)
+
+    @property
+    def read_time_ns(self) -> np.ndarray:
         """Return the time of the read calls of each read, shape (n_reads,)."""
-        return self.instants_s[:, READ] - self.instants_s[:, OPEN]
+        return self.instants_ns[:, READ] - self.instants_ns[:, OPEN]
 
     @property
     def execution_time_s(self) -> float:
-        """Return the time from barrier to barrier."""
+        """Return the time from barrier to barrier in seconds."""
         return float(self.finished_s.max())
 
 
@@ -109,7 +125,7 @@ def simulate_epoch(
     ------
     ModelError
         If there are fewer files than ranks, arguments are of a wrong length or type, or
-        times become infinite.
+        the epoch may last for months.
     """
     n_ranks, n_reads = network.n_ranks, workload.n_files
     check_n_files(n_reads, n_ranks)
@@ -122,8 +138,10 @@ def simulate_epoch(
     rank_of = ranks_of_reads(n_reads, n_ranks)
     server_of = layouts[0].object_servers(rank_of, files)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
-    instants_s = np.empty((n_reads, 4))
-    finished_s, busy_s = np.full(n_ranks, np.nan), np.zeros_like(factors)
+    check_times(tiers, workload, factors, network.sample_s)
+    instants_ns = np.zeros((n_reads, 5), np.int64)
+    finished_ns = np.zeros(n_ranks, np.int64)
+    free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
     n_events = run_events(
         first_read,
         server_of,
@@ -132,17 +150,15 @@ def simulate_epoch(
         stations_of(tiers, workload),
         *request_times([(tier, workload) for tier in tiers]),
         factors,
-        loading_of(workload),
+        loading_of(network, workload),
         generator,
-        instants_s,
+        instants_ns,
         last_batches(n_ranks, workload),
-        finished_s,
-        np.zeros_like(factors),
-        busy_s,
+        finished_ns,
+        free_ns,
+        busy_ns,
     )
-    if np.isnan(finished_s).any():
-        raise ModelError("times: got infinite ones, expected smaller service times.")
-    return SimulatedEpoch(instants_s, finished_s, busy_s, n_events)
+    return SimulatedEpoch(instants_ns, finished_ns, busy_ns, n_events)
 
 
 def check_n_files(n_files: int, n_ranks: int) -> None:
@@ -232,15 +248,52 @@ def metadata_servers_and_links(
     return servers, np.column_stack([layout.links(ranks) for layout in layouts])
 
 
-def loading_of(workload: Workload) -> tuple[int, int, float]:
-    """Return batch size, prefetched batches and time between steps, for event loops."""
-    times_s = float(workload.compute_time_s)
-    return workload.batch_size, workload.prefetch_batches, times_s
+def loading_of(network: Network, workload: Workload) -> tuple[int, int, int, int]:
+    """Return how ranks take samples, for event loops.
+
+    Batch size, prefetched batches, time between steps and processor time of a sample.
+    """
+    times_ns = to_ns(np.array([workload.compute_time_s, network.sample_s], float))
+    return workload.batch_size, workload.prefetch_batches, *times_ns.tolist()
 
 
 def last_batches(n_ranks: int, workload: Workload) -> np.ndarray:
     """Return room for when ranks took the last batches that are of concern."""
-    return np.zeros((n_ranks, max(workload.prefetch_batches, 1)))
+    return np.zeros((n_ranks, max(workload.prefetch_batches, 1)), np.int64)
+
+
+def check_times(
+    tiers: tuple[TierModel, TierModel],
+    workload: Workload,
+    factors: np.ndarray,
+    sample_s: float,
+) -> None:
+    """Refuse times of which whole nanoseconds could not be summed.
+
+    Raises
+    ------
+    ModelError
+        If all reads and steps, one after the other, took `MOST_S` or longer.
+    """
+    with np.errstate(over="ignore"):
+        file_s = workload.compute_time_s + sample_s
+        for tier in tiers:
+            sizes = workload.request_bytes(tier)
+            file_s += tier.open_s + tier.open_latency_s
+            file_s += tier.close_s + tier.close_latency_s
+            file_s += len(sizes) * tier.read_latency_s
+            file_s += factors.max() * tier.request_service_s(sizes).sum()
+            file_s += tier.request_link_s(sizes).sum()
+        check_total(workload.n_files * file_s)
+
+
+def check_total(total_s: float) -> None:
+    """Refuse times of `MOST_S` or longer."""
+    if not total_s < MOST_S:
+        raise ModelError(
+            f"times: got up to {total_s:.2g} s, expected less than {MOST_S:.2g} s: "
+            "smaller service times."
+        )
 
 
 def server_factors(
@@ -279,16 +332,10 @@ def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.nd
     """Return both tiers as the event loop takes them."""
     stations = np.zeros(2, STATIONS)
     for at, tier in zip(stations, tiers, strict=True):
-        for name in (
-            "n_metadata_servers",
-            "open_s",
-            "close_s",
-            "open_latency_s",
-            "close_latency_s",
-            "read_latency_s",
-            "n_links",
-        ):
+        for name in ("n_metadata_servers", "open_s", "close_s", "n_links"):
             at[name] = getattr(tier, name)
+        for name in ("open_latency", "close_latency", "read_latency"):
+            at[f"{name}_ns"] = to_ns(float(getattr(tier, f"{name}_s")))
         at["n_requests"] = len(workload.request_bytes(tier))
         for kind in ("metadata", "object"):
             service = getattr(tier, f"{kind}_service")
@@ -302,12 +349,13 @@ def request_times(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean service time and the time on a link of each request of a file.
 
-    Each row is of a workload's files on a tier: shape (n_rows, most requests).
+    Seconds, as service times are drawn, and whole nanoseconds. Each row is of a
+    workload's files on a tier: shape (n_rows, most requests).
     """
     sizes = [workload.request_bytes(tier) for tier, workload in rows]
     request_s = np.zeros((len(rows), max(map(len, sizes))))
-    link_s = np.zeros_like(request_s)
+    link_ns = np.zeros(request_s.shape, np.int64)
     for row, ((tier, _), size) in enumerate(zip(rows, sizes, strict=True)):
         request_s[row, : len(size)] = tier.request_service_s(size)
-        link_s[row, : len(size)] = tier.request_link_s(size)
-    return request_s, link_s
+        link_ns[row, : len(size)] = to_ns(tier.request_link_s(size))
+    return request_s, link_ns

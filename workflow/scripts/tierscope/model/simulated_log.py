@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.description import description_hash
-from tierscope.model.events import CLOSED, OPEN, OPENED, READ
+from tierscope.model.events import CLOSED, CLOSING, NS_PER_S, OPEN, OPENED, READ
 from tierscope.model.simulated_run import (
     SimulatedReads,
     n_read_calls,
@@ -77,16 +77,17 @@ def _fill_records(
     records["POSIX_READS"] = n_read_calls(workload)
     records["POSIX_BYTES_READ"] = workload.file_size_bytes
     records["POSIX_MAX_BYTE_READ"] = workload.file_size_bytes - 1
+    instants_s = reads.epoch.instants_s
     for call, begin, end in (
         ("OPEN", OPENED, OPEN),
         ("READ", OPEN, READ),
-        ("CLOSE", READ, CLOSED),
+        ("CLOSE", CLOSING, CLOSED),
     ):
-        begun_s, ended_s = (reads.epoch.instants_s[:, i] for i in (begin, end))
+        begun_s, ended_s = instants_s[:, begin], instants_s[:, end]
         records[f"POSIX_F_{call}_START_TIMESTAMP"] = start_s + begun_s
         records[f"POSIX_F_{call}_END_TIMESTAMP"] = start_s + ended_s
-    records["POSIX_F_READ_TIME"] = reads.epoch.read_time_s
-    records["POSIX_F_META_TIME"] = reads.epoch.meta_time_s
+    records["POSIX_F_READ_TIME"] = reads.epoch.read_time_ns / NS_PER_S
+    records["POSIX_F_META_TIME"] = reads.epoch.meta_time_ns / NS_PER_S
 
 
 def _paths(

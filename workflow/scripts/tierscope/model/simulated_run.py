@@ -16,6 +16,7 @@ import pandas as pd
 
 from tierscope.breakdown import total_s
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
+from tierscope.model.events import NS_PER_S
 from tierscope.model.network import Network, Workload, network_of
 from tierscope.model.simulate import (
     SimulatedEpoch,
@@ -100,7 +101,8 @@ def simulate_reads(
     n_files, repetition = workload.n_files, point["repetition"]
     seed = training["seed"]
     policy = description["scenario"]["policy"]
-    on_lfs = held_files(policy, n_files, point["cache_rate_percent"], seed)
+    rate = point["cache_rate_percent"]
+    on_lfs = held_files(policy, n_files, rate, seed, repetition)
     rank_of = ranks_of_reads(n_files, network.n_ranks)
     slowness = draw_slowness(network, stream(SLOWNESS, seed, repetition))
     for epoch in range(training["epochs"]) if epochs is None else epochs:
@@ -232,15 +234,18 @@ def n_read_calls(workload: Workload) -> int:
 
 
 def class_times(reads: SimulatedReads) -> np.ndarray:
-    """Return the I/O time of each rank by class, shape (n_ranks, 4), 5 with peers."""
+    """Return the I/O time of each rank by class, shape (n_ranks, 4), 5 with peers.
+
+    Sums of whole nanoseconds, then seconds: equal times give equal numbers.
+    """
     n_ranks = int(reads.rank_of[-1]) + 1
-    read_s, meta_s = reads.epoch.read_time_s, reads.epoch.meta_time_s
+    read_ns, meta_ns = reads.epoch.read_time_ns, reads.epoch.meta_time_ns
     columns = []
     for io_class in reads.classes:
         mine = reads.is_of(io_class)
-        time_s = read_s if io_class.is_read else meta_s
-        columns.append(np.bincount(reads.rank_of[mine], time_s[mine], n_ranks))
-    return np.column_stack(columns)
+        time_ns = read_ns if io_class.is_read else meta_ns
+        columns.append(np.bincount(reads.rank_of[mine], time_ns[mine], n_ranks))
+    return np.column_stack(columns) / NS_PER_S
 
 
 def slowest_class_times(times_s: np.ndarray) -> np.ndarray:

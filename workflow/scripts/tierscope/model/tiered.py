@@ -8,6 +8,7 @@ marginal removal. Assumptions besides those of `tierscope.model.demands`:
 - files and ranks are spread evenly over object servers and links;
 - object servers of one LFS group are equally slow; those of the GFS and of different
   groups stand at the quantiles of their spread;
+- processor time of a sample is a delay;
 - compute time without prefetching is a delay, and ranks are out of step: if all begin
   their steps together, more of them read at a time, and I/O takes longer;
 - compute time with prefetching changes no I/O time: either it is hidden by the I/O, or,
@@ -103,8 +104,8 @@ class TieredNetwork:
         Kind of group times 4 plus I/O class of each pair.
     fixed_s : ndarray, shape (4,)
         Time of a file by I/O class that no queue has to do with.
-    compute_s : float
-        Compute time of a file during which its rank does not read.
+    idle_s : float
+        Time of a file during which its rank makes no call: it processes or computes.
     groups : RankGroups
         The kinds of groups.
     """
@@ -114,7 +115,7 @@ class TieredNetwork:
     on_lfs: np.ndarray
     class_cell: np.ndarray
     fixed_s: np.ndarray
-    compute_s: float
+    idle_s: float
     groups: RankGroups
 
     def no_waiting(self) -> np.ndarray:
@@ -154,7 +155,7 @@ class TieredNetwork:
             waiting,
             population=n_active * self.groups.n_groups,
             present=np.minimum(n_active, 1.0),
-            think_s=think_s + self.compute_s,
+            think_s=think_s + self.idle_s,
         )
         time_s = np.bincount(
             self.class_cell, self.demand_s * waiting, 4 * len(n_active)
@@ -186,9 +187,9 @@ def tiered_network(
         np.array([queue.io_class for queue in queues], np.int64), n_kinds
     )
     class_of = np.tile(kinds, len(queues))
-    compute_s = 0.0
+    idle_s = network.sample_s
     if workload.prefetch_batches == 0:
-        compute_s = workload.compute_time_s / workload.batch_size
+        idle_s += workload.compute_time_s / workload.batch_size
     return TieredNetwork(
         Stations(
             station_of.astype(np.int64),
@@ -201,7 +202,7 @@ def tiered_network(
         io_class >= 2,
         4 * class_of + io_class,
         np.concatenate([demand.without_queues_s for demand in demands]),
-        compute_s,
+        idle_s,
         groups,
     )
 

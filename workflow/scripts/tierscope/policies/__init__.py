@@ -59,11 +59,11 @@ def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def held_files(
-    policy: str, n_files: int, cache_rate_percent: int, seed: int
+    policy: str, n_files: int, cache_rate_percent: int, seed: int, repetition: int
 ) -> np.ndarray:
     """Return what every node's LFS holds before the first epoch: bool, (n_files,)."""
     if policy in ("pinning", "stratified-pinning"):
-        return Pinning(n_files, cache_rate_percent, seed).on_lfs()
+        return Pinning(n_files, cache_rate_percent, seed, repetition).on_lfs()
     return np.zeros(n_files, bool)
 
 
@@ -97,16 +97,17 @@ def node_policy(
     policy, dataset = description["scenario"]["policy"], description["dataset"]
     n_files, training = dataset["n_files"], description["training"]
     rate = point["cache_rate_percent"]
+    seeds = training["seed"], point["repetition"]
     if policy in STATIC:
-        return Fixed(held_files(policy, n_files, rate, training["seed"]))
+        return Fixed(held_files(policy, n_files, rate, *seeds))
     if policy in PEERS:
         paths = map(Dataset(**dataset).file_name, range(n_files))
         owners = owner_nodes(paths, description["system"]["n_nodes"])
-        staged = Pinning(n_files, rate, training["seed"]).on_lfs()
+        staged = Pinning(n_files, rate, *seeds).on_lfs()
         is_mounted = description["policy"]["mount"] is not None
         return AdHoc(staged, owners, NO_NODE if is_mounted else node)
     size = dataset["file_size_bytes"]
-    n_held = Pinning(n_files, rate, training["seed"]).n_on_lfs
+    n_held = Pinning(n_files, rate, *seeds).n_on_lfs
     store = NodeStore(np.broadcast_to(size, n_files), quota_bytes=n_held * size)
     if policy == "monarch":
         return Monarch(store, description["policy"]["stop"])

@@ -9,8 +9,9 @@ import numpy as np
 class Pinning:
     """The first ``round(cache rate x n_files)`` files of a seeded order are pinned.
 
-    The order is the same on all nodes and for all cache rates, so a higher cache rate
-    only adds files. Nothing is evicted; the hit rate equals the cache rate.
+    The order is the same on all nodes and for all cache rates of a repetition, so a
+    higher cache rate only adds files. Nothing is evicted; the hit rate equals the cache
+    rate.
 
     Parameters
     ----------
@@ -18,13 +19,14 @@ class Pinning:
         Size of the dataset.
     cache_rate_percent : int
         Percent of the files to hold on the LFS, 0 to 100.
-    seed : int
-        Seed of the order.
+    seed, repetition : int
+        Seeds of the order: like its shuffles, the pinned part is a repetition's own.
     """
 
     n_files: int
     cache_rate_percent: int
     seed: int
+    repetition: int = 0
 
     @property
     def n_on_lfs(self) -> int:
@@ -34,7 +36,7 @@ class Pinning:
     def on_lfs(self) -> np.ndarray:
         """Return whether each file is on the LFS: bool, shape (n_files,)."""
         # A stream of its own: `default_rng(seed)` is that of the first epoch's shuffle.
-        stream = np.random.SeedSequence(self.seed, spawn_key=(1,))
+        stream = np.random.SeedSequence((self.seed, self.repetition), spawn_key=(1,))
         order = np.random.default_rng(stream).permutation(self.n_files)
         mask = np.zeros(self.n_files, bool)
         mask[order[: self.n_on_lfs]] = True

@@ -171,10 +171,12 @@ def write_device_config(devices: Sequence[Device], path: str | Path) -> None:
     devices : sequence of Device
         The devices, one line each; their order is that of the statistics.
     path : path-like
-        The file to write.
+        The file to write; there must be none.
     """
     _check_devices(devices)
-    Path(path).write_bytes(b"".join(os.fsencode(_line(d)) for d in devices))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(b"".join(os.fsencode(_line(d)) for d in devices))
 
 
 def _check_devices(devices: Sequence[Device]) -> None:

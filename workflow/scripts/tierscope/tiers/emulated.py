@@ -1,7 +1,9 @@
 """Tier kind `emulated`: the preload library that puts devices in front of directories.
 
 The devices are the modelled machine scaled down to the processes there are
-(`tierscope.tiers.scale`); all processes of one machine share their state.
+(`tierscope.tiers.scale`); all processes of one machine share their state. Most keep
+virtual time (`tierscope.tiers.clock`); those of systems with ``clock: real`` let
+callers wait.
 """
 
 import os
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.tiers import Tier, TierError
+from tierscope.tiers.clock import VirtualClock, create_virtual_state
 from tierscope.tiers.device import (
     DEVICES_VARIABLE,
     STATE_VARIABLE,
@@ -25,11 +28,14 @@ from tierscope.tiers.device import (
 )
 from tierscope.tiers.local_storage import LocalStorage
 from tierscope.tiers.scale import (
+    emulated_machine,
     improve_tier,
-    modelled_machine,
     scale_gfs,
     scale_lfs,
 )
+
+# Raise it when equal settings give other times: runs of other devices are refused.
+DEVICES_VERSION = 2
 
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -37,7 +43,7 @@ _SHARED_MEMORY = Path("/dev/shm")
 def emulated_gfs(system: Mapping[str, Any], n_osts: int) -> Device:
     """Return the device in front of a system's GFS."""
     device = scale_gfs(
-        modelled_machine(system["devices"], n_osts),
+        emulated_machine(system, n_osts),
         system["n_nodes"] * system["processes_per_node"],
         system["emulation"]["speedup"],
         [str(Tier(**system["gfs"]).data_root())],
@@ -59,10 +65,23 @@ class Emulation:
         there is no shared memory directory.
     launch : str
         Name of the launch, the same for all its processes and for no other launch.
+    n_processes : int
+        Processes of the launch.
+    is_virtual : bool
+        Whether the devices keep virtual time.
     """
 
-    def __init__(self, devices: list[Device], library: Path, folder: Path, launch: str):
-        self.devices, self.library = devices, library
+    def __init__(
+        self,
+        devices: list[Device],
+        library: Path,
+        folder: Path,
+        launch: str,
+        n_processes: int,
+        is_virtual: bool,
+    ):
+        self.devices, self.library, self.is_virtual = devices, library, is_virtual
+        self._n_processes, self.clock = n_processes, None
         # In memory, as writing a page back to a disk would stall the devices.
         folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
         name = f"tierscope-{os.getuid()}-{launch}"
@@ -81,7 +100,7 @@ class Emulation:
         if system["lfs"]["kind"] == "emulated":
             root = Tier(**system["lfs"]).data_root()
             servers = scale_lfs(
-                modelled_machine(system["devices"], n_osts),
+                emulated_machine(system, n_osts),
                 system["n_nodes"] * system["processes_per_node"],
                 system["emulation"]["speedup"],
                 lambda ranks: _node_folders(ranks, system, root),
@@ -89,7 +108,11 @@ class Emulation:
             improvements = system.get("improvements", {})
             devices += [improve_tier(one, "lfs", improvements) for one in servers]
         library = native / "libtierscope_device.so"
-        return cls(devices, library, folder, launch) if devices else None
+        if not devices:
+            return None
+        n_processes = system["n_nodes"] * system["processes_per_node"]
+        is_virtual = system["emulation"]["clock"] == "virtual"
+        return cls(devices, library, folder, launch, n_processes, is_virtual)
 
     def environment(self) -> dict[str, str]:
         """Make the devices' files, once a machine, and return the library's variables.
@@ -98,19 +121,32 @@ class Emulation:
         """
         self._state.parent.mkdir(parents=True, exist_ok=True)
         own = self._state.with_suffix(f".{os.getpid()}")
-        write_device_config(self.devices, own)
-        own.replace(self._config)
-        create_state(own, self.devices)
-        with suppress(FileExistsError):
-            os.link(own, self._state)
-        own.unlink()
+        try:
+            write_device_config(self.devices, own)
+            own.replace(self._config)
+            if self.is_virtual:
+                create_virtual_state(self.library, self._config, own, self._n_processes)
+            else:
+                create_state(own, self.devices)
+            with suppress(FileExistsError):
+                os.link(own, self._state)
+        except OSError as error:
+            raise TierError(
+                f"{own}: cannot make the emulated devices: {error.strerror}."
+            ) from error
+        finally:
+            own.unlink(missing_ok=True)
         return {
             DEVICES_VARIABLE: str(self._config),
             STATE_VARIABLE: str(self._state),
         }
 
     def join(self, processes) -> None:
-        """Check that all processes wait for the same devices."""
+        """Check that all processes have the same devices; start virtual time.
+
+        The files of devices in virtual time are removed as soon as all have them, so
+        nothing is left behind however the launch ends; no child may want them.
+        """
         machines = processes.comm.allgather(platform.node())
         folders = processes.comm.allgather([one.prefixes for one in self.devices])
         if len(set(machines)) > 1 or any(one != folders[0] for one in folders):
@@ -119,10 +155,22 @@ class Emulation:
                 f"the folders {folders[0]} and {folders[-1]}, expected one machine and "
                 "the same folders."
             )
+        if self.is_virtual:
+            self.clock = VirtualClock(processes)
+            for name in (DEVICES_VARIABLE, STATE_VARIABLE):
+                os.environ.pop(name, None)
+            processes.barrier()
+            if processes.rank == 0:
+                self.remove()
+            self.clock.stop_on_signals()
+            self.clock.watch()
 
     def reset(self) -> None:
         """Set the devices' statistics to zero, when nobody waits."""
-        reset_statistics(self._state)
+        if self.is_virtual:
+            self.clock.reset()
+        else:
+            reset_statistics(self._state)
 
     def lateness_percent(self) -> float:
         """Return how much of the waiting since the last reset was lateness."""
@@ -130,10 +178,19 @@ class Emulation:
 
     def describe(self) -> dict[str, Any]:
         """Return the devices and what they did since the last reset."""
+        if self.is_virtual:
+            statistics = self.clock.counts(len(self.devices))
+        else:
+            statistics = [asdict(one) for one in read_statistics(self._state)]
         return {
             "devices": [asdict(device) for device in self.devices],
-            "statistics": [asdict(one) for one in read_statistics(self._state)],
+            "statistics": statistics,
         }
+
+    def stop(self) -> None:
+        """End all waits in virtual time: the launch is over, or has failed."""
+        if self.clock:
+            self.clock.end()
 
     def remove(self) -> None:
         """Remove the devices' files."""

@@ -8,12 +8,14 @@ outside a root that carries our marker file.
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tierscope.tiers import TierError, background_alias, epoch_alias, peer_alias
 
 MARKER = ".tierscope-local-storage"
+_POLL_S = 0.05
 _HOST_SUFFIX = ".host"
 _MARKER_TEXT = "tierscope fills and empties this directory.\n"
 
@@ -72,6 +74,8 @@ class LocalStorage:
             self.empty()
             self._remove_what_was_left_here()
             self.folder.mkdir(parents=True)
+            if not marker.exists():  # another node has just released the root
+                marker.write_text(_MARKER_TEXT)
             if self.host:
                 self._host_file.write_text(self.host)
         except OSError as error:
@@ -116,10 +120,23 @@ class LocalStorage:
         except OSError:
             return  # files that are not ours stay
 
-    def wait_until_released(self, timeout_s: float) -> None:
-        """Wait for the node's first rank to release; do it in its place if it fails."""
+    def release_together(self, is_mine: Callable[[], bool], timeout_s: float) -> None:
+        """Have one process of the node release, and wait until it has.
+
+        Processes that write on make it begin anew: until nothing is left, or time is
+        up.
+
+        Parameters
+        ----------
+        is_mine : callable
+            Returns whether this process is to release; another one may end before.
+        timeout_s : float
+            Time after which to go on in any case.
+        """
         end = time.monotonic() + timeout_s
-        while self.folder.exists() and time.monotonic() < end:
-            time.sleep(0.05)
-        if self.folder.exists():
-            self.release()
+        while True:
+            if is_mine():
+                self.release()
+            if not self.folder.exists() or time.monotonic() > end:
+                return
+            time.sleep(_POLL_S)

@@ -2,9 +2,14 @@
 
 With P processes instead of the N of the modelled machine, what all processes share
 must be N / P times slower, or a few processes would never make it busy; what a call
-waits for alone (a latency) stays. A speed-up S then divides every time, so that a
-run takes seconds. Time per epoch, times S, and the shape over the cache rate are
-those of the large machine.
+waits for alone (a latency) stays. Time per epoch and the shape over the cache rate are
+those of the large machine. Where callers really wait (clock `real`), a speed-up S then
+divides every time, so that a run takes seconds; in virtual time S is 1.
+
+The layout is the machine's where it decides about waiting. The OSTs become one pool
+(`scale_gfs`). LFS servers are shared by whole nodes, as many processes to each as the
+system says (`modelled_machine`): with several, no server is shared by all processes, as
+on the machine; every process keeps its share of a server's time whatever their number.
 
 The machine's numbers come from a system file. Fugaku's are this project's fit of a
 queueing model to the statements of the paper (Fukai et al.): a reconstruction that is
@@ -106,13 +111,40 @@ class ModelledMachine:
     lfs: LfsModel
 
 
-def modelled_machine(devices: Mapping[str, Any], n_osts: int) -> ModelledMachine:
-    """Return the machine that a system's `devices` describe, with this OST count."""
+def modelled_machine(
+    devices: Mapping[str, Any], n_osts: int, processes_per_lfs_server: int | None = None
+) -> ModelledMachine:
+    """Return the machine that a system's `devices` describe, with this OST count.
+
+    Parameters
+    ----------
+    devices : mapping
+        Its `n_processes`, `gfs` and `lfs`.
+    n_osts : int
+        OSTs over which the files are spread.
+    processes_per_lfs_server : int, optional
+        How many processes share an LFS server, if not as many as the devices say; its
+        service time is then as much shorter as fewer processes ask it, or longer.
+    """
+    lfs = LfsModel(**devices["lfs"])
+    if processes_per_lfs_server is not None:
+        ratio = lfs.processes_per_server / processes_per_lfs_server
+        lfs = replace(
+            lfs,
+            processes_per_server=processes_per_lfs_server,
+            request_s=lfs.request_s * ratio,
+        )
     return ModelledMachine(
         n_processes=devices["n_processes"],
         gfs=GfsModel(**{**devices["gfs"], "n_osts": n_osts}),
-        lfs=LfsModel(**devices["lfs"]),
+        lfs=lfs,
     )
+
+
+def emulated_machine(system: Mapping[str, Any], n_osts: int) -> ModelledMachine:
+    """Return the machine that the emulated devices of a system stand for."""
+    n_sharing = system["emulation"]["processes_per_lfs_server"]
+    return modelled_machine(system["devices"], n_osts, n_sharing)
 
 
 def scale_gfs(

@@ -5,6 +5,7 @@ called once under MPI; `begin`, `end` and `write_log` enclose a run.
 """
 
 import ctypes
+import math
 import os
 import platform
 import shutil
@@ -77,8 +78,11 @@ class BuiltinTracer:
         if code := self._end():
             raise OSError(-code, f"calls were lost: {os.strerror(-code)}", self._spool)
 
-    def write_log(self, path: Path) -> None:
-        """Write the run's log from what all ranks counted (rank 0, after `end`)."""
+    def write_log(self, path: Path, duration_s: float | None) -> None:
+        """Write the run's log from what all ranks counted (rank 0, after `end`).
+
+        `duration_s` is the run's in virtual time, None for that of this machine.
+        """
         from tierscope.trace.spool import write_log_from_spools  # rank 0 only
 
         write_log_from_spools(
@@ -88,10 +92,16 @@ class BuiltinTracer:
             exe=" ".join(sys.orig_argv),
             mounts=mount_table(),
             start_time_s=self._started_s,
-            end_time_s=int(time.time()),
+            end_time_s=self._end_s(duration_s),
             metadata={"tracer": "tierscope builtin"},
         )
         shutil.rmtree(self._spool)
+
+    def _end_s(self, duration_s: float | None) -> int:
+        """Return when the run ended, in seconds of the calendar."""
+        if duration_s is None:
+            return int(time.time())
+        return self._started_s + math.ceil(duration_s)
 
     def describe(self) -> dict[str, Any]:
         """Return what `run.json` says about the tracer."""
@@ -138,7 +148,7 @@ class SiteDarshan:
     def end(self) -> None:
         """Do nothing: Darshan ends with MPI."""
 
-    def write_log(self, path: Path) -> None:
+    def write_log(self, path: Path, duration_s: float | None) -> None:
         """Do nothing: Darshan writes the log itself."""
 
     def check_log(self, path: Path, run: Mapping[str, Any]) -> None:

@@ -1,0 +1,60 @@
+"""Read files epoch by epoch on all MPI ranks; rank 0 prints two times of each epoch.
+
+    mpiexec -n N python read_epochs.py LOADER FOLDER EPOCHS BATCH_SIZE COMPUTE_S CLOCK
+
+The first is in seconds of this machine, the second of CLOCK, `real` or `virtual`.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from mpi4py import MPI
+from tierscope.epoch import run_epoch
+from tierscope.loaders import make_loader
+from tierscope.shuffle import epoch_files
+from tierscope.tiers import epoch_alias
+from tierscope.tiers.clock import RealClock, VirtualClock
+
+PREFETCH_BATCHES = 2
+
+if __name__ == "__main__":
+    name, folder, n_epochs = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    batch_size, compute_s = int(sys.argv[4]), float(sys.argv[5])
+    comm = MPI.COMM_WORLD
+    files = sorted(folder.iterdir())
+    loader = make_loader(
+        name,
+        batch_size=batch_size,
+        read_threads=1,
+        prefetch_batches=PREFETCH_BATCHES,
+        buffer_bytes=1 << 18,
+    )
+    clock = RealClock(comm.Barrier)
+    if sys.argv[6] == "virtual":
+        clock = VirtualClock(comm)
+    for epoch in range(n_epochs):
+        alias = epoch_alias(folder.parent, epoch)
+        if comm.rank == 0 and not alias.is_symlink():
+            alias.symlink_to(folder.parent.name)
+        comm.Barrier()
+        mine = epoch_files(
+            len(files),
+            comm.rank,
+            comm.size,
+            shuffle="global",
+            seed=1,
+            repetition=0,
+            epoch=epoch,
+        )
+        paths = [str(alias / folder.name / files[i].name) for i in mine]
+        batches = loader.epoch(paths)
+        if isinstance(clock, VirtualClock):
+            size = files[0].stat().st_size
+            clock.plan(len(paths), size, batch_size, PREFETCH_BATCHES, 0.0)
+        comm.Barrier()
+        started_s = time.perf_counter()
+        time_s, *_ = run_epoch(batches, clock, compute_s)
+        comm.Barrier()
+        if comm.rank == 0:
+            print(time.perf_counter() - started_s, time_s)

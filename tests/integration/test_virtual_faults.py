@@ -1,0 +1,136 @@
+"""Launches in virtual time that fail: they end soon, say why once, and leave nothing.
+
+Nothing sleeps in virtual time, so a fault is put into the project's own code: a process
+stops in the middle of an epoch while all others wait for its turn.
+"""
+
+import os
+import signal
+import time
+
+import pytest
+from integration.conftest import Project
+from integration.test_failures import (
+    messages_of,
+    pid_of,
+    ranks_of,
+    shared_memory,
+    wait_for_text,
+    wait_until_idle,
+)
+from integration.test_faults import edit
+from integration.test_faults import small_lfs as small_lfs
+
+TURN = "            descriptor = os.open(path, os.O_RDONLY)\n"
+IN_RANK = "            if os.environ['PMI_RANK'] == '{}' and '.ep1/' in path: "
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """Return a project with a light scenario in virtual time."""
+    folder = tmp_path / "project"
+    folder.mkdir(exist_ok=True)
+    project = Project(folder)
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [60],
+                "loaders": ["posix"],
+                "cache_rates_percent": [50, 100],
+            },
+            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
+        },
+    )
+    return project
+
+
+def put(project, fault, rank=2):
+    """Let a rank do something else in the second epoch, before it opens a file."""
+    edit(project, "loaders/posix.py", TURN, f"{IN_RANK.format(rank)}{fault}\n{TURN}")
+
+
+def assert_nothing_is_left(project, before):
+    wait_until_idle(project.folder)
+    assert not (project.folder / "scratch" / "lfs").exists()
+    left = {name for name in shared_memory() - before if name.startswith("tierscope-")}
+    assert not left
+
+
+@pytest.mark.parametrize(
+    ("signum", "rank", "words"),
+    [
+        (signal.SIGKILL, 2, "tierscope: rank 2 of 4 on {} is gone"),
+        (signal.SIGKILL, 0, "tierscope: rank 0 of 4 on {} is gone"),
+        (signal.SIGTERM, 1, "tierscope: rank 1 of 4 on {} failed"),
+        (signal.SIGTERM, None, "of 4 on {} failed"),
+        (signal.SIGINT, None, "of 4 on {} failed"),
+    ],
+)
+def test_signal_ends_a_launch_whose_processes_wait_for_another(
+    tiny, signum, rank, words
+):
+    before = shared_memory()
+    put(tiny, "__import__('time').sleep(600)")
+    running = tiny.start("audits")
+    wait_for_text(running.stdout, "epoch 1 of 2")
+    time.sleep(1)  # until all others wait for rank 2, or on the way there: both may be
+    victim = (
+        pid_of(tiny.folder, "mpiexec") if rank is None else ranks_of(tiny.folder)[rank]
+    )
+    started_s = time.monotonic()
+    os.kill(victim, signum)
+    output, _ = running.communicate(timeout=100)
+    assert time.monotonic() - started_s < 60  # 10 s, on a busy machine
+    assert running.returncode != 0
+    (line,) = messages_of(output)
+    assert words.format(os.uname().nodename) in line
+    assert "Traceback" not in output
+    assert_nothing_is_left(tiny, before)
+
+
+def test_rank_that_ends_while_others_wait_for_it_is_named(tiny):
+    before = shared_memory()
+    put(tiny, "os._exit(1)")
+    output = tiny.snakemake("audits", expect=1)
+    (line,) = messages_of(output)
+    assert f"rank 2 of 4 on {os.uname().nodename} is gone" in line
+    assert_nothing_is_left(tiny, before)
+    edit(tiny, "loaders/posix.py", f"{IN_RANK.format(2)}os._exit(1)\n{TURN}", TURN)
+    tiny.snakemake("audits")  # and the next start finishes
+
+
+def test_error_of_one_rank_ends_the_others_with_its_message_alone(tiny):
+    before = shared_memory()
+    put(tiny, "raise OSError(5, 'a fault of this test')")
+    output = tiny.snakemake("audits", expect=1)
+    (line,) = messages_of(output)
+    assert "tierscope: rank 2 of 4 on" in line
+    assert (
+        "failed in epoch 2 of 2 at cache rate 50 %: OSError: [Errno 5] a fault" in line
+    )
+    assert_nothing_is_left(tiny, before)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_no_progress_names_whom_every_actor_waits_for(tiny, rank):
+    before = shared_memory()
+    edit(tiny, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    put(tiny, "__import__('time').sleep(600)", rank)
+    output = tiny.snakemake("audits", expect=1)
+    assert f"rank {rank} reader: running, at " in output
+    assert f"rank {rank} consumer: blocked, waits for batch 1 of its reader" in output
+    assert "rank 1 reader: waiting for its turn at " in output
+    (line,) = messages_of(output)
+    assert "tierscope: no progress in virtual time for " in line
+    assert_nothing_is_left(tiny, before)
+
+
+def test_full_lfs_is_refused_before_the_first_point(tiny, small_lfs):
+    lfs = small_lfs()
+    output = tiny.snakemake("audits", expect=1)
+    (line,) = messages_of(output)
+    assert "bytes for the files of 2 nodes on" in line
+    assert "point 1 of" not in output
+    assert list(lfs.iterdir()) == []

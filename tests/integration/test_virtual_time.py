@@ -1,0 +1,156 @@
+"""Emulated runs in virtual time equal simulated ones, and do so on every machine."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from integration.conftest import Project
+from tierscope.io_class import IOClass
+from tierscope.model.placed_run import simulate_run
+from tierscope.tables import read_table
+from tierscope.trace.log import read_posix
+
+POLICIES = ["none", "pinning", "stratified-pinning"]
+TABLES = ("io_time", "epochs", "breakdown", "claims")
+
+
+def make_project(folder, prefetch_batches, policies, exclude):
+    """Return a project that has run static policies with both loaders.
+
+    66 files in batches of 4: two of four processes read 16 files, the others 17, so a
+    last batch is full or not. Steps take longer than reads from the LFS and less than
+    those from the GFS, so that sometimes readers wait for room and sometimes steps for
+    batches.
+    """
+    folder.mkdir()
+    project = Project(folder)
+    scenario = {"dataset": "tiny", "n_osts": 60, "loader": "posix"}
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [60, 1],
+                "policies": policies,
+                "loaders": ["posix", "tensorflow"],
+                "cache_rates_percent": [0, 40, 100],
+                "exclude": exclude,
+            },
+            "datasets": {"tiny": {"n_files": 66}},
+            "training": {"epochs": 2, "compute_time_s": 0.3},
+            "loader": {"prefetch_batches": prefetch_batches, "buffer_bytes": 3000},
+            "figures": {"scenario": scenario},
+        },
+    )
+    project.snakemake("audits")
+    return project
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Return a project that has run all static policies, with a buffer of 2 batches."""
+    folder = tmp_path_factory.mktemp("virtual") / "project"
+    exclude = {"few": {"loader": "tensorflow", "n_osts": 1}}
+    return make_project(folder, 2, POLICIES, exclude)
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def otherwise_buffered(request, tmp_path_factory):
+    """Return a project that has run pinning without a buffer, or with one batch."""
+    folder = tmp_path_factory.mktemp("buffer") / "project"
+    exclude = {"few": {"n_osts": 1}}
+    return make_project(folder, request.param, ["pinning"], exclude)
+
+
+def runs_of(project, policy, loader):
+    """Return the folders of a policy's runs with a loader."""
+    pattern = f"tiny-*ost-{policy}-{loader}/cache-*/rep-*"
+    return sorted(project.path("runs").glob(pattern))
+
+
+def assert_equals_simulation(folder):
+    """Assert that a run's times are those of the simulator, to the nanosecond."""
+    run = json.loads((folder / "run.json").read_text())
+    simulated = simulate_run(run, run["point"])
+    keys = ["epoch", "rank", "io_class"]
+    emulated = read_table(folder / "io_time.parquet", "io_time").set_index(keys)
+    expected = simulated["io_time"].set_index(keys).loc[emulated.index]
+    for name in ("operations", "bytes"):
+        assert emulated[name].tolist() == expected[name].tolist(), folder
+    in_ns = [np.rint(table["time_s"] * 1e9) for table in (emulated, expected)]
+    assert in_ns[0].tolist() == in_ns[1].tolist(), folder
+    assert (in_ns[0].groupby("io_class").sum() > 0).sum() >= len(IOClass) / 2
+    epochs = read_table(folder / "epochs.parquet", "run_epochs")
+    keys = ["epoch", "rank"]
+    took_s = epochs.set_index(keys)["execution_time_s"]
+    expected_s = simulated["epochs"].set_index(keys)["execution_time_s"]
+    assert took_s.to_numpy() == pytest.approx(expected_s[took_s.index], abs=1e-9)
+    assert set(epochs["lfs_fill_time_s"]) == {0.0}
+
+
+@pytest.mark.parametrize("loader", ["posix", "tensorflow"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_emulated_times_equal_simulated_ones_to_the_nanosecond(swept, policy, loader):
+    runs = runs_of(swept, policy, loader)
+    assert len(runs) == (1 if policy == "none" else 3) * (2 if loader == "posix" else 1)
+    for folder in runs:
+        assert_equals_simulation(folder)
+
+
+@pytest.mark.parametrize("loader", ["posix", "tensorflow"])
+def test_so_they_do_with_a_smaller_buffer_and_without(otherwise_buffered, loader):
+    runs = runs_of(otherwise_buffered, "pinning", loader)
+    assert len(runs) == 3
+    for folder in runs:
+        assert_equals_simulation(folder)
+
+
+def test_devices_count_what_the_log_holds(swept):
+    for folder in runs_of(swept, "pinning", "posix"):
+        run = json.loads((folder / "run.json").read_text())
+        records = read_table(folder / "file_records.parquet", "file_records")
+        gfs, *lfs = run["emulation"]["statistics"]
+        for tier, counted in (("gfs", [gfs]), ("lfs", lfs)):
+            mine = records[records["tier"] == tier]
+            for name, column in (("n_opens", "opens"), ("n_bytes", "bytes_read")):
+                assert sum(one[name] for one in counted) == mine[column].sum()
+
+
+def test_tables_of_another_run_are_equal_byte_for_byte_on_a_busy_machine(
+    finished, tmp_path
+):
+    folder = tmp_path / "another place"
+    folder.mkdir()
+    again = Project(folder)
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(2 * len(os.sched_getaffinity(0)))
+    ]
+    try:
+        again.snakemake()
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    for name in TABLES:
+        tables = [p.path("tables", f"{name}.parquet") for p in (finished, again)]
+        assert tables[0].read_bytes() == tables[1].read_bytes(), name
+
+
+def test_log_lasts_as_long_as_the_run_in_virtual_time(swept):
+    for folder in runs_of(swept, "pinning", "posix"):
+        job, _, _ = read_posix(folder / "log.darshan")
+        epochs = read_table(folder / "epochs.parquet", "run_epochs")
+        total_s = epochs.groupby("epoch")["execution_time_s"].max().sum()
+        assert 0 <= job.end_time_s - job.start_time_s - total_s < 1
+
+
+def test_progress_shows_both_clocks_and_no_lateness(finished):
+    logs = finished.path("logs", "run_benchmark").rglob("*.log")
+    text = "".join(path.read_text() for path in logs)
+    assert " s of virtual time, " in text
+    assert " s of real time" in text
+    assert "lateness" not in text

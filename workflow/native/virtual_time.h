@@ -1,0 +1,721 @@
+/*
+ * Virtual time: how long a call takes is what the queues say, and nobody sleeps.
+ *
+ * Included by device.c. The state is a file that all processes of a launch map. It
+ * holds the stations of the devices, a lock, and two actors for each process:
+ *
+ *     reader    makes the calls below an epoch's alias, whichever thread makes them
+ *     consumer  asks for batches and takes them; a bound thread's calls are its own
+ *
+ * Every actor has a clock of its own, in whole nanoseconds. It is
+ *
+ *     idle      outside of epochs
+ *     running   its thread computes; what it does next happens at its clock or later
+ *     waiting   it has arrived at a station at its clock, and waits for its turn
+ *     blocked   another actor will say when it goes on: holds nobody
+ *
+ * Order. An arrival is handled only when nobody can come earlier: of the actors that
+ * run, none that can still bring one has its clock there or before, and among those that
+ * wait it is the first by (nanosecond, kind, rank, role). tierscope.model.events has the same order, so simulated and
+ * emulated times are equal. Whoever changes the state handles what has become possible
+ * (`advance`), on behalf of all; threads are woken only when their whole call is done.
+ *
+ * Batches. The buffer of tf.data is a lock that we cannot see, so the rule is kept
+ * here. Batch b is ready when the last byte of its last file has come and the sample's
+ * processor time is over. The reader then needs a free place: it is blocked, unless
+ * batch b + 1 - prefetch was taken (prefetch 0: unless batch b + 1 is asked for). Its
+ * thread may go on to deliver the batch; its next call waits. A last batch that is not
+ * full is ready after the close of its last file, as only then the end is found.
+ *
+ * Nobody waits for ever: every wait looks at `stopped` ten times a second.
+ */
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#define VIRTUAL_MAGIC 0x7469657276697234LL /* "tiervir4" */
+#define RING 256                           /* batches whose instants are remembered */
+#define LARGEST_PREFETCH (RING - 6)
+#define LOOK_NS 100000000LL
+#define LOOKS_AT_LOCK 600 /* a minute, then the launch is stopped */
+#define LOOKS_AT_END 50   /* and after this the process ends */
+
+enum role { READER, CONSUMER, N_ROLES };
+static const char *const role_names[] = { "reader", "consumer" };
+enum actor_state { IDLE, RUNNING, WAITING, BLOCKED };
+/* What an actor arrives for; at one instant, what ends comes before what begins. */
+enum kind { CLOSING, ON_LINK, REQUESTING, OPENING };
+static const char *const kind_names[] = { "a close", "the link", "an object server",
+                                          "an open" };
+enum reason { FOR_NOTHING, FOR_BATCH, FOR_PLACE, FOR_BARRIER };
+
+struct actor {
+    int64_t clock_ns;
+    int64_t start_ns, end_ns; /* of its last call */
+    int64_t bytes, bytes_left;
+    uint32_t device, server;
+    int32_t state, kind, reason;
+    _Atomic int32_t is_served; /* the end of its call is known */
+    _Atomic int32_t bell, n_sleepers;
+};
+
+struct process {
+    struct actor actors[N_ROLES];
+    int64_t n_files, file_bytes, batch_size, prefetch, sample_ns; /* of its epoch */
+    int64_t n_bytes, n_closed, n_ready, n_asked, n_taken;
+    int64_t has_ended, end_ns;
+    int64_t ready_ns[RING], taken_ns[RING];
+};
+
+struct virtual_state {
+    int64_t magic, n_devices, n_processes, bytes;
+    pthread_mutex_t lock;
+    _Atomic int32_t stopped;
+    _Atomic int64_t n_events;
+    int32_t n_arrived, generation; /* of the barrier */
+    struct process processes[];
+};
+
+/* A device's stations and counters, behind the processes. */
+struct stations {
+    int64_t n_opens, n_closes, n_requests, n_bytes;
+    int64_t metadata_free_ns, link_free_ns, server_free_ns[];
+};
+
+static struct virtual_state *shared; /* NULL: no virtual time in this process */
+static struct stations **stations_of;
+static struct process *me; /* NULL: not yet an actor */
+static __thread bool is_bound;
+static __thread struct {
+    bool is_new; /* the tracer has not asked for it */
+    int64_t start_ns, end_ns;
+} last_call;
+
+/* ---- lock, bells -------------------------------------------------------------- */
+
+static __thread struct actor *to_wake[2 * RING];
+static __thread int n_to_wake;
+
+/* A process that holds the lock and does not go on ends the launch, too. */
+static void lock_state(void)
+{
+    int error = ETIMEDOUT;
+    for (int looks = 0, stopped_at = -1; error == ETIMEDOUT; looks++) {
+        struct timespec look;
+        clock_gettime(CLOCK_REALTIME, &look);
+        int64_t ns = look.tv_nsec + LOOK_NS;
+        look.tv_sec += ns / NS_PER_S;
+        look.tv_nsec = ns % NS_PER_S;
+        error = pthread_mutex_timedlock(&shared->lock, &look);
+        if (looks > LOOKS_AT_LOCK)
+            shared->stopped = 1;
+        if (shared->stopped && stopped_at < 0)
+            stopped_at = looks;
+        if (error == ETIMEDOUT && stopped_at >= 0 && looks - stopped_at > LOOKS_AT_END)
+            fail("the lock of their state is held by a process that does not go on");
+    }
+    if (error == EOWNERDEAD) {
+        shared->stopped = 1; /* who died may have left half a change */
+        pthread_mutex_consistent(&shared->lock);
+    }
+}
+
+static void wake(struct actor *actor)
+{
+    syscall(SYS_futex, &actor->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Threads are woken when the lock is free: they would only wait for it. */
+static void unlock_state(void)
+{
+    pthread_mutex_unlock(&shared->lock);
+    while (n_to_wake > 0)
+        wake(to_wake[--n_to_wake]);
+}
+
+static void ring(struct actor *actor)
+{
+    atomic_fetch_add(&actor->bell, 1);
+    if (atomic_load(&actor->n_sleepers) == 0)
+        return;
+    if (n_to_wake < (int)(sizeof to_wake / sizeof *to_wake))
+        to_wake[n_to_wake++] = actor;
+    else
+        wake(actor);
+}
+
+/* Sleep until the bell has rung since `heard`; false if the launch was stopped. */
+static bool sleep_until_bell(struct actor *actor, int32_t heard)
+{
+    struct timespec look = { 0, LOOK_NS };
+    atomic_fetch_add(&actor->n_sleepers, 1);
+    syscall(SYS_futex, &actor->bell, FUTEX_WAIT, heard, &look, NULL, 0);
+    atomic_fetch_sub(&actor->n_sleepers, 1);
+    return !shared->stopped;
+}
+
+/* Wait with the lock until an actor is not blocked; the lock is held afterwards. */
+static bool await_unblocked(struct actor *actor)
+{
+    while (actor->state == BLOCKED && !shared->stopped) {
+        int32_t heard = atomic_load(&actor->bell);
+        unlock_state();
+        sleep_until_bell(actor, heard);
+        lock_state();
+    }
+    return !shared->stopped;
+}
+
+/* ---- actors ------------------------------------------------------------------- */
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void go_on(struct actor *actor, int64_t not_before_ns)
+{
+    actor->clock_ns = later(actor->clock_ns, not_before_ns);
+    actor->state = RUNNING;
+    actor->reason = FOR_NOTHING;
+    ring(actor);
+}
+
+static bool is_blocked(const struct actor *actor, int32_t reason)
+{
+    return actor->state == BLOCKED && actor->reason == reason;
+}
+
+static void block(struct actor *actor, enum reason reason)
+{
+    actor->state = BLOCKED;
+    actor->reason = reason;
+}
+
+/* A batch is ready: hand it to the consumer; block the reader if no place is free. */
+static void finish_batch(struct process *process)
+{
+    struct actor *reader = &process->actors[READER];
+    struct actor *consumer = &process->actors[CONSUMER];
+    process->ready_ns[process->n_ready++ % RING] = reader->clock_ns;
+    if (is_blocked(consumer, FOR_BATCH) && process->n_asked == process->n_ready)
+        go_on(consumer, reader->clock_ns);
+    int64_t frees = process->n_ready - process->prefetch; /* whose taking frees one */
+    if (process->prefetch == 0 ? process->n_asked <= process->n_ready
+                               : frees >= process->n_taken)
+        block(reader, FOR_PLACE);
+    else if (process->prefetch > 0 && frees >= 0)
+        reader->clock_ns = later(reader->clock_ns, process->taken_ns[frees % RING]);
+}
+
+static void note_read(struct process *process, int64_t bytes)
+{
+    process->n_bytes += bytes;
+    if (process->n_files == 0 || process->n_bytes % process->file_bytes != 0)
+        return;
+    process->actors[READER].clock_ns += process->sample_ns;
+    if (process->n_bytes / process->file_bytes % process->batch_size == 0)
+        finish_batch(process);
+}
+
+static void note_close(struct process *process)
+{
+    struct actor *reader = &process->actors[READER];
+    struct actor *consumer = &process->actors[CONSUMER];
+    if (++process->n_closed != process->n_files)
+        return;
+    process->has_ended = 1;
+    process->end_ns = reader->clock_ns;
+    reader->state = IDLE;
+    if (process->n_files % process->batch_size)
+        process->ready_ns[process->n_ready++ % RING] = process->end_ns;
+    if (is_blocked(consumer, FOR_BATCH))
+        go_on(consumer, process->end_ns);
+}
+
+/* The end of a call is known. */
+static void end_call(struct process *process, struct actor *actor, int64_t end_ns)
+{
+    actor->end_ns = actor->clock_ns = end_ns;
+    actor->state = RUNNING;
+    if (actor == &process->actors[READER]) {
+        if (actor->kind == CLOSING)
+            note_close(process);
+        else if (actor->kind != OPENING)
+            note_read(process, actor->bytes);
+    }
+    atomic_store(&actor->is_served, 1);
+    ring(actor);
+}
+
+/* ---- stations ----------------------------------------------------------------- */
+
+static int64_t serve_at(int64_t *free_ns, int64_t arrival_ns, int64_t service_ns)
+{
+    return *free_ns = later(*free_ns, arrival_ns) + service_ns;
+}
+
+/* Begin the next request of a read, if any bytes are left. */
+static void next_request(struct process *process, struct actor *actor, int64_t now_ns)
+{
+    actor->kind = REQUESTING;
+    actor->clock_ns = now_ns;
+    if (actor->bytes_left == 0)
+        end_call(process, actor, now_ns);
+}
+
+/* Let an actor be served at the station at which it has arrived. */
+static void serve_arrival(struct process *process, struct actor *actor)
+{
+    const struct device *device = &devices[actor->device];
+    struct stations *at = stations_of[actor->device];
+    int64_t now = actor->clock_ns;
+    int64_t request = actor->bytes_left < (int64_t)device->request_bytes
+                          ? actor->bytes_left
+                          : (int64_t)device->request_bytes;
+    shared->n_events++;
+    switch (actor->kind) {
+    case OPENING:
+    case CLOSING:
+        now = serve_at(&at->metadata_free_ns, now,
+                       actor->kind == OPENING ? device->open_ns : device->close_ns);
+        end_call(process, actor, now + device->metadata_latency_ns);
+        return;
+    case REQUESTING:
+        at->n_requests++;
+        now = serve_at(&at->server_free_ns[actor->server], now,
+                       to_ns(device->request_s +
+                                  transfer_s(request, device->bandwidth_bytes_per_s)));
+        if (device->link_bytes_per_s > 0) {
+            actor->kind = ON_LINK;
+            actor->clock_ns = now;
+            return;
+        }
+        break;
+    case ON_LINK:
+        now = serve_at(&at->link_free_ns, now,
+                       to_ns(transfer_s(request, device->link_bytes_per_s)));
+    }
+    actor->bytes_left -= request;
+    next_request(process, actor, now + device->read_latency_ns);
+}
+
+static bool comes_before(const struct actor *a, const struct actor *b)
+{
+    return a->clock_ns < b->clock_ns ||
+           (a->clock_ns == b->clock_ns && a->kind < b->kind);
+}
+
+/*
+ * Whether an actor that runs may yet bring an arrival at its clock. A consumer in an
+ * epoch brings none itself, but may let its reader go on, if that waits for a place.
+ */
+static bool holds_others(const struct process *process, int role)
+{
+    return process->actors[role].state == RUNNING &&
+           (role == READER || process->n_files == 0 ||
+            is_blocked(&process->actors[READER], FOR_PLACE));
+}
+
+/* Handle all arrivals before which nobody can come any more; with the lock. */
+static void advance(void)
+{
+    for (;;) {
+        struct actor *first = NULL;
+        struct process *of = NULL;
+        int64_t horizon_ns = INT64_MAX;
+        for (int64_t rank = 0; rank < shared->n_processes; rank++) {
+            struct process *process = &shared->processes[rank];
+            for (int role = 0; role < N_ROLES; role++) {
+                struct actor *actor = &process->actors[role];
+                if (holds_others(process, role)) {
+                    if (actor->clock_ns < horizon_ns)
+                        horizon_ns = actor->clock_ns;
+                } else if (actor->state == WAITING &&
+                           (!first || comes_before(actor, first))) {
+                    first = actor;
+                    of = process;
+                }
+            }
+        }
+        if (!first || horizon_ns <= first->clock_ns)
+            return;
+        serve_arrival(of, first);
+    }
+}
+
+/* ---- calls -------------------------------------------------------------------- */
+
+/* The actor whose call a thread makes, NULL if nobody's: it takes no time. */
+static struct actor *caller(bool is_below_alias)
+{
+    if (!shared || !me || getpid() != owner)
+        return NULL;
+    if (is_bound)
+        return &me->actors[CONSUMER];
+    return is_below_alias ? &me->actors[READER] : NULL;
+}
+
+/* Begin a call: at the station, or over at once where it asks none. */
+static void begin_call(struct actor *actor, enum kind kind, uint32_t number,
+                       uint32_t server, int64_t bytes)
+{
+    const struct device *device = &devices[number];
+    actor->kind = kind;
+    actor->device = number;
+    actor->server = server;
+    actor->bytes = actor->bytes_left = bytes;
+    actor->start_ns = actor->clock_ns;
+    atomic_store(&actor->is_served, 0);
+    stations_of[number]->n_opens += kind == OPENING;
+    stations_of[number]->n_closes += kind == CLOSING;
+    stations_of[number]->n_bytes += bytes;
+    if (kind == OPENING && device->open_ns == 0)
+        end_call(me, actor, actor->clock_ns + device->metadata_latency_ns);
+    else if (kind == CLOSING && device->close_ns == 0)
+        end_call(me, actor, actor->clock_ns); /* answered without asking */
+    else
+        actor->state = WAITING;
+}
+
+/* Let a call take its time. False if the launch was stopped: the call has failed. */
+static bool take_time(bool is_below_alias, enum kind kind, uint32_t number,
+                      uint32_t server, int64_t bytes)
+{
+    struct actor *actor = caller(is_below_alias);
+    if (!actor)
+        return true;
+    lock_state();
+    if (!await_unblocked(actor) || actor->state == IDLE) {
+        bool goes_on = !shared->stopped;
+        unlock_state();
+        return goes_on;
+    }
+    if (actor->state == WAITING)
+        fail("two threads of process %d make calls at the same time, expected one "
+             "that reads",
+             (int)(me - shared->processes));
+    begin_call(actor, kind, number, server, bytes);
+    advance();
+    unlock_state();
+    while (!atomic_load(&actor->is_served)) {
+        int32_t heard = atomic_load(&actor->bell);
+        if (atomic_load(&actor->is_served))
+            break;
+        if (!sleep_until_bell(actor, heard))
+            return false;
+    }
+    last_call.start_ns = actor->start_ns;
+    last_call.end_ns = actor->end_ns;
+    last_call.is_new = true;
+    return true;
+}
+
+/*
+ * For the tracer: when the call that this thread has just made began and ended. One
+ * that was not charged took no time after the last that was. False: no virtual time.
+ */
+bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
+{
+    if (!shared || !me)
+        return false;
+    if (last_call.is_new) {
+        *start_ns = last_call.start_ns;
+        *end_ns = last_call.end_ns;
+        last_call.is_new = false;
+    } else {
+        *start_ns = *end_ns = me->actors[is_bound ? CONSUMER : READER].end_ns;
+    }
+    return true;
+}
+
+/* ---- for the driver (tierscope/tiers/clock.py) ----------------------------------- */
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+static size_t stations_bytes(uint32_t number)
+{
+    return round_up(sizeof(struct stations) +
+                    devices[number].n_object_servers * sizeof(int64_t));
+}
+
+static size_t virtual_bytes(uint32_t n_devices, int64_t n_processes)
+{
+    size_t bytes = round_up(sizeof(struct virtual_state) +
+                            n_processes * sizeof(struct process));
+    for (uint32_t number = 0; number < n_devices; number++)
+        bytes += stations_bytes(number);
+    return bytes;
+}
+
+/* Create the state of devices that stand idle at instant 0. Return 0 or an errno. */
+int tierscope_clock_create(const char *config, const char *file, int n_processes)
+{
+    uint32_t n_devices = read_devices(config);
+    size_t bytes = virtual_bytes(n_devices, n_processes);
+    int fd = NEXT(open)(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    int error = posix_fallocate(fd, 0, bytes);
+    struct virtual_state *state = MAP_FAILED;
+    if (!error)
+        state = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (!error && state == MAP_FAILED)
+        error = errno;
+    NEXT(close)(fd);
+    if (error) {
+        unlink(file);
+        return error;
+    }
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&state->lock, &attributes);
+    state->n_devices = n_devices;
+    state->n_processes = n_processes;
+    state->bytes = bytes;
+    state->magic = VIRTUAL_MAGIC;
+    munmap(state, bytes);
+    return 0;
+}
+
+/* Take a mapped state for this process's. */
+static void attach_virtual(const char *file, char *map, size_t bytes,
+                           uint32_t n_devices)
+{
+    struct virtual_state *state = (struct virtual_state *)map;
+    if (state->n_devices != n_devices || (size_t)state->bytes != bytes ||
+        virtual_bytes(n_devices, state->n_processes) != bytes)
+        fail("%s: not a state of %u devices, or of another version", file, n_devices);
+    stations_of = allocate(n_devices, sizeof *stations_of);
+    map += virtual_bytes(0, state->n_processes);
+    for (uint32_t number = 0; number < n_devices; number++) {
+        stations_of[number] = (struct stations *)map;
+        map += stations_bytes(number);
+    }
+    shared = state;
+}
+
+/* Become the actors of a process. Return 0, or -1 if that cannot be. */
+int tierscope_clock_join(int rank)
+{
+    if (!shared || rank < 0 || rank >= shared->n_processes)
+        return -1;
+    me = &shared->processes[rank];
+    return 0;
+}
+
+/* Let this thread's calls on devices be the consumer's own, or no longer. */
+void tierscope_clock_bind(int binds)
+{
+    is_bound = binds;
+}
+
+/* Set everything to instant 0; by one process, while no other is in an epoch. */
+void tierscope_clock_reset(void)
+{
+    lock_state();
+    for (int64_t rank = 0; rank < shared->n_processes; rank++) {
+        struct process *process = &shared->processes[rank];
+        for (int role = 0; role < N_ROLES; role++)
+            process->actors[role] = (struct actor){ 0 };
+    }
+    for (int64_t number = 0; number < shared->n_devices; number++)
+        memset(stations_of[number], 0, stations_bytes(number));
+    unlock_state();
+}
+
+/* Say what this process reads in the epoch that begins at the next barrier. */
+int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size,
+                         int64_t prefetch, int64_t sample_ns)
+{
+    if (n_files < 0 || file_bytes < 1 || batch_size < 1 || prefetch < 0 ||
+        prefetch > LARGEST_PREFETCH || sample_ns < 0)
+        return -1;
+    lock_state();
+    me->n_files = n_files;
+    me->file_bytes = file_bytes;
+    me->batch_size = batch_size;
+    me->prefetch = prefetch;
+    me->sample_ns = sample_ns;
+    me->n_bytes = me->n_closed = me->n_ready = me->n_asked = me->n_taken = 0;
+    me->has_ended = n_files == 0;
+    me->end_ns = 0;
+    unlock_state();
+    return 0;
+}
+
+/* All have come: the clocks of all are the largest, and all run. */
+static void open_barrier(void)
+{
+    int64_t now_ns = 0;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++)
+        for (int role = 0; role < N_ROLES; role++)
+            now_ns = later(now_ns, shared->processes[rank].actors[role].clock_ns);
+    for (int64_t rank = 0; rank < shared->n_processes; rank++) {
+        struct process *process = &shared->processes[rank];
+        go_on(&process->actors[CONSUMER], now_ns);
+        if (process->n_files > 0 && !process->has_ended)
+            go_on(&process->actors[READER], now_ns);
+    }
+    shared->n_arrived = 0;
+    shared->generation++;
+    shared->n_events++;
+}
+
+/* Wait for all processes. Return the instant, or -1 if the launch was stopped. */
+int64_t tierscope_clock_barrier(void)
+{
+    struct actor *consumer = &me->actors[CONSUMER];
+    lock_state();
+    int32_t generation = shared->generation;
+    block(consumer, FOR_BARRIER);
+    if (++shared->n_arrived == shared->n_processes)
+        open_barrier();
+    advance();
+    while (shared->generation == generation && await_unblocked(consumer))
+        continue;
+    int64_t now_ns = shared->stopped ? -1 : consumer->clock_ns;
+    unlock_state();
+    return now_ns;
+}
+
+/* The consumer asks for its next batch, or for the end. */
+void tierscope_clock_ask(void)
+{
+    struct actor *reader = &me->actors[READER], *consumer = &me->actors[CONSUMER];
+    lock_state();
+    int64_t batch = me->n_asked++;
+    if (me->prefetch == 0 && is_blocked(reader, FOR_PLACE))
+        go_on(reader, consumer->clock_ns);
+    if (batch < me->n_ready)
+        consumer->clock_ns = later(consumer->clock_ns, me->ready_ns[batch % RING]);
+    else if (me->has_ended)
+        consumer->clock_ns = later(consumer->clock_ns, me->end_ns);
+    else
+        block(consumer, FOR_BATCH);
+    advance();
+    unlock_state();
+}
+
+/* The consumer has what it asked for. Return 0, or -1 if the launch was stopped. */
+int tierscope_clock_take(void)
+{
+    struct actor *reader = &me->actors[READER], *consumer = &me->actors[CONSUMER];
+    lock_state();
+    bool goes_on = await_unblocked(consumer);
+    int64_t batch = me->n_taken++;
+    me->taken_ns[batch % RING] = consumer->clock_ns;
+    if (goes_on && me->prefetch > 0 && is_blocked(reader, FOR_PLACE) &&
+        batch == me->n_ready - me->prefetch)
+        go_on(reader, consumer->clock_ns);
+    advance();
+    unlock_state();
+    return goes_on ? 0 : -1;
+}
+
+/* The consumer computes. */
+void tierscope_clock_pass(int64_t duration_ns)
+{
+    lock_state();
+    me->actors[CONSUMER].clock_ns += duration_ns;
+    advance();
+    unlock_state();
+}
+
+/* The consumer's clock. */
+int64_t tierscope_clock_now(void)
+{
+    lock_state();
+    int64_t now_ns = me->actors[CONSUMER].clock_ns;
+    unlock_state();
+    return now_ns;
+}
+
+/* End every wait of the launch, now and from now on; safe in a signal handler. */
+void tierscope_clock_stop(void)
+{
+    if (shared)
+        shared->stopped = 1;
+}
+
+int tierscope_clock_is_stopped(void)
+{
+    return shared && shared->stopped;
+}
+
+/* How many things have happened: more, if anything makes progress. */
+int64_t tierscope_clock_events(void)
+{
+    return shared->n_events;
+}
+
+/* Write opens, closes, requests and bytes of a device since the reset. */
+void tierscope_clock_counts(uint32_t number, int64_t counts[4])
+{
+    lock_state();
+    memcpy(counts, stations_of[number], 4 * sizeof *counts);
+    unlock_state();
+}
+
+static int describe_actor(char *text, size_t size, int64_t rank, int role)
+{
+    static const char *const states[] = { "idle", "running", "waiting for its turn at",
+                                          "blocked, waits for" };
+    const struct process *process = &shared->processes[rank];
+    const struct actor *actor = &process->actors[role];
+    char what[96] = "";
+    if (actor->state == WAITING)
+        snprintf(what, sizeof what, " %s of device %u", kind_names[actor->kind],
+                 actor->device + 1);
+    else if (is_blocked(actor, FOR_BATCH))
+        snprintf(what, sizeof what, " batch %lld of its reader",
+                 (long long)process->n_asked);
+    else if (is_blocked(actor, FOR_PLACE))
+        snprintf(what, sizeof what, " a free place, its consumer has taken %lld",
+                 (long long)process->n_taken);
+    else if (is_blocked(actor, FOR_BARRIER))
+        snprintf(what, sizeof what, " all processes at a barrier");
+    return snprintf(text, size, "rank %lld %s: %s%s, at %.9f s, %lld of %lld files\n",
+                    (long long)rank, role_names[role], states[actor->state], what,
+                    actor->clock_ns * 1e-9, (long long)process->n_closed,
+                    (long long)process->n_files);
+}
+
+/* Write a line for each actor: its state, its clock, and whom it waits for. */
+void tierscope_clock_describe(char *text, size_t size)
+{
+    size_t used = 0;
+    lock_state();
+    for (int64_t rank = 0; rank < shared->n_processes; rank++)
+        for (int role = 0; role < N_ROLES && used < size; role++)
+            used += describe_actor(text + used, size - used, rank, role);
+    unlock_state();
+}
+
+static struct sigaction earlier_handlers[NSIG];
+
+static void stop_on_signal(int signal, siginfo_t *info, void *context)
+{
+    tierscope_clock_stop();
+    const struct sigaction *earlier = &earlier_handlers[signal];
+    if (earlier->sa_flags & SA_SIGINFO)
+        earlier->sa_sigaction(signal, info, context);
+    else if (earlier->sa_handler != SIG_DFL && earlier->sa_handler != SIG_IGN)
+        earlier->sa_handler(signal);
+}
+
+/*
+ * Let a signal end the waits before its handler so far is called. The interpreter's
+ * own handler only notes it, and would not be asked while the thread waits in here.
+ */
+int tierscope_clock_stop_on(int signal)
+{
+    struct sigaction action = { .sa_sigaction = stop_on_signal,
+                                .sa_flags = SA_SIGINFO | SA_RESTART };
+    return sigaction(signal, &action, &earlier_handlers[signal]);
+}

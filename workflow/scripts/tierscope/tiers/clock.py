@@ -1,0 +1,304 @@
+"""The clock of a launch: this machine's, or that of the machine it emulates.
+
+In virtual time nobody sleeps for a device. The preloaded library
+(`workflow/native/virtual_time.h`) keeps a clock for each process's reader and consumer,
+and says what the queues make of every call. Driver and probes ask the clock for
+barriers and instants, and tell it what the consumer does.
+"""
+
+import ctypes
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from tierscope.processes import OtherRankFailed, Processes
+from tierscope.tiers import TierError
+
+NO_PROGRESS_S = 60.0
+_WATCH_S = 0.5
+_SIGNALS_S = 0.01  # in which a handler of Python's has its turn
+_DESCRIPTION_BYTES = 1 << 20
+_REPORT_S = 3.0  # in which the process that stopped the launch says why
+_ANOTHER = -1  # a rank that has not said that it has failed
+
+
+class Clock(Protocol):
+    """What tells the time of epochs, and what happens in them."""
+
+    def barrier(self) -> float:
+        """Wait for all processes and return the instant, in seconds."""
+
+    def ask(self) -> None:
+        """Note that the training asks for its next batch, or for the end."""
+
+    def take(self) -> None:
+        """Note that it has what it asked for."""
+
+    def compute(self, time_s: float) -> None:
+        """Let the training compute."""
+
+    def check(self) -> None:
+        """Raise the reason if the launch was stopped."""
+
+
+class RealClock:
+    """The clock of this machine.
+
+    Parameters
+    ----------
+    barrier : callable
+        Waits for all processes.
+    """
+
+    def __init__(self, barrier: Callable[[], None]):
+        self._barrier = barrier
+
+    def barrier(self) -> float:
+        """Wait for all processes and return the instant, in seconds."""
+        self._barrier()
+        return time.perf_counter()
+
+    def ask(self) -> None:
+        """Do nothing: the batch comes when it comes."""
+
+    def take(self) -> None:
+        """Do nothing: it is there."""
+
+    def compute(self, time_s: float) -> None:
+        """Sleep in place of a training step."""
+        if time_s:
+            time.sleep(time_s)
+
+    def check(self) -> None:
+        """Do nothing: other processes' failures are found in barriers."""
+
+
+def to_ns(time_s: float) -> int:
+    """Return whole nanoseconds, a half to the even one, as the library rounds."""
+    return round(time_s * 1e9)
+
+
+class VirtualClock:
+    """The clock of the emulated machine, as this process sees it.
+
+    Parameters
+    ----------
+    processes : Processes
+        The MPI processes: the rank of this one, and which ones are gone.
+
+    Raises
+    ------
+    TierError
+        If the library is not there or has no state for this process.
+    """
+
+    def __init__(self, processes: Processes):
+        self._processes = processes
+        self._library = bind(ctypes.CDLL(None))
+        self._reason: BaseException | None = None
+        self._is_over = threading.Event()
+        if self._library.tierscope_clock_join(processes.rank):
+            raise TierError(
+                f"emulated devices: got no state for process {processes.rank}, "
+                "expected one: the library is not preloaded."
+            )
+
+    def stop_on_signals(self) -> None:
+        """Let SIGTERM and SIGINT end all waits before Python's handlers are called."""
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            self._library.tierscope_clock_stop_on(signum)
+
+    def watch(self) -> None:
+        """Look from a thread for processes that are gone, and for no progress."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def reset(self) -> None:
+        """Set clocks, queues and counters to 0 (one process, between epochs)."""
+        self._library.tierscope_clock_reset()
+
+    def plan(
+        self,
+        n_files: int,
+        file_bytes: int,
+        batch_size: int,
+        prefetch_batches: int,
+        sample_s: float,
+    ) -> None:
+        """Say what this process reads in the epoch that the next barrier begins.
+
+        Parameters
+        ----------
+        n_files, file_bytes : int
+            Files, each of one sample, and their size.
+        batch_size, prefetch_batches : int
+            Samples of a batch, and batches that the loader holds ready.
+        sample_s : float
+            Processor time of a sample, in seconds.
+        """
+        numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
+        if self._library.tierscope_clock_plan(*numbers):
+            raise ValueError(f"virtual time: got an epoch of {numbers}.")
+
+    def barrier(self) -> float:
+        """Wait for all processes and return the instant, in seconds."""
+        instant_ns = self._library.tierscope_clock_barrier()
+        if instant_ns < 0:
+            self.check()
+        return instant_ns * 1e-9
+
+    def ask(self) -> None:
+        """Note that the training asks for its next batch, or for the end."""
+        self._library.tierscope_clock_ask()
+
+    def take(self) -> None:
+        """Note that it has what it asked for."""
+        if self._library.tierscope_clock_take():
+            self.check()
+
+    def compute(self, time_s: float) -> None:
+        """Let the training compute."""
+        if time_s:
+            self._library.tierscope_clock_pass(to_ns(time_s))
+
+    def bind(self, binds: bool) -> None:
+        """Let calls of this thread take the consumer's time, or no longer."""
+        self._library.tierscope_clock_bind(binds)
+
+    def now_s(self) -> float:
+        """Return the consumer's instant, in seconds."""
+        return self._library.tierscope_clock_now() * 1e-9
+
+    def check(self) -> None:
+        """Raise the reason if the launch was stopped; a signal's handler comes first.
+
+        Raises
+        ------
+        RankGoneError
+            If this process has found that another one is gone.
+        OtherRankFailed
+            If another one has, as far as it has said what.
+        """
+        if self._library.tierscope_clock_is_stopped():
+            time.sleep(_SIGNALS_S)
+            if self._reason:
+                raise self._reason
+            end_s = time.monotonic() + _REPORT_S
+            while time.monotonic() < end_s:
+                self._processes.look_for_failure()
+                time.sleep(_SIGNALS_S)
+            raise OtherRankFailed(_ANOTHER)
+
+    def counts(self, n_devices: int) -> list[dict[str, int]]:
+        """Return opens, closes, requests and bytes of each device since the reset."""
+        names = ("n_opens", "n_closes", "n_requests", "n_bytes")
+        counts = (ctypes.c_int64 * len(names))()
+        found = []
+        for number in range(n_devices):
+            self._library.tierscope_clock_counts(number, counts)
+            found.append(dict(zip(names, counts, strict=True)))
+        return found
+
+    def end(self) -> None:
+        """End the watch, and all waits of the launch if there still are any."""
+        self._is_over.set()
+        self._library.tierscope_clock_stop()
+
+    def describe_actors(self) -> str:
+        """Return a line for each actor: state, clock, and whom it waits for."""
+        text = ctypes.create_string_buffer(_DESCRIPTION_BYTES)
+        self._library.tierscope_clock_describe(text, _DESCRIPTION_BYTES)
+        return text.value.decode()
+
+    def _watch(self) -> None:
+        """Stop the launch if a process is gone or nothing happens any more."""
+        # The first process that still can says so: another one may be what hangs.
+        patience_s = NO_PROGRESS_S + _WATCH_S * self._processes.rank
+        n_events, changed_s = -1, time.monotonic()
+        while not self._is_over.wait(_WATCH_S):
+            if self._library.tierscope_clock_is_stopped():
+                return
+            if gone := self._processes.dead_ranks():
+                self._reason = self._processes.gone_error(gone)
+                self._library.tierscope_clock_stop()
+                return
+            now_s, seen = time.monotonic(), self._library.tierscope_clock_events()
+            actors = self.describe_actors() if seen == n_events else ""
+            if seen != n_events or not _is_in_epoch(actors):
+                n_events, changed_s = seen, now_s
+            elif now_s - changed_s > patience_s:
+                self._library.tierscope_clock_stop()
+                print(
+                    f"{actors}tierscope: no progress in virtual time for "
+                    f"{now_s - changed_s:.0f} s of real time: see who waits, above",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                return
+
+
+def _is_in_epoch(actors: str) -> bool:
+    """Return whether anybody waits for another one."""
+    return any(word in actors for word in ("waiting", "blocked"))
+
+
+def bind(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Return the library of the devices with the types of its functions."""
+    whole, text = ctypes.c_int64, ctypes.c_char_p
+    for name, result, arguments in (
+        ("create", ctypes.c_int, (text, text, ctypes.c_int)),
+        ("join", ctypes.c_int, (ctypes.c_int,)),
+        ("bind", None, (ctypes.c_int,)),
+        ("reset", None, ()),
+        ("plan", ctypes.c_int, (whole,) * 5),
+        ("barrier", whole, ()),
+        ("ask", None, ()),
+        ("take", ctypes.c_int, ()),
+        ("pass", None, (whole,)),
+        ("now", whole, ()),
+        ("stop", None, ()),
+        ("is_stopped", ctypes.c_int, ()),
+        ("stop_on", ctypes.c_int, (ctypes.c_int,)),
+        ("events", whole, ()),
+        ("counts", None, (ctypes.c_uint32, ctypes.c_void_p)),
+        ("describe", None, (text, ctypes.c_size_t)),
+    ):
+        try:
+            function = getattr(library, f"tierscope_clock_{name}")
+        except AttributeError:
+            raise TierError(
+                f"emulated devices: got no function tierscope_clock_{name}, expected "
+                "the library libtierscope_device.so to be preloaded."
+            ) from None
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def create_virtual_state(
+    library: Path, config: Path, state: Path, n_processes: int
+) -> None:
+    """Create the file that ``TIERSCOPE_DEVICE_STATE`` names, for virtual time.
+
+    Parameters
+    ----------
+    library : Path
+        ``libtierscope_device.so``.
+    config : Path
+        What `tierscope.tiers.device.write_device_config` has written.
+    state : Path
+        The file; there must be none.
+    n_processes : int
+        Processes of the launch.
+
+    Raises
+    ------
+    OSError
+        If the file is there or cannot be made.
+    """
+    create: Any = bind(ctypes.CDLL(str(library))).tierscope_clock_create
+    error = create(bytes(config), bytes(state), n_processes)
+    if error:
+        raise OSError(error, "cannot create the state of the devices", str(state))
