@@ -243,10 +243,23 @@ def test_wrong_configuration_stops_before_anything_runs(fresh, setting, words):
 def test_second_snakemake_on_the_same_experiment_is_refused(fresh):
     running = fresh.start()
     wait_for_text(running.stdout, "point 1 of")
+    running.send_signal(signal.SIGSTOP)  # so that it cannot end before
     output = fresh.snakemake(expect=1)
     assert "another snakemake is working on this experiment" in output
     running.send_signal(signal.SIGTERM)
-    running.communicate(timeout=120)
+    running.send_signal(signal.SIGCONT)
+    running.communicate(timeout=300)
+    assert running.returncode == 1
+
+
+def test_terminated_snakemake_ends_while_it_finishes_a_job(fresh):
+    running = fresh.start()
+    wait_for_text(running.stdout, "Write-protecting")  # its scheduler's lock is held
+    for _ in range(20):
+        running.send_signal(signal.SIGTERM)
+        time.sleep(0.001)
+    running.communicate(timeout=300)
+    assert running.returncode == 1
 
 
 def test_darshan_runtime_that_is_not_there_is_named(fresh):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 
 from tierscope.description import description_hash, difference_words
 from tierscope.lock import LockedError, lock_experiment
@@ -33,6 +35,7 @@ def refuse_other_settings():
 def start():
     """Check what cannot be checked in a dry run, before the first job."""
     global LOCK
+    end_in_a_thread()
     executor = workflow.executor_plugin.name
     try:
         LOCK = lock_experiment(Path(RESULTS))
@@ -50,6 +53,19 @@ def start():
             )
     except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
+
+
+def end_in_a_thread():
+    """Let Snakemake handle SIGTERM in a thread of its own.
+
+    Its handler takes a lock that the interrupted main thread may hold, as it does while
+    it finishes a job. Then Snakemake 9 hangs for ever.
+    """
+    end_gracefully = signal.getsignal(signal.SIGTERM)
+    if callable(end_gracefully):
+        signal.signal(
+            signal.SIGTERM, lambda *_: threading.Thread(target=end_gracefully).start()
+        )
 
 
 def made_places():
