@@ -1,19 +1,16 @@
 /*
  * Emulated storage devices: an LD_PRELOAD library that charges for real calls.
  *
- * In virtual time nobody waits (virtual_time.h); in real time callers sleep, as the
- * rest of this comment says. The state file tells which.
- *
- * A device stands in front of one or more directories. It is a small queueing
- * network shared by all processes of the machine:
+ * What is charged is virtual time (virtual_time.h): nobody sleeps. A device stands in
+ * front of one or more directories. It is a small queueing network shared by all
+ * processes of the machine:
  *
  *     open, close ── metadata queue ── metadata latency
  *     read        ── object server of the file ── link (if any) ── read latency
  *
  * A read of b bytes is ceil(b / request_bytes) requests, one after the other.
- * A queue is nothing but the instant at which it is free again, in nanoseconds
- * of CLOCK_MONOTONIC: a request starts at max(its arrival, that instant), moves
- * the instant by its service time, and its caller sleeps until its end. The
+ * A queue is nothing but the instant at which it is free again: a request starts at
+ * max(its arrival, that instant), and moves the instant by its service time. The
  * instants live in a file mapped by every process, so no daemon is needed.
  *
  * What is charged. Only opens for reading (O_RDONLY without O_PATH and without
@@ -34,12 +31,12 @@
  * libaio, and stdio (fopen, fread), whose calls stay inside libc.
  *
  * Order. A profiler stands BEFORE this library in LD_PRELOAD: its wrapper calls
- * ours, ours calls libc. In the other order it measures none of the waiting.
+ * ours, ours calls libc. In the other order it sees none of the time.
  *
  * Environment (neither set: the library does nothing):
  *   TIERSCOPE_DEVICES       text file, one device a line, `key=value` fields
  *                           separated by tabs, written by tierscope/tiers/device.py
- *   TIERSCOPE_DEVICE_STATE  state file, created there too, best in /dev/shm
+ *   TIERSCOPE_DEVICE_STATE  state file, made by tierscope_clock_create
  * Anything wrong with either ends the process with status 2 and a message: a run
  * must never go on without its devices.
  *
@@ -61,7 +58,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -72,20 +68,6 @@
 #endif
 
 #define NS_PER_S 1000000000LL
-
-/*
- * A thread that we wake comes back a little late: the kernel wakes it some tens
- * of microseconds after the instant asked for, and it then spends a few more in
- * wrappers and interpreter. A closed-loop reader would lose that on every call
- * and never see the set rate. So a thread that returns within LOOP_NS of being
- * woken is taken to arrive earlier than the clock says: by its lateness, and by
- * the time it was away, each up to a limit. It never arrives before the model
- * ended its previous wait, so a sequence of calls takes at least the model's time.
- * The limits keep a slow disk or a stalled process from being forgiven.
- */
-#define SLACK_NS 20000LL
-#define LATENESS_FORGIVEN_NS 200000LL
-#define LOOP_NS 1000000LL
 
 /* ---- libc underneath -------------------------------------------------------- */
 
@@ -126,14 +108,7 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
-/* ---- devices and their shared state ----------------------------------------- */
+/* ---- devices ------------------------------------------------------------------ */
 
 struct device {
     int64_t open_ns, close_ns, metadata_latency_ns, read_latency_ns;
@@ -142,29 +117,7 @@ struct device {
     uint32_t n_object_servers;
 };
 
-/* The layout of the state file, int64 throughout; device.py mirrors it. */
-#define STATE_MAGIC 0x7469657264657631LL /* "tierdev1" */
-
-struct state_header {
-    int64_t magic, n_devices;
-};
-
-struct station {
-    _Atomic int64_t free_at_ns, busy_ns;
-};
-
-struct device_state {
-    int64_t n_object_servers;
-    _Atomic int64_t n_opens, n_closes, n_requests, n_bytes;
-    _Atomic int64_t n_waits, wait_ns, lateness_ns, max_lateness_ns;
-    struct station metadata, link, object_servers[];
-};
-
-_Static_assert(sizeof(_Atomic int64_t) == 8, "the state file holds plain int64");
-
 static struct device *devices;
-static struct device_state **states; /* NULL until all is set up: pass through */
-
 /* Whole nanoseconds, a half to the even one, as tierscope.model.events.to_ns. */
 static int64_t to_ns(double seconds)
 {
@@ -176,151 +129,13 @@ static double transfer_s(size_t bytes, double bytes_per_s)
     return bytes_per_s > 0 ? bytes / bytes_per_s : 0;
 }
 
-/* ---- the two clocks ----------------------------------------------------------- */
+/* ---- their clock -------------------------------------------------------------- */
 
 static pid_t owner; /* the process whose descriptors and actors we know */
 static uint32_t read_devices(const char *file);
+static uint64_t remember(int fd, uint64_t value);
 
 #include "virtual_time.h"
-
-static bool is_charging(void)
-{
-    return states || shared;
-}
-
-/* ---- real time: queues and waiting ----------------------------------------------------- */
-
-static __thread struct {
-    int64_t woken_ns, forgiven_ns;
-} last_wait;
-
-static int64_t arrival_ns(void)
-{
-    if (!states)
-        return 0;
-    int64_t now = now_ns(), away = now - last_wait.woken_ns;
-    if (away > LOOP_NS)
-        return now;
-    return now - last_wait.forgiven_ns - (away < SLACK_NS ? away : SLACK_NS);
-}
-
-/* Join a queue; return the instant at which the service ends. */
-static int64_t serve(struct station *station, int64_t arrival, int64_t service)
-{
-    int64_t free_at = atomic_load(&station->free_at_ns), end;
-    do
-        end = (free_at > arrival ? free_at : arrival) + service;
-    while (!atomic_compare_exchange_weak(&station->free_at_ns, &free_at, end));
-    atomic_fetch_add(&station->busy_ns, service);
-    return end;
-}
-
-static void sleep_until(int64_t instant)
-{
-    static __thread bool is_precise;
-    if (!is_precise) {
-        prctl(PR_SET_TIMERSLACK, 1UL); /* the default lets the kernel add 50 us */
-        is_precise = true;
-    }
-    struct timespec until = { instant / NS_PER_S, instant % NS_PER_S };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        continue;
-}
-
-static void raise_to(_Atomic int64_t *maximum, int64_t value)
-{
-    int64_t seen = atomic_load(maximum);
-    while (value > seen && !atomic_compare_exchange_weak(maximum, &seen, value))
-        continue;
-}
-
-/* Keep the caller until `end`; the real call's own time hides in the wait. */
-static void wait_until(struct device_state *state, int64_t arrival, int64_t end)
-{
-    int saved_errno = errno;
-    if (end > now_ns())
-        sleep_until(end);
-    int64_t woken = now_ns(), lateness = woken - end;
-    last_wait.woken_ns = woken;
-    last_wait.forgiven_ns =
-        lateness < LATENESS_FORGIVEN_NS ? lateness : LATENESS_FORGIVEN_NS;
-    atomic_fetch_add(&state->n_waits, 1);
-    atomic_fetch_add(&state->wait_ns, end - arrival);
-    atomic_fetch_add(&state->lateness_ns, lateness);
-    raise_to(&state->max_lateness_ns, lateness);
-    errno = saved_errno;
-}
-
-static void charge_metadata(uint32_t number, int64_t arrival, int64_t service)
-{
-    int64_t latency = devices[number].metadata_latency_ns;
-    if (service + latency == 0)
-        return;
-    int64_t end = serve(&states[number]->metadata, arrival, service);
-    wait_until(states[number], arrival, end + latency);
-}
-
-/* What follows returns false where the launch was stopped in virtual time. */
-static bool charge_open(uint32_t number, int64_t arrival, bool is_below_alias)
-{
-    if (shared)
-        return take_time(is_below_alias, OPENING, number, 0, 0);
-    atomic_fetch_add(&states[number]->n_opens, 1);
-    charge_metadata(number, arrival, devices[number].open_ns);
-    return true;
-}
-
-static bool charge_close(uint32_t number, int64_t arrival, bool is_below_alias)
-{
-    if (shared)
-        return take_time(is_below_alias, CLOSING, number, 0, 0);
-    atomic_fetch_add(&states[number]->n_closes, 1);
-    if (devices[number].close_ns > 0)
-        charge_metadata(number, arrival, devices[number].close_ns);
-    return true;
-}
-
-static void charge_request(uint32_t number, uint32_t server, size_t bytes,
-                           int64_t arrival)
-{
-    const struct device *device = &devices[number];
-    struct device_state *state = states[number];
-    double server_s =
-        device->request_s + transfer_s(bytes, device->bandwidth_bytes_per_s);
-    int64_t link = to_ns(transfer_s(bytes, device->link_bytes_per_s));
-    atomic_fetch_add(&state->n_requests, 1);
-
-    int64_t end = serve(&state->object_servers[server], arrival, to_ns(server_s));
-    if (link > 0) {
-        /* Joining the link now for an instant to come would hold it for nobody
-         * meanwhile, so wait first. One server hands over in order: no need. */
-        if (device->n_object_servers > 1) {
-            wait_until(state, arrival, end);
-            arrival = end;
-        }
-        end = serve(&state->link, end, link);
-    }
-    end += device->read_latency_ns;
-    if (end > arrival)
-        wait_until(state, arrival, end);
-}
-
-static bool charge_read(uint32_t number, uint32_t server, size_t bytes,
-                        int64_t arrival, bool is_below_alias)
-{
-    if (shared)
-        return take_time(is_below_alias, REQUESTING, number, server, bytes);
-    atomic_fetch_add(&states[number]->n_bytes, bytes);
-    while (bytes > 0) {
-        size_t request = devices[number].request_bytes;
-        if (request > bytes)
-            request = bytes;
-        charge_request(number, server, request, arrival);
-        bytes -= request;
-        arrival = arrival_ns();
-    }
-    return true;
-}
 
 /* ---- which device a path belongs to ------------------------------------------ */
 
@@ -524,7 +339,7 @@ static void add_leaf(int fd)
 
 static uint64_t look_up(int fd)
 {
-    handle *slot = is_charging() ? handle_of(fd) : NULL;
+    handle *slot = shared ? handle_of(fd) : NULL;
     return slot ? atomic_load(slot) : 0;
 }
 
@@ -542,18 +357,18 @@ static uint64_t remember(int fd, uint64_t value)
     return atomic_exchange(handle_of(fd), value);
 }
 
-static void remember_duplicate(int old_fd, int new_fd, int64_t arrival)
+static void remember_duplicate(int old_fd, int new_fd)
 {
-    if (new_fd < 0 || new_fd == old_fd || !is_charging())
+    if (new_fd < 0 || new_fd == old_fd || !shared)
         return;
     uint64_t closed = remember(new_fd, look_up(old_fd) & ~PAYS_FOR_CLOSE);
     if (closed & PAYS_FOR_CLOSE)
-        charge_close(handle_device(closed), arrival, closed & IS_BELOW_ALIAS);
+        take_time(closed & IS_BELOW_ALIAS, CLOSING, handle_device(closed), 0, 0);
 }
 
 static void forget_range(unsigned first, unsigned last)
 {
-    if (!is_charging() || getpid() != owner)
+    if (!shared || getpid() != owner)
         return;
     for (size_t fd = first; fd <= last && fd >> 30 == 0; fd++) {
         handle *leaf = atomic_load(&leaves[fd >> LEAF_BITS]);
@@ -579,11 +394,25 @@ static void after_fork_in_child(void)
 
 /* ---- what every wrapper does after the real call ------------------------------ */
 
-static int after_open(int fd, int directory, const char *path, int flags,
-                      int64_t arrival)
+/* Whether a path is that of a descriptor of ours that is memory (`clock_memory`). */
+static bool is_memory(const char *path)
 {
-    if (fd < 0 || !is_charging())
+    static const char folder[] = "/proc/self/fd/";
+    if (strncmp(path, folder, sizeof folder - 1) != 0)
+        return false;
+    uint64_t value = look_up(atoi(path + sizeof folder - 1));
+    return value && handle_device(value) == shared->n_devices;
+}
+
+static int after_open(int fd, int directory, const char *path, int flags)
+{
+    if (fd < 0 || !shared)
         return fd;
+    if (is_memory(path)) {
+        remember(fd, (uint64_t)(shared->n_devices + 1) << 32 | IS_BELOW_ALIAS |
+                         PAYS_FOR_CLOSE);
+        return fd;
+    }
     bool is_read = (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
                    (flags & O_DIRECTORY) != O_DIRECTORY;
     bool is_write = (flags & O_ACCMODE) == O_WRONLY, is_background = false;
@@ -598,7 +427,7 @@ static int after_open(int fd, int directory, const char *path, int flags,
         uint32_t server = object_server_of(path, devices[device].n_object_servers);
         remember(fd, (uint64_t)(device + 1) << 32 | (uint64_t)server << 2 |
                          (is_alias ? IS_BELOW_ALIAS : 0) | PAYS_FOR_CLOSE);
-        if (!charge_open(device, arrival, is_alias)) {
+        if (!take_time(is_alias, OPENING, device, server, 0)) {
             remember(fd, 0);
             NEXT(close)(fd);
             errno = ECANCELED;
@@ -610,12 +439,12 @@ static int after_open(int fd, int directory, const char *path, int flags,
 }
 
 /* After a read; after a write as well, of which only the background's has a device. */
-static ssize_t after_transfer(int fd, ssize_t bytes, int64_t arrival)
+static ssize_t after_transfer(int fd, ssize_t bytes)
 {
     uint64_t value = bytes > 0 ? look_up(fd) : 0;
     int saved_errno = errno;
-    if (value && !charge_read(handle_device(value), handle_server(value), bytes,
-                              arrival, value & IS_BELOW_ALIAS)) {
+    if (value && !take_time(value & IS_BELOW_ALIAS, REQUESTING, handle_device(value),
+                            handle_server(value), bytes)) {
         errno = ECANCELED;
         return -1;
     }
@@ -778,7 +607,7 @@ static uint32_t read_devices(const char *file)
     size_t length = strlen(text);
     if (length > 0 && text[length - 1] == '\n')
         text[length - 1] = '\0';
-    devices = allocate(occurrences(text, "\n") + 1, sizeof *devices);
+    devices = allocate(occurrences(text, "\n") + 2, sizeof *devices); /* and memory */
     prefix_capacity = 16;
     while (prefix_capacity < 2 * occurrences(text, "prefix="))
         prefix_capacity *= 2;
@@ -790,57 +619,21 @@ static uint32_t read_devices(const char *file)
     return n_devices;
 }
 
-static size_t state_bytes(uint32_t number)
-{
-    return sizeof(struct device_state) +
-           devices[number].n_object_servers * sizeof(struct station);
-}
-
-static size_t all_state_bytes(uint32_t n_devices)
-{
-    size_t bytes = sizeof(struct state_header);
-    for (uint32_t number = 0; number < n_devices; number++)
-        bytes += state_bytes(number);
-    return bytes;
-}
-
 static char *map_state(const char *file, size_t *bytes)
 {
     int fd = NEXT(open)(file, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         fail("%s: state cannot be opened: %s", file, strerror(errno));
     off_t size = NEXT(lseek)(fd, 0, SEEK_END);
-    if (size < (off_t)sizeof(struct state_header))
+    if (size < (off_t)sizeof(struct virtual_state))
         fail("%s: state has %lld bytes, expected at least %zu", file, (long long)size,
-             sizeof(struct state_header));
+             sizeof(struct virtual_state));
     char *state = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (state == MAP_FAILED)
         fail("%s: state cannot be mapped: %s", file, strerror(errno));
     NEXT(close)(fd);
     *bytes = size;
     return state;
-}
-
-static struct device_state **attach_states(const char *file, char *at, size_t bytes,
-                                           uint32_t n_devices)
-{
-    struct state_header *header = (struct state_header *)at;
-    if (bytes != all_state_bytes(n_devices))
-        fail("%s: state has %zu bytes, expected %zu: made for other devices?", file,
-             bytes, all_state_bytes(n_devices));
-    if (header->magic != STATE_MAGIC || header->n_devices != n_devices)
-        fail("%s: not a state of %u devices", file, n_devices);
-    struct device_state **found = allocate(n_devices, sizeof *found);
-    at += sizeof *header;
-    for (uint32_t number = 0; number < n_devices; number++) {
-        found[number] = (struct device_state *)at;
-        if (found[number]->n_object_servers != devices[number].n_object_servers)
-            fail("%s: device %u has %lld object servers, expected %u", file,
-                 number + 1, (long long)found[number]->n_object_servers,
-                 devices[number].n_object_servers);
-        at += state_bytes(number);
-    }
-    return found;
 }
 
 __attribute__((constructor)) static void set_up(void)
@@ -859,18 +652,13 @@ __attribute__((constructor)) static void set_up(void)
     owner = getpid();
     pthread_atfork(NULL, NULL, after_fork_in_child);
     /* Last: from here on calls are charged. */
-    if (((struct state_header *)map)->magic == VIRTUAL_MAGIC)
-        attach_virtual(state, map, bytes, n_devices);
-    else
-        states = attach_states(state, map, bytes, n_devices);
+    attach_state(state, map, bytes, n_devices);
 }
 
 /* ---- wrappers: open ----------------------------------------------------------- */
 
-/* The arrival is taken before the real call, whose time then hides in the wait. */
 #define OPEN_BODY(name, directory, ...)                                            \
-    int64_t arrival = arrival_ns();                                                \
-    return after_open(NEXT(name)(__VA_ARGS__), directory, path, flags, arrival);
+    return after_open(NEXT(name)(__VA_ARGS__), directory, path, flags);
 
 #define READ_MODE(mode)                                                            \
     mode_t mode = 0;                                                               \
@@ -929,8 +717,7 @@ int __openat64_2(int directory, const char *path, int flags)
 /* ---- wrappers: read ----------------------------------------------------------- */
 
 #define TRANSFER_BODY(name, fd, ...)                                                   \
-    int64_t arrival = arrival_ns();                                                \
-    return after_transfer(fd, NEXT(name)(__VA_ARGS__), arrival);
+    return after_transfer(fd, NEXT(name)(__VA_ARGS__));
 
 ssize_t read(int fd, void *buffer, size_t bytes)
 {
@@ -1030,11 +817,10 @@ ssize_t writev(int fd, const struct iovec *parts, int n)
 
 /* The number is forgotten before it is free: another thread may get it at once. */
 #define CLOSE_BODY(name, fd, argument)                                             \
-    int64_t arrival = arrival_ns();                                                \
     uint64_t closed = look_up(fd) ? remember(fd, 0) : 0;                           \
     int result = NEXT(name)(argument);                                             \
     if (closed & PAYS_FOR_CLOSE)                                                   \
-        charge_close(handle_device(closed), arrival, closed & IS_BELOW_ALIAS);     \
+        take_time(closed & IS_BELOW_ALIAS, CLOSING, handle_device(closed), 0, 0);  \
     return result;
 
 int close(int fd)
@@ -1063,9 +849,8 @@ void closefrom(int first)
 }
 
 #define DUPLICATE_BODY(name, old_fd, ...)                                          \
-    int64_t arrival = arrival_ns();                                                \
     int duplicate = NEXT(name)(__VA_ARGS__);                                       \
-    remember_duplicate(old_fd, duplicate, arrival);                                \
+    remember_duplicate(old_fd, duplicate);                                \
     return duplicate;
 
 int dup(int fd)
@@ -1088,10 +873,9 @@ int dup3(int fd, int new_fd, int flags)
     va_start(arguments, command);                                                  \
     void *argument = va_arg(arguments, void *);                                    \
     va_end(arguments);                                                             \
-    int64_t arrival = arrival_ns();                                                \
     int result = NEXT(name)(fd, command, argument);                                \
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                          \
-        remember_duplicate(fd, result, arrival);                                   \
+        remember_duplicate(fd, result);                                   \
     return result;
 
 int fcntl(int fd, int command, ...)

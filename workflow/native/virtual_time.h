@@ -2,10 +2,15 @@
  * Virtual time: how long a call takes is what the queues say, and nobody sleeps.
  *
  * Included by device.c. The state is a file that all processes of a launch map. It
- * holds the stations of the devices, a lock, and two actors for each process:
+ * holds the stations of the devices and of the network between nodes, a lock, and the
+ * actors of each process:
  *
  *     reader    makes the calls below an epoch's alias, whichever thread makes them
- *     consumer  asks for batches and takes them; a bound thread's calls are its own
+ *     consumer  asks for batches and takes them
+ *     copiers   one for each thread that copies for the node, in its first process
+ *
+ * A thread may act for an actor, of this process or another (`tierscope_clock_act`):
+ * its calls then take that actor's time. So a server reads on the clock of whoever asks.
  *
  * Every actor has a clock of its own, in whole nanoseconds. It is
  *
@@ -16,9 +21,20 @@
  *
  * Order. An arrival is handled only when nobody can come earlier: of the actors that
  * run, none that can still bring one has its clock there or before, and among those that
- * wait it is the first by (nanosecond, kind, rank, role). tierscope.model.events has the same order, so simulated and
- * emulated times are equal. Whoever changes the state handles what has become possible
- * (`advance`), on behalf of all; threads are woken only when their whole call is done.
+ * wait it is the first by (nanosecond, kind, rank, role). tierscope.model.events has the
+ * same order, so simulated and emulated times are equal. Whoever changes the state
+ * handles what has become possible (`advance`), on behalf of all; threads are woken only
+ * when their whole call is done.
+ *
+ * Turns. Who tells a node's policy something, or asks it, arrives for a turn first. When
+ * it has its turn it runs, so it holds all others until it arrives for something else:
+ * what is decided meanwhile is decided at this instant, whatever sockets do.
+ *
+ * Peers. Who reads a file of another node asks its owner: after the way there it needs
+ * one of the owner's server threads, which come first to whoever arrived first. A real
+ * thread reads the file on the asker's clock. Then the file leaves by the owner's link
+ * and arrives by the asker's, both at the same time where both are free; when its last
+ * byte has left, the server thread is free again.
  *
  * Batches. The buffer of tf.data is a lock that we cannot see, so the rule is kept
  * here. Batch b is ready when the last byte of its last file has come and the sample's
@@ -40,21 +56,59 @@
 #define LOOKS_AT_LOCK 600 /* a minute, then the launch is stopped */
 #define LOOKS_AT_END 50   /* and after this the process ends */
 
-enum role { READER, CONSUMER, N_ROLES };
-static const char *const role_names[] = { "reader", "consumer" };
+#define MOST_COPIERS 64
+enum role { READER, CONSUMER, COPIER, N_ROLES = COPIER + MOST_COPIERS };
 enum actor_state { IDLE, RUNNING, WAITING, BLOCKED };
-/* What an actor arrives for; at one instant, what ends comes before what begins. */
-enum kind { CLOSING, ON_LINK, REQUESTING, OPENING };
-static const char *const kind_names[] = { "a close", "the link", "an object server",
-                                          "an open" };
-enum reason { FOR_NOTHING, FOR_BATCH, FOR_PLACE, FOR_BARRIER };
+/*
+ * What an actor arrives for; at one instant, what ends comes before what begins. The
+ * numbers are those of tierscope.model.events.
+ */
+enum kind {
+    COPIED,
+    ENDED,
+    CLOSING = 3,
+    ON_LINK,
+    ON_OUT_LINK,
+    ON_IN_LINK,
+    REQUESTING,
+    OPENING,
+    ASKING_OWNER,
+    STARTING,
+    ENDING_EPOCH,
+    N_KINDS
+};
+static const char *const kind_names[N_KINDS] = {
+    [COPIED] = "its turn to report a copy",
+    [ENDED] = "its turn to report a read",
+    [CLOSING] = "a close of device",
+    [ON_LINK] = "the link of device",
+    [ON_OUT_LINK] = "the link out of node",
+    [ON_IN_LINK] = "the link into node",
+    [REQUESTING] = "an object server of device",
+    [OPENING] = "an open of device",
+    [ASKING_OWNER] = "a server thread of node",
+    [STARTING] = "its turn to ask where to read",
+    [ENDING_EPOCH] = "its turn to end an epoch",
+};
+enum reason {
+    FOR_NOTHING,
+    FOR_BATCH,
+    FOR_PLACE,
+    FOR_BARRIER,
+    FOR_THREAD,
+    FOR_COPIES
+};
+/* Who tells a node's policy of reads that have ended. */
+enum teller { NOBODY, THE_READER, THE_CONSUMER };
 
 struct actor {
     int64_t clock_ns;
     int64_t start_ns, end_ns; /* of its last call */
     int64_t bytes, bytes_left;
-    uint32_t device, server;
+    int64_t ticket;          /* who waits for a server thread: its place in the line */
+    uint32_t device, server; /* or the owner's node and the asker's */
     int32_t state, kind, reason;
+    int32_t is_loading; /* its call is one of its epoch's own */
     _Atomic int32_t is_served; /* the end of its call is known */
     _Atomic int32_t bell, n_sleepers;
 };
@@ -62,9 +116,15 @@ struct actor {
 struct process {
     struct actor actors[N_ROLES];
     int64_t n_files, file_bytes, batch_size, prefetch, sample_ns; /* of its epoch */
+    int64_t teller;
     int64_t n_bytes, n_closed, n_ready, n_asked, n_taken;
     int64_t has_ended, end_ns;
     int64_t ready_ns[RING], taken_ns[RING];
+};
+
+/* What a node has for others: server threads, a link out and one in. */
+struct node {
+    int64_t n_busy, n_tickets, out_free_ns, in_free_ns;
 };
 
 struct virtual_state {
@@ -73,19 +133,22 @@ struct virtual_state {
     _Atomic int32_t stopped;
     _Atomic int64_t n_events;
     int32_t n_arrived, generation; /* of the barrier */
+    int32_t n_roles;               /* those behind are idle everywhere */
+    int64_t n_server_threads, way_ns, transfer_ns; /* of the network */
     struct process processes[];
 };
 
-/* A device's stations and counters, behind the processes. */
+/* A device's stations and counters, behind the processes and the nodes. */
 struct stations {
     int64_t n_opens, n_closes, n_requests, n_bytes;
     int64_t metadata_free_ns, link_free_ns, server_free_ns[];
 };
 
 static struct virtual_state *shared; /* NULL: no virtual time in this process */
+static struct node *nodes; /* as many as processes */
 static struct stations **stations_of;
-static struct process *me; /* NULL: not yet an actor */
-static __thread bool is_bound;
+static struct process *me;              /* NULL: not yet an actor */
+static __thread struct actor *acts_for; /* NULL: the role follows from the path */
 static __thread struct {
     bool is_new; /* the tracer has not asked for it */
     int64_t start_ns, end_ns;
@@ -226,19 +289,21 @@ static void note_close(struct process *process)
         return;
     process->has_ended = 1;
     process->end_ns = reader->clock_ns;
-    reader->state = IDLE;
+    if (process->teller != THE_READER) /* or it still tells of this file */
+        reader->state = IDLE;
     if (process->n_files % process->batch_size)
         process->ready_ns[process->n_ready++ % RING] = process->end_ns;
     if (is_blocked(consumer, FOR_BATCH))
         go_on(consumer, process->end_ns);
 }
 
-/* The end of a call is known. */
+/* The end of a call, or the turn, is known. */
 static void end_call(struct process *process, struct actor *actor, int64_t end_ns)
 {
     actor->end_ns = actor->clock_ns = end_ns;
     actor->state = RUNNING;
-    if (actor == &process->actors[READER]) {
+    actor->reason = FOR_NOTHING;
+    if (actor->is_loading) {
         if (actor->kind == CLOSING)
             note_close(process);
         else if (actor->kind != OPENING)
@@ -264,16 +329,78 @@ static void next_request(struct process *process, struct actor *actor, int64_t n
         end_call(process, actor, now_ns);
 }
 
+/* Give a server thread of a node to who arrives, or a place in the line. */
+static void enter_node(struct process *process, struct actor *actor)
+{
+    struct node *owner = &nodes[actor->device];
+    if (owner->n_busy == shared->n_server_threads) {
+        actor->ticket = owner->n_tickets++;
+        block(actor, FOR_THREAD);
+    } else {
+        owner->n_busy++;
+        end_call(process, actor, actor->clock_ns);
+    }
+}
+
+/* A server thread is free: whoever has waited longest goes on with it. */
+static void leave_node(uint32_t number, int64_t now_ns)
+{
+    struct actor *next = NULL;
+    struct process *of = NULL;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++) {
+        struct actor *actor = &shared->processes[rank].actors[READER];
+        if (is_blocked(actor, FOR_THREAD) && actor->device == number &&
+            (!next || actor->ticket < next->ticket)) {
+            next = actor;
+            of = &shared->processes[rank];
+        }
+    }
+    if (next)
+        end_call(of, next, now_ns);
+    else
+        nodes[number].n_busy--;
+}
+
+/* Let a file cross the network. The bytes arrive while others still leave. */
+static void cross_network(struct process *process, struct actor *actor)
+{
+    int64_t now = actor->clock_ns, transfer = shared->transfer_ns;
+    if (actor->kind == ON_OUT_LINK) {
+        actor->kind = ON_IN_LINK;
+        actor->clock_ns = serve_at(&nodes[actor->device].out_free_ns, now, transfer);
+        return;
+    }
+    int64_t arrived =
+        serve_at(&nodes[actor->server].in_free_ns, now - transfer, transfer);
+    leave_node(actor->device, now);
+    end_call(process, actor, arrived + shared->way_ns);
+}
+
 /* Let an actor be served at the station at which it has arrived. */
 static void serve_arrival(struct process *process, struct actor *actor)
 {
+    shared->n_events++;
+    switch (actor->kind) {
+    case COPIED:
+    case ENDED:
+    case STARTING:
+    case ENDING_EPOCH:
+        end_call(process, actor, actor->clock_ns);
+        return;
+    case ASKING_OWNER:
+        enter_node(process, actor);
+        return;
+    case ON_OUT_LINK:
+    case ON_IN_LINK:
+        cross_network(process, actor);
+        return;
+    }
     const struct device *device = &devices[actor->device];
     struct stations *at = stations_of[actor->device];
     int64_t now = actor->clock_ns;
     int64_t request = actor->bytes_left < (int64_t)device->request_bytes
                           ? actor->bytes_left
                           : (int64_t)device->request_bytes;
-    shared->n_events++;
     switch (actor->kind) {
     case OPENING:
     case CLOSING:
@@ -308,12 +435,15 @@ static bool comes_before(const struct actor *a, const struct actor *b)
 
 /*
  * Whether an actor that runs may yet bring an arrival at its clock. A consumer in an
- * epoch brings none itself, but may let its reader go on, if that waits for a place.
+ * epoch brings none itself, unless it tells of reads or has calls of its own. But it may
+ * let its reader go on, if that waits for a place, and end the epoch of a policy.
  */
 static bool holds_others(const struct process *process, int role)
 {
     return process->actors[role].state == RUNNING &&
-           (role == READER || process->n_files == 0 ||
+           (role != CONSUMER || process->n_files == 0 ||
+            process->teller == THE_CONSUMER ||
+            (process->teller != NOBODY && process->has_ended) ||
             is_blocked(&process->actors[READER], FOR_PLACE));
 }
 
@@ -326,7 +456,7 @@ static void advance(void)
         int64_t horizon_ns = INT64_MAX;
         for (int64_t rank = 0; rank < shared->n_processes; rank++) {
             struct process *process = &shared->processes[rank];
-            for (int role = 0; role < N_ROLES; role++) {
+            for (int role = 0; role < shared->n_roles; role++) {
                 struct actor *actor = &process->actors[role];
                 if (holds_others(process, role)) {
                     if (actor->clock_ns < horizon_ns)
@@ -351,9 +481,22 @@ static struct actor *caller(bool is_below_alias)
 {
     if (!shared || !me || getpid() != owner)
         return NULL;
-    if (is_bound)
-        return &me->actors[CONSUMER];
+    if (acts_for)
+        return acts_for;
     return is_below_alias ? &me->actors[READER] : NULL;
+}
+
+/* Let an actor arrive, at its clock, for something. */
+static void arrive(struct actor *actor, enum kind kind, uint32_t device,
+                   uint32_t server)
+{
+    actor->kind = kind;
+    actor->device = device;
+    actor->server = server;
+    actor->start_ns = actor->clock_ns;
+    actor->is_loading = 0;
+    actor->state = WAITING;
+    atomic_store(&actor->is_served, 0);
 }
 
 /* Begin a call: at the station, or over at once where it asks none. */
@@ -361,21 +504,33 @@ static void begin_call(struct actor *actor, enum kind kind, uint32_t number,
                        uint32_t server, int64_t bytes)
 {
     const struct device *device = &devices[number];
-    actor->kind = kind;
-    actor->device = number;
-    actor->server = server;
+    arrive(actor, kind, number, server);
+    actor->is_loading = actor == &me->actors[READER] && actor != acts_for;
     actor->bytes = actor->bytes_left = bytes;
-    actor->start_ns = actor->clock_ns;
-    atomic_store(&actor->is_served, 0);
-    stations_of[number]->n_opens += kind == OPENING;
-    stations_of[number]->n_closes += kind == CLOSING;
-    stations_of[number]->n_bytes += bytes;
-    if (kind == OPENING && device->open_ns == 0)
+    if (number != shared->n_devices) {
+        stations_of[number]->n_opens += kind == OPENING;
+        stations_of[number]->n_closes += kind == CLOSING;
+        stations_of[number]->n_bytes += bytes;
+    }
+    if (number == shared->n_devices) /* memory */
+        end_call(me, actor, actor->clock_ns);
+    else if (kind == OPENING && device->open_ns == 0)
         end_call(me, actor, actor->clock_ns + device->metadata_latency_ns);
     else if (kind == CLOSING && device->close_ns == 0)
         end_call(me, actor, actor->clock_ns); /* answered without asking */
-    else
-        actor->state = WAITING;
+}
+
+/* Wait for the end of a call, or for the turn. False if the launch was stopped. */
+static bool await_end(struct actor *actor)
+{
+    while (!atomic_load(&actor->is_served)) {
+        int32_t heard = atomic_load(&actor->bell);
+        if (atomic_load(&actor->is_served))
+            break;
+        if (!sleep_until_bell(actor, heard))
+            return false;
+    }
+    return !shared->stopped;
 }
 
 /* Let a call take its time. False if the launch was stopped: the call has failed. */
@@ -398,13 +553,8 @@ static bool take_time(bool is_below_alias, enum kind kind, uint32_t number,
     begin_call(actor, kind, number, server, bytes);
     advance();
     unlock_state();
-    while (!atomic_load(&actor->is_served)) {
-        int32_t heard = atomic_load(&actor->bell);
-        if (atomic_load(&actor->is_served))
-            break;
-        if (!sleep_until_bell(actor, heard))
-            return false;
-    }
+    if (!await_end(actor))
+        return false;
     last_call.start_ns = actor->start_ns;
     last_call.end_ns = actor->end_ns;
     last_call.is_new = true;
@@ -424,7 +574,7 @@ bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
         *end_ns = last_call.end_ns;
         last_call.is_new = false;
     } else {
-        *start_ns = *end_ns = me->actors[is_bound ? CONSUMER : READER].end_ns;
+        *start_ns = *end_ns = acts_for ? acts_for->end_ns : me->actors[READER].end_ns;
     }
     return true;
 }
@@ -444,8 +594,9 @@ static size_t stations_bytes(uint32_t number)
 
 static size_t virtual_bytes(uint32_t n_devices, int64_t n_processes)
 {
-    size_t bytes = round_up(sizeof(struct virtual_state) +
-                            n_processes * sizeof(struct process));
+    size_t bytes =
+        round_up(sizeof(struct virtual_state) +
+                 n_processes * (sizeof(struct process) + sizeof(struct node)));
     for (uint32_t number = 0; number < n_devices; number++)
         bytes += stations_bytes(number);
     return bytes;
@@ -477,6 +628,7 @@ int tierscope_clock_create(const char *config, const char *file, int n_processes
     pthread_mutex_init(&state->lock, &attributes);
     state->n_devices = n_devices;
     state->n_processes = n_processes;
+    state->n_roles = COPIER;
     state->bytes = bytes;
     state->magic = VIRTUAL_MAGIC;
     munmap(state, bytes);
@@ -484,13 +636,14 @@ int tierscope_clock_create(const char *config, const char *file, int n_processes
 }
 
 /* Take a mapped state for this process's. */
-static void attach_virtual(const char *file, char *map, size_t bytes,
-                           uint32_t n_devices)
+static void attach_state(const char *file, char *map, size_t bytes,
+                         uint32_t n_devices)
 {
     struct virtual_state *state = (struct virtual_state *)map;
-    if (state->n_devices != n_devices || (size_t)state->bytes != bytes ||
+    if (state->magic != VIRTUAL_MAGIC || state->n_devices != n_devices || (size_t)state->bytes != bytes ||
         virtual_bytes(n_devices, state->n_processes) != bytes)
         fail("%s: not a state of %u devices, or of another version", file, n_devices);
+    nodes = (struct node *)&state->processes[state->n_processes];
     stations_of = allocate(n_devices, sizeof *stations_of);
     map += virtual_bytes(0, state->n_processes);
     for (uint32_t number = 0; number < n_devices; number++) {
@@ -509,13 +662,19 @@ int tierscope_clock_join(int rank)
     return 0;
 }
 
-/* Let this thread's calls on devices be the consumer's own, or no longer. */
-void tierscope_clock_bind(int binds)
+/* Let this thread's calls take the time of a process's actor; rank -1: no longer. */
+int tierscope_clock_act(int rank, int role)
 {
-    is_bound = binds;
+    if (!shared || rank >= shared->n_processes || role < 0 || role >= N_ROLES)
+        return -1;
+    acts_for = rank < 0 ? NULL : &shared->processes[rank].actors[role];
+    return 0;
 }
 
-/* Set everything to instant 0; by one process, while no other is in an epoch. */
+/*
+ * Set everything to instant 0; by one process, while no other is in an epoch. All
+ * consumers run, so that nothing goes on before all have come to the next barrier.
+ */
 void tierscope_clock_reset(void)
 {
     lock_state();
@@ -523,7 +682,11 @@ void tierscope_clock_reset(void)
         struct process *process = &shared->processes[rank];
         for (int role = 0; role < N_ROLES; role++)
             process->actors[role] = (struct actor){ 0 };
+        process->actors[CONSUMER].state = RUNNING;
+        process->n_files = process->teller = 0;
+        nodes[rank] = (struct node){ 0 };
     }
+    shared->n_roles = COPIER;
     for (int64_t number = 0; number < shared->n_devices; number++)
         memset(stations_of[number], 0, stations_bytes(number));
     unlock_state();
@@ -531,10 +694,11 @@ void tierscope_clock_reset(void)
 
 /* Say what this process reads in the epoch that begins at the next barrier. */
 int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size,
-                         int64_t prefetch, int64_t sample_ns)
+                         int64_t prefetch, int64_t sample_ns, int64_t teller)
 {
     if (n_files < 0 || file_bytes < 1 || batch_size < 1 || prefetch < 0 ||
-        prefetch > LARGEST_PREFETCH || sample_ns < 0)
+        prefetch > LARGEST_PREFETCH || sample_ns < 0 || teller < NOBODY ||
+        teller > THE_CONSUMER)
         return -1;
     lock_state();
     me->n_files = n_files;
@@ -542,6 +706,7 @@ int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size
     me->batch_size = batch_size;
     me->prefetch = prefetch;
     me->sample_ns = sample_ns;
+    me->teller = teller;
     me->n_bytes = me->n_closed = me->n_ready = me->n_asked = me->n_taken = 0;
     me->has_ended = n_files == 0;
     me->end_ns = 0;
@@ -549,12 +714,12 @@ int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size
     return 0;
 }
 
-/* All have come: the clocks of all are the largest, and all run. */
+/* All have come: the clocks of all but copiers are the largest, and all run. */
 static void open_barrier(void)
 {
     int64_t now_ns = 0;
     for (int64_t rank = 0; rank < shared->n_processes; rank++)
-        for (int role = 0; role < N_ROLES; role++)
+        for (int role = 0; role < COPIER; role++)
             now_ns = later(now_ns, shared->processes[rank].actors[role].clock_ns);
     for (int64_t rank = 0; rank < shared->n_processes; rank++) {
         struct process *process = &shared->processes[rank];
@@ -627,13 +792,120 @@ void tierscope_clock_pass(int64_t duration_ns)
     unlock_state();
 }
 
-/* The consumer's clock. */
+/* The clock of who this thread acts for, else the consumer's. */
 int64_t tierscope_clock_now(void)
 {
     lock_state();
-    int64_t now_ns = me->actors[CONSUMER].clock_ns;
+    int64_t now_ns = (acts_for ? acts_for : &me->actors[CONSUMER])->clock_ns;
     unlock_state();
     return now_ns;
+}
+
+/* ---- turns, copiers and peers ---------------------------------------------------- */
+
+/* Let an actor, when nothing blocks it, arrive for something else than a device. */
+static int64_t arrive_and_wait(struct actor *actor, enum kind kind, uint32_t owner,
+                               uint32_t node, int64_t way_ns)
+{
+    lock_state();
+    if (!await_unblocked(actor)) {
+        unlock_state();
+        return -1;
+    }
+    int64_t start_ns = actor->clock_ns;
+    actor->clock_ns += way_ns;
+    arrive(actor, kind, owner, node);
+    advance();
+    unlock_state();
+    return await_end(actor) ? start_ns : -1;
+}
+
+/*
+ * Take the turn of a role of this process. It holds all others from then on, until it
+ * does something else. Return the instant, or -1 if the launch was stopped.
+ */
+int64_t tierscope_clock_turn(int role, int kind)
+{
+    return arrive_and_wait(&me->actors[role], kind, 0, 0, 0);
+}
+
+/* The reader has told of its last file. */
+void tierscope_clock_told(void)
+{
+    lock_state();
+    if (me->has_ended)
+        me->actors[READER].state = IDLE;
+    advance();
+    unlock_state();
+}
+
+/* Let a copier of this process run, from an instant on; or rest, if that is negative. */
+int tierscope_clock_copy(int copier, int64_t at_ns)
+{
+    if (copier < 0 || copier >= MOST_COPIERS)
+        return -1;
+    lock_state();
+    if (shared->n_roles <= COPIER + copier)
+        shared->n_roles = COPIER + copier + 1;
+    struct actor *actor = &me->actors[COPIER + copier];
+    if (at_ns < 0) {
+        actor->state = IDLE;
+        advance();
+    } else {
+        go_on(actor, at_ns);
+    }
+    unlock_state();
+    return 0;
+}
+
+/* Let the consumer wait until copies have ended; who waits holds nobody. */
+void tierscope_clock_await_copies(void)
+{
+    lock_state();
+    block(&me->actors[CONSUMER], FOR_COPIES);
+    advance();
+    unlock_state();
+}
+
+/* They have, at an instant. */
+void tierscope_clock_copies_ended(int64_t at_ns)
+{
+    lock_state();
+    if (is_blocked(&me->actors[CONSUMER], FOR_COPIES))
+        go_on(&me->actors[CONSUMER], at_ns);
+    unlock_state();
+}
+
+/* Describe the network: server threads of a node, times of the way and of a file. */
+void tierscope_clock_network(int64_t n_threads, int64_t way_ns, int64_t transfer_ns)
+{
+    lock_state();
+    shared->n_server_threads = n_threads;
+    shared->way_ns = way_ns;
+    shared->transfer_ns = transfer_ns;
+    unlock_state();
+}
+
+/* The reader asks an owner for a file, and gets a thread. Return when it asked, or -1. */
+int64_t tierscope_clock_ask_owner(int owner)
+{
+    return arrive_and_wait(&me->actors[READER], ASKING_OWNER, owner, 0, shared->way_ns);
+}
+
+/* The file comes, from the owner's node to the asker's. Return when it is there, or -1. */
+int64_t tierscope_clock_receive(int owner, int node)
+{
+    struct actor *reader = &me->actors[READER];
+    if (arrive_and_wait(reader, ON_OUT_LINK, owner, node, 0) < 0)
+        return -1;
+    return reader->end_ns;
+}
+
+/* A descriptor is memory: reads of what `/proc/self/fd` opens of it take no time. */
+void tierscope_clock_memory(int fd)
+{
+    if (shared)
+        remember(fd, (uint64_t)(shared->n_devices + 1) << 32);
 }
 
 /* End every wait of the launch, now and from now on; safe in a signal handler. */
@@ -662,16 +934,26 @@ void tierscope_clock_counts(uint32_t number, int64_t counts[4])
     unlock_state();
 }
 
+static void describe_arrival(char *text, size_t size, const struct actor *actor)
+{
+    const char *name = kind_names[actor->kind];
+    bool is_turn = strncmp(name, "its turn", 8) == 0;
+    bool is_device = strstr(name, "device");
+    if (is_turn)
+        snprintf(text, size, " %s", name);
+    else
+        snprintf(text, size, " %s %u", name, actor->device + is_device);
+}
+
 static int describe_actor(char *text, size_t size, int64_t rank, int role)
 {
-    static const char *const states[] = { "idle", "running", "waiting for its turn at",
+    static const char *const states[] = { "idle", "running", "waiting for",
                                           "blocked, waits for" };
     const struct process *process = &shared->processes[rank];
     const struct actor *actor = &process->actors[role];
     char what[96] = "";
     if (actor->state == WAITING)
-        snprintf(what, sizeof what, " %s of device %u", kind_names[actor->kind],
-                 actor->device + 1);
+        describe_arrival(what, sizeof what, actor);
     else if (is_blocked(actor, FOR_BATCH))
         snprintf(what, sizeof what, " batch %lld of its reader",
                  (long long)process->n_asked);
@@ -680,8 +962,17 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role)
                  (long long)process->n_taken);
     else if (is_blocked(actor, FOR_BARRIER))
         snprintf(what, sizeof what, " all processes at a barrier");
+    else if (is_blocked(actor, FOR_THREAD))
+        snprintf(what, sizeof what, " a server thread of node %u", actor->device);
+    else if (is_blocked(actor, FOR_COPIES))
+        snprintf(what, sizeof what, " its node's copies");
+    char name[32] = "reader";
+    if (role == CONSUMER)
+        snprintf(name, sizeof name, "consumer");
+    else if (role != READER)
+        snprintf(name, sizeof name, "copier %d", role - COPIER);
     return snprintf(text, size, "rank %lld %s: %s%s, at %.9f s, %lld of %lld files\n",
-                    (long long)rank, role_names[role], states[actor->state], what,
+                    (long long)rank, name, states[actor->state], what,
                     actor->clock_ns * 1e-9, (long long)process->n_closed,
                     (long long)process->n_files);
 }
@@ -692,7 +983,7 @@ void tierscope_clock_describe(char *text, size_t size)
     size_t used = 0;
     lock_state();
     for (int64_t rank = 0; rank < shared->n_processes; rank++)
-        for (int role = 0; role < N_ROLES && used < size; role++)
+        for (int role = 0; role < shared->n_roles && used < size; role++)
             used += describe_actor(text + used, size - used, rank, role);
     unlock_state();
 }

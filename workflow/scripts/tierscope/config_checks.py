@@ -9,7 +9,7 @@ from tierscope.experiment import Experiment
 from tierscope.job import RESERVED, JobError, site_resources
 from tierscope.job import launcher as launcher_of
 from tierscope.model.network import ModelError, network_of
-from tierscope.policies import PEERS, STATIC
+from tierscope.policies import PEERS
 from tierscope.scenario import Scenario, Sweep
 from tierscope.system import System
 from tierscope.tiers.emulated import emulated_gfs
@@ -153,12 +153,9 @@ def _check_emulation(experiment: Experiment) -> None:
             f"{MAX_VIRTUAL_PREFETCH} with emulation.clock virtual"
         )
     for scenario in experiment.all_points:
-        if scenario.policy not in STATIC:
-            key, value = "policies", scenario.policy
-        elif scenario.reads_database:
-            key, value = "loaders", scenario.loader
-        else:
+        if not scenario.reads_database:
             continue
+        key, value = "loaders", scenario.loader
         raise ConfigError(
             f"config: sweep.{key}: got {value}, which is not in virtual time yet: take "
             "a system with emulation.clock: real, such as scale-model-4x2"

@@ -129,21 +129,23 @@ def write_all(descriptor: int, content: bytes | bytearray) -> None:
         written += os.write(descriptor, memoryview(content)[written:])
 
 
-def read_timed(path: str, buffer_bytes: int) -> tuple[bytes, float, float]:
+def read_timed(
+    path: str, buffer_bytes: int, now_ns: Callable[[], int] = time.perf_counter_ns
+) -> tuple[bytes, float, float]:
     """Return a file's content and the seconds of reading, of opening and closing."""
-    start = time.perf_counter()
+    start = now_ns()
     descriptor = os.open(path, os.O_RDONLY)
-    opened = time.perf_counter()
+    opened = now_ns()
     try:
         chunks, n_bytes = [], 0
         while chunk := os.pread(descriptor, buffer_bytes, n_bytes):
             chunks.append(chunk)
             n_bytes += len(chunk)
-        read = time.perf_counter()
+        read = now_ns()
     finally:
         os.close(descriptor)
-    meta_time_s = opened - start + time.perf_counter() - read
-    return b"".join(chunks), read - opened, meta_time_s
+    meta_ns = opened - start + now_ns() - read
+    return b"".join(chunks), (read - opened) / 1e9, meta_ns / 1e9
 
 
 def _remove_quietly(path: str) -> None:

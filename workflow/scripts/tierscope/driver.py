@@ -47,6 +47,7 @@ from tierscope.shuffle import epoch_files
 from tierscope.tiers import Tier, epoch_alias, make_epoch_aliases
 from tierscope.tiers.clock import Clock, RealClock
 from tierscope.tiers.local_storage import LocalStorage
+from tierscope.tiers.scale import scale_network
 
 
 @dataclass
@@ -247,6 +248,8 @@ class Benchmark:
             folder.mkdir(parents=True)
             if self.emulation:
                 self.emulation.reset()
+                if self.has_peers:
+                    self._describe_network()
         processes.barrier()
         if self.database:
             self.loader.begin_run()
@@ -271,8 +274,18 @@ class Benchmark:
         processes.barrier()
         return rows
 
+    def _describe_network(self) -> None:
+        """Tell the emulated devices of the network between nodes."""
+        way_s, bytes_per_s = scale_network(self.description["system"])
+        self.emulation.clock.set_network(
+            self.description["policy"]["server_threads"],
+            way_s,
+            self.dataset.file_size_bytes / bytes_per_s,
+        )
+
     def make_placement(self, point: Point) -> NodePlacement | NodePeers:
         """Return the node's placement for a measurement; its LFS is empty."""
+        clock = self.clock
         copier = Copier(
             self.gfs_root,
             self.lfs_root,
@@ -288,6 +301,7 @@ class Benchmark:
                 copier,
                 self.say,
                 end=partial(fail_from_thread, self.processes, self.release),
+                clock=clock,
             )
         return NodePlacement(
             self.description,
@@ -295,6 +309,8 @@ class Benchmark:
             self.processes,
             copier,
             say=lambda line: print(line, file=sys.stderr, flush=True),
+            clock=clock,
+            teller=self.loader.teller,
         )
 
     def is_too_late(self, lateness_percent: float, n_attempts: int) -> bool:
@@ -306,11 +322,12 @@ class Benchmark:
     def hold(self, on_lfs: np.ndarray) -> float:
         """Let this node's LFS hold files and return the time it took, in seconds.
 
-        In virtual time no device charges for that: it takes no time, and files that
-        are there stay.
+        In virtual time no device charges for that: it takes no time. Files that are
+        there stay, unless a policy has put them there.
         """
-        if not self.is_virtual:
-            return self.fill(np.flatnonzero(on_lfs))
+        if not self.is_virtual or self.is_fed:
+            fill_time_s = self.fill(np.flatnonzero(on_lfs))
+            return 0.0 if self.is_virtual else fill_time_s
         common = self.processes, self.storage, self.folder_name
         if self._held_files is None:
             claim_storage(*common)
@@ -422,6 +439,11 @@ class Benchmark:
             "gfs_files": n_gfs,
         }
 
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the launch."""
+        return self.emulation.clock if self.is_virtual else self._real_clock
+
     def _clock(self, n_files: int) -> Clock:
         """Return the clock of an epoch in which this process reads so many files."""
         if not self.is_virtual:
@@ -433,6 +455,7 @@ class Benchmark:
             self.dataset.batch_size,
             self.description["loader"]["prefetch_batches"],
             processor.get("sample_s", 0.0),
+            self.loader.teller if self.is_dynamic else None,
         )
         return self.emulation.clock
 

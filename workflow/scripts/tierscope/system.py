@@ -216,7 +216,7 @@ def _devices_of(model: str, origin: Path) -> dict[str, Any]:
     check(values, "system", str(path))
     n_processes = values["n_nodes"] * values["processes_per_node"]
     devices = values["devices"]
-    emulated = {
-        part: devices[part] for part in ("gfs", "lfs", "processor") if part in devices
-    }
-    return dict(emulated, n_processes=n_processes)
+    parts = ("gfs", "lfs", "network", "processor")
+    emulated = {part: devices[part] for part in parts if part in devices}
+    per_node = values["processes_per_node"]
+    return dict(emulated, n_processes=n_processes, processes_per_node=per_node)

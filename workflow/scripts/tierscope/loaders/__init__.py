@@ -12,6 +12,8 @@ holds them all.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from tierscope.tiers.clock import Role
+
 
 class Feed(Protocol):
     """The files of an epoch where each one's path is asked for when its turn comes.
@@ -30,7 +32,13 @@ class Feed(Protocol):
 
 
 class Loader(Protocol):
-    """Reads files of one sample each in the order given."""
+    """Reads files of one sample each in the order given.
+
+    `teller` says who tells a feed of files that were read whole: the reader when it has
+    closed one, or the consumer when it has taken the batch.
+    """
+
+    teller: Role
 
     def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch."""

@@ -2,13 +2,14 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 from tierscope.loaders import Feed
+from tierscope.tiers.clock import Role
 
 Item = TypeVar("Item")
 
@@ -19,8 +20,11 @@ class PosixLoader:
     """Reads whole files with plain system calls, in the calls TensorFlow makes.
 
     It reads ahead as ``tf.data`` does: the next batch is begun when there is room for
-    it, and a file is closed when the next one is wanted.
+    it, and a file is closed when the next one is wanted. A feed is told of a file when
+    that is closed.
     """
+
+    teller = Role.READER
 
     def __init__(
         self,
@@ -44,10 +48,12 @@ class PosixLoader:
 
     def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
         """Do the same with files whose paths are not known before."""
-        read, indices = partial(self._read_fed, feed), range(len(feed))
+        indices = range(len(feed))
         if self._read_threads == 1:
-            return self._batches(map(read, indices))
-        return self._batches(self._at_a_time(read, indices))
+            return self._batches(self._fed_sizes(feed, indices))
+        return self._batches(
+            self._at_a_time(lambda index: sum(self._fed_sizes(feed, [index])), indices)
+        )
 
     def _batches(self, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch of files."""
@@ -90,15 +96,16 @@ class PosixLoader:
             finally:
                 os.close(descriptor)
 
-    def _read_fed(self, feed: Feed, index: int) -> int:
-        """Read a file of a feed to its end, keep its bytes, and return its length."""
-        chunks, n_bytes = [], 0
-        descriptor = os.open(feed.path(index), os.O_RDONLY)
-        try:
-            while chunk := os.pread(descriptor, self._buffer_bytes, n_bytes):
-                chunks.append(chunk)
-                n_bytes += len(chunk)
-        finally:
-            os.close(descriptor)
-        feed.finished(index, lambda: b"".join(chunks))
-        return n_bytes
+    def _fed_sizes(self, feed: Feed, indices: Iterable[int]) -> Iterator[int]:
+        """Yield the length of each file of a feed, and tell it when one is closed."""
+        for index in indices:
+            chunks, n_bytes = [], 0
+            descriptor = os.open(feed.path(index), os.O_RDONLY)
+            try:
+                while chunk := os.pread(descriptor, self._buffer_bytes, n_bytes):
+                    chunks.append(chunk)
+                    n_bytes += len(chunk)
+                yield n_bytes
+            finally:
+                os.close(descriptor)
+            feed.finished(index, partial(b"".join, chunks))

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tierscope.dataset import FRAMING_BYTES, framed
 from tierscope.loaders import Feed
+from tierscope.tiers.clock import Role
 
 
 class TensorflowLoader:
@@ -14,6 +15,8 @@ class TensorflowLoader:
 
     The autotuner is off: with it, epochs take 0.64, 1.28, 2.56 ... s whatever the I/O.
     """
+
+    teller = Role.CONSUMER
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from tierscope.tiers.scale import (
     lfs_groups,
     scale_gfs,
     scale_lfs,
+    scale_network,
 )
 
 
@@ -365,6 +366,11 @@ def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> N
         lfs=_tier_of(
             scale_lfs(machine, n_ranks, speedup, lambda _: ["/lfs"])[0],
             group_size=len(groups[0]),
+        ),
+        peers=(
+            NodeLinks(*scale_network(system))
+            if "network" in system["devices"]
+            else None
         ),
         sample_s=_emulated_sample_s(system),
     )

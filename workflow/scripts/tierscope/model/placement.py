@@ -5,6 +5,7 @@ over, how many copies run at a time, what waits while copies are awaited. Asking
 no time, and no copy fails.
 """
 
+import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class _Node:
     """A node's policy and its copies."""
 
     policy: NodePolicy
-    idle: list[int]
+    idle: list[tuple[int, int, int]]  # a heap: epoch and instant when free, copier
     epoch: int = 0
     held_bytes: int = 0
     last_copy_ns: int = 0
@@ -69,8 +70,7 @@ class Placement:
         self._storage, self._per_node = storage, storage.per_node
         self._size = storage.workload.file_size_bytes
         self._n_epochs, self._drain, self._hand_over = n_epochs, drain, hand_over
-        # The first thread of the pool takes the first copy.
-        idle = range(storage.n_copiers - 1, -1, -1)
+        idle = [(0, 0, copier) for copier in range(storage.n_copiers)]
         self._nodes = [_Node(policy, list(idle)) for policy in policies]
         self._epoch, self._awaits = 0, False
         self.counts = np.zeros((len(COUNTS), len(policies), n_epochs), np.int64)
@@ -144,7 +144,7 @@ class Placement:
         if me.waiting:
             self._start(node, copier, *me.waiting.popleft())
         else:
-            me.idle.append(copier)
+            heapq.heappush(me.idle, (self._epoch, now_ns, copier))
         self.counts[0, node, epoch] += 1
         self.counts[1, node, epoch] += not from_gfs
         if self._rows is not None:
@@ -177,12 +177,13 @@ class Placement:
                 self._submit(number, file_id, epoch, file_id != handed_over)
 
     def _submit(self, number: int, file_id: int, epoch: int, from_gfs: bool) -> None:
-        """Have a file copied as soon as a copier is free."""
+        """Have a file copied by the copier that is free first, of several the first."""
         node = self._nodes[number]
         if not from_gfs:
             node.held_bytes += self._size
         if node.idle:
-            self._start(number, node.idle.pop(), file_id, epoch, from_gfs)
+            *_, copier = heapq.heappop(node.idle)
+            self._start(number, copier, file_id, epoch, from_gfs)
         else:
             node.waiting.append((file_id, epoch, from_gfs))
 

@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,6 +14,7 @@ from tierscope.peers import PeerError
 from tierscope.peers.server import ANSWER, REQUEST
 from tierscope.placement.messages import TIMEOUT_S, receive
 from tierscope.policies import AdHoc, Place
+from tierscope.tiers.clock import Clock
 
 UNKNOWN_OWNER = -1
 Content = bytes | bytearray | memoryview
@@ -28,8 +28,12 @@ class Transport(Protocol):
     def owner(self, file_id: int) -> int:
         """Return the node that has a file."""
 
-    def fetch(self, epoch: int, file_id: int) -> tuple[Content, float, float]:
-        """Return a file, and the seconds that its owner's LFS read and looked it up."""
+    def fetch(self, epoch: int, file_id: int) -> tuple[Content, float, float, float]:
+        """Return a file and three times in seconds.
+
+        From the request to the last byte, and what of it the owner's LFS took to read
+        the file and to look it up.
+        """
 
 
 class PeerClient:
@@ -45,8 +49,12 @@ class PeerClient:
         Returns the name of a file.
     token : bytes
         The launch's secret.
+    node, rank : int
+        This process's node, and the process.
+    clock : Clock
+        Of the launch.
     timeout_s : float
-        Time without a byte after which a server is given up.
+        Time without a byte after which a server is given up, if nothing goes on.
     """
 
     def __init__(
@@ -55,8 +63,12 @@ class PeerClient:
         owners: np.ndarray,
         file_name: Callable[[int], str],
         token: bytes,
+        node: int,
+        rank: int,
+        clock: Clock,
         timeout_s: float = TIMEOUT_S,
     ):
+        self._node, self._rank, self._clock = node, rank, clock
         self._addresses, self._owners, self._file_name = addresses, owners, file_name
         self._token, self._timeout_s = token, timeout_s
         self._idle: dict[int, list[socket.socket]] = {node: [] for node in addresses}
@@ -66,23 +78,27 @@ class PeerClient:
         """Return the node that has a file."""
         return int(self._owners[file_id])
 
-    def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float]:
-        """Return a file, and the seconds that its owner's LFS read and looked it up.
+    def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float, float]:
+        """Return a file, the seconds it took, and those of its owner's LFS.
+
+        It is asked for when its owner has a thread for it, so that as many requests are
+        under way as there are threads.
 
         Raises
         ------
         PeerError
             If the owner does not answer, or cannot read the file.
         """
-        node = self.owner(file_id)
+        node, events = self.owner(file_id), self._clock.events
+        start_ns = self._clock.ask_owner(node)
         try:
             connection = self._connection(node)
-            connection.sendall(REQUEST.pack(epoch, file_id))
-            head = receive(connection, ANSWER.size)
+            connection.sendall(REQUEST.pack(epoch, file_id, self._rank))
+            head = receive(connection, ANSWER.size, events)
             if head is None:
                 raise EOFError("it closed the connection")
             is_there, n_bytes, read_time_s, meta_time_s = ANSWER.unpack(head)
-            content = receive(connection, n_bytes)
+            content = receive(connection, n_bytes, events)
             if content is None:
                 raise EOFError("it closed the connection")
         except (OSError, EOFError) as error:
@@ -94,7 +110,8 @@ class PeerClient:
             )
             raise self.error
         self._idle[node].append(connection)
-        return content, read_time_s, meta_time_s
+        time_s = (self._clock.receive(node, self._node) - start_ns) / 1e9
+        return content, time_s, read_time_s, meta_time_s
 
     def close(self) -> None:
         """Close all connections that no read uses."""
@@ -174,6 +191,8 @@ class PeerFeed:
         Where files of the GFS and the own LFS are, under the epoch's aliases.
     file_name : callable
         Returns the name of a file.
+    clock : Clock
+        Of the launch.
     """
 
     def __init__(
@@ -185,8 +204,10 @@ class PeerFeed:
         files: Sequence[int],
         folders: Mapping[Place, str],
         file_name: Callable[[int], str],
+        clock: Clock,
     ):
         self._policy, self._transport, self._log = policy, transport, log
+        self._clock = clock
         self._epoch, self._files, self._folders = epoch, files, folders
         self._file_name = file_name
         self._in_memory: dict[int, int] = {}
@@ -202,17 +223,14 @@ class PeerFeed:
         place = self.places[index] = self._policy.begin_read(file_id)
         if place != Place.PEER:
             return f"{self._folders[place]}/{self._file_name(file_id)}"
-        start = time.perf_counter()
-        content, *lfs_times_s = self._transport.fetch(self._epoch, file_id)
-        time_s = time.perf_counter() - start
+        content, *times_s = self._transport.fetch(self._epoch, file_id)
         owner = self._transport.owner(file_id)
-        self._log.rows.append(
-            (self._epoch, file_id, owner, len(content), time_s, *lfs_times_s)
-        )
+        self._log.rows.append((self._epoch, file_id, owner, len(content), *times_s))
         descriptor = os.memfd_create(self._file_name(file_id), os.MFD_CLOEXEC)
         with self._lock:
             self._in_memory[index] = descriptor
         write_all(descriptor, content)
+        self._clock.note_memory(descriptor)
         return f"/proc/self/fd/{descriptor}"
 
     def finished(self, index: int, content: Callable[[], bytes]) -> None:

@@ -55,16 +55,18 @@ class MountedFiles:
         """Return that it is not known: the file system alone knows."""
         return UNKNOWN_OWNER
 
-    def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float]:
-        """Return a file; what its owner's LFS took of the time is not known (0)."""
+    def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float, float]:
+        """Return a file and the seconds it took; its owner's LFS is unknown (0)."""
         path = self.folder / self._file_name(file_id)
         try:
             with self._watch(path):
+                start_s = time.perf_counter()
                 content, _, _ = read_timed(str(path), self._buffer_bytes)
+                time_s = time.perf_counter() - start_s
         except OSError as error:
             self.error = PeerError(f"{path}: cannot read it: {error.strerror}.")
             raise self.error from error
-        return content, 0.0, 0.0
+        return content, time_s, 0.0, 0.0
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, which nobody reads before all are there."""

@@ -26,6 +26,7 @@ from tierscope.policies import Place, node_policy
 from tierscope.scenario import Dataset
 from tierscope.shuffle import process_share
 from tierscope.tiers import STAGE_IN_EPOCH, peer_alias
+from tierscope.tiers.clock import Clock, Role
 
 
 class NodePeers:
@@ -47,6 +48,8 @@ class NodePeers:
         Prints a line, on the first process.
     end : callable
         Ends the launch for a reason, in whatever thread.
+    clock : Clock
+        Of the launch.
     """
 
     def __init__(
@@ -57,7 +60,9 @@ class NodePeers:
         copier: Copier,
         say: Callable[[str], None],
         end: Callable[[BaseException], None],
+        clock: Clock,
     ):
+        self._clock = clock
         self._processes, self._copier, self._say = processes, copier, say
         self._options = description["policy"]
         self._dataset = Dataset(**description["dataset"])
@@ -95,20 +100,20 @@ class NodePeers:
         mine = self._my_files()
         if self._mounted and processes.rank == 0:
             self._mounted.make()
-        processes.barrier()
-        start = time.perf_counter()
-        stage_in(
-            self._stage,
-            [self._dataset.file_name(i) for i in mine],
-            processes.node,
-            processes.look_for_failure,
-        )
-        processes.barrier()
+        start_s = self._clock.barrier()
+        with self._clock.act(processes.rank, Role.CONSUMER):
+            stage_in(
+                self._stage,
+                [self._dataset.file_name(i) for i in mine],
+                processes.node,
+                processes.look_for_failure,
+            )
+        self._stage_in_time_s = self._clock.barrier() - start_s
         if self._windows:
             copied = time.perf_counter()
             self._windows.expose(self._read_own)
             self._expose_time_s = time.perf_counter() - copied
-        self._stage_in_time_s = time.perf_counter() - start
+            self._stage_in_time_s += self._expose_time_s
         self._say(self._summary())
 
     def feed(
@@ -123,6 +128,7 @@ class NodePeers:
             files,
             folders,
             self._dataset.file_name,
+            self._clock,
         )
         self._feeds.append(feed)
         return feed
@@ -186,12 +192,21 @@ class NodePeers:
                 processes.node,
                 self._options["server_threads"],
                 token,
+                self._clock,
                 host,
             )
         address = (host or socket.gethostname(), server.port) if server else None
         found = processes.share(processes.gather((processes.node, address)))
         addresses = {node: address for node, address in found if address}
-        return PeerClient(addresses, self.policy.owners, self._dataset.file_name, token)
+        return PeerClient(
+            addresses,
+            self.policy.owners,
+            self._dataset.file_name,
+            token,
+            processes.node,
+            processes.rank,
+            self._clock,
+        )
 
     def _use_mount(
         self, name: str, launch: str, end: Callable[[BaseException], None]

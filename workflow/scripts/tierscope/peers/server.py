@@ -13,9 +13,11 @@ from contextlib import suppress
 from tierscope.dataset import read_timed
 from tierscope.peers import PeerError
 from tierscope.placement.messages import TIMEOUT_S, receive
+from tierscope.tiers.clock import Clock, Role
 
 TOKEN_BYTES = 16
-REQUEST = struct.Struct("<iq")  # epoch, file; a connection starts with the token
+# Epoch, file, process that asks; a connection starts with the token.
+REQUEST = struct.Struct("<iqi")
 # Whether there is a file, its bytes or those of a message, which follow, and the time
 # that the LFS took to read and to open and close.
 ANSWER = struct.Struct("<?qdd")
@@ -24,6 +26,8 @@ _STOP_S = 5.0
 
 class PeerServer:
     """Answers requests for the files of one node, several at a time.
+
+    It has no clock: it reads on that of who asks.
 
     Its threads wait for all connections at once and each takes one request after the
     other, so their number does not grow with that of the processes.
@@ -40,6 +44,8 @@ class PeerServer:
         Requests that are served at a time.
     token : bytes
         What a connection must begin with: the launch's secret.
+    clock : Clock
+        Of the launch.
     host : str
         Interface to listen on; empty for all.
     timeout_s : float
@@ -54,11 +60,13 @@ class PeerServer:
         node: int,
         n_threads: int,
         token: bytes,
+        clock: Clock,
         host: str = "127.0.0.1",
         timeout_s: float = TIMEOUT_S,
     ):
         self._path, self._size, self._buffer_bytes = path, file_size_bytes, buffer_bytes
         self._node, self._token, self._timeout_s = node, token, timeout_s
+        self._clock = clock
         self.error: BaseException | None = None
         self._stopping = False
         self._lock = threading.Lock()
@@ -163,9 +171,10 @@ class PeerServer:
         head = receive(connection, REQUEST.size)
         if head is None:
             return False
-        epoch, file_id = REQUEST.unpack(head)
+        epoch, file_id, rank = REQUEST.unpack(head)
         try:
-            content, read_time_s, meta_time_s = self._read(epoch, file_id)
+            with self._clock.act(rank, Role.READER):
+                content, read_time_s, meta_time_s = self._read(epoch, file_id)
         except OSError as error:
             message = (error.strerror or str(error)).encode()
             connection.sendall(ANSWER.pack(False, len(message), 0.0, 0.0) + message)
@@ -177,7 +186,7 @@ class PeerServer:
     def _read(self, epoch: int, file_id: int) -> tuple[bytes, float, float]:
         """Read a file of the node's LFS."""
         path = self._path(epoch, file_id)
-        content, *times_s = read_timed(path, self._buffer_bytes)
+        content, *times_s = read_timed(path, self._buffer_bytes, self._clock.now_ns)
         if len(content) != self._size:
             reason = f"got {len(content)} bytes, expected {self._size}"
             raise OSError(errno.EIO, reason, path)

@@ -14,10 +14,13 @@ from tierscope.placement.messages import (
     receive,
 )
 from tierscope.policies.node import Place
+from tierscope.tiers.clock import Clock, Role, Turn
 
 
 class PlacementClient:
     """Asks a node's placement server; each thread has a connection of its own.
+
+    Every request is made in a turn of its own, which lasts until the answer is there.
 
     Parameters
     ----------
@@ -25,41 +28,56 @@ class PlacementClient:
         The server's socket.
     node, rank : int
         Index of the node, this process.
+    clock : Clock
+        Gives the turns.
+    teller : Role
+        Who reports reads that have ended.
     timeout_s : float
         Time without an answer after which the server is given up.
     """
 
     def __init__(
-        self, address: bytes, node: int, rank: int, timeout_s: float = TIMEOUT_S
+        self,
+        address: bytes,
+        node: int,
+        rank: int,
+        clock: Clock,
+        teller: Role,
+        timeout_s: float = TIMEOUT_S,
     ):
         self._address, self._node, self._rank = address, node, rank
+        self._clock, self._teller = clock, teller
         self._timeout_s, self._local = timeout_s, threading.local()
         self.error: PlacementError | None = None
 
     def begin(self, epoch: int, file_id: int) -> Place:
         """Return where a file that is about to be opened is read from."""
-        self._send(Kind.BEGIN, epoch, file_id)
+        now_ns = self._clock.take_turn(Role.READER, Turn.STARTING)
+        self._send(Kind.BEGIN, epoch, file_id, now_ns)
         return PLACES[self._answer()]
 
     def end(
         self, epoch: int, file_id: int, place: Place, content: Callable[[], bytes]
     ) -> None:
         """Report a file that was read whole, and hand its bytes over if wanted."""
-        self._send(Kind.END, epoch, file_id, place)
-        if place != Place.LFS and self._answer():
-            self._send(Kind.HAND_OVER, epoch, file_id, place, content())
+        now_ns = self._clock.take_turn(self._teller, Turn.ENDED)
+        self._send(Kind.END, epoch, file_id, now_ns, place)
+        if self._answer():
+            self._send(Kind.HAND_OVER, epoch, file_id, now_ns, place, content())
+        self._clock.told()
 
     def _send(
         self,
         kind: Kind,
         epoch: int,
         file_id: int,
+        now_ns: int,
         place: Place = Place.GFS,
         content: bytes = b"",
     ) -> None:
         """Send a request."""
         at = PLACES.index(place)
-        head = REQUEST.pack(kind, at, epoch, self._rank, file_id, len(content))
+        head = REQUEST.pack(kind, at, epoch, self._rank, file_id, now_ns, len(content))
         try:
             connection = self._connection()
             connection.sendall(head)

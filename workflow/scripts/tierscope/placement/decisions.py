@@ -1,6 +1,5 @@
 """The log of a node's placement server: the node's part of the table `decisions`."""
 
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +28,8 @@ class Decisions:
 
     node: int
     rank: int
-    started_s: float = field(default_factory=time.monotonic)
+    started_ns: int = 0
+    now_ns: int = 0  # when what is noted next happens
     rows: list[tuple] = field(default_factory=list)
 
     def add(
@@ -42,7 +42,7 @@ class Decisions:
         detail: str = "",
     ) -> None:
         """Note an event (see the table `decisions`)."""
-        time_s = time.monotonic() - self.started_s
+        time_s = (self.now_ns - self.started_ns) / 1e9
         rank = self.rank if rank is None else rank
         self.rows.append((time_s, event, epoch, rank, file_id, place.value, detail))
 

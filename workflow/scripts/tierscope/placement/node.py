@@ -8,6 +8,7 @@ from tierscope.placement.copies import Copier
 from tierscope.placement.server import PlacementServer
 from tierscope.policies import Place, node_policy
 from tierscope.scenario import Dataset
+from tierscope.tiers.clock import Clock, Role
 
 
 class NodePlacement:
@@ -25,6 +26,10 @@ class NodePlacement:
         Copies files to the node's LFS.
     say : callable
         Prints a line, on any process.
+    clock : Clock
+        Of the launch.
+    teller : Role
+        Who tells of reads that have ended: what the loader does it in.
     """
 
     def __init__(
@@ -34,8 +39,11 @@ class NodePlacement:
         processes,
         copier: Copier,
         say: Callable[[str], None],
+        clock: Clock,
+        teller: Role,
     ):
         self._processes, self._options = processes, description["policy"]
+        self._clock = clock
         self._file_name = Dataset(**description["dataset"]).file_name
         self._last_epoch = description["training"]["epochs"] - 1
         self._drain_times_s: list[float] = []
@@ -50,11 +58,14 @@ class NodePlacement:
                 self._options["copy_threads"],
                 self._options["hand_over"],
                 say,
+                clock,
             )
         address = self._server.address if self._server else None
         addresses = processes.share(processes.gather((processes.node, address)))
         address = next(a for node, a in addresses if a and node == processes.node)
-        self._client = PlacementClient(address, processes.node, processes.rank)
+        self._client = PlacementClient(
+            address, processes.node, processes.rank, clock, teller
+        )
 
     def begin(self) -> None:
         """Let the policy begin: the first epoch starts."""
@@ -75,16 +86,22 @@ class NodePlacement:
             raise self._client.error
 
     def end_epoch(self, epoch: int) -> None:
-        """Wait for the node's copies where the policy's options say so, or at last."""
-        if not self._server:
-            return
-        self._server.check()
-        time_s = 0.0
-        if self._options["drain"] or epoch == self._last_epoch:
-            time_s = self._server.drain(self._processes.look_for_failure)
-            if epoch < self._last_epoch:
+        """Wait for all nodes' copies where the options say so, or at last.
+
+        Copies that were held back go on when the next epoch can begin.
+        """
+        is_last = epoch == self._last_epoch
+        is_drained = self._options["drain"] or is_last
+        if self._server:
+            self._server.check()
+            time_s = 0.0
+            if is_drained:
+                time_s = self._server.drain(self._processes.look_for_failure)
+            self._drain_times_s.append(time_s)
+        if is_drained:
+            self._clock.barrier()
+            if self._server and not is_last:
                 self._server.resume(epoch + 1)
-        self._drain_times_s.append(time_s)
 
     def stop(self) -> None:
         """End the node's server."""

@@ -7,12 +7,15 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 from tierscope.placement import PlacementError
 from tierscope.placement.copies import is_full
+from tierscope.placement.copy_threads import CopyOrder, CopyThreads
 from tierscope.placement.decisions import Decisions
 from tierscope.placement.limits import HELD_BYTES
 from tierscope.placement.messages import (
@@ -24,6 +27,7 @@ from tierscope.placement.messages import (
     receive,
 )
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
+from tierscope.tiers.clock import Clock, Role, Turn
 
 _STOP_S = 5.0
 _POLL_S = 0.001
@@ -34,6 +38,8 @@ _PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
 class Storage(Protocol):
     """Carries out what the policy wants (`tierscope.placement.copies.Copier`)."""
 
+    file_size_bytes: int
+
     def copy(self, name: str, epoch: int, content: bytes | None) -> None:
         """Put a file on the LFS."""
 
@@ -43,6 +49,9 @@ class Storage(Protocol):
 
 class PlacementServer:
     """Decides for the processes of a node and has their files copied.
+
+    The decision thread has no clock. What it does happens at the instant of who asks:
+    a reader or a copier in its turn, or the epochs' own process.
 
     Parameters
     ----------
@@ -60,6 +69,8 @@ class PlacementServer:
         Whether readers hand the bytes over that they have read.
     say : callable
         Prints a line.
+    clock : Clock
+        Of the launch.
     timeout_s : float
         Time in which at least one copy must end while copies are waited for.
     """
@@ -74,21 +85,25 @@ class PlacementServer:
         n_copy_threads: int,
         hand_over: bool,
         say: Callable[[str], None],
+        clock: Clock,
         timeout_s: float = TIMEOUT_S,
     ):
         self._policy, self._storage, self._file_name = policy, storage, file_name
         self._hand_over, self._say, self._timeout_s = hand_over, say, timeout_s
+        self._clock = clock
         self.decisions = Decisions(node, rank)
         self.error: BaseException | None = None
         self.n_failed = self.n_not_removed = 0
         self._epoch = self._held_bytes = self._n_copying = 0
-        # Who is to hand a file's bytes over: the file, the epoch of its read.
-        self._owing: dict[socket.socket, tuple[int, int]] = {}
+        self._owing: dict[socket.socket, Future] = {}  # who is to hand bytes over
         self._held_back: list[Action] = []
-        self._copies: set[Future] = set()  # under way or to come
         self._drained: threading.Event | None = None
-        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(n_copy_threads, f"copy-{node}")
+        self._orders: queue.SimpleQueue[tuple[Callable[[], None], int]] = (
+            queue.SimpleQueue()
+        )
+        self._copiers = CopyThreads(
+            n_copy_threads, node, rank, self._copy, self._report, clock
+        )
         self._selector = selectors.DefaultSelector()
         self._wake_up, self._woken = socket.socketpair()
         self._wake_up.setblocking(False)  # if it is full, the thread will wake up
@@ -107,8 +122,8 @@ class PlacementServer:
 
     def begin(self) -> None:
         """Let the policy begin: the first epoch starts."""
-        self.decisions.started_s = time.monotonic()
-        self._order_and_wait(lambda: self._carry_out(self._policy.start()))
+        now_ns = self.decisions.started_ns = self._clock.now_ns()
+        self._order_and_wait(lambda: self._carry_out(self._policy.start()), now_ns)
 
     def drain(self, meanwhile: Callable[[], None] = lambda: None) -> float:
         """Wait until no copy is under way, and return for how long, in seconds.
@@ -121,13 +136,15 @@ class PlacementServer:
         PlacementError
             If the server has ended, or no copy ends any more.
         """
-        start, drained = time.monotonic(), threading.Event()
-        self._order(lambda: self._begin_drain(drained))
-        n_before, deadline = -1, 0.0
+        start_ns = self._clock.take_turn(Role.CONSUMER, Turn.ENDING_EPOCH)
+        drained = threading.Event()
+        self._order_and_wait(lambda: self._begin_drain(drained), start_ns)
+        n_before, deadline = None, 0.0
         while not drained.wait(_POLL_S):
             self.check()
             meanwhile()
-            n_now = len(self.decisions.rows)
+            self._clock.check()
+            n_now = len(self.decisions.rows), self._clock.events()
             if n_now != n_before:
                 n_before, deadline = n_now, time.monotonic() + self._timeout_s
             if time.monotonic() > deadline:
@@ -136,38 +153,41 @@ class PlacementServer:
                     f"hang: none has ended within {self._timeout_s:g} s."
                 )
         self.check()
-        return time.monotonic() - start
+        return (self._clock.now_ns() - start_ns) / 1e9
 
     def resume(self, epoch: int) -> None:
         """Begin the copies that were held back, as those of this epoch."""
-        self._order_and_wait(lambda: self._end_drain(epoch))
+        self._order_and_wait(lambda: self._end_drain(epoch), self._clock.now_ns())
 
     def check(self) -> None:
         """Raise the error that ended the server, if it has ended."""
         if self.error is not None:
-            raise PlacementError(
-                f"the placement server of node {self.decisions.node} has ended: "
-                f"{type(self.error).__name__}: {self.error}"
-            ) from self.error
+            raise self._ended_error() from self.error
+
+    def _ended_error(self) -> PlacementError:
+        """Return what to raise once the server has ended."""
+        return PlacementError(
+            f"the placement server of node {self.decisions.node} has ended: "
+            f"{type(self.error).__name__}: {self.error}"
+        )
 
     def stop(self) -> None:
         """End the server; copies not yet begun are dropped."""
         self._stopping = True
-        self._order(lambda: None)
+        self._order(lambda: None, 0)
         self._thread.join(_STOP_S)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        wait(self._copies, _STOP_S)
+        self._copiers.stop(_STOP_S)
 
-    def _order_and_wait(self, order: Callable[[], None]) -> None:
-        """Have the decision thread do something, and wait until it has."""
+    def _order_and_wait(self, order: Callable[[], None], now_ns: int) -> None:
+        """Have the decision thread do something at an instant, wait until it has."""
         done = threading.Event()
-        self._order(lambda: (order(), done.set()))
+        self._order(lambda: (order(), done.set()), now_ns)
         while not done.wait(_POLL_S):
             self.check()
 
-    def _order(self, order: Callable[[], None]) -> None:
-        """Have the decision thread do something."""
-        self._orders.put(order)
+    def _order(self, order: Callable[[], None], now_ns: int) -> None:
+        """Have the decision thread do something at an instant."""
+        self._orders.put((order, now_ns))
         try:
             self._wake_up.send(b"\0")
         except OSError:
@@ -183,7 +203,10 @@ class PlacementServer:
                     ready.data(ready.fileobj)
         except BaseException as error:  # the processes must learn of it, whatever it is
             self.error = error
+            self._clock.stop(self._ended_error())
         finally:
+            for content in self._owing.values():
+                content.cancel()
             for registered in list(self._selector.get_map().values()):
                 registered.fileobj.close()
             self._wake_up.close()
@@ -206,9 +229,10 @@ class PlacementServer:
         woken.recv(4096)
         while True:
             try:
-                order = self._orders.get_nowait()
+                order, now_ns = self._orders.get_nowait()
             except queue.Empty:
                 return
+            self.decisions.now_ns = now_ns
             order()
 
     def _request(self, connection: socket.socket) -> None:
@@ -218,21 +242,21 @@ class PlacementServer:
             if head is None:
                 self._close(connection)
                 return
-            kind, at, epoch, rank, file_id, n_bytes = REQUEST.unpack(head)
+            kind, at, epoch, rank, file_id, now_ns, n_bytes = REQUEST.unpack(head)
             content = receive(connection, n_bytes) if n_bytes else b""
             if content is None:
                 raise EOFError(f"got none of {n_bytes} bytes")
+            if kind == Kind.HAND_OVER:
+                self._owing.pop(connection).set_result(content)
+                return
+            self.decisions.now_ns = now_ns
             if kind == Kind.BEGIN:
                 answer = PLACES.index(self._begin_read(epoch, rank, file_id))
-            elif kind == Kind.END:
-                answer = self._end_read(epoch, rank, file_id, PLACES[at])
-                if answer:
-                    self._owing[connection] = file_id, epoch
             else:
-                answer = None
-                self._hold(*self._owing.pop(connection), content)
-            if answer is not None:
-                connection.sendall(ANSWER.pack(answer))
+                wanted = self._end_read(epoch, rank, file_id, PLACES[at])
+                if answer := wanted is not None:
+                    self._owing[connection] = wanted
+            connection.sendall(ANSWER.pack(answer))
         except (ConnectionError, EOFError):  # a process that ended while it asked
             self._close(connection)
 
@@ -242,7 +266,7 @@ class PlacementServer:
         connection.close()
         if connection in self._owing:
             error = EOFError("its reader ended before it handed the file over")
-            self._end_copy(*self._owing.pop(connection), "", 0, error)
+            self._owing.pop(connection).set_exception(error)
 
     def _begin_read(self, epoch: int, rank: int, file_id: int) -> Place:
         """Return where a file is read from."""
@@ -253,27 +277,29 @@ class PlacementServer:
 
     def _end_read(
         self, epoch: int, rank: int, file_id: int, place: Place
-    ) -> bool | None:
-        """Do what follows a read; return whether its bytes are wanted, if asked."""
+    ) -> Future | None:
+        """Do what follows a read; return what its bytes are wanted for, if they are."""
         self.decisions.add("end", epoch, file_id, place, rank)
         actions = self._policy.end_read(file_id, place)
-        wanted = (
+        content = None
+        if (
             self._hand_over
             and place != Place.LFS
             and self._drained is None
             and Copy(file_id) in actions
             and self._held_bytes < HELD_BYTES
-        )
-        self._carry_out(actions, epoch, awaited=file_id if wanted else None)
-        return None if place == Place.LFS else wanted
+        ):
+            content = Future()
+        self._carry_out(actions, epoch, {file_id: content})
+        return content
 
     def _carry_out(
         self,
         actions: list[Action],
         epoch: int | None = None,
-        awaited: int | None = None,
+        contents: Mapping[int, Future | None] = MappingProxyType({}),
     ) -> None:
-        """Evict at once, and begin copies but that of a file whose bytes will come."""
+        """Evict at once, and have files copied; contents of some will come."""
         epoch = self._epoch if epoch is None else epoch
         for action in actions:
             event = "evict" if isinstance(action, Evict) else "copy"
@@ -283,43 +309,37 @@ class PlacementServer:
             elif self._drained is not None:
                 self._held_back.append(action)
             else:
-                self._n_copying += 1
-                if action.file_id != awaited:
-                    self._submit(action.file_id, epoch, None)
+                self._submit(action.file_id, epoch, contents.get(action.file_id))
 
-    def _hold(self, file_id: int, epoch: int, content: bytearray) -> None:
-        """Begin the copy of a file that was handed over."""
-        self._held_bytes += len(content)
-        self._submit(file_id, epoch, content)
+    def _submit(self, file_id: int, epoch: int, content: Future | None) -> None:
+        """Have a file copied."""
+        self._n_copying += 1
+        if content:
+            self._held_bytes += self._storage.file_size_bytes
+        order = CopyOrder(file_id, epoch, content)
+        self._copiers.order(order, self.decisions.now_ns)
 
-    def _submit(self, file_id: int, epoch: int, content: bytearray | None) -> None:
-        """Have a thread copy a file."""
-        task = self._pool.submit(
-            self._storage.copy, self._file_name(file_id), epoch, content
-        )
-        n_held, detail = (len(content), "handed over") if content else (0, "read again")
+    def _copy(self, order: CopyOrder, content: bytes | None) -> None:
+        """Copy a file, in a copier's thread."""
+        self._storage.copy(self._file_name(order.file_id), order.epoch, content)
 
-        def report(done: Future) -> None:
-            self._copies.discard(done)
-            if not done.cancelled():
-                end = (file_id, epoch, detail, n_held, done.exception())
-                self._order(lambda: self._end_copy(*end))
-
-        self._copies.add(task)
-        task.add_done_callback(report)
+    def _report(
+        self, copier: int, order: CopyOrder, error: BaseException | None, now_ns: int
+    ) -> None:
+        """Have the decision thread learn how a copy ended, in a copier's turn."""
+        self._order(partial(self._end_copy, copier, order, error), now_ns)
 
     def _end_copy(
-        self,
-        file_id: int,
-        epoch: int,
-        detail: str,
-        n_held: int,
-        error: BaseException | None,
+        self, copier: int, order: CopyOrder, error: BaseException | None
     ) -> None:
-        """Tell the policy how a copy ended."""
+        """Tell the policy how a copy ended; its copier takes the next one."""
+        file_id, epoch, now_ns = order.file_id, order.epoch, self.decisions.now_ns
         self._n_copying -= 1
-        self._held_bytes -= n_held
+        if order.content:
+            self._held_bytes -= self._storage.file_size_bytes
+        self._copiers.is_free(copier, now_ns)
         if error is None:
+            detail = "handed over" if order.content else "read again"
             self.decisions.add("placed", epoch, file_id, Place.LFS, detail=detail)
             self._carry_out(self._policy.placed(file_id))
         else:
@@ -331,6 +351,7 @@ class PlacementServer:
             self.decisions.add("failed", epoch, file_id, Place.GFS, detail=detail)
             self._carry_out(self._policy.failed(file_id, full))
         self._note_drained()
+        self._copiers.rest(copier)
 
     def _evict(self, file_id: int, epoch: int) -> None:
         """Remove a file from the LFS; what cannot be removed takes up room."""
@@ -352,11 +373,14 @@ class PlacementServer:
     def _begin_drain(self, drained: threading.Event) -> None:
         """Hold new copies back and wait for those under way."""
         self._drained = drained
+        if self._n_copying:
+            self._clock.await_copies()
         self._note_drained()
 
     def _note_drained(self) -> None:
         """Say so if copies are waited for and none is under way."""
         if self._drained is not None and not self._n_copying:
+            self._clock.copies_ended(self.decisions.now_ns)
             self._drained.set()
 
     def _end_drain(self, epoch: int) -> None:
@@ -364,5 +388,4 @@ class PlacementServer:
         self._drained, self._epoch = None, epoch
         held_back, self._held_back = self._held_back, []
         for action in held_back:
-            self._n_copying += 1
             self._submit(action.file_id, epoch, None)

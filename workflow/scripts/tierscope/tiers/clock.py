@@ -1,9 +1,10 @@
 """The clock of a launch: this machine's, or that of the machine it emulates.
 
 In virtual time nobody sleeps for a device. The preloaded library
-(`workflow/native/virtual_time.h`) keeps a clock for each process's reader and consumer,
-and says what the queues make of every call. Driver and probes ask the clock for
-barriers and instants, and tell it what the consumer does.
+(`workflow/native/virtual_time.h`) keeps a clock for each process's reader, consumer and
+copiers, and says what the queues make of every call. Driver and probes ask the clock
+for barriers and instants, and tell it what the consumer does. Policies and peers take
+turns by it, so that what they decide follows the clock and not the machine's sockets.
 """
 
 import ctypes
@@ -11,7 +12,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +27,31 @@ _SIGNALS_S = 0.01  # in which a handler of Python's has its turn
 _DESCRIPTION_BYTES = 1 << 20
 _REPORT_S = 3.0  # in which the process that stopped the launch says why
 _ANOTHER = -1  # a rank that has not said that it has failed
+_NOBODY = -1
+
+
+class ClockStoppedError(RuntimeError):
+    """The launch was stopped while a thread waited; the main thread says why."""
+
+
+class Role(IntEnum):
+    """Who a process's calls are made for; copier i is ``COPIER + i``."""
+
+    READER = 0
+    CONSUMER = 1
+    COPIER = 2
+
+
+class Turn(IntEnum):
+    """What is said in a turn; those of one instant come in this order."""
+
+    COPIED = 0
+    ENDED = 1
+    STARTING = 10
+    ENDING_EPOCH = 11
+
+
+MOST_COPIERS = 64
 
 
 class Clock(Protocol):
@@ -43,6 +71,49 @@ class Clock(Protocol):
 
     def check(self) -> None:
         """Raise the reason if the launch was stopped."""
+
+    def stop(self, reason: BaseException) -> None:
+        """End all waits of the launch for a reason, in whatever thread."""
+
+    def now_ns(self) -> int:
+        """Return the instant of who this thread acts for, else of the consumer."""
+
+    def events(self) -> int:
+        """Return a number that grows if anything makes progress."""
+
+    @contextmanager
+    def act(self, rank: int, role: int) -> Iterator[None]:
+        """Let calls of this thread take the time of a process's role."""
+
+    def take_turn(self, role: int, turn: Turn) -> int:
+        """Wait until nobody comes before a role of this process; return the instant.
+
+        Nobody else goes on until the role does something else.
+        """
+
+    def told(self) -> None:
+        """Note that the policy knows of all reads so far."""
+
+    def begin_copy(self, copier: int, at_ns: int) -> None:
+        """Let a copier of this process go on, from an instant on."""
+
+    def rest(self, copier: int) -> None:
+        """Let a copier have nothing to do."""
+
+    def await_copies(self) -> None:
+        """Let the consumer wait until copies have ended."""
+
+    def copies_ended(self, at_ns: int) -> None:
+        """Let it go on."""
+
+    def ask_owner(self, owner: int) -> int:
+        """Ask a node for a file, once it has a server thread; return when."""
+
+    def receive(self, owner: int, node: int) -> int:
+        """Let the file come from an owner to a node; return when it is there."""
+
+    def note_memory(self, descriptor: int) -> None:
+        """Note that a descriptor is memory, whose reads take no time."""
 
 
 class RealClock:
@@ -75,6 +146,52 @@ class RealClock:
 
     def check(self) -> None:
         """Do nothing: other processes' failures are found in barriers."""
+
+    def stop(self, reason: BaseException) -> None:
+        """Do nothing: who waits for this process finds out."""
+
+    def now_ns(self) -> int:
+        """Return this machine's monotonic time."""
+        return time.perf_counter_ns()
+
+    def events(self) -> int:
+        """Return 0: progress cannot be seen."""
+        return 0
+
+    @contextmanager
+    def act(self, rank: int, role: int) -> Iterator[None]:
+        """Do nothing: every thread has the same time."""
+        yield
+
+    def take_turn(self, role: int, turn: Turn) -> int:
+        """Return the instant: who comes first is first."""
+        return self.now_ns()
+
+    def told(self) -> None:
+        """Do nothing."""
+
+    def begin_copy(self, copier: int, at_ns: int) -> None:
+        """Do nothing: it goes on when it can."""
+
+    def rest(self, copier: int) -> None:
+        """Do nothing."""
+
+    def await_copies(self) -> None:
+        """Do nothing: who waits is told."""
+
+    def copies_ended(self, at_ns: int) -> None:
+        """Do nothing."""
+
+    def ask_owner(self, owner: int) -> int:
+        """Return the instant: whether a thread is free is found out by asking."""
+        return self.now_ns()
+
+    def receive(self, owner: int, node: int) -> int:
+        """Return the instant: the file is there."""
+        return self.now_ns()
+
+    def note_memory(self, descriptor: int) -> None:
+        """Do nothing."""
 
 
 def to_ns(time_s: float) -> int:
@@ -127,6 +244,7 @@ class VirtualClock:
         batch_size: int,
         prefetch_batches: int,
         sample_s: float,
+        teller: Role | None = None,
     ) -> None:
         """Say what this process reads in the epoch that the next barrier begins.
 
@@ -138,17 +256,17 @@ class VirtualClock:
             Samples of a batch, and batches that the loader holds ready.
         sample_s : float
             Processor time of a sample, in seconds.
+        teller : Role, optional
+            Who tells a policy of each read that has ended.
         """
         numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
+        numbers = *numbers, 0 if teller is None else teller + 1
         if self._library.tierscope_clock_plan(*numbers):
             raise ValueError(f"virtual time: got an epoch of {numbers}.")
 
     def barrier(self) -> float:
         """Wait for all processes and return the instant, in seconds."""
-        instant_ns = self._library.tierscope_clock_barrier()
-        if instant_ns < 0:
-            self.check()
-        return instant_ns * 1e-9
+        return self._instant(self._library.tierscope_clock_barrier()) * 1e-9
 
     def ask(self) -> None:
         """Note that the training asks for its next batch, or for the end."""
@@ -166,11 +284,93 @@ class VirtualClock:
 
     def bind(self, binds: bool) -> None:
         """Let calls of this thread take the consumer's time, or no longer."""
-        self._library.tierscope_clock_bind(binds)
+        rank = self._processes.rank if binds else _NOBODY
+        self._library.tierscope_clock_act(rank, Role.CONSUMER)
+
+    @contextmanager
+    def act(self, rank: int, role: int) -> Iterator[None]:
+        """Let calls of this thread take the time of a process's role."""
+        if self._library.tierscope_clock_act(rank, role):
+            raise ValueError(f"virtual time: got rank {rank}, role {role}.")
+        try:
+            yield
+        finally:
+            self._library.tierscope_clock_act(_NOBODY, 0)
 
     def now_s(self) -> float:
-        """Return the consumer's instant, in seconds."""
-        return self._library.tierscope_clock_now() * 1e-9
+        """Return `now_ns` in seconds."""
+        return self.now_ns() * 1e-9
+
+    def now_ns(self) -> int:
+        """Return the instant of who this thread acts for, else of the consumer."""
+        return self._library.tierscope_clock_now()
+
+    def events(self) -> int:
+        """Return a number that grows if anything makes progress."""
+        return self._library.tierscope_clock_events()
+
+    def take_turn(self, role: int, turn: Turn) -> int:
+        """Wait until nobody comes before a role of this process; return the instant."""
+        return self._instant(self._library.tierscope_clock_turn(role, turn))
+
+    def told(self) -> None:
+        """Note that the policy knows of all reads so far."""
+        self._library.tierscope_clock_told()
+
+    def begin_copy(self, copier: int, at_ns: int) -> None:
+        """Let a copier of this process go on, from an instant on."""
+        if self._library.tierscope_clock_copy(copier, at_ns):
+            raise ValueError(f"virtual time: got copier {copier}.")
+
+    def rest(self, copier: int) -> None:
+        """Let a copier have nothing to do."""
+        self._library.tierscope_clock_copy(copier, _NOBODY)
+
+    def await_copies(self) -> None:
+        """Let the consumer wait until copies have ended."""
+        self._library.tierscope_clock_await_copies()
+
+    def copies_ended(self, at_ns: int) -> None:
+        """Let it go on."""
+        self._library.tierscope_clock_copies_ended(at_ns)
+
+    def set_network(self, n_threads: int, way_s: float, transfer_s: float) -> None:
+        """Describe the network between nodes (one process, between epochs).
+
+        Parameters
+        ----------
+        n_threads : int
+            Requests that a node serves at a time.
+        way_s, transfer_s : float
+            Time of a message on its way, and of a file on a link.
+        """
+        times_ns = to_ns(way_s), to_ns(transfer_s)
+        self._library.tierscope_clock_network(n_threads, *times_ns)
+
+    def ask_owner(self, owner: int) -> int:
+        """Ask a node for a file, once it has a server thread; return when."""
+        return self._instant(self._library.tierscope_clock_ask_owner(owner))
+
+    def receive(self, owner: int, node: int) -> int:
+        """Let the file come from an owner to a node; return when it is there."""
+        return self._instant(self._library.tierscope_clock_receive(owner, node))
+
+    def note_memory(self, descriptor: int) -> None:
+        """Note that a descriptor is memory, whose reads take no time."""
+        self._library.tierscope_clock_memory(descriptor)
+
+    def stop(self, reason: BaseException) -> None:
+        """End all waits of the launch for a reason, in whatever thread."""
+        self._reason = self._reason or reason
+        self._library.tierscope_clock_stop()
+
+    def _instant(self, instant_ns: int) -> int:
+        """Return an instant, or raise why the launch was stopped."""
+        if instant_ns < 0:
+            if threading.current_thread() is not threading.main_thread():
+                raise ClockStoppedError("virtual time was stopped")
+            self.check()
+        return instant_ns
 
     def check(self) -> None:
         """Raise the reason if the launch was stopped; a signal's handler comes first.
@@ -222,8 +422,7 @@ class VirtualClock:
             if self._library.tierscope_clock_is_stopped():
                 return
             if gone := self._processes.dead_ranks():
-                self._reason = self._processes.gone_error(gone)
-                self._library.tierscope_clock_stop()
+                self.stop(self._processes.gone_error(gone))
                 return
             now_s, seen = time.monotonic(), self._library.tierscope_clock_events()
             actors = self.describe_actors() if seen == n_events else ""
@@ -251,14 +450,23 @@ def bind(library: ctypes.CDLL) -> ctypes.CDLL:
     for name, result, arguments in (
         ("create", ctypes.c_int, (text, text, ctypes.c_int)),
         ("join", ctypes.c_int, (ctypes.c_int,)),
-        ("bind", None, (ctypes.c_int,)),
+        ("act", ctypes.c_int, (ctypes.c_int,) * 2),
         ("reset", None, ()),
-        ("plan", ctypes.c_int, (whole,) * 5),
+        ("plan", ctypes.c_int, (whole,) * 6),
         ("barrier", whole, ()),
         ("ask", None, ()),
         ("take", ctypes.c_int, ()),
         ("pass", None, (whole,)),
         ("now", whole, ()),
+        ("turn", whole, (ctypes.c_int,) * 2),
+        ("told", None, ()),
+        ("copy", ctypes.c_int, (ctypes.c_int, whole)),
+        ("await_copies", None, ()),
+        ("copies_ended", None, (whole,)),
+        ("network", None, (whole,) * 3),
+        ("ask_owner", whole, (ctypes.c_int,)),
+        ("receive", whole, (ctypes.c_int,) * 2),
+        ("memory", None, (ctypes.c_int,)),
         ("stop", None, ()),
         ("is_stopped", ctypes.c_int, ()),
         ("stop_on", ctypes.c_int, (ctypes.c_int,)),

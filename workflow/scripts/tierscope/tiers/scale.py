@@ -240,6 +240,22 @@ def scale_lfs(
     ]
 
 
+def scale_network(system: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the network between emulated nodes: seconds of a way, bytes per second.
+
+    A link carries what the processes of one node ask and serve, so every process keeps
+    its share of it; the way is as long as the machine's.
+
+    Parameters
+    ----------
+    system : mapping
+        An emulated system with `devices` that have a `network`.
+    """
+    network, share = system["devices"]["network"], system["processes_per_node"]
+    share /= system["devices"]["processes_per_node"]
+    return network["latency_s"], network["bandwidth_bytes_per_s"] * share
+
+
 def improve_tier(
     station: Station, tier: str, improvements: Mapping[str, int]
 ) -> Station:
