@@ -32,9 +32,10 @@ from tierscope.processes import OtherRankFailed
 from tierscope.shuffle import epoch_files
 from tierscope.tables import check_table
 from tierscope.tiers import TierError, make_epoch_aliases, peer_alias
+from tierscope.tiers.clock import RealClock
 
 N_FILES, SIZE, EPOCHS, N_NODES = 24, 3000, 2, 3
-TOKEN = bytes(range(TOKEN_BYTES))
+TOKEN, CLOCK = bytes(range(TOKEN_BYTES)), RealClock(lambda: None)
 
 
 def name_of(file_id):
@@ -150,11 +151,14 @@ class Cluster:
             root = peer_alias(self.lfs, epoch)
             return f"{root}/node-{node}/set/{name_of(file_id)}"
 
-        settings = {"node": node, "n_threads": 2, "token": TOKEN} | options
+        settings = {"node": node, "n_threads": 2, "token": TOKEN, "clock": CLOCK}
+        settings |= options
         return PeerServer(path, SIZE, 1024, **settings)
 
     def client(self, **options):
-        return PeerClient(self.addresses, OWNERS, name_of, TOKEN, **options)
+        return PeerClient(
+            self.addresses, OWNERS, name_of, TOKEN, 0, 0, CLOCK, **options
+        )
 
     def feed(self, rank, epoch, client):
         files = epoch_files(
@@ -178,6 +182,7 @@ class Cluster:
             files,
             folders,
             name_of,
+            CLOCK,
         )
 
     def stop(self):
@@ -247,10 +252,11 @@ def test_all_files_are_read_once_an_epoch_whoever_owns_them(
 
 def test_bytes_from_a_peer_are_those_of_the_file(cluster):
     one = cluster()
-    content, read_time_s, meta_time_s = one.client().fetch(1, of_peer(0))
+    content, time_s, read_time_s, meta_time_s = one.client().fetch(1, of_peer(0))
     assert content == (one.gfs / "set" / name_of(of_peer(0))).read_bytes()
     assert read_time_s > 0
     assert meta_time_s > 0
+    assert time_s > read_time_s + meta_time_s
 
 
 def test_file_of_a_peer_is_freed_after_it_was_read(cluster):
@@ -327,8 +333,10 @@ _KILLED = """
 import sys
 sys.path[:0] = {path!r}
 from tierscope.peers.server import PeerServer
+from tierscope.tiers.clock import RealClock
 import time
-server = PeerServer(lambda *_: time.sleep(60), 1, 1, 0, 1, bytes(range(16)))
+clock = RealClock(lambda: None)
+server = PeerServer(lambda *_: time.sleep(60), 1, 1, 0, 1, bytes(range(16)), clock)
 print(server.port, flush=True)
 time.sleep(60)
 """
@@ -340,7 +348,9 @@ def test_process_that_is_killed_while_it_serves_is_noticed_at_once():
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with process:
         address = ("127.0.0.1", int(process.stdout.readline()))
-        client = PeerClient({0: address}, np.zeros(1, int), name_of, TOKEN, 30)
+        client = PeerClient(
+            {0: address}, np.zeros(1, int), name_of, TOKEN, 1, 0, CLOCK, 30
+        )
         timer = threading.Timer(0.2, process.kill)
         timer.start()
         start = time.monotonic()
@@ -372,7 +382,7 @@ def test_stranger_gets_nothing(cluster):
     one, file_id = cluster(), of_peer(0)
     address = one.addresses[int(OWNERS[file_id])]
     with socket.create_connection(address, timeout=5) as stranger:
-        stranger.sendall(bytes(TOKEN_BYTES) + REQUEST.pack(0, file_id))
+        stranger.sendall(bytes(TOKEN_BYTES) + REQUEST.pack(0, file_id, 0))
         with suppress(ConnectionResetError):  # as good as the end
             assert stranger.recv(ANSWER.size) == b""
     assert one.opened == []
@@ -493,8 +503,9 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
         files.write(name, copier.read(name, 0))
 
     stage_in(stage, [name_of(7)], 0)
-    content, *lfs_times_s = files.fetch(0, 7)
+    content, time_s, *lfs_times_s = files.fetch(0, 7)
     assert content == (gfs / "set" / name_of(7)).read_bytes()
+    assert time_s > 0
     assert lfs_times_s == [0.0, 0.0]
     with pytest.raises(PeerError, match=r"0000008\.tfrecord: cannot read it: No such"):
         files.fetch(0, 8)
@@ -523,7 +534,7 @@ def mounted_peers(mount, gfs):
     description["loader"] = {"buffer_bytes": 1024}
     point = {"cache_rate_percent": 100, "repetition": 0}
     copier = Copier(gfs, gfs, "set", "set", SIZE)
-    return NodePeers(description, point, OneNode(), copier, print, end=print)
+    return NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
 
 
 @pytest.fixture

@@ -21,8 +21,10 @@ from tierscope.policies import Place, node_policy, policy_options
 from tierscope.run_folder import write_decisions
 from tierscope.shuffle import epoch_files
 from tierscope.tiers import epoch_alias, make_epoch_aliases
+from tierscope.tiers.clock import RealClock, Role
 
 N_FILES, SIZE, EPOCHS = 12, 256, 3
+CLOCK = RealClock(lambda: None)
 SETTINGS = {"copy_threads": 2, "drain": True, "hand_over": True}
 
 
@@ -58,13 +60,15 @@ class Node:
             options
         )
         self.server = PlacementServer(
-            self.policy, self.storage, name_of, node=0, rank=0, **options
+            self.policy, self.storage, name_of, node=0, rank=0, clock=CLOCK, **options
         )
-        self.clients = [
-            PlacementClient(self.server.address, 0, rank, timeout_s=5)
-            for rank in range(self.n_ranks)
-        ]
+        self.clients = [self.client(rank) for rank in range(self.n_ranks)]
         self.server.begin()
+
+    def client(self, rank, timeout_s=5):
+        return PlacementClient(
+            self.server.address, 0, rank, CLOCK, Role.READER, timeout_s
+        )
 
     def feed(self, rank, epoch):
         files = epoch_files(
@@ -325,7 +329,7 @@ def test_server_that_hangs_is_given_up_after_a_time(node):
     one = node("monarch")
     one.start()
     one.policy.begin_read = lambda file_id: time.sleep(0.5)
-    client = PlacementClient(one.server.address, 0, 0, timeout_s=0.05)
+    client = one.client(0, timeout_s=0.05)
     with pytest.raises(PlacementError, match=r"no answer within 0\.05 s"):
         client.begin(0, 1)
 
@@ -333,7 +337,8 @@ def test_server_that_hangs_is_given_up_after_a_time(node):
 def test_copies_that_hang_are_given_up_after_a_time(node):
     one = node("monarch")
     wait = threading.Event()
-    one.storage = type("Stuck", (), {"copy": lambda *_: wait.wait()})()
+    stuck = {"copy": lambda *_: wait.wait(), "file_size_bytes": SIZE}
+    one.storage = type("Stuck", (), stuck)()
     one.start(timeout_s=0.05)
     one.read_epoch(0)
     with pytest.raises(PlacementError, match=r"copies to the LFS hang"):
@@ -356,11 +361,11 @@ def test_reader_that_dies_before_it_hands_its_file_over_ends_the_copy(node, n_se
     one.start()
     dying, other = one.clients
     dying.begin(0, 1)
-    dying._send(Kind.END, 0, 1, Place.GFS)
+    dying._send(Kind.END, 0, 1, 0, Place.GFS)
     assert dying._answer()  # the bytes are wanted
     if n_sent is not None:
         at = PLACES.index(Place.GFS)
-        head = REQUEST.pack(Kind.HAND_OVER, at, 0, 0, 1, SIZE)
+        head = REQUEST.pack(Kind.HAND_OVER, at, 0, 0, 1, 0, SIZE)
         dying._connection().sendall(head + bytes(n_sent))
     dying._connection().close()
     assert one.server.drain() < 5
