@@ -27,7 +27,7 @@ PRELUDE = """
 import ctypes, json, os, sys, threading, time
 from tierscope.epoch import run_epoch
 from tierscope.loaders.posix import PosixLoader
-from tierscope.tiers.clock import VirtualClock
+from tierscope.tiers.clock import Role, Turn, VirtualClock
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
 class Processes:
@@ -303,6 +303,105 @@ def test_reset_makes_devices_idle_at_instant_zero(launch):
         print(json.dumps(calls))
     """
     assert launch(1, GFS).run(code) == [[[0, 12], [12, 15], [15, 26]]]
+
+
+# ---- turns, copiers and peers --------------------------------------------------------
+
+
+def test_turns_are_taken_in_the_order_of_the_clock_and_last_until_something_is_done(
+    launch,
+):
+    # Rank 1 comes first in real time and last in virtual time.
+    code = """
+        clock.plan(0, 1000, 1, 0, 0.0)
+        clock.reset() if rank == 0 else time.sleep(0.3)
+        clock.barrier()
+        clock.compute(0.002 - 0.001 * rank)
+        shared = f"{folder}/order"
+        clock.take_turn(Role.CONSUMER, Turn.ENDING_EPOCH)
+        time.sleep(0.1)
+        with open(shared, "a") as file:
+            file.write(str(rank))
+        clock.barrier()
+        print(json.dumps(open(shared).read()))
+    """
+    assert launch(2, GFS).run(code) == ["10", "10"]
+
+
+def test_turns_of_one_instant_are_taken_by_kind_before_rank(launch):
+    code = """
+        clock.plan(0, 1000, 1, 0, 0.0)
+        clock.barrier()
+        clock.take_turn(Role.CONSUMER, list(Turn)[3 - rank])
+        time.sleep(0.1)
+        with open(f"{folder}/order", "a") as file:
+            file.write(str(rank))
+        clock.barrier()
+        print(json.dumps(open(f"{folder}/order").read()))
+    """
+    assert launch(4, GFS).run(code) == ["3210"] * 4
+
+
+def test_copier_goes_on_beside_the_epoch_and_who_waits_for_it_goes_on_at_its_end(
+    launch,
+):
+    # The copier reads 10 files of 3 ms; the process waits for it from 1 ms on.
+    device = Device(("/gfs",), request_s=0.003)
+    code = """
+        clock.plan(0, 1000, 1, 0, 0.0)
+        clock.barrier()
+        clock.begin_copy(0, 0)
+        def copy():
+            with clock.act(0, Role.COPIER):
+                for number in range(10):
+                    read("gfs", number, 1000)
+            ended_ns = clock.take_turn(Role.COPIER, Turn.COPIED)
+            clock.copies_ended(ended_ns)
+            clock.rest(0)
+        thread = threading.Thread(target=copy)
+        thread.start()
+        clock.compute(0.001)
+        clock.await_copies()
+        thread.join()
+        print(json.dumps([clock.now_ns(), clock.barrier(), calls[-1]]))
+    """
+    ((now_ns, barrier_s, last),) = launch(1, device).run(code)
+    assert now_ns == 30_000_000
+    assert barrier_s == pytest.approx(0.03, abs=1e-12)
+    assert last == [30, 30]
+
+
+def test_files_of_a_peer_need_one_of_its_threads_and_both_links(launch):
+    # A way takes 1 ms, a file 2 ms on a link; the LFS opens in 5 ms and reads in 4 ms.
+    lfs = Device(("/lfs",), metadata_latency_s=0.005, request_s=0.004)
+    code = """
+        if rank == 0:
+            clock.set_network({n_threads}, 0.001, 0.002)
+        clock.plan(1, 1000, 2, 0, 0.0)
+        clock.barrier()
+        clock.ask()
+        asked_ns = clock.ask_owner(2)
+        with clock.act(rank, Role.READER):
+            read("lfs", rank, 1000)
+        there_ns = clock.receive(2, {node})
+        descriptor = os.memfd_create("file")
+        os.write(descriptor, bytes(1000))
+        clock.note_memory(descriptor)
+        opened = os.open(f"/proc/self/fd/{{descriptor}}", os.O_RDONLY)
+        os.pread(opened, 1000, 0)
+        os.close(opened)
+        clock.take()
+        print(json.dumps([asked_ns / 1e6, there_ns / 1e6, clock.barrier()]))
+    """
+    two = launch(2, lfs)
+    # Arrives at 1, opened at 6, read at 10, has left and arrived at 12, is there at 13.
+    # The other one gets the thread at 12: 17, 21, 23, 24.
+    one_thread = two.run(code.format(n_threads=1, node="rank"))
+    assert one_thread == [[0, 13, 0.024], [0, 24, 0.024]]
+    # With two threads the server is shared: 6, 14, 16, 17.
+    two = Launch(two.folder, two.library, two.devices, 2)
+    two_threads = two.run(code.format(n_threads=2, node="rank"))
+    assert two_threads == [[0, 13, 0.017], [0, 17, 0.017]]
 
 
 # ---- nobody waits for ever -----------------------------------------------------------
