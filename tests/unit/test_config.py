@@ -800,18 +800,13 @@ def test_options_of_adhoc_belong_to_its_runs_only(with_adhoc):
     before = described(with_adhoc)
     after = described(changed(with_adhoc, "policies.adhoc.server_threads", 9))
     assert before["pinning"] == after["pinning"]
-    assert before["adhoc"]["policy"] == {
-        "mount": None,
-        "server_threads": 4,
-        "transport": "sockets",
-    }
+    assert before["adhoc"]["policy"] == {"mount": None, "server_threads": 4}
     assert after["adhoc"]["policy"]["server_threads"] == 9
 
 
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("policies.adhoc.transport", "rma", "sockets with the emulated devices of"),
         ("policies.adhoc.mount", "relative", "expected an absolute path"),
         ("policies.adhoc.mount", "/gkfs", "expected null with the emulated devices"),
         ("figures.scenario.policy", "adhoc", "got adhoc, expected one that reads from"),
@@ -820,22 +815,6 @@ def test_options_of_adhoc_belong_to_its_runs_only(with_adhoc):
 def test_what_adhoc_cannot_do_is_refused(with_adhoc, path, value, message):
     with pytest.raises(ConfigError, match=f"{path}: .*{message}"):
         read_experiment(changed(with_adhoc, path, value), RESOURCES)
-
-
-def test_windows_are_for_real_tiers_without_a_mount(with_adhoc):
-    config = on_laptop(changed(with_adhoc, "policies.adhoc.transport", "rma"))
-    sweep = read_experiment(config, RESOURCES).sweep
-    assert "adhoc" in {scenario.policy for scenario in sweep}
-    config = changed(config, "policies.adhoc.mount", "/gkfs")
-    with pytest.raises(ConfigError, match=r"expected sockets with policies\.adhoc\.m"):
-        read_experiment(config, RESOURCES)
-
-
-def test_windows_are_not_simulated(with_adhoc):
-    config = changed(with_adhoc, "policies.adhoc.transport", "rma")
-    config |= {"system": "fugaku", "simulate": True, "datasets": {}}
-    with pytest.raises(ConfigError, match="expected sockets where runs are simulated"):
-        read_experiment(config, RESOURCES)
 
 
 def test_run_without_lfs_is_made_at_cache_rate_0_only(config):

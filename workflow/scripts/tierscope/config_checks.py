@@ -249,25 +249,7 @@ def _check_databases(experiment: Experiment) -> None:
 
 def _check_peers(experiment: Experiment) -> None:
     """Refuse ways to read from peers that are not there or would not be honest."""
-    options = experiment.settings["policies"]["adhoc"]
-    if options["transport"] == "rma":
-        if experiment.source == "simulated":
-            raise ConfigError(
-                "config: policies.adhoc.transport: got rma, expected sockets where "
-                "runs are simulated"
-            )
-        if experiment.system.source == "emulated":
-            raise ConfigError(
-                "config: policies.adhoc.transport: got rma, expected sockets with the "
-                f"emulated devices of system {experiment.system.name}: reads from "
-                "memory would pass them by"
-            )
-        if options["mount"] is not None:
-            raise ConfigError(
-                "config: policies.adhoc.transport: got rma, expected sockets with "
-                "policies.adhoc.mount, which has a way of its own"
-            )
-    if (mount := options["mount"]) is not None:
+    if (mount := experiment.settings["policies"]["adhoc"]["mount"]) is not None:
         if not Path(mount).is_absolute():
             raise ConfigError(
                 f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
