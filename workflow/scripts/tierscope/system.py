@@ -76,11 +76,6 @@ class System:
             )
 
     @property
-    def is_virtual(self) -> bool:
-        """Return whether the emulated tiers have a clock of their own."""
-        return self.emulation is not None and self.emulation["clock"] == "virtual"
-
-    @property
     def has_whole_groups(self) -> bool:
         """Return whether whole nodes share each emulated LFS server."""
         if self.source != "emulated":
@@ -150,23 +145,14 @@ def _emulation_of(
     system: System, devices: Mapping[str, Any], origin: Path
 ) -> dict[str, Any]:
     """Return the emulation with its defaults, refuse one that does not fit."""
-    emulation = {"clock": "virtual", **system.emulation}
-    if emulation["clock"] == "virtual":
-        if "speedup" in emulation:
+    for tier in (system.gfs, system.lfs):
+        if tier.kind != "emulated":
             raise ConfigError(
-                f"{origin}: emulation.speedup: got {emulation['speedup']}, expected "
-                "none with emulation.clock virtual: nobody waits for virtual time"
+                f"{origin}: {tier.name}.kind: got {tier.kind}, expected emulated as "
+                "the other tier: a real tier has no place in virtual time"
             )
-        kinds = {tier: getattr(system, tier).kind for tier in ("gfs", "lfs")}
-        for tier, kind in kinds.items():
-            if kind != "emulated":
-                raise ConfigError(
-                    f"{origin}: {tier}.kind: got {kind}, expected emulated as the "
-                    "other tier with emulation.clock virtual: a real tier has no place "
-                    "in virtual time"
-                )
     n_sharing = devices["lfs"]["processes_per_server"]
-    return {"speedup": 1, "processes_per_lfs_server": n_sharing, **emulation}
+    return {"processes_per_lfs_server": n_sharing, **system.emulation}
 
 
 def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
