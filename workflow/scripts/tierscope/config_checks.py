@@ -86,12 +86,6 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
                 f"{where}: got {count}, expected divisors of {system.n_processes}, the "
                 f"number of processes of system {system.name}"
             )
-        if not system.on_nodes(count).has_whole_groups:
-            raise ConfigError(
-                f"{where}: got {count}, expected numbers on which whole nodes share "
-                f"the LFS servers of {system.emulation['processes_per_lfs_server']} "
-                f"processes of system {system.name}"
-            )
 
 
 def check_experiment(experiment: Experiment) -> None:
