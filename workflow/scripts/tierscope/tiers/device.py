@@ -53,7 +53,9 @@ class Device:
     metadata_latency_s : float
         Time on top of each open and each close that no other call waits for.
     n_object_servers : int
-        Object servers; a file lives on one (see `object_server_of`).
+        Object servers; a file lives on one: the last run of digits in the stem of its
+        name, modulo the servers, so that numbered files go round robin; a name without
+        digits is hashed (FNV-1a).
     request_bytes : int
         Largest request; a read of b bytes is ``ceil(b / request_bytes)`` requests.
     request_s : float
@@ -123,28 +125,6 @@ def _check_prefix(prefix: str) -> None:
             f"Device prefix is {prefix!r}, expected an absolute, normalised path "
             "below /, for example /data/gfs."
         )
-
-
-def object_server_of(path: str, n_object_servers: int) -> int:
-    """Return the object server on which an emulated device keeps a file.
-
-    The last run of digits in the stem of the file's name, modulo the servers, so
-    that numbered files go round robin; a name without digits is hashed (FNV-1a).
-
-    Parameters
-    ----------
-    path : str
-        The file's path; only its last component matters.
-    n_object_servers : int
-        Object servers of the device.
-    """
-    name = os.path.basename(path)
-    if numbers := re.findall(r"[0-9]+", os.path.splitext(name)[0]):
-        return int(numbers[-1]) % n_object_servers
-    value = 14695981039346656037
-    for byte in os.fsencode(name):
-        value = (value ^ byte) * 1099511628211 % 2**64
-    return value % n_object_servers
 
 
 def write_device_config(devices: Sequence[Device], path: str | Path) -> None:
