@@ -178,7 +178,6 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
             *("--runs", staging / "none"),
             *("--native", NATIVE),
             *("--launch", "bench"),
-            *("--max-lateness-percent", 100),  # nothing is emulated
             "0/0",
         )
         table = pd.read_parquet(staging / point.path / "epochs.parquet")

@@ -38,10 +38,13 @@ class Project:
         content = yaml.safe_load((self.folder / path).read_text())
         (self.folder / path).write_text(yaml.safe_dump(content | values))
 
-    def let_devices_wait(self) -> None:
-        """Take emulated devices on which calls wait in real time."""
-        system = yaml.safe_load((DATA / "tiny-waiting-system.yaml").read_text())
-        self.change(TINY_SYSTEM, {"emulation": system["emulation"]})
+    def use_directories(self) -> None:
+        """Take plain directories, on which training steps take real time."""
+        tiers = {
+            tier: {"kind": "directory", "root": f"scratch/{tier}"}
+            for tier in ("gfs", "lfs")
+        }
+        self.change(TINY_SYSTEM, tiers)
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line that runs the tiny experiment."""
@@ -91,18 +94,20 @@ def fresh(tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     project = Project(folder)
-    project.let_devices_wait()
+    project.use_directories()
     project.change(
         "config/tiny.yaml",
         {
             "sweep": {
                 "datasets": ["tiny"],
-                "n_osts": [60],
+                "n_osts": [0],
                 "loaders": ["posix"],
                 "cache_rates_percent": [0, 50, 100],
             },
             "training": {"epochs": 2, "compute_time_s": 0.2},
-            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
+            "figures": {
+                "scenario": {"dataset": "tiny", "n_osts": 0, "loader": "posix"}
+            },
         },
     )
     return project

@@ -168,7 +168,7 @@ def mount(tmp_path):
 
 def test_mount_is_used_if_it_is_live(tmp_path, mount):
     policies = ["none", "adhoc"]
-    adhoc = {"mount": str(mount), "server_threads": 1, "transport": "sockets"}
+    adhoc = {"mount": str(mount), "server_threads": 1}
     project = make_project(
         tmp_path / "project",
         policies,
@@ -208,7 +208,7 @@ HANG_IN_READ = (
 def test_mount_that_hangs_ends_the_job_with_the_path(
     tmp_path, mount, before, fault, thread_level
 ):
-    adhoc = {"mount": str(mount), "server_threads": 1, "transport": "sockets"}
+    adhoc = {"mount": str(mount), "server_threads": 1}
     project = make_project(
         tmp_path / "project",
         ["none", "adhoc"],
@@ -245,7 +245,7 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
 
 def test_mount_that_is_not_there_is_refused(tmp_path):
     policies = ["none", "adhoc"]
-    adhoc = {"mount": "/no/such", "server_threads": 1, "transport": "sockets"}
+    adhoc = {"mount": "/no/such", "server_threads": 1}
     project = make_project(
         tmp_path / "project",
         policies,

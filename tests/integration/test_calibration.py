@@ -29,7 +29,6 @@ MODEL = {
 def probed(tmp_path_factory):
     """Return a project whose storage has been probed: 4 processes, 32 files."""
     project = Project(tmp_path_factory.mktemp("probed"))
-    project.let_devices_wait()
     project.change("config/tiny.yaml", {"model": MODEL})
     project.first_output = project.snakemake(PROBES)
     return project
@@ -47,16 +46,10 @@ def modelled_s(probed):
     return pd.Series(probe_times(summary, n_osts=60))
 
 
-def test_probes_take_the_models_time_and_the_machines_lateness(probes, modelled_s):
-    fastest_s = probes.groupby("probe")["time_s"].min()
-    waiting = modelled_s[modelled_s > 0]
-    assert len(waiting) == 12  # closes on the LFS are free
-    excess_s = fastest_s[waiting.index] - waiting
-    # The devices forgive the first call of a sequence that it was woken late.
-    assert (excess_s > -0.02 * waiting - 0.0003).all(), excess_s
-    # An awakening of a tenth of a millisecond a call, and of ten where all end late.
-    calls = probes.groupby("probe")["operations"].first()[waiting.index]
-    assert (excess_s < 0.05 * waiting + 0.0003 * calls + 0.01).all(), excess_s
+def test_probes_take_the_models_time_in_every_repeat(probes, modelled_s):
+    assert (modelled_s > 0).sum() == 12  # closes on the LFS are free
+    expected_s = modelled_s[probes["probe"]].to_numpy()
+    assert probes["time_s"].to_numpy() == pytest.approx(expected_s, rel=1e-3, abs=1e-9)
 
 
 def test_every_repeat_makes_all_calls(probes):
@@ -67,9 +60,9 @@ def test_every_repeat_makes_all_calls(probes):
     assert (rate["bytes"] == 32 * 4096).all()
 
 
-def test_summary_says_what_was_probed_and_how_busy_the_machine_was(probed):
+def test_summary_says_what_was_probed(probed):
     summary = json.loads((probed.folder / PROBES).with_suffix(".json").read_text())
-    assert summary["emulation"]["lateness_percent"] > 0
+    assert len(summary["emulation"]["devices"]) == 2
     assert summary["versions"]["mpi"].startswith("MPICH")
     assert f"repeat {REPEATS} of {REPEATS}" in probed.first_output
 
@@ -86,10 +79,9 @@ def test_calibration_finds_devices_and_prints_them(probed):
     text = (probed.folder / target).read_text()
     fitted = yaml.safe_load(text)["devices"]
     truth = read_yaml(probed.folder / "resources" / "systems" / "fugaku.yaml")
-    # Of the right size: the tests' machine is busy, and its lateness is fitted as well.
     for name in FITTED:
         tier, key = name.split(".")
-        assert 0.7 < fitted[tier][key] / truth["devices"][tier][key] < 3
+        assert fitted[tier][key] == pytest.approx(truth["devices"][tier][key], rel=0.05)
     table = read_table(
         (probed.folder / target).with_name("calibration.parquet"), "calibration"
     )

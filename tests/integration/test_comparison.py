@@ -1,7 +1,5 @@
 """The target `policies`: runs that have copies, reads from peers, or neither."""
 
-import json
-
 import pytest
 from integration.test_policies import EPOCHS, N_FILES, make_project
 from tierscope.tables import read_table
@@ -57,34 +55,3 @@ def test_damaged_table_of_a_run_is_an_error_until_it_is_made_anew(
     output = compared.snakemake("policies")
     assert "run_benchmark" not in output
     assert collected.read_bytes() == content
-
-
-def test_summaries_say_how_late_emulated_devices_were(tmp_path):
-    nodes = {"n_nodes": [1], "loaders": ["lmdb"], "repetitions": 1}
-    project = make_project(
-        tmp_path / "project",
-        ["none", "monarch"],
-        kind="emulated",
-        studies={"nodes": nodes | {"cache_rate_percent": 50}},
-    )
-    project.snakemake("policies", "nodes")
-    latest = {}
-    for path in project.path("runs").glob("*posix*/*/rep-0/run.json"):
-        run = json.loads(path.read_text())
-        key = run["system"]["name"], run["scenario"]["policy"]
-        latest[key] = run["emulation"]["lateness_percent"]
-    path = project.path("policies", "policy_summary.parquet")
-    summary = read_table(path, "policy_summary").set_index(["system", "policy"])
-    savings = read_table(project.path("nodes", "node_savings.parquet"), "node_savings")
-    one = savings.set_index("system").loc["tiny+nodes1"].iloc[0]
-    assert {
-        **summary["lateness_percent"].to_dict(),
-        ("tiny+nodes1", "monarch"): one["lateness_percent"],
-        ("tiny+nodes1", "none"): one["reference_lateness_percent"],
-    } == latest
-    for folder in ("policies", "nodes"):
-        text = project.path(folder, "summary.txt").read_text()
-        assert "late: how much longer emulated devices" in text
-        assert "1 repetition: spread unknown." in text
-        svg = project.path("figures", f"{folder}.svg").read_text()
-        assert "Emulated devices were late by up to" in svg

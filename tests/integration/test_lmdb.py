@@ -181,7 +181,6 @@ def test_emulated_tiers_are_charged_for_page_faults(tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     project = Project(folder)
-    project.let_devices_wait()
     project.change(
         "config/tiny.yaml",
         {

@@ -16,7 +16,6 @@ def make_project(folder, swept, loader="posix", kind="directory", **config):
     """Return a project that runs policies at cache rate 50 % on two nodes of two."""
     folder.mkdir()
     project = Project(folder)
-    project.let_devices_wait()
     tier = {"kind": kind}
     project.change(
         "resources/systems/tiny.yaml",

@@ -57,7 +57,7 @@ def test_report_is_of_simulated_runs_and_names_every_parameter(simulated):
     for words in devices["sources"].values():
         for source in words.values():
             assert source in text
-    for absent in ("not audited", "lateness", "Tracer", "TIERSCOPE_GFS_ROOT"):
+    for absent in ("not audited", "Tracer", "TIERSCOPE_GFS_ROOT"):
         assert absent not in text
 
 

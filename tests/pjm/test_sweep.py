@@ -104,18 +104,20 @@ def test_too_much_local_storage_is_refused_before_submission(project):
 
 
 def test_job_of_a_killed_snakemake_is_watched_on(project):
-    project.let_devices_wait()
+    project.use_directories()
     project.change(
         "config/tiny.yaml",
         {
             "sweep": {
                 "datasets": ["tiny"],
-                "n_osts": [60],
+                "n_osts": [0],
                 "loaders": ["posix"],
                 "cache_rates_percent": [0, 100],
             },
             "training": {"epochs": 2, "compute_time_s": 1},
-            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
+            "figures": {
+                "scenario": {"dataset": "tiny", "n_osts": 0, "loader": "posix"}
+            },
         },
     )
     running = project.start("audits")

@@ -23,12 +23,12 @@ SITE = CLUSTER["job"] | {"retries": 0, "estimates": {"start_s": 240}}
 SLOW = {
     "sweep": {
         "datasets": ["tiny"],
-        "n_osts": [60],
+        "n_osts": [0],
         "loaders": ["posix"],
         "cache_rates_percent": [0, 50, 100],
     },
     "training": {"epochs": 2, "compute_time_s": 1},
-    "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
+    "figures": {"scenario": {"dataset": "tiny", "n_osts": 0, "loader": "posix"}},
 }
 
 
@@ -130,7 +130,7 @@ def project(tmp_path, slurm_cluster):
 @pytest.fixture
 def slow(project):
     """Return a project with one scenario, whose runs take some seconds."""
-    project.let_devices_wait()
+    project.use_directories()
     project.change("config/tiny.yaml", SLOW)
     return project
 

@@ -7,7 +7,7 @@ from tierscope.shuffle import epoch_files
 from tierscope.tables import run_keys
 
 N_FILES, N_PROCESSES, SIZE = 8, 2, 100
-LIMITS = {"io_time_tolerance_percent": 2, "max_lateness_percent": 10}
+LIMITS = {"io_time_tolerance_percent": 2}
 
 
 @pytest.fixture
@@ -26,7 +26,6 @@ def run():
         "training": {"epochs": 2, "shuffle": "global", "seed": 1},
         "loader": {"read_threads": 1},
         "n_processes": N_PROCESSES,
-        "emulation": {"lateness_percent": 4.0},
     }
 
 
@@ -153,17 +152,6 @@ def test_more_io_time_than_time_is_found_with_one_read_thread_only(
     assert names == ["largest ratio of I/O time to execution time"]
     run["loader"]["read_threads"] = 2
     assert failed(file_records, epochs, manifest, run) == []
-
-
-def test_busy_machine_is_found_where_tiers_are_emulated(
-    file_records, epochs, manifest, run
-):
-    run["emulation"]["lateness_percent"] = 11.0
-    names = failed(file_records, epochs, manifest, run)
-    assert names == ["share of the emulated waiting that is the machine's lateness"]
-    for none in ({"devices": []}, None):  # in virtual time, or not emulated
-        run["emulation"] = none
-        assert failed(file_records, epochs, manifest, run) == []
 
 
 def test_run_keys_are_the_keys_of_the_tables(run):

@@ -20,7 +20,7 @@ def record(rank, epoch, tier, file_id, n_read=0, n_written=0):
 class Recorder:
     """Writes down what the driver's tables would hold of a run on two nodes of two."""
 
-    def __init__(self, mount=None, transport="sockets"):
+    def __init__(self, mount=None):
         self.run = {
             "scenario": {"policy": "adhoc"},
             "point": {"cache_rate_percent": 75, "repetition": 0},
@@ -32,7 +32,7 @@ class Recorder:
             },
             "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
             "system": {"n_nodes": N_NODES, "processes_per_node": PER_NODE},
-            "policy": {"mount": mount, "server_threads": 2, "transport": transport},
+            "policy": {"mount": mount, "server_threads": 2},
         }
         self.logged, self.peer_reads, self.served, self.staged = [], [], [], []
         point = self.run["point"]
@@ -43,9 +43,6 @@ class Recorder:
                 self.staged.append(record(rank, 0, "gfs", file_id, n_read=SIZE))
                 if not mount:
                     self.staged.append(record(rank, 0, "lfs", file_id, n_written=SIZE))
-                if transport == "rma":
-                    row = record(PER_NODE * node, 0, "lfs", file_id, SIZE)
-                    self.served.append(row)
         for epoch in range(EPOCHS):
             for rank in range(N_NODES * PER_NODE):
                 files = epoch_files(
@@ -63,11 +60,9 @@ class Recorder:
             return
         owner = -1 if self.run["policy"]["mount"] else int(policy.owners[file_id])
         row = {"rank": rank, "epoch": epoch, "file_id": file_id, "owner": owner}
-        is_served = self.run["policy"]["transport"] == "sockets"
-        lfs = {"lfs_read_time_s": 0.5 * is_served, "lfs_meta_time_s": 0.25 * is_served}
-        times = {"time_s": 1.0} | lfs
+        times = {"time_s": 1.0, "lfs_read_time_s": 0.5, "lfs_meta_time_s": 0.25}
         self.peer_reads.append(row | {"bytes": SIZE} | times)
-        if owner >= 0 and is_served:
+        if owner >= 0:
             self.served.append(record(PER_NODE * owner, epoch, "lfs", file_id, SIZE))
 
     def checks(self):
@@ -209,61 +204,3 @@ def test_server_of_ours_beside_a_mount_is_found():
     mounted = Recorder(mount="/mnt")
     mounted.served.append(record(0, 0, "lfs", 1, SIZE))
     assert mounted.failed() == ["reads that servers of ours made for peers"]
-
-
-@pytest.fixture
-def windows():
-    return Recorder(transport="rma")
-
-
-FILLED = "files that their owner read into its window, whole"
-
-
-def test_run_over_windows_passes(windows):
-    assert windows.failed() == []
-    checks = {check.name: check for check in windows.checks()}
-    assert checks["bytes read into windows"].got == str(12 * SIZE)
-    assert checks[FILLED].got == "12"
-
-
-def test_file_missing_from_its_window_is_found(windows):
-    del windows.served[0]
-    assert windows.failed() == [
-        "records of reads into windows",
-        FILLED,
-        "bytes read into windows",
-    ]
-
-
-def test_file_in_the_window_of_another_node_is_found(windows):
-    windows.served[0]["rank"] = (windows.served[0]["rank"] + PER_NODE) % 4
-    assert windows.failed() == [FILLED]
-
-
-def test_file_in_two_windows_is_found(windows):
-    row = windows.served[0]
-    windows.served.append(row | {"rank": (row["rank"] + PER_NODE) % 4})
-    assert windows.failed() == [
-        "records of reads into windows",
-        "bytes read into windows",
-    ]
-
-
-def test_window_filled_in_a_later_epoch_is_found(windows):
-    windows.served[0]["epoch"] = 1
-    assert windows.failed() == [FILLED]
-
-
-def test_half_a_file_from_a_window_is_found(windows):
-    windows.peer_reads[0]["bytes"] = SIZE // 2
-    assert windows.failed() == ["reads from peers that received a whole file"]
-
-
-def test_read_from_the_window_of_another_node_is_found(windows):
-    windows.peer_reads[0]["owner"] = 1 - windows.peer_reads[0]["owner"]
-    assert windows.failed() == ["reads from the peer that owns the file"]
-
-
-def test_lfs_time_in_a_read_from_a_window_is_found(windows):
-    windows.peer_reads[0]["lfs_read_time_s"] = 0.5
-    assert windows.failed() == ["reads from windows with LFS time"]

@@ -50,7 +50,6 @@ def job(
     dataset=SMALL,
     training=None,
     policy="pinning",
-    options=None,
     lmdb=None,
     repetition=0,
     **settings,
@@ -63,7 +62,6 @@ def job(
         {"prefetch_batches": 2, "read_threads": 1},
         [Point(rate, repetition) for rate in cache_rates_percent],
         policy,
-        options or {},
         lmdb,
     )
 
@@ -102,14 +100,6 @@ def test_policies_that_copy_while_they_run_need_the_cache_rate(policy):
     )
 
 
-def test_reads_over_windows_need_the_memory_of_a_nodes_part():
-    adhoc = {"dataset": FEW, "policy": "adhoc", "lfs_reserve_percent": 0}
-    windows = job(100, **adhoc, options={"transport": "rma"})
-    more_mib = windows.memory_mib - job(100, **adhoc).memory_mib
-    part_mib = windows.lfs_bytes / (1 << 20)
-    assert part_mib < more_mib < part_mib + 2
-
-
 @pytest.mark.parametrize("size", [1000, 131072])
 def test_database_needs_the_pages_of_its_sparse_copy(size):
     dataset, lmdb = Dataset("few", 2000, size, 12), {"records_per_commit": 16}
@@ -127,7 +117,7 @@ def test_experiment_tells_its_jobs_policy_and_database(config):
     experiment = read_experiment(config, RESOURCES)
     scenario = replace(next(iter(experiment.sweep)), policy="adhoc")
     asked = experiment.job(scenario, [Point(50, 0)])
-    assert (asked.policy, asked.options["transport"]) == ("adhoc", "sockets")
+    assert asked.policy == "adhoc"
     assert asked.lmdb is None
     scenario = replace(scenario, policy="pinning", loader="lmdb")
     assert experiment.job(scenario, [Point(50, 0)]).lmdb["records_per_commit"] == 16

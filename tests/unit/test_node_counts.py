@@ -162,35 +162,6 @@ def test_time_and_operations_saved_add_up_over_the_epochs(tables):
     assert np.isnan(table.loc[(2, 3), "time_cut_sd_points"])
 
 
-def late_runs(totals):
-    """Return the lateness of runs: more on two nodes and in the second repetition."""
-    runs = totals[totals["n_epochs"] == 1]
-    percent = 2.0 * runs["n_nodes"] + runs["repetition"]
-    percent += 12.0 * (runs["policy"] == "monarch")
-    return runs.assign(lateness_percent=percent)
-
-
-def test_savings_have_the_largest_lateness_of_monarch_and_its_reference(
-    tables, switches
-):
-    savings = save_up_to(tables[1], late_runs(tables[1]))
-    savings = check_table(savings, "node_savings")
-    names = ["lateness_percent", "reference_lateness_percent"]
-    found = savings.drop_duplicates("n_nodes").set_index("n_nodes")[names]
-    assert found.T.to_dict("list") == {1: [15, 3], 2: [16, 4]}
-    epochs = save_by_epoch(*tables)
-    text = summary_text(savings, epochs, switches, provenance="tests")
-    rows = [line.split() for line in text.splitlines() if line.startswith("    ")]
-    ends = [row[-2:] for row in rows if row[1] == "3"]
-    assert ends == [["15.0", "3.0"], ["16.0!", "4.0"]]
-    assert text.count("!: above 15 %, the default limit,") == 1
-    assert "late: how much longer" in text
-    assert all(len(line) <= 80 for line in text.split("\n\n")[0].splitlines())
-    figure = plot_nodes(epochs, savings, switches, [], provenance="tests")
-    notes = " ".join(figure.get_supxlabel().split())
-    assert "late by up to 16.0 % (monarch on 2 nodes): above 15 %" in notes
-
-
 def test_context_switches_are_summed_over_processes_and_epochs(switches):
     table = per_record(switches).set_index(["loader", "processes_per_node"])
     assert table["records"].tolist() == [200] * 4
@@ -269,7 +240,6 @@ def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):
     assert "\n    1       3    10.0 ± 4.7    33.3 ± 0.0  " in text
     assert "\n    2       3           6.7          29.3  " in text
     assert "without it, 1 repetition: spread unknown." in " ".join(text.split())
-    assert "late:" not in text
     assert "by law\n" in text
     assert "GFS reads saved in epochs 1 to 3 (by law), %\n" in text
     assert " 1 node:  0.00 (0.00)  50.00 (50.00)  50.00 (50.00)" in text

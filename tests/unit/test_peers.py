@@ -73,7 +73,7 @@ def describe(n_nodes=N_NODES, mount=None):
         },
         "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
         "system": {"n_nodes": n_nodes, "processes_per_node": 1},
-        "policy": {"mount": mount, "server_threads": 2, "transport": "sockets"},
+        "policy": {"mount": mount, "server_threads": 2},
     }
 
 

@@ -50,7 +50,7 @@ def describe(
         "latency_s": 0.0005,
         "processes_per_server": per_node,
     }
-    peers = {"server_threads": 2, "mount": None, "transport": "sockets"}
+    peers = {"server_threads": 2, "mount": None}
     placing = {
         "copy_threads": 2,
         "drain": True,

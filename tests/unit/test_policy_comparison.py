@@ -490,58 +490,6 @@ def test_summary_says_which_rows_have_no_spread(compared):
     assert f"{words} unknown." in " ".join(text.split())
 
 
-def late_runs(totals, percent):
-    """Return the lateness of the runs of totals, by policy and repetition."""
-    runs = totals[totals["n_epochs"] == 1]
-    found = [percent[row.policy][row.repetition] for row in runs.itertuples()]
-    return runs.assign(lateness_percent=found)
-
-
-def test_summary_has_the_largest_lateness_of_the_repetitions(compared):
-    policy_epochs, totals, _ = compared
-    percent = {"none": (0.8, 1.0), "pinning": (1.5, 1.25), "monarch": (10.4, 8.0)}
-    summary = summarise(totals, late_runs(totals, percent))
-    summary = check_table(summary, "policy_summary")
-    found = summary.set_index("policy")["lateness_percent"]
-    assert found.to_dict() == {"none": 1.0, "pinning": 1.5, "monarch": 10.4}
-    text = summary_text(summary, policy_epochs, provenance="tests")
-    rows = [line.split() for line in text.splitlines() if " %  " in line]
-    assert [(row[2], row[-1]) for row in rows] == [
-        ("none", "1.0"),
-        ("pinning", "1.5"),
-        ("monarch", "10.4"),
-    ]
-    assert "late: how much longer emulated devices" in text
-    assert "!" not in text
-    assert all(len(line) <= 80 for line in text.splitlines())
-    figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
-    notes = figure.get_supxlabel().splitlines()
-    assert "Emulated devices were late by up to 10.4 % (monarch)." in notes
-
-
-def test_runs_above_the_default_limit_of_lateness_are_marked(compared):
-    policy_epochs, totals, _ = compared
-    percent = {"none": (15, 15), "pinning": (57.25, 2), "monarch": (3, 3)}
-    summary = summarise(totals, late_runs(totals, percent))
-    text = summary_text(summary, policy_epochs, provenance="tests")
-    rows = [line.split() for line in text.splitlines() if " %  " in line]
-    assert [row[-1] for row in rows] == ["15.0", "57.2!", "3.0"]
-    assert text.count("\n!: above 15 %, the default limit,") == 1
-    figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
-    notes = " ".join(figure.get_supxlabel().split())
-    assert "late by up to 57.2 % (pinning): above 15 %, the default limit" in notes
-
-
-def test_what_is_not_emulated_has_no_lateness(compared):
-    policy_epochs, totals, summary = compared
-    assert summary["lateness_percent"].isna().all()
-    text = summary_text(summary, policy_epochs, provenance="tests")
-    figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
-    for words in (text, figure.get_supxlabel()):
-        assert "late" not in words.split()
-        assert "late:" not in words
-
-
 @pytest.mark.parametrize(("source", "is_noted"), [("emulated", 1), ("simulated", 0)])
 def test_reads_from_peers_say_that_the_network_is_not_emulated(
     compared, source, is_noted

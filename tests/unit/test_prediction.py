@@ -1,3 +1,4 @@
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -331,11 +332,14 @@ class TestKnownTruth:
 
     def test_model_of_slower_devices_is_as_much_too_slow(self, truth):
         descriptions, io_times = truth
-        system = descriptions[0]["system"]
-        emulation = system["emulation"] | {
-            "speedup": system["emulation"]["speedup"] / 2
-        }
-        slower = descriptions[0] | {"system": system | {"emulation": emulation}}
+        slower = copy.deepcopy(descriptions[0])
+        devices = slower["system"]["devices"]
+        for tier in ("gfs", "lfs"):
+            for name, value in devices[tier].items():
+                if name.endswith("bytes_per_s"):
+                    devices[tier][name] = value / 2
+                elif name.endswith("_s"):
+                    devices[tier][name] = value * 2
         errors = self.errors(break_down(simulated(slower)), io_times[0])
         assert errors["mean_error_percent"] == pytest.approx(100)
         assert errors["dominant_right_percent"] == 100

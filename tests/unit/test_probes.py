@@ -43,11 +43,7 @@ def describe(n_files=12, file_size_bytes=8000, buffer_bytes=4000):
             "name": "x",
             "n_nodes": 2,
             "processes_per_node": 2,
-            "emulation": {
-                "clock": "virtual",
-                "speedup": 1,
-                "processes_per_lfs_server": 2,
-            },
+            "emulation": {"processes_per_lfs_server": 2},
             "devices": DEVICES,
         },
         "dataset": {"n_files": n_files, "file_size_bytes": file_size_bytes},

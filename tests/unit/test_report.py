@@ -15,10 +15,9 @@ from tierscope.report import (
     caption_html,
     render,
     report_context,
-    source_warning,
 )
 from tierscope.report_facts import Run, devices_table, setting_words
-from tierscope.report_runs import audit_words, runs_table
+from tierscope.report_runs import runs_table
 from tierscope.report_words import UNKNOWN
 from tierscope.search import search_combinations
 from tierscope.tables import SCENARIO_KEYS, TABLES, TEXT, check_table
@@ -34,9 +33,6 @@ DEVICES = {
     "lfs": {"request_bytes": 131072, "request_s": 0.0009, "latency_s": 0.0035},
     "n_processes": 3072,
 }
-
-
-WAITING = {"model_of": "fugaku", "clock": "real", "speedup": 8}
 
 
 def scenario_of(**changes):
@@ -77,7 +73,6 @@ def run_of(scenario, rate, repetition, **changes):
     """Return what `run.json` holds of a run."""
     emulated = scenario["source"] == "emulated"
     tier = {"kind": "directory", "root": "scratch/x", "n_osts": None, "pools": None}
-    lateness = {"lateness_percent": 1.25, "lateness_percent_of_attempts": [40.0, 1.25]}
     run = {
         "point": {"cache_rate_percent": rate, "repetition": repetition},
         "source": scenario["source"],
@@ -88,7 +83,7 @@ def run_of(scenario, rate, repetition, **changes):
             "virtual_nodes": False,
             "gfs": tier,
             "lfs": tier,
-            "emulation": WAITING if emulated else None,
+            "emulation": {"model_of": "fugaku"} if emulated else None,
             "devices": DEVICES if emulated else None,
         },
         "dataset": {"name": "small", "n_files": 768, "file_size_bytes": 131072},
@@ -102,7 +97,7 @@ def run_of(scenario, rate, repetition, **changes):
         "started": f"2026-11-21T10:{rate // 10:02}:00+00:00",
         "finished": f"2026-11-21T10:{rate // 10:02}:30+00:00",
         "tracer": {"runtime": "builtin", "library": "/x/y.so"},
-        "emulation": lateness if emulated else None,
+        "emulation": {"devices": []} if emulated else None,
         "versions": {"python": "3.11.7"},
     }
     return run | changes
@@ -126,9 +121,9 @@ def simulated(io_time):
 
 
 def audit_of(passed=True):
-    late = {"name": "lateness", "passed": passed, "got": "40 %", "expected": "15 %"}
+    ratio = {"name": "ratio", "passed": passed, "got": "1.4", "expected": "1.02"}
     reads = {"name": "reads", "passed": True, "got": "768", "expected": "768"}
-    return {"passed": passed, "checks": [reads, late]}
+    return {"passed": passed, "checks": [reads, ratio]}
 
 
 def runs_of(io_time):
@@ -401,7 +396,7 @@ def test_a_failed_audit_shows_its_numbers():
     runs = runs_of(io_time)
     runs[0] = Run(runs[0].run, audit_of(passed=False))
     table = runs_table(runs, break_down(io_time))
-    assert table["Audit"][0] == "✕ failed: lateness: got 40 %, expected 15 %"
+    assert table["Audit"][0] == "✕ failed: ratio: got 1.4, expected 1.02"
     assert context_of(io_time, runs)["audit"] == (
         "Of 3 runs: 2 passed, 1 failed (6 checks)."
     )
@@ -429,12 +424,11 @@ def test_a_run_that_the_tables_lack_has_no_io_time():
     assert table["I/O time, first epoch (s)"].tolist() == ["4.00", "2.00", UNKNOWN]
 
 
-def test_lateness_and_jobs_are_shown_where_there_are_any():
+def test_jobs_are_shown_where_there_are_any():
     io_time = io_time_of(source="emulated")
     runs = runs_of(io_time)
     runs[0].run["scheduler_job"] = "Slurm 12"
     table = runs_table(runs, break_down(io_time))
-    assert table["Lateness (%)"][0] == "1.2 (attempt 2)"
     assert table["Scheduler job"].tolist() == ["Slurm 12", "", ""]
 
 
@@ -550,7 +544,7 @@ def test_parameters_of_a_simulation_are_listed_with_units_and_source():
     ]
 
 
-def test_report_of_simulated_runs_has_no_audit_tracer_lateness_or_folders():
+def test_report_of_simulated_runs_has_no_audit_tracer_or_folders():
     io_time = io_time_of(source="simulated")
     context = context_of(io_time, **simulated(io_time))
     assert context["headline"] == "3 simulated runs"
@@ -563,7 +557,7 @@ def test_report_of_simulated_runs_has_no_audit_tracer_lateness_or_folders():
     }
     processes = context["facts"]["Experiment"]["processes"]
     assert processes == "3072 processes on 768 nodes, simulated"
-    assert not {"Audit", "Lateness (%)", "Started (UTC)"} & set(context["runs"])
+    assert not {"Audit", "Started (UTC)"} & set(context["runs"])
     page = render(TEMPLATE, context)
     text = Page(page).text
     assert "What was simulated" in text
@@ -589,19 +583,8 @@ def test_modelled_devices_are_said_to_be_fitted_not_measured():
     for part in (before, devices):
         words = re.sub(r"\s+", " ", part)
         assert "fitted to statements of the paper, not measured" in words
-    assert "Model: fugaku, made 8 times faster." in before
+    assert "Model: fugaku, in virtual time." in before
     assert "fitted" not in page_of(io_time_of())
-
-
-def test_devices_in_virtual_time_are_named_so_and_never_late():
-    content = run_of(scenario_of(source="emulated"), 0, 0, emulation={"devices": []})
-    content["system"]["emulation"] = WAITING | {"clock": "virtual", "speedup": 1}
-    assert " Model: fugaku, in virtual time. " in source_warning(
-        ["emulated"], [content]
-    )
-    words = audit_words([Run(content, audit_of())], 1)
-    assert "passed" in words
-    assert "lateness" not in words
 
 
 @pytest.mark.parametrize("source", ["measured", "emulated", "simulated"])

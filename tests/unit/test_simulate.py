@@ -547,7 +547,7 @@ class TestFugaku:
 def test_emulated_system_is_simulated_with_its_devices():
     system = asdict(read_system("scale-model", RESOURCES / "systems"))
     network = network_of(system, 60)
-    device, other = scale_lfs(emulated_machine(system, 60), 8, 1, lambda _: ["/l"])
+    device, other = scale_lfs(emulated_machine(system, 60), 8, lambda _: ["/l"])
     assert device == other
     assert network.n_ranks == 8
     assert network.lfs.request_s == device.request_s
@@ -619,7 +619,7 @@ class TestRun:
         dataset = Dataset(**description["dataset"])
         manifest = make_manifest(dataset, 60, np.zeros(37, int))
         run_epochs = epochs.drop(columns=list(RUN_KEYS))
-        limits = {"io_time_tolerance_percent": 2, "max_lateness_percent": 0}
+        limits = {"io_time_tolerance_percent": 2}
         checks = audit(records, run_epochs, manifest, run, limits)
         assert [check for check in checks if not check.passed] == []
         summed = sum_io_time(records, range(8), range(2), run_keys(run))

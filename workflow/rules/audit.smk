@@ -20,7 +20,6 @@ rule audit_run:
             "check",
             "database_audit",
             "io_class",
-            "lateness",
             "lmdb_layout",
             "peers/report",
             "record_order",

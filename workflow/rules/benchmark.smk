@@ -39,7 +39,9 @@ rule run_benchmark:
         "../../environment.yml"
     threads: SETTINGS["loader"]["read_threads"]
     resources:
-        **launch_resources(benchmark_job, BENCHMARK_LOG, launch_arguments),
+        **launch_resources(benchmark_job, BENCHMARK_LOG),
+        # No parameter: a longer sweep must not repeat finished runs.
+        launch=launch_arguments,
     params:
         staging=staging,
         staged=staged,

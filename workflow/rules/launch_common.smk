@@ -10,7 +10,6 @@ from tierscope import job
 BENCHMARK_LOG = (
     f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
 )
-LATENESS_LIMIT = f"--max-lateness-percent {SETTINGS['audit']['max_lateness_percent']}"
 # What a benchmark's line says where it is a job of a scheduler.
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
@@ -35,13 +34,13 @@ def launched_points(wildcards):
 
 
 def launch_arguments(wildcards):
-    """Return the end of the benchmark's command line: the limit and the points."""
+    """Return the end of the benchmark's command line: the points."""
     if SYSTEM.points_per_launch == "all":
         points = launched_points(wildcards)
     else:
         points = [point_of(wildcards)]
     names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
-    return " ".join([LATENESS_LIMIT, *names])
+    return " ".join(names)
 
 
 def benchmark_job(wildcards):
@@ -52,11 +51,10 @@ def benchmark_job(wildcards):
     return EXPERIMENT.job(scenario, [point_of(wildcards)])
 
 
-def launch_resources(job_of, log, arguments):
+def launch_resources(job_of, log):
     """Return what a launch asks for; a site's own numbers come before ours.
 
-    `job_of` returns the job by wildcards, `log` is its log without suffix, `arguments`
-    is the end of its command line.
+    `job_of` returns the job by wildcards, `log` is its log without suffix.
     """
 
     def launcher(wildcards):
@@ -82,9 +80,7 @@ def launch_resources(job_of, log, arguments):
         "runtime": minutes,
         "mem_mb": memory,
         "gfs": 1,
-        # Not parameters: a longer sweep or another limit must not repeat finished runs,
-        # nor must another set-up of the job.
-        "launch": arguments,
+        # No parameter: another set-up of the job must not repeat finished runs.
         "setup": setup_commands,
         "python": sys.executable,  # of the job, whatever the set-up puts on PATH
     } | {name: partial(of_site, name=name) for name in names}

@@ -29,7 +29,7 @@ rule probe_storage:
     conda:
         "../../environment.yml"
     resources:
-        **launch_resources(probe_job, PROBES_LOG, LATENESS_LIMIT),
+        **launch_resources(probe_job, PROBES_LOG),
     params:
         folder=lambda wildcards: PROBES.format(**wildcards),
     message:
@@ -44,7 +44,7 @@ rule probe_storage:
         " {{ {resources.setup} &&"
         " {resources.mpi} -n {resources.tasks} {resources.python:q}"
         " workflow/scripts/run_probes.py {input.description:q} --output {params.folder:q}"
-        ' --native results/native --launch "$launch" {resources.launch} ||'
+        ' --native results/native --launch "$launch" ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }}'
         ' 2>&1 | tee "$log"'
 
@@ -52,13 +52,11 @@ rule probe_storage:
 rule calibrate_devices:
     input:
         io_time=calibration_runs,
-        probes=lambda wildcards: calibration_probes(wildcards, "probes.parquet"),
-        summaries=lambda wildcards: calibration_probes(wildcards, "probes.json"),
+        probes=calibration_probes,
         library=library(
             "calibrate_devices",
             "breakdown",
             "io_class",
-            "lateness",
             "model/calibration",
             "model/calibration_result",
             "model/events",
@@ -88,7 +86,6 @@ rule calibrate_devices:
             calibration(wildcards).scenario
         ),
         parameters=lambda wildcards: calibration(wildcards).parameters,
-        max_lateness_percent=SETTINGS["audit"]["max_lateness_percent"],
     message:
         "Fitting the devices of {SYSTEM.name} to measurements: {wildcards.calibration}."
     script:

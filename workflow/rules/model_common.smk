@@ -39,11 +39,11 @@ def calibration_runs(wildcards):
     ]
 
 
-def calibration_probes(wildcards, name):
-    """Return a file of all probes that a calibration takes."""
+def calibration_probes(wildcards):
+    """Return the tables of all probes that a calibration takes."""
     plan = calibration(wildcards)
     return [
-        f"{RESULTS}/probes/{plan.scenario.dataset}-{n_osts}ost/{name}"
+        f"{RESULTS}/probes/{plan.scenario.dataset}-{n_osts}ost/probes.parquet"
         for n_osts in plan.probed_n_osts
     ]
 

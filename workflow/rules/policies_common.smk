@@ -26,11 +26,6 @@ def node_table(name):
     return [f"{RESULTS}/nodes/{name}.parquet"] if EXPERIMENT.sweeps["nodes"] else []
 
 
-def emulated_runs(sweep):
-    """Return the `run.json` of a sweep's runs, which says how late emulated tiers were."""
-    return run_files("run.json", sweep) if EXPERIMENT.source == "emulated" else []
-
-
 def accuracy_tests():
     """Return the tests of the study of accuracy, if they are to judge a claim."""
     wanted = SETTINGS["studies"]["accuracy"]["with_policies"]

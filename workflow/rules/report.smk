@@ -37,7 +37,6 @@ rule build_report:
             "claim_tables",
             "claims",
             "io_class",
-            "lateness",
             "plot",
             "plot_whatif",
             "policy_comparison",

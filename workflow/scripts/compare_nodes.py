@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from tierscope.lateness import lateness_table
 from tierscope.node_counts import count_switches, save_by_epoch, save_up_to
 from tierscope.policy_comparison import add_up, compare_epochs
 from tierscope.tables import read_table, run_keys, write_table
@@ -24,14 +23,11 @@ if __name__ == "__main__":
         for path, run in zip(snakemake.input.faults, snakemake.input.runs, strict=True)
     ]
     switches = count_switches(pd.concat(faults), epochs)
-    emulated = (
-        json.loads(Path(path).read_text()) for path in snakemake.input.emulated_runs
-    )
     for name, table in (
         ("policy_epochs", policy_epochs),
         ("policy_totals", totals),
         ("node_epochs", save_by_epoch(policy_epochs, totals)),
-        ("node_savings", save_up_to(totals, lateness_table(emulated))),
+        ("node_savings", save_up_to(totals)),
         ("node_switches", switches),
     ):
         write_table(table, snakemake.output[name], name)

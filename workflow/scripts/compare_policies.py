@@ -1,10 +1,8 @@
 """Compare the policies and loaders of an experiment."""
 
-import json
 import sys
 from pathlib import Path
 
-from tierscope.lateness import lateness_table
 from tierscope.policy_comparison import add_up, compare_epochs, summarise
 from tierscope.policy_summary import summary_text
 from tierscope.tables import read_table, write_table
@@ -18,8 +16,7 @@ if __name__ == "__main__":
     )
     stage_in = [read_table(path, "stage_in") for path in snakemake.input.stage_in]
     totals = add_up(policy_epochs, epochs, *stage_in)
-    runs = (json.loads(Path(path).read_text()) for path in snakemake.input.runs)
-    summary = summarise(totals, lateness_table(runs))
+    summary = summarise(totals)
     write_table(policy_epochs, snakemake.output.epochs, "policy_epochs")
     write_table(totals, snakemake.output.totals, "policy_totals")
     write_table(summary, snakemake.output.summary, "policy_summary")

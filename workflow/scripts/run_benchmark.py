@@ -1,7 +1,7 @@
 """Run points of a scenario under MPI.
 
     mpiexec -n N python run_benchmark.py SCENARIO_JSON --staging DIR --runs DIR
-        --native DIR --launch NAME --max-lateness-percent 30 0/0 5/0
+        --native DIR --launch NAME 0/0 5/0
 
 A point is written CACHE_RATE/REPETITION. Points whose run is already complete, in the
 staging folder or among the runs, are left out. NAME tells this launch from all others.
@@ -50,7 +50,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, required=True, help="finished runs")
     parser.add_argument("--native", type=Path, required=True, help="our libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
-    parser.add_argument("--max-lateness-percent", type=float, required=True)
     parser.add_argument("points", type=parse_point, nargs="+", metavar="RATE/REP")
     return parser.parse_args()
 
@@ -99,7 +98,6 @@ def main() -> None:
         tracer=tracer,
         emulation=emulation,
         say=lambda line: say(processes, line),
-        max_lateness_percent=arguments.max_lateness_percent,
     )
     processes.keep(benchmark.storage)
     terminate_by_exception()

@@ -1,7 +1,7 @@
 """Run the micro-probes of a machine's storage under MPI.
 
     mpiexec -n N python run_probes.py DESCRIPTION_JSON --output DIR --native DIR
-        --launch NAME --max-lateness-percent 15
+        --launch NAME
 
 NAME tells this launch from all others. Where tiers are emulated, the process starts
 itself again with the devices preloaded. Nothing traces the calls: they time themselves.
@@ -34,7 +34,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, help="folder of results")
     parser.add_argument("--native", type=Path, required=True, help="our libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
-    parser.add_argument("--max-lateness-percent", type=float, required=True)
     return parser.parse_args()
 
 
@@ -67,7 +66,6 @@ def main() -> None:
         processes,
         emulation,
         say=lambda line: say(processes, line),
-        max_lateness_percent=arguments.max_lateness_percent,
     )
     processes.keep(probes.storage)
     terminate_by_exception()

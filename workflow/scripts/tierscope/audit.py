@@ -14,7 +14,6 @@ import pandas as pd
 from tierscope.audit_peers import check_peers
 from tierscope.audit_placement import check_decisions
 from tierscope.check import Check, equal
-from tierscope.lateness import lateness_percent
 from tierscope.policies import STATIC, held_files, strata
 from tierscope.shuffle import epoch_order, process_share
 
@@ -44,7 +43,7 @@ def audit(
     run : mapping
         Content of `run.json`.
     limits : mapping
-        `io_time_tolerance_percent` and `max_lateness_percent`.
+        `io_time_tolerance_percent`.
     decisions, background : DataFrame, optional
         Tables `decisions` and `background_records` of a run whose policy decides while
         it runs; the latter also of one that reads from peers.
@@ -75,7 +74,6 @@ def audit(
         *_check_ranks(epochs, run),
         *samples,
         *_check_times(file_records, epochs, run, limits),
-        *_check_lateness(run, limits),
     ]
 
 
@@ -263,19 +261,4 @@ def _check_times(
         bool(ratio.max() <= limit),
         f"{ratio.max():.3f}",
         f"at most {limit:.3f}",
-    )
-
-
-def _check_lateness(
-    run: Mapping[str, Any], limits: Mapping[str, float]
-) -> Iterator[Check]:
-    """Check that an emulated run's waiting is the devices', not the machine's."""
-    if (late := lateness_percent(run)) is None:
-        return
-    limit = limits["max_lateness_percent"]
-    yield Check(
-        "share of the emulated waiting that is the machine's lateness",
-        late <= limit,
-        f"{late:.1f} %",
-        f"at most {limit:g} %",
     )

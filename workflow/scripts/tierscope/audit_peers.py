@@ -49,10 +49,7 @@ def check_peers(
     yield _check_owners(staged, node_of, policy)
     yield _check_local_share(file_records, policy, n_nodes)
     yield _check_reads_of_owners(peer_reads, policy)
-    if run["policy"]["transport"] == "rma":
-        yield from _check_windows(peer_reads, served, node_of, policy, run)
-    else:
-        yield from _check_servers(peer_reads, served, node_of, run)
+    yield from _check_servers(peer_reads, served, node_of, run)
 
 
 def _check_places(
@@ -194,37 +191,3 @@ def _check_servers(
         int((lfs_time_s > peer_reads["time_s"]).sum()),
         0,
     )
-
-
-def _check_windows(
-    peer_reads: pd.DataFrame,
-    served: pd.DataFrame,
-    node_of: pd.Series,
-    policy: AdHoc,
-    run: Mapping[str, Any],
-) -> Iterator[Check]:
-    """Check that owners read their files into windows once, and peers got them whole.
-
-    Which files peers have to get, `_check_places` has checked read by read.
-    """
-    size, n_staged = run["dataset"]["file_size_bytes"], int(policy.staged.sum())
-    whole = _read_whole_once(served, node_of, run)
-    whole = whole[whole["epoch"] == STAGE_IN_EPOCH]
-    files = whole["file_id"].to_numpy()
-    at_owner = files[policy.owners[files] == whole["owner"].to_numpy()]
-    yield equal("records of reads into windows", len(served), n_staged)
-    yield equal(
-        "files that their owner read into its window, whole",
-        int(policy.staged[np.unique(at_owner)].sum()),
-        n_staged,
-    )
-    yield equal(
-        "bytes read into windows", int(served["bytes_read"].sum()), n_staged * size
-    )
-    yield equal(
-        "reads from peers that received a whole file",
-        int((peer_reads["bytes"] == size).sum()),
-        len(peer_reads),
-    )
-    lfs_time_s = peer_reads["lfs_read_time_s"] + peer_reads["lfs_meta_time_s"]
-    yield equal("reads from windows with LFS time", int((lfs_time_s > 0).sum()), 0)

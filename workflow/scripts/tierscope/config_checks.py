@@ -26,12 +26,11 @@ def check_devices(system: System, n_osts: list[int]) -> None:
     """Refuse an emulation whose devices cannot be made."""
     if system.source != "emulated":
         return
-    speedup = system.emulation["speedup"]
     try:
         for count in n_osts:
             machine = emulated_machine(asdict(system), count)
-            scale_gfs(machine, system.n_processes, speedup, ["/gfs"])
-            scale_lfs(machine, system.n_processes, speedup, lambda _: ["/lfs"])
+            scale_gfs(machine, system.n_processes, ["/gfs"])
+            scale_lfs(machine, system.n_processes, lambda _: ["/lfs"])
     except ValueError as error:
         raise ConfigError(f"system {system.name}: emulation: {error}") from error
 
@@ -87,12 +86,6 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
                 f"{where}: got {count}, expected divisors of {system.n_processes}, the "
                 f"number of processes of system {system.name}"
             )
-        if not system.on_nodes(count).has_whole_groups:
-            raise ConfigError(
-                f"{where}: got {count}, expected numbers on which whole nodes share "
-                f"the LFS servers of {system.emulation['processes_per_lfs_server']} "
-                f"processes of system {system.name}"
-            )
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -131,7 +124,7 @@ def _check_runtime(experiment: Experiment) -> None:
 
 
 def _check_emulation(experiment: Experiment) -> None:
-    """Refuse what emulated tiers cannot do, or not yet."""
+    """Refuse what emulated tiers cannot do."""
     loader, system = experiment.settings["loader"], experiment.system
     if experiment.runtime != "builtin":
         raise ConfigError(
@@ -145,20 +138,10 @@ def _check_emulation(experiment: Experiment) -> None:
             f"tiers of system {system.name}: the loader hands work from thread to "
             "thread unseen"
         )
-    if not system.is_virtual:
-        return
     if (prefetched := loader["prefetch_batches"]) > MAX_VIRTUAL_PREFETCH:
         raise ConfigError(
             f"config: loader.prefetch_batches: got {prefetched}, expected at most "
-            f"{MAX_VIRTUAL_PREFETCH} with emulation.clock virtual"
-        )
-    for scenario in experiment.all_points:
-        if not scenario.reads_database:
-            continue
-        key, value = "loaders", scenario.loader
-        raise ConfigError(
-            f"config: sweep.{key}: got {value}, which is not in virtual time yet: take "
-            "a system with emulation.clock: real, such as scale-model-4x2"
+            f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
         )
 
 
@@ -246,25 +229,7 @@ def _check_databases(experiment: Experiment) -> None:
 
 def _check_peers(experiment: Experiment) -> None:
     """Refuse ways to read from peers that are not there or would not be honest."""
-    options = experiment.settings["policies"]["adhoc"]
-    if options["transport"] == "rma":
-        if experiment.source == "simulated":
-            raise ConfigError(
-                "config: policies.adhoc.transport: got rma, expected sockets where "
-                "runs are simulated"
-            )
-        if experiment.system.source == "emulated":
-            raise ConfigError(
-                "config: policies.adhoc.transport: got rma, expected sockets with the "
-                f"emulated devices of system {experiment.system.name}: reads from "
-                "memory would pass them by"
-            )
-        if options["mount"] is not None:
-            raise ConfigError(
-                "config: policies.adhoc.transport: got rma, expected sockets with "
-                "policies.adhoc.mount, which has a way of its own"
-            )
-    if (mount := options["mount"]) is not None:
+    if (mount := experiment.settings["policies"]["adhoc"]["mount"]) is not None:
         if not Path(mount).is_absolute():
             raise ConfigError(
                 f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "

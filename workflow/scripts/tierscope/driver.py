@@ -24,7 +24,6 @@ from tierscope.dataset import generate_files
 from tierscope.epoch import KnownFiles, run_epoch
 from tierscope.launch import fail_from_thread
 from tierscope.launch_storage import (
-    ATTEMPTS,
     check_is_there,
     check_room,
     claim_storage,
@@ -32,7 +31,6 @@ from tierscope.launch_storage import (
     fill_storage,
     held_part,
     release_storage,
-    shared_lateness_percent,
 )
 from tierscope.loaders import Loader
 from tierscope.peers.node import NodePeers
@@ -63,15 +61,12 @@ class Benchmark:
     make_loader : callable
         Makes the loader; called once, when the first point is run.
     tracer : object
-        Has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()`,
-        `repeatable` and `writes_log_at_end`: when MPI ends, so that the run is complete
-        only then.
+        Has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()` and
+        `writes_log_at_end`: when MPI ends, so that the run is complete only then.
     emulation : tierscope.tiers.emulated.Emulation or None
         The emulated devices; None where no tier is emulated.
     say : callable
         Prints a line of progress (rank 0 only).
-    max_lateness_percent : float
-        Emulated tiers in real time: lateness above which the epochs are measured again.
     """
 
     description: Mapping[str, Any]
@@ -80,7 +75,6 @@ class Benchmark:
     tracer: Any
     emulation: Any
     say: Callable[[str], None]
-    max_lateness_percent: float
 
     def __post_init__(self):
         self.dataset = Dataset(**self.description["dataset"])
@@ -127,7 +121,7 @@ class Benchmark:
     @property
     def is_virtual(self) -> bool:
         """Return whether the launch keeps virtual time."""
-        return self.emulation is not None and self.emulation.is_virtual
+        return self.emulation is not None
 
     @property
     def folder_name(self) -> str:
@@ -200,32 +194,15 @@ class Benchmark:
         release_storage(self.processes, self.storage, self.emulation)
 
     def run_point(self, point: Point, folder: Path) -> None:
-        """Fill the LFS, run all epochs and write the run's folder.
-
-        Emulated devices in real time need a machine that wakes the waiting in time.
-        Where it was too late, the epochs are measured again, six times in all; the last
-        attempt stands, and the audit judges it by the same limit.
-        """
+        """Fill the LFS, run all epochs and write the run's folder."""
         processes = self.processes
         on_lfs = self._held(point)
         fill_time_s = self.hold(on_lfs)
-        lateness_percent = []
-        while True:
-            started = datetime.now(UTC)
-            rows = self.measure(point, folder, on_lfs)
-            if self.is_virtual:
-                break
-            late = shared_lateness_percent(self.processes, self.emulation)
-            lateness_percent.append(late)
-            if not self.is_too_late(late, n_attempts=len(lateness_percent)):
-                break
-            self.say(f"  machine too busy (lateness {late:.0f} %), measuring again")
-            if self.is_fed:
-                self.fill(np.flatnonzero(on_lfs))  # that is, empty it
+        started = datetime.now(UTC)
+        rows = self.measure(point, folder, on_lfs)
         measured = Measured(
             point,
             started,
-            lateness_percent,
             fill_time_s,
             rows=processes.gather(rows),
             lfs_roots=processes.gather(str(self.lfs_root)),
@@ -312,12 +289,6 @@ class Benchmark:
             clock=clock,
             teller=self.loader.teller,
         )
-
-    def is_too_late(self, lateness_percent: float, n_attempts: int) -> bool:
-        """Return whether the epochs are to be measured once more."""
-        if self.emulation is None or not self.tracer.repeatable:
-            return False
-        return lateness_percent > self.max_lateness_percent and n_attempts < ATTEMPTS
 
     def hold(self, on_lfs: np.ndarray) -> float:
         """Let this node's LFS hold files and return the time it took, in seconds.

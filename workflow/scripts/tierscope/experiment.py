@@ -126,7 +126,6 @@ class Experiment:
             self.settings["loader"],
             tuple(points),
             scenario.policy,
-            policy_options(scenario.policy, self.settings["policies"]),
             self.settings["lmdb"] if scenario.reads_database else None,
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tierscope.local_storage import database_bytes, files_on_node, window_bytes
+from tierscope.local_storage import database_bytes, files_on_node
 from tierscope.scenario import Dataset, Point
 
 if TYPE_CHECKING:
@@ -132,8 +132,6 @@ class BenchmarkJob:
         The points that the job runs.
     policy : str
         Policy of the scenario; probes, which have none, need what pinning needs.
-    options : mapping
-        Options of the policy, if it has any.
     lmdb : mapping, optional
         Section `lmdb` of the configuration where the scenario reads a database.
     """
@@ -144,7 +142,6 @@ class BenchmarkJob:
     loader: Mapping[str, Any]
     points: Sequence[Point]
     policy: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
     lmdb: Mapping[str, Any] | None = None
 
     @property
@@ -174,8 +171,6 @@ class BenchmarkJob:
         n_records = self._files_per_process * self.training["epochs"]
         process = _PROCESS_MIB + (held + n_records * _RECORD_BYTES) / _MIB
         memory = _MARGIN * self.system.processes_per_node * process
-        if self.options.get("transport") == "rma":
-            memory += window_bytes(self._files_on_node, size) / _MIB
         return math.ceil(memory) + self.system.job.lfs_in_memory * self.lfs_mib
 
     @property

@@ -20,8 +20,6 @@ from tierscope.shuffle import process_share
 from tierscope.tiers import TierError, make_epoch_aliases
 from tierscope.tiers.local_storage import LocalStorage
 
-ATTEMPTS = 6  # to measure with emulated devices that are not too late
-
 
 def check_is_there(folder: Path) -> None:
     """Refuse a dataset that has a manifest and no folder."""
@@ -246,11 +244,3 @@ def release_storage(
         storage.release()
     if emulation and processes.rank == 0:
         emulation.remove()
-
-
-def shared_lateness_percent(processes: Processes, emulation: Any) -> float:
-    """Return the share of the emulated waiting that is the machine's lateness."""
-    if emulation is None:
-        return 0.0
-    late = emulation.lateness_percent() if processes.rank == 0 else None
-    return processes.share(late)

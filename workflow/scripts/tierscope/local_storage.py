@@ -9,7 +9,6 @@ import numpy as np
 from tierscope.dataset import FRAMING_BYTES
 from tierscope.lmdb_dataset import page_ranges
 from tierscope.lmdb_layout import Provenance
-from tierscope.peers.slots import slot_bytes
 from tierscope.policies import PEERS, Pinning, owner_nodes
 from tierscope.scenario import Dataset
 
@@ -41,11 +40,6 @@ def files_on_node(
         return pinned.n_on_lfs
     staged_owners = _owners(dataset, n_nodes)[pinned.on_lfs()]
     return int(np.bincount(staged_owners).max())
-
-
-def window_bytes(n_files: int, file_size_bytes: int) -> int:
-    """Return the memory of a node's window, one slot for its trial included."""
-    return (n_files + 1) * slot_bytes(file_size_bytes)
 
 
 def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:

@@ -10,13 +10,11 @@ processes a node.
 import numpy as np
 import pandas as pd
 
-from tierscope.lateness import lateness_table
 from tierscope.savings import RUN, TWIN, VARIANT, mean_cuts
 from tierscope.tables import TABLES
 
 _ON_NODES = [*VARIANT, "n_nodes"]
 _TWIN_EPOCH = [*TWIN, "epoch"]
-_TWINS = [key for key in TWIN if key != "repetition"]
 _SWITCHES = ["voluntary_switches", "involuntary_switches"]
 
 
@@ -84,27 +82,22 @@ def _with_law(table: pd.DataFrame, epoch: pd.Series) -> pd.DataFrame:
     return table.assign(law_percent=law)
 
 
-def save_up_to(
-    totals: pd.DataFrame, lateness: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def save_up_to(totals: pd.DataFrame) -> pd.DataFrame:
     """Return what Monarch saves up to each number of epochs, by number of nodes.
 
     Parameters
     ----------
     totals : DataFrame
         Table ``policy_totals`` of the study.
-    lateness : DataFrame, optional
-        How late emulated runs were, as `tierscope.lateness.lateness_table`.
 
     Returns
     -------
-    DataFrame, shape (n_numbers_of_nodes * n_epochs, 18)
+    DataFrame, shape (n_numbers_of_nodes * n_epochs, 16)
         Table ``node_savings``. Cuts of the time, in which waiting for copies between
         epochs counts, and of the slowest process's I/O time are `mean_cuts`.
         Operations on the GFS are opens and reads, those of copies included, summed over
         the repetitions; ``law_percent`` is the mean of the law over the epochs, so
-        f (E - 1) / E on one node. Lateness is the largest of the repetitions, of
-        Monarch and of the reference, missing where nothing was emulated.
+        f (E - 1) / E on one node.
     """
     table = totals[totals["policy"] == "monarch"].copy()
     table["operations"] = table["gfs_operations"] + table["background_gfs_operations"]
@@ -117,18 +110,7 @@ def save_up_to(
     result = _with_law(result, result["n_epochs"] - 1)
     by_nodes = result.groupby(_ON_NODES)["law_percent"]
     result["law_percent"] = by_nodes.cumsum() / result["n_epochs"]
-    lateness = lateness_table(()) if lateness is None else lateness
-    result = _with_lateness(result, lateness)
     return result[list(TABLES["node_savings"])]
-
-
-def _with_lateness(table: pd.DataFrame, lateness: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the largest lateness of its rows and their references."""
-    latest = lateness.groupby(VARIANT)["lateness_percent"].max()
-    references = lateness[lateness["policy"] == "none"]
-    references = references.groupby(_TWINS)["lateness_percent"].max()
-    table = table.join(latest, on=VARIANT)
-    return table.join(references.rename("reference_lateness_percent"), on=_TWINS)
 
 
 def count_switches(faults: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:

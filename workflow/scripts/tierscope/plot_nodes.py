@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tierscope.lateness import LATE_WORDS, late_cell, late_warnings, lateness_notes
 from tierscope.node_counts import hit_law, per_record
 from tierscope.plot import new_figure, scenario_titles, styled, titled
 from tierscope.plot_policies import terminal_lines
@@ -195,18 +194,7 @@ def _notes(provenance: str, savings: pd.DataFrame, switches: pd.DataFrame) -> li
         "read prefetches the rest of its file: with one sample a file that is not so, "
         "and f (E \u2212 1) / E of the reads can be saved on one node at most.",
     ]
-    return [*notes, *lateness_notes(_lateness(savings)), switches_note(switches)]
-
-
-def _lateness(savings: pd.DataFrame) -> pd.Series:
-    """Return how late devices were by the policy and the number of nodes, in words."""
-    policies = {"lateness_percent": "monarch", "reference_lateness_percent": "none"}
-    percent = savings.set_index("n_nodes")[list(policies)].rename(columns=policies)
-    percent = percent.stack()
-    words = [
-        f"{policy} on {n} node{'s' if n > 1 else ''}" for n, policy in percent.index
-    ]
-    return percent.set_axis(words)
+    return [*notes, switches_note(switches)]
 
 
 def switches_note(switches: pd.DataFrame) -> str:
@@ -249,32 +237,21 @@ def summary_text(
         "process) without, of the GFS operations with those of copies",
     ]
     shown = savings[savings["n_epochs"].isin(_shown_epochs(savings))]
-    late = shown[["lateness_percent", "reference_lateness_percent"]]
-    is_emulated = late.notna().any(axis=None)
-    head = (
+    lines.append(
         f"{'nodes':>5} {'epochs':>7}  {'time':>12}  {'I/O time':>12}  GFS operations  "
         "by law"
     )
-    lines.append(f"{head}  late   none" if is_emulated else head)
     for row in shown.sort_values(["n_nodes", "n_epochs"]).to_dict("records"):
         cuts = (
             cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"])
             for name in ("time", "io_time")
         )
-        line = (
+        lines.append(
             f"{row['n_nodes']:>5} {row['n_epochs']:>7}  "
             f"{'  '.join(f'{cut:>12}' for cut in cuts)}  "
             f"{row['gfs_operations_cut_percent']:z14.2f}  {row['law_percent']:6.2f}"
-            f"{late_cell(row['lateness_percent']):>7}"
-            f"{late_cell(row['reference_lateness_percent']):>7}"
         )
-        lines.append(line.rstrip())
-    explained = [
-        spread_words(shown["n_repetitions"]),
-        *([f"{LATE_WORDS} none: of the runs without LFS."] if is_emulated else []),
-        *late_warnings(late.stack()),
-    ]
-    lines += terminal_lines(explained)
+    lines += terminal_lines([spread_words(shown["n_repetitions"])])
     n_epochs = epochs["epoch"].max() + 1
     lines += ["", f"GFS reads saved in epochs 1 to {n_epochs} (by law), %"]
     for n_nodes, part in epochs.groupby("n_nodes"):

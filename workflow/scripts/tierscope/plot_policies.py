@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.lateness import lateness_notes
 from tierscope.plot import (
     class_handles,
     scenario_titles,
@@ -314,7 +313,7 @@ def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[s
             "staging is estimated: every node reads its part of the GFS as an epoch "
             "without LFS reads it; writing to the LFS is left out."
         )
-    return notes + lateness_notes(summary.set_index("policy")["lateness_percent"])
+    return notes
 
 
 def network_notes(policy_epochs: pd.DataFrame) -> list[str]:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from tierscope.breakdown import RUN_EPOCH, break_down
 from tierscope.io_class import ALL_CLASSES, IOClass
-from tierscope.lateness import lateness_table
 from tierscope.policies import DYNAMIC
 from tierscope.savings import RUN, TWIN, VARIANT, mean_cuts
 from tierscope.scenario import Scenario, Sweep
@@ -234,29 +233,24 @@ def staging_kinds(table: pd.DataFrame) -> np.ndarray:
     )
 
 
-def summarise(
-    totals: pd.DataFrame, lateness: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def summarise(totals: pd.DataFrame) -> pd.DataFrame:
     """Return what each variant saves over all its epochs, and when that begins.
 
     Parameters
     ----------
     totals : DataFrame
         Table ``policy_totals``.
-    lateness : DataFrame, optional
-        How late emulated runs were, as `tierscope.lateness.lateness_table`.
 
     Returns
     -------
-    DataFrame, shape (n_variants, 20)
+    DataFrame, shape (n_variants, 19)
         Table ``policy_summary``, in percent of the reference. Cuts of the time (with
         staging) and of the I/O time are `mean_cuts`; all else is of means over the
         repetitions, ``gfs_operations_cut_percent`` with staging and copies.
         ``pays_after_epochs`` is the number of epochs from which on the
         time is shorter than the reference's, where all epochs after those that were run
         are like the last one; missing where it never is, or not for good, as the last
-        epoch takes longer than the reference's. ``lateness_percent`` is the largest of
-        the repetitions, missing where nothing was emulated.
+        epoch takes longer than the reference's.
     """
     operations = ["gfs_operations", "background_gfs_operations"]
     totals = totals.assign(
@@ -269,10 +263,7 @@ def summarise(
         _summary(part.sort_values("n_epochs"))
         for _, part in means.groupby(VARIANT, sort=False)
     ]
-    lateness = lateness_table(()) if lateness is None else lateness
-    latest = lateness.groupby(VARIANT)["lateness_percent"].max()
-    summary = pd.DataFrame(rows).join(latest, on=VARIANT)
-    return summary[list(TABLES["policy_summary"])]
+    return pd.DataFrame(rows)[list(TABLES["policy_summary"])]
 
 
 def _summary(part: pd.DataFrame) -> dict:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from tierscope.claim_status import number_words
-from tierscope.lateness import LATE_WORDS, late_cell, late_warnings
 from tierscope.plot import scenario_titles
 from tierscope.plot_loaders import in_order as loaders_in_order
 from tierscope.plot_policies import cautions, in_order, terminal_lines
@@ -14,8 +13,8 @@ from tierscope.policy_comparison import ESTIMATED, is_reference
 from tierscope.savings import RUN, VARIANT, cut_words, spread_words
 
 _SCENE = ["dataset", "n_osts", "loader"]
-_HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "staging ", "pays", "late ")
-_ALIGN = "><>>>>>>"
+_HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "staging ", "pays")
+_ALIGN = "><>>>>>"
 
 
 def summary_text(
@@ -33,7 +32,6 @@ def summary_text(
     n_epochs = summary["n_epochs"].max()
     references = policy_epochs[is_reference(policy_epochs)]
     summary = _with_references(summary, references)
-    is_emulated = summary["lateness_percent"].notna().any()
     compared = summary[summary["n_references"] < summary["n_repetitions"]]
     head = [
         f"Saved in {n_epochs} epoch{'s' if n_epochs > 1 else ''}, in percent of the "
@@ -41,7 +39,6 @@ def summary_text(
         "operations with staging and copies, I/O time (slowest process) without; "
         "staging in seconds; pays: after so many epochs.",
         spread_words(compared["n_repetitions"]),
-        LATE_WORDS if is_emulated else "",
     ]
     means = references.groupby(_SCENE)[["execution_time_s", "io_time_s"]].mean()
     blocks = []
@@ -56,14 +53,12 @@ def summary_text(
                 f"{_reference_words(part)}",
                 *map(_cells, part),
             ]
-    if not is_emulated:
-        blocks = [line if isinstance(line, str) else line[:-1] for line in blocks]
     notes = []
     if (summary["staging"] == ESTIMATED).any():
         notes.append("*: not run; estimated as if every node read its part of the GFS.")
     if (summary["pays_after_epochs"] > summary["n_epochs"]).any():
         notes.append("~: if all further epochs are like the last.")
-    notes += [*late_warnings(summary["lateness_percent"]), *cautions(policy_epochs)]
+    notes += cautions(policy_epochs)
     lines = [f"Source: {provenance}", *terminal_lines(head), *_aligned(blocks)]
     return "\n".join([*lines, *([""] if notes else []), *terminal_lines(notes)]) + "\n"
 
@@ -113,9 +108,8 @@ def _aligned(lines: Sequence[str | Sequence[str]]) -> list[str]:
 def _cells(row: dict) -> tuple[str, ...]:
     """Return the words of a row."""
     start = f"{row['cache_rate_percent']} % ", row["policy"]
-    late = late_cell(row["lateness_percent"])
     if row["n_references"] == row["n_repetitions"]:
-        return (*start, "reference", "", "", "", "", late)
+        return (*start, "reference", "", "", "", "")
     pays = row["pays_after_epochs"]
     beyond = "~" if pays > row["n_epochs"] else ""
     words = "never" if np.isnan(pays) else f"{beyond}{pays:.0f}"
@@ -125,12 +119,4 @@ def _cells(row: dict) -> tuple[str, ...]:
         for name in ("time", "io_time")
     )
     gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
-    return (
-        *start,
-        time,
-        io_time,
-        gfs,
-        f"{row['staging_time_s']:.2f}{mark}",
-        words,
-        late,
-    )
+    return *start, time, io_time, gfs, f"{row['staging_time_s']:.2f}{mark}", words

@@ -2,24 +2,20 @@
 
 import json
 import os
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from statistics import mean, median
 from typing import Any
 
 from tierscope.dataset import generate_files
 from tierscope.description import description_hash
 from tierscope.launch_storage import (
-    ATTEMPTS,
     check_is_there,
     check_room,
     claim_storage,
     release_storage,
-    shared_lateness_percent,
 )
 from tierscope.probes import (
     REPEATS,
@@ -56,15 +52,12 @@ class ProbeLaunch:
         As for `tierscope.driver.Benchmark`.
     say : callable
         Prints a line of progress (rank 0 only).
-    max_lateness_percent : float
-        Emulated tiers in real time: lateness above which probes are run again.
     """
 
     description: Mapping[str, Any]
     processes: Processes
     emulation: Any
     say: Callable[[str], None]
-    max_lateness_percent: float
 
     def __post_init__(self):
         system = self.description["system"]
@@ -85,11 +78,6 @@ class ProbeLaunch:
         }
         self.plan = plan(self.description)
 
-    @property
-    def is_virtual(self) -> bool:
-        """Return whether the devices keep virtual time."""
-        return self.emulation is not None and self.emulation.is_virtual
-
     def run(self, folder: Path) -> None:
         """Run the probes and write table and summary into a folder."""
         processes = self.processes
@@ -100,9 +88,9 @@ class ProbeLaunch:
             check_is_there(self.folders["gfs"])
         self._fill()
         started = datetime.now(UTC)
-        rows, late_percent = self._measure()
+        rows = self._measure()
         if processes.rank == 0:
-            self._write(folder, rows, started, late_percent)
+            self._write(folder, rows, started)
         self.release()
         processes.barrier()  # what ends the first rank must find all nodes empty
 
@@ -127,74 +115,40 @@ class ProbeLaunch:
         generate_files(self.folders["lfs"], names, mine, size)
         self.processes.barrier()
 
-    def _measure(self) -> tuple[list[dict[str, Any]], float | None]:
-        """Run all repeats of all probes: rows (on rank 0) and the lateness, if any.
-
-        As a probe's time is the median of its repeats, so is its lateness. The mean
-        over the probes counts: short waits are late by some tenths on any machine.
-        """
-        rows, lateness_percent = [], defaultdict(list)
+    def _measure(self) -> list[dict[str, Any]]:
+        """Run all repeats of all probes and return the rows (on rank 0)."""
+        rows = []
         for repeat in range(REPEATS):
             for _, probes in groupby(self.plan, key=lambda one: (one.tier, one.kind)):
-                new, late_percent = self._run_in_time(list(probes), repeat)
-                rows += new
-                for name, late in late_percent.items():
-                    lateness_percent[name].append(late)
+                rows += self._run_together(list(probes), repeat)
             self.say(f"  repeat {repeat + 1} of {REPEATS}")
-        if not lateness_percent:
-            return rows, None
-        return rows, mean(map(median, lateness_percent.values()))
+        return rows
 
-    def _run_in_time(
-        self, probes: list[Probe], repeat: int
-    ) -> tuple[list[dict[str, Any]], dict[str, float]]:
-        """Run probes that share files until the machine was quiet in each of them.
-
-        As with the runs of a benchmark, the last of six attempts stands. Probes take
-        tenths of a second: the lateness of all together would hide a spoilt one.
-        """
-        for attempt in range(ATTEMPTS):
-            rows, late_percent = self._run_together(probes, repeat)
-            worst_percent = max(late_percent.values(), default=0.0)
-            if worst_percent <= self.max_lateness_percent:
-                break
-            again = ", measuring again" if attempt + 1 < ATTEMPTS else ""
-            self.say(f"  machine too busy (lateness {worst_percent:.0f} %){again}")
-        return rows, late_percent
-
-    def _run_together(
-        self, probes: list[Probe], repeat: int
-    ) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    def _run_together(self, probes: list[Probe], repeat: int) -> list[dict[str, Any]]:
         """Run the probes that share files, from open to close."""
-        processes, rows, late_percent = self.processes, [], {}
+        processes, rows = self.processes, []
         paths = self._paths(probes[0], repeat)
         client = (
             Client(paths, self.emulation.clock.now_s)
-            if self.is_virtual
+            if self.emulation
             else Client(paths)
         )
-        is_real = self.tiers[probes[0].tier].kind != "emulated"
         for probe in probes:
-            if is_real and probe.operation == "read":
-                client.forget_pages()
             takes_part = processes.rank < probe.n_clients
-            if self.is_virtual:
-                timings = processes.gather(
-                    self._run_in_virtual_time(client, probe, takes_part)
-                )
+            if self.emulation:
+                timing = self._run_in_virtual_time(client, probe, takes_part)
             else:
-                processes.barrier()
-                if self.emulation and processes.rank == 0:
-                    self.emulation.reset()
+                if probe.operation == "read":
+                    client.forget_pages()
+                processes.barrier()  # as nobody is to poll fast for long
                 processes.barrier(_POLL_S)
-                timings = processes.gather(client.run(probe) if takes_part else None)
-                late = shared_lateness_percent(processes, self.emulation)
-                late_percent[probe.name] = late
+                timing = client.run(probe) if takes_part else None
+            timings = processes.gather(timing)
             if processes.rank == 0:
                 one_clock = len(set(processes.hosts)) == 1
                 clients = timings[: probe.n_clients]
                 rows.append(probe_row(probe, repeat, clients, one_clock))
-        return rows, late_percent
+        return rows
 
     def _run_in_virtual_time(
         self, client: Client, probe: Probe, takes_part: bool
@@ -222,11 +176,7 @@ class ProbeLaunch:
         return [os.path.join(folder, self.dataset.file_name(i)) for i in files]
 
     def _write(
-        self,
-        folder: Path,
-        rows: list[dict[str, Any]],
-        started: datetime,
-        late_percent: float | None,
+        self, folder: Path, rows: list[dict[str, Any]], started: datetime
     ) -> None:
         """Write the table, then the summary."""
         import pandas as pd  # here, as the other ranks need not load it
@@ -240,6 +190,9 @@ class ProbeLaunch:
             "n_osts": self.description["scenario"]["n_osts"],
         }
         write_table(pd.DataFrame(rows).assign(**keys), folder / TABLE, "probes")
+        devices = None
+        if self.emulation:
+            devices = {"devices": self.emulation.describe()["devices"]}
         summary = {
             "hash": description_hash(self.description),
             **self.description,
@@ -248,14 +201,7 @@ class ProbeLaunch:
             "scheduler_job": scheduler_job(),
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "emulation": self._describe_emulation(late_percent),
+            "emulation": devices,
             "versions": software_versions(),
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
-
-    def _describe_emulation(self, late_percent: float | None) -> dict[str, Any] | None:
-        """Return the devices, and their lateness where they keep real time."""
-        if self.emulation is None:
-            return None
-        late = {} if late_percent is None else {"lateness_percent": late_percent}
-        return {**late, "devices": self.emulation.describe()["devices"]}

@@ -248,9 +248,7 @@ def _model_words(content: Mapping[str, Any]) -> str:
     """Return which machine devices model that are emulated; nothing for others."""
     if not (emulation := content["system"].get("emulation")):
         return ""
-    if emulation["clock"] == "virtual":
-        return f"{emulation['model_of']}, in virtual time"
-    return f"{emulation['model_of']}, made {emulation['speedup']:g} times faster"
+    return f"{emulation['model_of']}, in virtual time"
 
 
 def devices_note(contents: Sequence[Mapping[str, Any]]) -> str:

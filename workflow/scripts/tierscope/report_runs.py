@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 
 from tierscope.breakdown import SCENARIO
-from tierscope.lateness import lateness_percent
 from tierscope.plot import epoch_words, scenario_titles
 from tierscope.report_facts import SIMULATED, Run, count_words
 from tierscope.report_words import (
@@ -35,7 +34,7 @@ def runs_table(
     breakdown: pd.DataFrame,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return a row each run: its audit, lateness, I/O time of every epoch, start.
+    """Return a row each run: its audit, I/O time of every epoch, start.
 
     Parameters
     ----------
@@ -49,8 +48,8 @@ def runs_table(
     Returns
     -------
     DataFrame of str
-        What no run has is left out: lateness, scheduler jobs; of simulated runs, which
-        are not audited, the audit and when they started.
+        Scheduler jobs are left out if no run has one; of simulated runs, which are not
+        audited, the audit and when they started.
     """
     keys = all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
@@ -65,7 +64,6 @@ def runs_table(
             "Cache rate (%)": str(key["cache_rate_percent"]),
             "Repetition": str(key["repetition"]),
             "Audit": _audit_cell(run.audit if run else None),
-            "Lateness (%)": _lateness_cell(run.run) if run else "",
         }
         for epoch in sums_s.columns:
             time_s = sums_s[epoch].get(index, math.nan)
@@ -74,9 +72,7 @@ def runs_table(
         job = run.run.get("scheduler_job") if run else None
         rows.append(row | {"Scheduler job": job or ""})
     table = pd.DataFrame(rows)
-    unused = [
-        name for name in ("Lateness (%)", "Scheduler job") if not any(table[name])
-    ]
+    unused = [] if any(table["Scheduler job"]) else ["Scheduler job"]
     if (keys["source"] == SIMULATED).all():
         unused += ["Audit", "Started (UTC)"]
     return table.drop(columns=unused)
@@ -93,16 +89,8 @@ def _audit_cell(audit: Mapping[str, Any] | None) -> str:
     return f"{FAILED} failed: {'; '.join(words)}"
 
 
-def _lateness_cell(run: Mapping[str, Any]) -> str:
-    """Return a run's lateness, and the attempts if the first one was too late."""
-    if (lateness := lateness_percent(run)) is None:
-        return ""
-    n_attempts = len(run["emulation"]["lateness_percent_of_attempts"])
-    return f"{lateness:.1f}" + (f" (attempt {n_attempts})" if n_attempts > 1 else "")
-
-
 def audit_words(runs: Sequence[Run], n_runs: int) -> str:
-    """Return how many runs passed their audit, and the largest lateness."""
+    """Return how many runs passed their audit."""
     audits = [run.audit for run in runs if run.audit is not None]
     n_passed = sum(audit["passed"] for audit in audits)
     n_checks = sum(len(audit["checks"]) for audit in audits)
@@ -115,12 +103,6 @@ def audit_words(runs: Sequence[Run], n_runs: int) -> str:
         text = f"Of {count_words(n_runs, 'run')}: {text}"
     if n_checks:
         text += f" ({count_words(n_checks, 'check')})"
-    late = [lateness for run in runs if (lateness := lateness_percent(run.run))]
-    if late:
-        text += (
-            f"; of the emulated waiting at most {max(late):.1f} % was the machine's "
-            "lateness instead of the devices'"
-        )
     return text + "."
 
 

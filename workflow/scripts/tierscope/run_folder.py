@@ -61,21 +61,6 @@ def write_reads(
         write_table(table, folder / f"{name}.parquet", name)
 
 
-def describe_emulation(
-    emulation: Any, lateness_percent: Sequence[float]
-) -> dict[str, Any] | None:
-    """Return the devices and the lateness of each attempt, the last of which counts."""
-    if emulation is None:
-        return None
-    if emulation.is_virtual:
-        return emulation.describe()
-    return {
-        "lateness_percent": lateness_percent[-1],
-        "lateness_percent_of_attempts": list(lateness_percent),
-        **emulation.describe(),
-    }
-
-
 def mark_complete(folder: Path, run: dict[str, Any]) -> None:
     """Write `run.json`, which marks a complete folder."""
     temporary = folder / ".run.json"

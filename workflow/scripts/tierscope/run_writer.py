@@ -14,7 +14,6 @@ from tierscope.description import description_hash
 from tierscope.policies import DYNAMIC, PEERS
 from tierscope.processes import Processes
 from tierscope.run_folder import (
-    describe_emulation,
     mark_complete,
     scheduler_job,
     software_versions,
@@ -35,9 +34,7 @@ class Measured:
     point : Point
         The point.
     started : datetime
-        When the epochs that count began.
-    lateness_percent : list of float
-        Lateness of each attempt, the last of which counts.
+        When the epochs began.
     fill_time_s : float
         Time in which all nodes filled their LFS.
     rows : list of list of dict
@@ -52,7 +49,6 @@ class Measured:
 
     point: Point
     started: datetime
-    lateness_percent: list[float]
     fill_time_s: float
     rows: list[list[dict[str, Any]]]
     lfs_roots: list[str]
@@ -90,7 +86,7 @@ class RunWriter:
         filled = {"lfs_fill_time_s": measured.fill_time_s}
         write_epochs(folder, [row | filled for rows in measured.rows for row in rows])
         duration_s = None
-        if self._emulation and self._emulation.is_virtual:
+        if self._emulation:
             duration_s = sum(row["execution_time_s"] for row in measured.rows[0])
         self._tracer.write_log(folder / "log.darshan", duration_s)
         run = {
@@ -108,7 +104,7 @@ class RunWriter:
             "tier_roots": tier_roots,
             **further,
             "tracer": self._tracer.describe(),
-            "emulation": describe_emulation(self._emulation, measured.lateness_percent),
+            "emulation": self._emulation.describe() if self._emulation else None,
             "versions": software_versions(),
         }
         if self._tracer.writes_log_at_end:

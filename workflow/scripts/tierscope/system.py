@@ -50,14 +50,24 @@ class System:
         return replace(self, name=name, improvements=dict(improvements))
 
     def on_nodes(self, n_nodes: int | None) -> "System":
-        """Return the system with its processes on so many nodes; its name tells."""
+        """Return the system with its processes on so many nodes; its name tells.
+
+        As many nodes as before share each emulated LFS server.
+        """
         if n_nodes in (None, self.n_nodes):
             return self
+        emulation = self.emulation
+        if self.source == "emulated":
+            n_sharing = emulation["processes_per_lfs_server"]
+            if n_sharing < self.n_processes:
+                n_sharing = n_sharing * self.n_nodes // n_nodes
+                emulation = {**emulation, "processes_per_lfs_server": n_sharing}
         return replace(
             self,
             name=self.name + nodes_suffix(n_nodes),
             n_nodes=n_nodes,
             processes_per_node=self.n_processes // n_nodes,
+            emulation=emulation,
         )
 
     def check_executor(self, executor: str) -> None:
@@ -74,19 +84,6 @@ class System:
                 f"(job.scheduler), got a profile for {executor}; choose another system "
                 "(key system of your configuration, or --config system=NAME)"
             )
-
-    @property
-    def is_virtual(self) -> bool:
-        """Return whether the emulated tiers have a clock of their own."""
-        return self.emulation is not None and self.emulation["clock"] == "virtual"
-
-    @property
-    def has_whole_groups(self) -> bool:
-        """Return whether whole nodes share each emulated LFS server."""
-        if self.source != "emulated":
-            return True
-        n_sharing = self.emulation["processes_per_lfs_server"]
-        return n_sharing % self.processes_per_node == 0 or n_sharing >= self.n_processes
 
     @property
     def source(self) -> str:
@@ -137,11 +134,12 @@ def read_system(name: str, folder: str | Path) -> System:
         devices = _devices_of(system.emulation["model_of"], path)
         emulation = _emulation_of(system, devices, path)
         system = replace(system, devices=devices, emulation=emulation)
-        if not system.has_whole_groups:
+        n_sharing = emulation["processes_per_lfs_server"]
+        if n_sharing % system.processes_per_node and n_sharing < system.n_processes:
             raise ConfigError(
-                f"{path}: emulation.processes_per_lfs_server: got "
-                f"{emulation['processes_per_lfs_server']}, expected a multiple of "
-                f"processes_per_node {system.processes_per_node}: a node has one LFS"
+                f"{path}: emulation.processes_per_lfs_server: got {n_sharing}, "
+                f"expected a multiple of processes_per_node "
+                f"{system.processes_per_node}: a node has one LFS"
             )
     return system
 
@@ -150,23 +148,14 @@ def _emulation_of(
     system: System, devices: Mapping[str, Any], origin: Path
 ) -> dict[str, Any]:
     """Return the emulation with its defaults, refuse one that does not fit."""
-    emulation = {"clock": "virtual", **system.emulation}
-    if emulation["clock"] == "virtual":
-        if "speedup" in emulation:
+    for tier in (system.gfs, system.lfs):
+        if tier.kind != "emulated":
             raise ConfigError(
-                f"{origin}: emulation.speedup: got {emulation['speedup']}, expected "
-                "none with emulation.clock virtual: nobody waits for virtual time"
+                f"{origin}: {tier.name}.kind: got {tier.kind}, expected emulated as "
+                "the other tier: a real tier has no place in virtual time"
             )
-        kinds = {tier: getattr(system, tier).kind for tier in ("gfs", "lfs")}
-        for tier, kind in kinds.items():
-            if kind != "emulated":
-                raise ConfigError(
-                    f"{origin}: {tier}.kind: got {kind}, expected emulated as the "
-                    "other tier with emulation.clock virtual: a real tier has no place "
-                    "in virtual time"
-                )
     n_sharing = devices["lfs"]["processes_per_server"]
-    return {"speedup": 1, "processes_per_lfs_server": n_sharing, **emulation}
+    return {"processes_per_lfs_server": n_sharing, **system.emulation}
 
 
 def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:

@@ -4,8 +4,8 @@ Every table is Parquet. What is set in percent (cache rates, improvements, goals
 integer, what comes out in percent or points a float64; times are seconds in float64,
 sizes are bytes. A table that breaks its contract is refused when it is written and when
 it is read, so the code in between trusts its frames. No value is missing but the spread
-of points that were run once, the number behind a claim that has none, the epochs after
-which staging never pays, and the lateness of devices that are not emulated.
+of points that were run once, the number behind a claim that has none, and the epochs
+after which staging never pays.
 """
 
 import os
@@ -204,7 +204,6 @@ TABLES = {
         **_TIME_CUTS,
         "gfs_operations_cut_percent": NUMBER,
         "pays_after_epochs": NUMBER,
-        "lateness_percent": NUMBER,
     },
     "node_epochs": SCENARIO_KEYS
     | {
@@ -228,8 +227,6 @@ TABLES = {
         **_TIME_CUTS,
         "gfs_operations_cut_percent": NUMBER,
         "law_percent": NUMBER,
-        "lateness_percent": NUMBER,
-        "reference_lateness_percent": NUMBER,
     },
     "node_switches": RUN_KEYS
     | {
@@ -571,8 +568,6 @@ _MAY_BE_MISSING = {
     "time_cut_sd_points",
     "io_time_cut_sd_points",
     "pays_after_epochs",
-    "lateness_percent",
-    "reference_lateness_percent",
     "value",
 }
 

@@ -3,7 +3,7 @@
 The model is the simulator with the experiment's own seeds, so it reads the files that
 the measured processes read, in their order and from the same tier. Fitted are keys of
 the system's `devices`, in units of the machine (`PARAMETERS`); all others, and whatever
-says how the storage is built (servers, groups, request sizes, speed-up), and the
+says how the storage is built (servers, groups, request sizes), and the
 processor time of a sample stay as the system file has them. What the file says of a
 fitted parameter is not looked at.
 

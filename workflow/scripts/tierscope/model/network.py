@@ -353,7 +353,6 @@ def _sample_s(devices: Mapping[str, Any]) -> float:
 def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> Network:
     """Return the network that the emulated devices of a system are."""
     machine = emulated_machine(system, n_osts)
-    speedup = system["emulation"]["speedup"]
     groups = lfs_groups(machine, n_ranks)
     if len(sizes := {len(group) for group in groups}) > 1:
         raise ModelError(
@@ -362,9 +361,9 @@ def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> N
         )
     return Network(
         n_ranks,
-        gfs=_tier_of(scale_gfs(machine, n_ranks, speedup, ["/gfs"])),
+        gfs=_tier_of(scale_gfs(machine, n_ranks, ["/gfs"])),
         lfs=_tier_of(
-            scale_lfs(machine, n_ranks, speedup, lambda _: ["/lfs"])[0],
+            scale_lfs(machine, n_ranks, lambda _: ["/lfs"])[0],
             group_size=len(groups[0]),
         ),
         peers=(
@@ -372,17 +371,8 @@ def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> N
             if "network" in system["devices"]
             else None
         ),
-        sample_s=_emulated_sample_s(system),
+        sample_s=_sample_s(system["devices"]),
     )
-
-
-def _emulated_sample_s(system: Mapping[str, Any]) -> float:
-    """Return the processor time of a sample on emulated devices.
-
-    Devices that wait in real time know none: that of the real processor passes there.
-    """
-    is_real = system["emulation"]["clock"] == "real"
-    return 0.0 if is_real else _sample_s(system["devices"])
 
 
 def _tier_of(device: Device, group_size: int | None = None) -> TierModel:

@@ -9,8 +9,8 @@ reads as always. Emulated devices serve all of them from the same queues.
 
 A read from a peer is no POSIX call of the reader, so its process times it: from the
 request until the last byte is there (class NET-READ). The owner reports how long its
-LFS took of that. In place of servers there can be MPI windows or a mount; with them
-that time is not part of a read, or not known.
+LFS took of that. In place of servers there can be a mount; with
+it that time is not known.
 """
 
 from tierscope.placement import PlacementError

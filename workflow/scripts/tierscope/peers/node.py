@@ -11,16 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.dataset import read_timed
 from tierscope.description import description_hash
 from tierscope.loaders.posix import DEFAULT_BUFFER_BYTES
-from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import MountedFiles, check_live
 from tierscope.peers.server import TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import stage_in
 from tierscope.peers.watch import MountWatch
-from tierscope.peers.window import PeerWindows
 from tierscope.placement.copies import Copier
 from tierscope.policies import Place, node_policy
 from tierscope.scenario import Dataset
@@ -30,9 +27,9 @@ from tierscope.tiers.clock import Clock, Role
 
 
 class NodePeers:
-    """Stage-in, the node's server or window, and the way to the others'.
+    """Stage-in, the node's server, and the way to the others'.
 
-    Server and window belong to the node's first process.
+    The server belongs to the node's first process.
 
     Parameters
     ----------
@@ -74,22 +71,14 @@ class NodePeers:
         )
         self._log = PeerReads(processes.rank)
         self._feeds: list[PeerFeed] = []
-        self._server = self._mounted = self._watch = self._windows = None
-        self._stage_in_time_s = self._expose_time_s = 0.0
+        self._server = self._mounted = self._watch = None
+        self._stage_in_time_s = 0.0
         self._last_epoch = description["training"]["epochs"] - 1
         _allow_open_files()
         launch = processes.share(secrets.token_hex(TOKEN_BYTES))
         if self._options["mount"]:
             self._mounted = self._transport = self._use_mount(
                 _folder_name(description, point), launch, end
-            )
-        elif self._options["transport"] == "rma":
-            self._windows = self._transport = PeerWindows(
-                processes,
-                self.policy,
-                self._dataset.file_size_bytes,
-                self._dataset.file_name,
-                bytes.fromhex(launch),
             )
         else:
             self._transport = self._start_servers(bytes.fromhex(launch))
@@ -109,11 +98,6 @@ class NodePeers:
                 processes.look_for_failure,
             )
         self._stage_in_time_s = self._clock.barrier() - start_s
-        if self._windows:
-            copied = time.perf_counter()
-            self._windows.expose(self._read_own)
-            self._expose_time_s = time.perf_counter() - copied
-            self._stage_in_time_s += self._expose_time_s
         self._say(self._summary())
 
     def feed(
@@ -139,19 +123,14 @@ class NodePeers:
             self._server.check()
         if self._transport.error:
             raise self._transport.error
-        if self._windows:  # whose reads end when another process fails
-            self._processes.look_for_failure()
 
     def end_epoch(self, epoch: int) -> None:
         """Free what an epoch, and at last the measurement, has left; reads are over."""
         self.check()
         while self._feeds:
             self._feeds.pop().close()
-        if epoch < self._last_epoch:
-            return
-        if self._windows:
-            self._windows.free()
-        if self._mounted and self._processes.rank == 0:
+        is_last = epoch == self._last_epoch
+        if is_last and self._mounted and self._processes.rank == 0:
             self._mounted.remove()
 
     def stop(self) -> None:
@@ -165,16 +144,9 @@ class NodePeers:
 
     def report(self) -> dict[str, Any]:
         """Return this process's log and the time of stage-in, after the last epoch."""
-        windows = None
-        if self._windows:
-            windows = {
-                "expose_time_s": self._expose_time_s,
-                "progress_thread": self._windows.needs_thread,
-            }
         return {
             "stage_in_time_s": self._stage_in_time_s,
             "peer_reads": self._log.columns(),
-            "windows": windows,
         }
 
     # ---- set-up -------------------------------------------------------------------
@@ -248,30 +220,10 @@ class NodePeers:
         name = self._dataset.file_name(file_id)
         return f"{peer_alias(alias, epoch)}/{folder}/{name}"
 
-    def _read_own(self, file_id: int) -> bytes:
-        """Read a file of the node's LFS for its window."""
-        path = self._lfs_path(STAGE_IN_EPOCH, file_id)
-        size, node = self._dataset.file_size_bytes, self._processes.node
-        try:
-            content, _, _ = read_timed(path, self._buffer_bytes)
-        except OSError as error:
-            raise PeerError(
-                f"node {node}: cannot read {path} into its window: {error.strerror}."
-            ) from error
-        if len(content) != size:
-            raise PeerError(
-                f"node {node}: {path}: got {len(content)} bytes, expected {size}."
-            )
-        return content
-
     def _summary(self) -> str:
         """Return what was staged in, and how evenly."""
         n_staged = int(self.policy.staged.sum())
         text = f"  stage-in of {n_staged} files: {self._stage_in_time_s:.3f} s"
-        if self._windows:
-            text += f", {self._expose_time_s:.3f} s of it into windows"
-            if self._windows.needs_thread:
-                text += " (a thread of each node lets MPI answer)"
         if self._mounted or not n_staged:
             return text
         n_nodes = len(self._processes.hosts)

@@ -37,7 +37,6 @@ def write_peer_reads(
         "background_roots": background_roots(tier_roots),
         "peer_roots": served,
         "stage_in_time_s": reports[0]["stage_in_time_s"],
-        "windows": reports[0]["windows"],
     }
 
 

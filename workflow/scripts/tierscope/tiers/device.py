@@ -1,15 +1,13 @@
-"""Emulated devices: their parameters, their configuration file, their statistics.
+"""Emulated devices: their parameters and their configuration file.
 
 The devices themselves are ``workflow/native/device.c``, a library preloaded into
-the reading processes, which make real calls and wait for their turn. This module
-writes what the library reads (a text file, one device a line, and a state file that
-all processes of the machine map) and reads the statistics that it leaves there.
+the reading processes, which make real calls. This module writes the file that it
+reads, one device a line.
 """
 
-import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import numpy as np
 DEVICES_VARIABLE = "TIERSCOPE_DEVICES"
 STATE_VARIABLE = "TIERSCOPE_DEVICE_STATE"
 
-# Ranges and layout as in device.c.
+# Ranges as in device.c.
 _WHOLE = ("n_object_servers", "request_bytes")
 _RANGES = {
     "open_s": (0, 3600),
@@ -31,20 +29,6 @@ _RANGES = {
     "read_latency_s": (0, 3600),
     "link_bytes_per_s": (1, 10**18),
 }
-_MAGIC = 0x7469657264657631
-_HEADER = ("magic", "n_devices")
-_COUNTERS = (
-    "n_object_servers",
-    "n_opens",
-    "n_closes",
-    "n_requests",
-    "n_bytes",
-    "n_waits",
-    "wait_ns",
-    "lateness_ns",
-    "max_lateness_ns",
-)
-_STATION_WORDS = 2  # the instant at which the station is free, its busy time
 _EPOCH_SUFFIX = re.compile(r"(?<=[^/])((\.bg|\.peer)?\.ep[0-9]+)+(?=/|$)")
 
 
@@ -69,7 +53,9 @@ class Device:
     metadata_latency_s : float
         Time on top of each open and each close that no other call waits for.
     n_object_servers : int
-        Object servers; a file lives on one (see `object_server_of`).
+        Object servers; a file lives on one: the last run of digits in the stem of its
+        name, modulo the servers, so that numbered files go round robin; a name without
+        digits is hashed (FNV-1a).
     request_bytes : int
         Largest request; a read of b bytes is ``ceil(b / request_bytes)`` requests.
     request_s : float
@@ -141,35 +127,13 @@ def _check_prefix(prefix: str) -> None:
         )
 
 
-def object_server_of(path: str, n_object_servers: int) -> int:
-    """Return the object server on which an emulated device keeps a file.
-
-    The last run of digits in the stem of the file's name, modulo the servers, so
-    that numbered files go round robin; a name without digits is hashed (FNV-1a).
-
-    Parameters
-    ----------
-    path : str
-        The file's path; only its last component matters.
-    n_object_servers : int
-        Object servers of the device.
-    """
-    name = os.path.basename(path)
-    if numbers := re.findall(r"[0-9]+", os.path.splitext(name)[0]):
-        return int(numbers[-1]) % n_object_servers
-    value = 14695981039346656037
-    for byte in os.fsencode(name):
-        value = (value ^ byte) * 1099511628211 % 2**64
-    return value % n_object_servers
-
-
 def write_device_config(devices: Sequence[Device], path: str | Path) -> None:
     """Write the file that ``TIERSCOPE_DEVICES`` names.
 
     Parameters
     ----------
     devices : sequence of Device
-        The devices, one line each; their order is that of the statistics.
+        The devices, one line each; their order is that of their counts.
     path : path-like
         The file to write; there must be none.
     """
@@ -202,178 +166,3 @@ def _line(device: Device) -> str:
             number = int(value) if name in _WHOLE else float(value)
             parts.append(f"{name}={number!r}")
     return "\t".join(parts) + "\n"
-
-
-def create_state(path: str | Path, devices: Sequence[Device]) -> None:
-    """Create the file that ``TIERSCOPE_DEVICE_STATE`` names: idle devices.
-
-    Make it anew for each launch, where no disk is behind it (``/dev/shm``), and not
-    while processes use it.
-
-    Parameters
-    ----------
-    path : path-like
-        The file to create; an old one is replaced.
-    devices : sequence of Device
-        The devices, as given to `write_device_config`.
-    """
-    _check_devices(devices)
-    words = [_MAGIC, len(devices)]
-    for device in devices:
-        block = [0] * _block_words(device.n_object_servers)
-        block[0] = device.n_object_servers
-        words += block
-    temporary = Path(f"{path}.{os.getpid()}")
-    np.array(words, dtype=np.int64).tofile(temporary)
-    temporary.replace(path)
-
-
-def _block_words(n_object_servers: int) -> int:
-    """Return the words of a device's state: counters, metadata, link, servers."""
-    return len(_COUNTERS) + _STATION_WORDS * (2 + n_object_servers)
-
-
-@dataclass(frozen=True)
-class DeviceStatistics:
-    """What a device did since its statistics were reset.
-
-    Parameters
-    ----------
-    n_opens, n_closes : int
-        Opens for reading, and closes of what they returned; background writes too.
-    n_requests, n_bytes : int
-        Requests to the object servers and the bytes they moved.
-    n_waits : int
-        Times a caller was made to wait.
-    wait_s : float
-        Sum of the waits as the model set them: queueing, service and latency.
-    lateness_s, max_lateness_s : float
-        Sum and maximum over waits of how much later than the model set it the
-        caller went on: the machine's doing, not the device's.
-    metadata_busy_s, link_busy_s : float
-        Sum of the service times of the metadata queue and of the link.
-    object_server_busy_s : tuple of float
-        Sum of the service times of each object server.
-    """
-
-    n_opens: int
-    n_closes: int
-    n_requests: int
-    n_bytes: int
-    n_waits: int
-    wait_s: float
-    lateness_s: float
-    max_lateness_s: float
-    metadata_busy_s: float
-    link_busy_s: float
-    object_server_busy_s: tuple[float, ...]
-
-    @property
-    def mean_lateness_s(self) -> float:
-        """Return the mean lateness of a wait in seconds, 0 without waits."""
-        return self.lateness_s / self.n_waits if self.n_waits else 0.0
-
-    @property
-    def lateness_share(self) -> float:
-        """Return the sum of lateness over the sum of waits, 0 without waits."""
-        return lateness_share([self])
-
-
-def lateness_share(statistics: Iterable[DeviceStatistics]) -> float:
-    """Return the lateness of several devices as a share of their waits.
-
-    The library forgives a thread its last lateness when it comes back at once, so
-    the share bounds the error of emulated times from above in most cases.
-
-    Parameters
-    ----------
-    statistics : iterable of DeviceStatistics
-        The devices of a run.
-
-    Returns
-    -------
-    float
-        Sum of lateness over sum of waits; 0 if nobody waited, infinite if all waits
-        were set to last no time.
-    """
-    statistics = list(statistics)
-    lateness_s = math.fsum(s.lateness_s for s in statistics)
-    wait_s = math.fsum(s.wait_s for s in statistics)
-    if wait_s == 0:
-        return math.inf if lateness_s > 0 else 0.0
-    return lateness_s / wait_s
-
-
-def read_statistics(path: str | Path) -> list[DeviceStatistics]:
-    """Read the statistics of all devices, in the order of the configuration.
-
-    Parameters
-    ----------
-    path : path-like
-        The state file. Processes may be using it; numbers are then of the moment.
-    """
-    return [_statistics(block) for block in _blocks(_map(path, "r"))]
-
-
-def _statistics(block: np.ndarray) -> DeviceStatistics:
-    """Return a device's words as statistics."""
-    counters = dict(zip(_COUNTERS, block.tolist(), strict=False))
-    metadata_s, link_s, *servers_s = (
-        busy_ns / 1e9
-        for busy_ns in block[len(_COUNTERS) + 1 :: _STATION_WORDS].tolist()
-    )
-    return DeviceStatistics(
-        n_opens=counters["n_opens"],
-        n_closes=counters["n_closes"],
-        n_requests=counters["n_requests"],
-        n_bytes=counters["n_bytes"],
-        n_waits=counters["n_waits"],
-        wait_s=counters["wait_ns"] / 1e9,
-        lateness_s=counters["lateness_ns"] / 1e9,
-        max_lateness_s=counters["max_lateness_ns"] / 1e9,
-        metadata_busy_s=metadata_s,
-        link_busy_s=link_s,
-        object_server_busy_s=tuple(servers_s),
-    )
-
-
-def reset_statistics(path: str | Path) -> None:
-    """Set the statistics of all devices to zero; their queues stay as they are.
-
-    Call it when nobody waits (between two points of a launch, behind a barrier): a
-    wait that ends later counts in the new statistics.
-
-    Parameters
-    ----------
-    path : path-like
-        The state file; it is changed in place.
-    """
-    for block in _blocks(_map(path, "r+")):
-        block[1 : len(_COUNTERS)] = 0
-        block[len(_COUNTERS) + 1 :: _STATION_WORDS] = 0
-
-
-def _map(path: str | Path, mode: str) -> np.memmap:
-    """Map a state file as 64-bit words."""
-    n_bytes = os.path.getsize(path)
-    if n_bytes < 8 * len(_HEADER) or n_bytes % 8:
-        raise ValueError(
-            f"Device state {path} has {n_bytes} bytes, expected a multiple of 8 and at "
-            f"least {8 * len(_HEADER)}."
-        )
-    state = np.memmap(path, dtype=np.int64, mode=mode)
-    if state[0] != _MAGIC:
-        raise ValueError(
-            f"Device state {path} starts with {int(state[0]):#x}, expected {_MAGIC:#x}."
-        )
-    return state
-
-
-def _blocks(state: np.ndarray) -> list[np.ndarray]:
-    """Return the words of each device as views."""
-    blocks, at = [], len(_HEADER)
-    for _ in range(int(state[1])):
-        n_words = _block_words(int(state[at]))
-        blocks.append(state[at : at + n_words])
-        at += n_words
-    return blocks

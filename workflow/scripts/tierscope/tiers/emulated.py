@@ -1,9 +1,8 @@
 """Tier kind `emulated`: the preload library that puts devices in front of directories.
 
 The devices are the modelled machine scaled down to the processes there are
-(`tierscope.tiers.scale`); all processes of one machine share their state. Most keep
-virtual time (`tierscope.tiers.clock`); those of systems with ``clock: real`` let
-callers wait.
+(`tierscope.tiers.scale`); all processes of one machine share their state. They keep
+virtual time (`tierscope.tiers.clock`).
 """
 
 import os
@@ -20,10 +19,6 @@ from tierscope.tiers.device import (
     DEVICES_VARIABLE,
     STATE_VARIABLE,
     Device,
-    create_state,
-    lateness_share,
-    read_statistics,
-    reset_statistics,
     write_device_config,
 )
 from tierscope.tiers.local_storage import LocalStorage
@@ -35,7 +30,7 @@ from tierscope.tiers.scale import (
 )
 
 # Raise it when equal settings give other times: runs of other devices are refused.
-DEVICES_VERSION = 2
+DEVICES_VERSION = 3
 
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -45,7 +40,6 @@ def emulated_gfs(system: Mapping[str, Any], n_osts: int) -> Device:
     device = scale_gfs(
         emulated_machine(system, n_osts),
         system["n_nodes"] * system["processes_per_node"],
-        system["emulation"]["speedup"],
         [str(Tier(**system["gfs"]).data_root())],
     )
     return improve_tier(device, "gfs", system.get("improvements", {}))
@@ -67,8 +61,6 @@ class Emulation:
         Name of the launch, the same for all its processes and for no other launch.
     n_processes : int
         Processes of the launch.
-    is_virtual : bool
-        Whether the devices keep virtual time.
     """
 
     def __init__(
@@ -78,9 +70,8 @@ class Emulation:
         folder: Path,
         launch: str,
         n_processes: int,
-        is_virtual: bool,
     ):
-        self.devices, self.library, self.is_virtual = devices, library, is_virtual
+        self.devices, self.library = devices, library
         self._n_processes, self.clock = n_processes, None
         # In memory, as writing a page back to a disk would stall the devices.
         folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
@@ -102,7 +93,6 @@ class Emulation:
             servers = scale_lfs(
                 emulated_machine(system, n_osts),
                 system["n_nodes"] * system["processes_per_node"],
-                system["emulation"]["speedup"],
                 lambda ranks: _node_folders(ranks, system, root),
             )
             improvements = system.get("improvements", {})
@@ -111,8 +101,7 @@ class Emulation:
         if not devices:
             return None
         n_processes = system["n_nodes"] * system["processes_per_node"]
-        is_virtual = system["emulation"]["clock"] == "virtual"
-        return cls(devices, library, folder, launch, n_processes, is_virtual)
+        return cls(devices, library, folder, launch, n_processes)
 
     def environment(self) -> dict[str, str]:
         """Make the devices' files, once a machine, and return the library's variables.
@@ -124,10 +113,7 @@ class Emulation:
         try:
             write_device_config(self.devices, own)
             own.replace(self._config)
-            if self.is_virtual:
-                create_virtual_state(self.library, self._config, own, self._n_processes)
-            else:
-                create_state(own, self.devices)
+            create_virtual_state(self.library, self._config, own, self._n_processes)
             with suppress(FileExistsError):
                 os.link(own, self._state)
         except OSError as error:
@@ -144,8 +130,8 @@ class Emulation:
     def join(self, processes) -> None:
         """Check that all processes have the same devices; start virtual time.
 
-        The files of devices in virtual time are removed as soon as all have them, so
-        nothing is left behind however the launch ends; no child may want them.
+        The devices' files are removed as soon as all have them, so nothing is left
+        behind however the launch ends; no child may want them.
         """
         machines = processes.comm.allgather(platform.node())
         folders = processes.comm.allgather([one.prefixes for one in self.devices])
@@ -155,36 +141,24 @@ class Emulation:
                 f"the folders {folders[0]} and {folders[-1]}, expected one machine and "
                 "the same folders."
             )
-        if self.is_virtual:
-            self.clock = VirtualClock(processes)
-            for name in (DEVICES_VARIABLE, STATE_VARIABLE):
-                os.environ.pop(name, None)
-            processes.barrier()
-            if processes.rank == 0:
-                self.remove()
-            self.clock.stop_on_signals()
-            self.clock.watch()
+        self.clock = VirtualClock(processes)
+        for name in (DEVICES_VARIABLE, STATE_VARIABLE):
+            os.environ.pop(name, None)
+        processes.barrier()
+        if processes.rank == 0:
+            self.remove()
+        self.clock.stop_on_signals()
+        self.clock.watch()
 
     def reset(self) -> None:
-        """Set the devices' statistics to zero, when nobody waits."""
-        if self.is_virtual:
-            self.clock.reset()
-        else:
-            reset_statistics(self._state)
-
-    def lateness_percent(self) -> float:
-        """Return how much of the waiting since the last reset was lateness."""
-        return 100 * lateness_share(read_statistics(self._state))
+        """Set the devices' clocks, queues and counts to zero, when nobody waits."""
+        self.clock.reset()
 
     def describe(self) -> dict[str, Any]:
         """Return the devices and what they did since the last reset."""
-        if self.is_virtual:
-            statistics = self.clock.counts(len(self.devices))
-        else:
-            statistics = [asdict(one) for one in read_statistics(self._state)]
         return {
             "devices": [asdict(device) for device in self.devices],
-            "statistics": statistics,
+            "statistics": self.clock.counts(len(self.devices)),
         }
 
     def stop(self) -> None:

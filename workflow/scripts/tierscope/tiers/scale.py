@@ -3,8 +3,7 @@
 With P processes instead of the N of the modelled machine, what all processes share
 must be N / P times slower, or a few processes would never make it busy; what a call
 waits for alone (a latency) stays. Time per epoch and the shape over the cache rate are
-those of the large machine. Where callers really wait (clock `real`), a speed-up S then
-divides every time, so that a run takes seconds; in virtual time S is 1.
+those of the large machine.
 
 The layout is the machine's where it decides about waiting. The OSTs become one pool
 (`scale_gfs`). LFS servers are shared by whole nodes, as many processes to each as the
@@ -148,10 +147,7 @@ def emulated_machine(system: Mapping[str, Any], n_osts: int) -> ModelledMachine:
 
 
 def scale_gfs(
-    machine: ModelledMachine,
-    n_processes: int,
-    speed_up: float,
-    prefixes: Sequence[str],
+    machine: ModelledMachine, n_processes: int, prefixes: Sequence[str]
 ) -> Device:
     """Return the global file system in small.
 
@@ -165,25 +161,23 @@ def scale_gfs(
         The machine at its full size.
     n_processes : int
         Processes of the small run.
-    speed_up : float
-        Factor by which all times are shorter than the machine's.
     prefixes : sequence of str
         Directories of the tier.
     """
-    _check_positive(n_processes=n_processes, speed_up=speed_up)
+    _check_processes(n_processes)
     gfs, share = machine.gfs, n_processes / machine.n_processes
     n_object_servers = max(1, round(gfs.n_osts * share))
-    pool_bytes_per_s = gfs.n_osts * gfs.ost_bandwidth_bytes_per_s * share * speed_up
+    pool_bytes_per_s = gfs.n_osts * gfs.ost_bandwidth_bytes_per_s * share
     return Device(
         prefixes=tuple(prefixes),
-        open_s=gfs.open_s / share / speed_up,
-        close_s=gfs.close_s / share / speed_up,
-        metadata_latency_s=gfs.metadata_latency_s / speed_up,
+        open_s=gfs.open_s / share,
+        close_s=gfs.close_s / share,
+        metadata_latency_s=gfs.metadata_latency_s,
         n_object_servers=n_object_servers,
         request_bytes=gfs.request_bytes,
         bandwidth_bytes_per_s=pool_bytes_per_s / n_object_servers,
-        read_latency_s=gfs.read_latency_s / speed_up,
-        link_bytes_per_s=gfs.link_bytes_per_s * share * speed_up,
+        read_latency_s=gfs.read_latency_s,
+        link_bytes_per_s=gfs.link_bytes_per_s * share,
     )
 
 
@@ -197,7 +191,7 @@ def lfs_groups(machine: ModelledMachine, n_processes: int) -> list[range]:
     n_processes : int
         Processes of the small run.
     """
-    _check_positive(n_processes=n_processes)
+    _check_processes(n_processes)
     size = machine.lfs.processes_per_server
     starts = range(0, n_processes, size)
     return [range(start, min(start + size, n_processes)) for start in starts]
@@ -206,7 +200,6 @@ def lfs_groups(machine: ModelledMachine, n_processes: int) -> list[range]:
 def scale_lfs(
     machine: ModelledMachine,
     n_processes: int,
-    speed_up: float,
     prefixes_of: Callable[[range], Sequence[str]],
 ) -> list[Device]:
     """Return the local file systems in small, one device per group of ranks.
@@ -220,21 +213,18 @@ def scale_lfs(
         The machine at its full size.
     n_processes : int
         Processes of the small run.
-    speed_up : float
-        Factor by which all times are shorter than the machine's.
     prefixes_of : callable
         Maps the ranks of a group, a range, to the group's LFS directories, for
         example one per virtual node.
     """
-    _check_positive(speed_up=speed_up)
     lfs = machine.lfs
     return [
         Device(
             prefixes=tuple(prefixes_of(ranks)),
-            metadata_latency_s=lfs.latency_s / speed_up,
+            metadata_latency_s=lfs.latency_s,
             request_bytes=lfs.request_bytes,
-            request_s=lfs.request_s * lfs.processes_per_server / len(ranks) / speed_up,
-            read_latency_s=lfs.latency_s / speed_up,
+            request_s=lfs.request_s * lfs.processes_per_server / len(ranks),
+            read_latency_s=lfs.latency_s,
         )
         for ranks in lfs_groups(machine, n_processes)
     ]
@@ -286,8 +276,7 @@ def improve_tier(
     return replace(station, **changes)
 
 
-def _check_positive(**values: float) -> None:
-    """Refuse a value that is not above zero."""
-    for name, value in values.items():
-        if not value > 0:
-            raise ValueError(f"{name} is {value!r}, expected a number above 0.")
+def _check_processes(n_processes: int) -> None:
+    """Refuse a number of processes that is not above zero."""
+    if not n_processes > 0:
+        raise ValueError(f"n_processes is {n_processes!r}, expected a number above 0.")

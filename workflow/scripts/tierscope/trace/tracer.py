@@ -41,7 +41,6 @@ class BuiltinTracer:
         Beginnings of the paths to trace.
     """
 
-    repeatable = True  # a run's epochs can be measured again, into a new log
     writes_log_at_end = False
 
     def __init__(self, library: Path, prefixes: Sequence[str]):
@@ -111,7 +110,6 @@ class BuiltinTracer:
 class SiteDarshan:
     """The Darshan runtime of the site; it writes the log when MPI is finalised."""
 
-    repeatable = False  # the log holds all that the job did
     writes_log_at_end = True
 
     def __init__(self, library: Path, environment: Mapping[str, str]):
