@@ -39,6 +39,7 @@
 #define LOOK_NS 100000000LL
 #define LOOKS_AT_LOCK 600 /* a minute, then the launch is stopped */
 #define LOOKS_AT_END 50   /* and after this the process ends */
+#define MOST_TURNS 4096   /* that a process gives in an epoch */
 
 enum role { READER, CONSUMER, N_ROLES };
 static const char *const role_names[] = { "reader", "consumer" };
@@ -47,7 +48,7 @@ enum actor_state { IDLE, RUNNING, WAITING, BLOCKED };
 enum kind { CLOSING, ON_LINK, REQUESTING, OPENING };
 static const char *const kind_names[] = { "a close", "the link", "an object server",
                                           "an open" };
-enum reason { FOR_NOTHING, FOR_BATCH, FOR_PLACE, FOR_BARRIER };
+enum reason { FOR_NOTHING, FOR_BATCH, FOR_PLACE, FOR_BARRIER, FOR_GROUP, FOR_TURN };
 
 struct actor {
     int64_t clock_ns;
@@ -65,6 +66,9 @@ struct process {
     int64_t n_bytes, n_closed, n_ready, n_asked, n_taken;
     int64_t has_ended, end_ns;
     int64_t ready_ns[RING], taken_ns[RING];
+    int64_t group;       /* at whose meeting the consumer is */
+    int64_t giver, turn; /* which turn of whom it waits for */
+    int64_t n_given, given_ns[MOST_TURNS];
 };
 
 struct virtual_state {
@@ -543,6 +547,7 @@ int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size
     me->prefetch = prefetch;
     me->sample_ns = sample_ns;
     me->n_bytes = me->n_closed = me->n_ready = me->n_asked = me->n_taken = 0;
+    me->n_given = 0;
     me->has_ended = n_files == 0;
     me->end_ns = 0;
     unlock_state();
@@ -680,6 +685,12 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role)
                  (long long)process->n_taken);
     else if (is_blocked(actor, FOR_BARRIER))
         snprintf(what, sizeof what, " all processes at a barrier");
+    else if (is_blocked(actor, FOR_GROUP))
+        snprintf(what, sizeof what, " the others of group %lld",
+                 (long long)process->group);
+    else if (is_blocked(actor, FOR_TURN))
+        snprintf(what, sizeof what, " turn %lld of rank %lld",
+                 (long long)process->turn, (long long)process->giver);
     return snprintf(text, size, "rank %lld %s: %s%s, at %.9f s, %lld of %lld files\n",
                     (long long)rank, role_names[role], states[actor->state], what,
                     actor->clock_ns * 1e-9, (long long)process->n_closed,
@@ -695,6 +706,87 @@ void tierscope_clock_describe(char *text, size_t size)
         for (int role = 0; role < N_ROLES && used < size; role++)
             used += describe_actor(text + used, size - used, rank, role);
     unlock_state();
+}
+
+/* ---- meetings and turns -------------------------------------------------------- */
+
+/*
+ * Consumers may wait for each other in an epoch, but not in MPI: who waits there runs in
+ * virtual time, and holds all others. A meeting is a barrier of a group. A turn is the
+ * giver's clock as it goes on; turns of an epoch are numbered from 0 by each giver, and
+ * any number of processes may wait for the same one.
+ */
+static bool is_at_meeting(const struct process *process, int64_t group)
+{
+    return is_blocked(&process->actors[CONSUMER], FOR_GROUP) && process->group == group;
+}
+
+/* If all members have come, their clocks are the largest, and they go on. */
+static void open_meeting(int64_t group, int64_t n_members)
+{
+    int64_t n_here = 0, now_ns = 0;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++)
+        if (is_at_meeting(&shared->processes[rank], group)) {
+            n_here++;
+            now_ns = later(now_ns, shared->processes[rank].actors[CONSUMER].clock_ns);
+        }
+    if (n_here < n_members)
+        return;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++)
+        if (is_at_meeting(&shared->processes[rank], group))
+            go_on(&shared->processes[rank].actors[CONSUMER], now_ns);
+    shared->n_events++;
+}
+
+/* Wait for all members of a group. Return 0, or -1 if the launch was stopped. */
+int tierscope_clock_meet(int64_t group, int64_t n_members)
+{
+    struct actor *consumer = &me->actors[CONSUMER];
+    lock_state();
+    me->group = group;
+    block(consumer, FOR_GROUP);
+    open_meeting(group, n_members);
+    advance();
+    bool goes_on = await_unblocked(consumer);
+    unlock_state();
+    return goes_on ? 0 : -1;
+}
+
+/* Give the next turn to whoever waits for it, now or later. Return 0; -1: too many. */
+int tierscope_clock_give(void)
+{
+    if (me->n_given == MOST_TURNS)
+        return -1;
+    lock_state();
+    int64_t turn = me->n_given++, now_ns = me->actors[CONSUMER].clock_ns;
+    me->given_ns[turn] = now_ns;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++) {
+        struct process *process = &shared->processes[rank];
+        if (is_blocked(&process->actors[CONSUMER], FOR_TURN) && process->turn == turn &&
+            &shared->processes[process->giver] == me)
+            go_on(&process->actors[CONSUMER], now_ns);
+    }
+    shared->n_events++;
+    unlock_state();
+    return 0;
+}
+
+/* Wait for a turn that a rank gives. Return 0, or -1 if the launch was stopped. */
+int tierscope_clock_receive(int64_t giver, int64_t turn)
+{
+    const struct process *from = &shared->processes[giver];
+    struct actor *consumer = &me->actors[CONSUMER];
+    lock_state();
+    me->giver = giver;
+    me->turn = turn;
+    if (turn < from->n_given)
+        consumer->clock_ns = later(consumer->clock_ns, from->given_ns[turn]);
+    else
+        block(consumer, FOR_TURN);
+    advance();
+    bool goes_on = await_unblocked(consumer);
+    unlock_state();
+    return goes_on ? 0 : -1;
 }
 
 static struct sigaction earlier_handlers[NSIG];

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +30,8 @@ _ANOTHER = -1  # a rank that has not said that it has failed
 class Clock(Protocol):
     """What tells the time of epochs, and what happens in them."""
 
+    is_virtual: bool
+
     def barrier(self) -> float:
         """Wait for all processes and return the instant, in seconds."""
 
@@ -40,6 +43,21 @@ class Clock(Protocol):
 
     def compute(self, time_s: float) -> None:
         """Let the training compute."""
+
+    def bind(self, binds: bool) -> None:
+        """Let this thread read in place of the loader's, or no longer."""
+
+    def now_ns(self) -> int:
+        """Return the instant of this process, in nanoseconds."""
+
+    def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
+        """Wait for all members of a group; `meet` does so in real time."""
+
+    def give_turn(self, send: Callable[[], None]) -> None:
+        """Let those go on that wait for this process; `send` does so in real time."""
+
+    def receive_turn(self, giver: int, receive: Callable[[], None]) -> None:
+        """Wait for a rank's next turn; `receive` does so in real time."""
 
     def check(self) -> None:
         """Raise the reason if the launch was stopped."""
@@ -53,6 +71,8 @@ class RealClock:
     barrier : callable
         Waits for all processes.
     """
+
+    is_virtual = False
 
     def __init__(self, barrier: Callable[[], None]):
         self._barrier = barrier
@@ -72,6 +92,25 @@ class RealClock:
         """Sleep in place of a training step."""
         if time_s:
             time.sleep(time_s)
+
+    def bind(self, binds: bool) -> None:
+        """Do nothing: calls take the time they take."""
+
+    def now_ns(self) -> int:
+        """Return the instant, in nanoseconds."""
+        return time.perf_counter_ns()
+
+    def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
+        """Wait for all members of a group by `meet`."""
+        meet()
+
+    def give_turn(self, send: Callable[[], None]) -> None:
+        """Let those go on that wait for this process by `send`."""
+        send()
+
+    def receive_turn(self, giver: int, receive: Callable[[], None]) -> None:
+        """Wait for a rank's next turn by `receive`."""
+        receive()
 
     def check(self) -> None:
         """Do nothing: other processes' failures are found in barriers."""
@@ -96,11 +135,14 @@ class VirtualClock:
         If the library is not there or has no state for this process.
     """
 
+    is_virtual = True
+
     def __init__(self, processes: Processes):
         self._processes = processes
         self._library = bind(ctypes.CDLL(None))
         self._reason: BaseException | None = None
         self._is_over = threading.Event()
+        self._n_received: Counter[int] = Counter()  # turns of this epoch, by giver
         if self._library.tierscope_clock_join(processes.rank):
             raise TierError(
                 f"emulated devices: got no state for process {processes.rank}, "
@@ -139,6 +181,7 @@ class VirtualClock:
         sample_s : float
             Processor time of a sample, in seconds.
         """
+        self._n_received.clear()
         numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
         if self._library.tierscope_clock_plan(*numbers):
             raise ValueError(f"virtual time: got an epoch of {numbers}.")
@@ -168,9 +211,46 @@ class VirtualClock:
         """Let calls of this thread take the consumer's time, or no longer."""
         self._library.tierscope_clock_bind(binds)
 
+    def now_ns(self) -> int:
+        """Return the consumer's instant, in nanoseconds."""
+        return self._library.tierscope_clock_now()
+
     def now_s(self) -> float:
         """Return the consumer's instant, in seconds."""
-        return self._library.tierscope_clock_now() * 1e-9
+        return self.now_ns() * 1e-9
+
+    def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
+        """Wait for all members of a group, whose clocks are then the largest.
+
+        Parameters
+        ----------
+        group : int
+            Any number of the group's own; a process is in one meeting at a time.
+        n_members : int
+            Processes of the group.
+        meet : callable
+            Not called.
+        """
+        if self._library.tierscope_clock_meet(group, n_members):
+            self.check()
+
+    def give_turn(self, send: Callable[[], None]) -> None:
+        """Let those go on that wait for this process's next turn, now or later.
+
+        Raises
+        ------
+        ValueError
+            If this process has given as many in this epoch as are remembered.
+        """
+        if self._library.tierscope_clock_give():
+            raise ValueError("virtual time: got more turns than are remembered.")
+
+    def receive_turn(self, giver: int, receive: Callable[[], None]) -> None:
+        """Wait for a rank's next turn, and go on when it was given at the earliest."""
+        turn = self._n_received[giver]
+        self._n_received[giver] += 1
+        if self._library.tierscope_clock_receive(giver, turn):
+            self.check()
 
     def check(self) -> None:
         """Raise the reason if the launch was stopped; a signal's handler comes first.
@@ -259,6 +339,9 @@ def bind(library: ctypes.CDLL) -> ctypes.CDLL:
         ("take", ctypes.c_int, ()),
         ("pass", None, (whole,)),
         ("now", whole, ()),
+        ("meet", ctypes.c_int, (whole, whole)),
+        ("give", ctypes.c_int, ()),
+        ("receive", ctypes.c_int, (whole, whole)),
         ("stop", None, ()),
         ("is_stopped", ctypes.c_int, ()),
         ("stop_on", ctypes.c_int, (ctypes.c_int,)),
