@@ -303,6 +303,19 @@ class TestPrograms:
         )
         assert finished(programs).tolist() == [2, 5, 6, 5, 9]
 
+    def test_pause_of_no_time_and_open_gate_do_not_let_others_go_first(self):
+        programs = of_steps(
+            [(PASS, 0, 0), (PAUSE, 0, 0), (WAIT, 0, 0), (REQUEST, 0, 1)],
+            [(REQUEST, 0, 1)],
+            gates=[1],
+        )
+        network = Network(2, TierModel(request_s=1.0), IDLE)
+        slowness = (np.ones(1), np.ones(1))
+        done = simulate_programs(
+            network, programs, 1.0, np.random.default_rng(1), slowness
+        )
+        assert done.finished_s.tolist() == [1, 2]
+
     def test_gate_that_never_opens_is_refused(self):
         programs = of_steps([(WAIT, 0, 0)], [(PASS, 0, 0)], gates=[2])
         with pytest.raises(ModelError, match="got 1 customers that wait for a gate"):
