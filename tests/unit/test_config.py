@@ -488,7 +488,6 @@ def test_emulation_has_its_defaults(tmp_path):
     [
         ("sweep.policies", ["pinning", "lru"], "sweep.policies: got lru, which is not"),
         ("sweep.policies", ["pinning", "adhoc"], "policies: got adhoc, which is not"),
-        ("sweep.loaders", ["tensorflow", "lmdb"], "sweep.loaders: got lmdb, which is"),
         ("loader.prefetch_batches", 251, "prefetch_batches: got 251, expected at most"),
         ("loader.read_threads", 2, "loader.read_threads: got 2, expected 1 on the emu"),
     ],
@@ -730,6 +729,22 @@ def test_without_a_model_the_rule_remains_and_the_reason_is_known(
         read_experiment(changed(config, "figures.methods", ["model"]), RESOURCES)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("loader", ["lmdb", "lmdbio"])
+def test_databases_are_read_in_virtual_time_if_their_turns_are_remembered(
+    config, loader
+):
+    config = changed(config, "sweep.loaders", ["tensorflow", loader])
+    read_experiment(config, RESOURCES)
+    config = changed(config, "datasets.small.n_files", 8 * 12 * 4001)
+    config = changed(config, "lmdb.coalesced_bytes", 1)
+    if loader == "lmdb":  # without turns
+        read_experiment(config, RESOURCES)
+    else:
+        words = "got lmdbio, whose readers take 4001 turns in an epoch of small, expec"
+        with pytest.raises(ConfigError, match=words):
+            read_experiment(config, RESOURCES)
 
 
 def test_a_system_without_devices_has_no_model(config):
