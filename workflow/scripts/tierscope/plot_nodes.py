@@ -285,11 +285,8 @@ def summary_text(
         )
         words = f"{n_nodes:>5} node{'s' if n_nodes > 1 else ''}:"
         lines.append(f"{words:<12} {'  '.join(saved)}")
-    lines += [
-        "",
-        *_switches_lines(switches),
-        *terminal_lines([switches_note(switches)]),
-    ]
+    lines += ["", *_switches_lines(switches)]
+    lines += terminal_lines([switches_note(switches)])
     return "\n".join(lines) + "\n"
 
 
