@@ -370,6 +370,17 @@ def test_requests_of_a_striped_file_stay_within_stripes_and_go_round():
     assert (requests["target"] - first_server).tolist() == (stripes % 5).tolist()
 
 
+def test_requests_are_in_the_order_of_the_calls_where_a_batch_is_on_both_tiers():
+    order = RecordOrder(16, 8, 1, 1, "global", 1, 0, "records", 16)
+    provenance = Provenance(16, 1000, 4, 4096)
+    on_lfs = np.arange(16) < 8
+    epoch = DatabaseEpoch(description()["lmdb"], order, provenance, on_lfs, 0)
+    steps = epoch.programs(Network(1, IDLE, IDLE)).steps
+    tiers = steps["tier"][steps["kind"] == REQUEST][-16:]  # after those of the tree
+    assert tiers.tolist() == on_lfs[order.of_process(0, 0, 0, 0)].tolist()
+    assert sorted(tiers.tolist()) != tiers.tolist()
+
+
 @given(
     ranges=st.lists(
         st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=5
