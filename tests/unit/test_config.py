@@ -708,6 +708,22 @@ def test_without_a_model_the_rule_remains_and_the_reason_is_known(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("loader", ["lmdb", "lmdbio"])
+def test_databases_are_read_in_virtual_time_if_their_turns_are_remembered(
+    config, loader
+):
+    config = changed(config, "sweep.loaders", ["tensorflow", loader])
+    read_experiment(config, RESOURCES)
+    config = changed(config, "datasets.small.n_files", 8 * 12 * 4001)
+    config = changed(config, "lmdb.coalesced_bytes", 1)
+    if loader == "lmdb":  # without turns
+        read_experiment(config, RESOURCES)
+    else:
+        words = "got lmdbio, whose readers take 4001 turns in an epoch of small, expec"
+        with pytest.raises(ConfigError, match=words):
+            read_experiment(config, RESOURCES)
+
+
 def test_a_system_without_devices_has_no_model(config):
     experiment = read_experiment(on_laptop(config), RESOURCES)
     assert experiment.methods == ("rule",)

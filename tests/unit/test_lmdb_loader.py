@@ -21,6 +21,7 @@ from tierscope.loaders.records import RecordReference
 from tierscope.model.database_calls import DATA, FAULT, TREE, DatabaseEpoch
 from tierscope.record_order import first_records, order_of
 from tierscope.tables import check_table
+from tierscope.tiers.clock import RealClock
 
 N_RECORDS, SIZE, BATCH = 24, 20000, 4
 ALL_SETS = [
@@ -102,6 +103,7 @@ def loader_of(folder, run, emulated=()):
         read_records(folder)["crc32c"],
         Alone(),
         set(emulated),
+        RealClock(lambda: None),
     )
 
 
@@ -172,6 +174,9 @@ def test_emulated_tiers_are_charged_for_faults(folder, run, variant):
     of_data = faults.query("epoch == 0")["bytes"]
     assert (of_data == 8192).sum() == 2 * N_RECORDS / 2
     assert not faults["mapped"].any()
+    assert (faults["faults"] == 1).all()
+    assert tables["read_calls"]["faults"].sum() == len(faults)
+    assert tables["faults"].empty
 
 
 def test_blocks_are_read_by_one_call_and_coalesced_ones_by_half_as_many(folder, run):

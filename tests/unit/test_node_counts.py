@@ -11,7 +11,7 @@ from tierscope.node_counts import (
 from tierscope.plot_nodes import plot_nodes, summary_text
 from tierscope.policy_comparison import add_up, compare_epochs
 from tierscope.shuffle import epoch_files
-from tierscope.tables import TABLES, check_table
+from tierscope.tables import TABLES, check_table, empty_table
 
 RUN = {
     "source": "emulated",
@@ -214,15 +214,30 @@ def test_figure_shows_points_law_and_what_the_paper_states(tables, switches):
     ]
 
 
-def test_emulated_switches_are_said_to_hold_no_contention(tables, switches):
-    notes = figure_of(tables, switches)._supxlabel.get_text().replace("\n", " ")
-    assert "Neither holds the contention for pages of one map" in notes
-    measured = switches.assign(source="measured", major_faults=3)
+def test_page_faults_that_waited_are_counted(tables, switches):
     text = summary_text(
-        save_up_to(tables[1]), save_by_epoch(*tables), measured, provenance="tests"
+        save_up_to(tables[1]),
+        save_by_epoch(*tables),
+        switches.assign(major_faults=3),
+        provenance="tests",
     )
     assert "12 page faults waited for the device" in text
-    assert "Neither" not in text
+
+
+def test_emulated_devices_report_no_switches_and_that_is_said(tables):
+    none = empty_table("faults").assign(**RUN)
+    epochs = tables_of([0, 0], [1.0, 1.0], 1, policy="pinning", loader="lmdb")[1]
+    switches = check_table(count_switches(none, epochs), "node_switches")
+    assert switches.empty
+    figure = figure_of(tables, switches)
+    notes = figure.get_supxlabel().replace("\n", " ")
+    assert "Context switches are not reported" in notes
+    (words,) = figure.axes[3].texts
+    assert words.get_text() == "not reported on emulated devices"
+    text = summary_text(
+        save_up_to(tables[1]), save_by_epoch(*tables), switches, provenance="tests"
+    )
+    assert text.count("Context switches") == 1
 
 
 def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):

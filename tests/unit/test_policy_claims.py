@@ -12,7 +12,7 @@ from tierscope.policy_claims import (
     score_policy_claims,
     stated_numbers,
 )
-from tierscope.tables import TABLES, check_table
+from tierscope.tables import TABLES, check_table, empty_table
 from tierscope.validation import ConfigError, read_yaml
 
 CLAIMS = Path(__file__).parents[2] / "resources" / "paper" / "policy_claims.yaml"
@@ -562,7 +562,6 @@ def test_claims_of_one_node_are_judged_by_the_study_of_nodes():
     ("keys", "status", "words"),
     [
         ({"source": "measured"}, "holds", "lmdb 0.1 and 0.6, lmdbio-lmm 0.1 and 0.2"),
-        ({}, "not measurable here", "emulated devices sleep"),
         (
             {"source": "measured", "major_faults": 0},
             "not measurable here",
@@ -582,6 +581,13 @@ def test_context_switches_are_judged_where_processes_contend(keys, status, words
     assert words in claims.loc["P12", "details"]
     if status == "holds":
         assert claims.loc["P12", "value"] == pytest.approx(3)
+
+
+def test_context_switches_are_not_judged_on_emulated_devices():
+    run = (epochs_of([0]), totals_of([10], [100]))
+    claims = score(*run, of_nodes=NodeTables(*run, empty_table("node_switches")))
+    assert claims.loc["P12", "status"] == "not measurable here"
+    assert "no context switches are reported" in claims.loc["P12", "details"]
 
 
 def test_numbers_to_draw_are_those_that_are_stated():

@@ -63,6 +63,7 @@ def test_every_record_is_read_by_exactly_one_process(
     ]
     assert sorted(np.concatenate(parts)) == list(range(n_records))
     nodes = [rank // processes_per_node for rank in range(len(parts))]
+    assert max(map(len, parts)) <= order.most_records
     reader = order.readers(nodes, epoch)
     assert (reader >= 0).all()
     part = order.of_process(len(parts) - 1, nodes[-1], processes_per_node - 1, epoch)

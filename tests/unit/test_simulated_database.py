@@ -303,6 +303,19 @@ class TestPrograms:
         )
         assert finished(programs).tolist() == [2, 5, 6, 5, 9]
 
+    def test_pause_of_no_time_and_open_gate_do_not_let_others_go_first(self):
+        programs = of_steps(
+            [(PASS, 0, 0), (PAUSE, 0, 0), (WAIT, 0, 0), (REQUEST, 0, 1)],
+            [(REQUEST, 0, 1)],
+            gates=[1],
+        )
+        network = Network(2, TierModel(request_s=1.0), IDLE)
+        slowness = (np.ones(1), np.ones(1))
+        done = simulate_programs(
+            network, programs, 1.0, np.random.default_rng(1), slowness
+        )
+        assert done.finished_s.tolist() == [1, 2]
+
     def test_gate_that_never_opens_is_refused(self):
         programs = of_steps([(WAIT, 0, 0)], [(PASS, 0, 0)], gates=[2])
         with pytest.raises(ModelError, match="got 1 customers that wait for a gate"):
@@ -355,6 +368,17 @@ def test_requests_of_a_striped_file_stay_within_stripes_and_go_round():
     first_server = requests["target"][0] - start % 5
     stripes = start + np.arange(len(requests))
     assert (requests["target"] - first_server).tolist() == (stripes % 5).tolist()
+
+
+def test_requests_are_in_the_order_of_the_calls_where_a_batch_is_on_both_tiers():
+    order = RecordOrder(16, 8, 1, 1, "global", 1, 0, "records", 16)
+    provenance = Provenance(16, 1000, 4, 4096)
+    on_lfs = np.arange(16) < 8
+    epoch = DatabaseEpoch(description()["lmdb"], order, provenance, on_lfs, 0)
+    steps = epoch.programs(Network(1, IDLE, IDLE)).steps
+    tiers = steps["tier"][steps["kind"] == REQUEST][-16:]  # after those of the tree
+    assert tiers.tolist() == on_lfs[order.of_process(0, 0, 0, 0)].tolist()
+    assert sorted(tiers.tolist()) != tiers.tolist()
 
 
 @given(

@@ -294,6 +294,107 @@ def test_barrier_sets_all_clocks_to_the_largest(launch):
     assert launch(3, GFS).run(code) == [[1.5, 1.5]] * 3
 
 
+def test_meeting_sets_the_clocks_of_its_group_to_the_largest(launch):
+    code = """
+        clock.plan(0, 1000, 1, 0, 0.0)
+        clock.barrier()
+        for step in range(2):
+            clock.compute(0.001 * (rank + 1) * (step + 1))
+            if rank < 4:
+                clock.meet(rank // 2, 2, None)
+            calls.append(clock.now_ns() / 1e6)
+        print(json.dumps(calls))
+        clock.barrier()
+    """
+    found = launch(5, GFS).run(code)
+    # Ranks 0 and 1 come at 1 and 2 ms, then at 2 + 2 and 2 + 4; the last meets nobody.
+    assert found == [[2, 6], [2, 6], [4, 12], [4, 12], [5, 15]]
+
+
+def test_process_at_a_meeting_holds_nobody(launch):
+    device = Device(("/gfs",), open_s=0.002, close_s=0.001)
+    code = """
+        clock.plan(0, 1000, 1, 0, 0.0)
+        clock.barrier()
+        if rank > 0:
+            clock.bind(True)
+            clock.compute(0.001 * rank)
+            read("gfs", rank, 1000)
+        if rank < 2:
+            clock.meet(7, 2, None)
+        print(json.dumps([calls, clock.now_ns() / 1e6]))
+        clock.barrier()
+    """
+    idle, member, stranger = launch(3, device).run(code)
+    assert member == [[[1, 3], [3, 3], [3, 6]], 6]
+    assert stranger[0] == [[2, 5], [5, 5], [5, 7]]
+    assert idle == [[], 6]
+
+
+def test_turns_are_taken_one_after_the_other(launch):
+    device = Device(("/gfs",), request_s=0.003)
+    code = """
+        turns = []
+        clock.plan(0, 1000, 1, 0, 0.0)
+        clock.barrier()
+        clock.bind(True)
+        for _ in range(3):
+            if rank > 0:
+                clock.await_token(rank - 1, None)
+            begun = clock.now_ns() / 1e6
+            read("gfs", rank, 1000)
+            turns.append([begun, clock.now_ns() / 1e6])
+            clock.give_token(None)
+            clock.compute(0.001 * (1 + rank))
+        print(json.dumps(turns))
+        clock.barrier()
+    """
+    # The server has 3 ms for each: ranks 0, 1, 0 (came at 4), 2 (at 6), 1 (at 9), 0 (at
+    # 10), 2 (at 15), 1 (at 18), 2 (at 24).
+    assert launch(3, device).run(code) == [
+        [[0, 3], [4, 9], [10, 18]],
+        [[3, 6], [9, 15], [18, 24]],
+        [[6, 12], [15, 21], [24, 27]],
+    ]
+
+
+def test_turn_that_was_given_before_is_received_in_order(launch):
+    code = """
+        clock.plan(0, 1000, 1, 0, 0.0)
+        clock.barrier()
+        if rank == 0:
+            for _ in range(3):
+                clock.compute(0.002)
+                clock.give_token(None)
+        elif rank == 1:
+            clock.compute(0.005)
+            for _ in range(3):
+                clock.await_token(0, None)
+                calls.append(clock.now_ns() / 1e6)
+        else:
+            clock.await_token(0, None)
+            calls.append(clock.now_ns() / 1e6)
+        print(json.dumps(calls))
+        clock.barrier()
+    """
+    assert launch(3, GFS).run(code) == [[], [5, 5, 6], [2]]
+
+
+def test_more_turns_than_are_remembered_are_refused(launch):
+    code = """
+        for _ in range(2):
+            clock.plan(0, 1000, 1, 0, 0.0)
+            for _ in range(4096):
+                clock.give_token(None)
+        try:
+            clock.give_token(None)
+        except ValueError as error:
+            print(json.dumps(str(error)))
+    """
+    (message,) = launch(1, GFS).run(code)
+    assert message == "virtual time: got more turns than are remembered."
+
+
 def test_reset_makes_devices_idle_at_instant_zero(launch):
     code = """
         reads("gfs", 0)
@@ -469,6 +570,31 @@ def test_no_progress_names_every_actor_and_whom_it_waits_for(launch):
     assert "tierscope: no progress in virtual time for " in errors
     assert "rank 0 consumer: blocked, waits for all processes at a barrier" in errors
     assert "rank 1 reader: idle" in errors
+
+
+@pytest.mark.parametrize(
+    ("waits", "words"),
+    [
+        ("clock.meet(3, 2, None)", "the others of group 3"),
+        ("clock.await_token(1, None)", "token 0 of rank 1"),
+    ],
+)
+def test_waits_for_other_processes_are_named_and_end_when_the_launch_is_stopped(
+    launch, waits, words
+):
+    both = launch(2, GFS)
+    waiting = both.start(0, WAITS.replace("clock.barrier()", waits))
+    waiting.stdout.readline()
+    code = f"""
+        while (words := "rank 0 consumer: blocked, waits for {words}") not in (
+            clock.describe_actors()
+        ):
+            time.sleep(0.01)
+        clock.end()
+        print(0)
+    """
+    both.finish(both.start(1, code))
+    assert "OtherRankFailed" in both.finish(waiting, expect=1)
 
 
 def test_calls_of_a_launch_that_was_stopped_fail(launch):

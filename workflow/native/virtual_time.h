@@ -55,6 +55,7 @@
 #define LOOK_NS 100000000LL
 #define LOOKS_AT_LOCK 600 /* a minute, then the launch is stopped */
 #define LOOKS_AT_END 50   /* and after this the process ends */
+#define MOST_TOKENS 4096   /* that a process gives in an epoch */
 
 #define MOST_COPIERS 64
 enum role { READER, CONSUMER, COPIER, N_ROLES = COPIER + MOST_COPIERS };
@@ -96,7 +97,9 @@ enum reason {
     FOR_PLACE,
     FOR_BARRIER,
     FOR_THREAD,
-    FOR_COPIES
+    FOR_COPIES,
+    FOR_GROUP,
+    FOR_TOKEN
 };
 /* Who tells a node's policy of reads that have ended. */
 enum teller { NOBODY, THE_READER, THE_CONSUMER };
@@ -120,6 +123,9 @@ struct process {
     int64_t n_bytes, n_closed, n_ready, n_asked, n_taken;
     int64_t has_ended, end_ns;
     int64_t ready_ns[RING], taken_ns[RING];
+    int64_t group;       /* at whose meeting the consumer is */
+    int64_t giver, token; /* which token of whom it waits for */
+    int64_t n_given, given_ns[MOST_TOKENS];
 };
 
 /* What a node has for others: server threads, a link out and one in. */
@@ -708,6 +714,7 @@ int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size
     me->sample_ns = sample_ns;
     me->teller = teller;
     me->n_bytes = me->n_closed = me->n_ready = me->n_asked = me->n_taken = 0;
+    me->n_given = 0;
     me->has_ended = n_files == 0;
     me->end_ns = 0;
     unlock_state();
@@ -966,6 +973,12 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role)
         snprintf(what, sizeof what, " a server thread of node %u", actor->device);
     else if (is_blocked(actor, FOR_COPIES))
         snprintf(what, sizeof what, " its node's copies");
+    else if (is_blocked(actor, FOR_GROUP))
+        snprintf(what, sizeof what, " the others of group %lld",
+                 (long long)process->group);
+    else if (is_blocked(actor, FOR_TOKEN))
+        snprintf(what, sizeof what, " token %lld of rank %lld",
+                 (long long)process->token, (long long)process->giver);
     char name[32] = "reader";
     if (role == CONSUMER)
         snprintf(name, sizeof name, "consumer");
@@ -986,6 +999,87 @@ void tierscope_clock_describe(char *text, size_t size)
         for (int role = 0; role < shared->n_roles && used < size; role++)
             used += describe_actor(text + used, size - used, rank, role);
     unlock_state();
+}
+
+/* ---- meetings and tokens ------------------------------------------------------- */
+
+/*
+ * Consumers may wait for each other in an epoch, but not in MPI: who waits there runs in
+ * virtual time, and holds all others. A meeting is a barrier of a group. A token is the
+ * giver's clock as it goes on; those of an epoch are numbered from 0 by each giver, and
+ * any number of processes may wait for the same one.
+ */
+static bool is_at_meeting(const struct process *process, int64_t group)
+{
+    return is_blocked(&process->actors[CONSUMER], FOR_GROUP) && process->group == group;
+}
+
+/* If all members have come, their clocks are the largest, and they go on. */
+static void open_meeting(int64_t group, int64_t n_members)
+{
+    int64_t n_here = 0, now_ns = 0;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++)
+        if (is_at_meeting(&shared->processes[rank], group)) {
+            n_here++;
+            now_ns = later(now_ns, shared->processes[rank].actors[CONSUMER].clock_ns);
+        }
+    if (n_here < n_members)
+        return;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++)
+        if (is_at_meeting(&shared->processes[rank], group))
+            go_on(&shared->processes[rank].actors[CONSUMER], now_ns);
+    shared->n_events++;
+}
+
+/* Wait for all members of a group. Return 0, or -1 if the launch was stopped. */
+int tierscope_clock_meet(int64_t group, int64_t n_members)
+{
+    struct actor *consumer = &me->actors[CONSUMER];
+    lock_state();
+    me->group = group;
+    block(consumer, FOR_GROUP);
+    open_meeting(group, n_members);
+    advance();
+    bool goes_on = await_unblocked(consumer);
+    unlock_state();
+    return goes_on ? 0 : -1;
+}
+
+/* Give the next token to whoever waits for it, now or later. Return 0; -1: too many. */
+int tierscope_clock_give(void)
+{
+    if (me->n_given == MOST_TOKENS)
+        return -1;
+    lock_state();
+    int64_t token = me->n_given++, now_ns = me->actors[CONSUMER].clock_ns;
+    me->given_ns[token] = now_ns;
+    for (int64_t rank = 0; rank < shared->n_processes; rank++) {
+        struct process *process = &shared->processes[rank];
+        if (is_blocked(&process->actors[CONSUMER], FOR_TOKEN) && process->token == token &&
+            &shared->processes[process->giver] == me)
+            go_on(&process->actors[CONSUMER], now_ns);
+    }
+    shared->n_events++;
+    unlock_state();
+    return 0;
+}
+
+/* Wait for a token that a rank gives. Return 0, or -1 if the launch was stopped. */
+int tierscope_clock_await_token(int64_t giver, int64_t token)
+{
+    const struct process *from = &shared->processes[giver];
+    struct actor *consumer = &me->actors[CONSUMER];
+    lock_state();
+    me->giver = giver;
+    me->token = token;
+    if (token < from->n_given)
+        consumer->clock_ns = later(consumer->clock_ns, from->given_ns[token]);
+    else
+        block(consumer, FOR_TOKEN);
+    advance();
+    bool goes_on = await_unblocked(consumer);
+    unlock_state();
+    return goes_on ? 0 : -1;
 }
 
 static struct sigaction earlier_handlers[NSIG];

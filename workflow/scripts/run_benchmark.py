@@ -31,6 +31,7 @@ from tierscope.processes import BenchmarkError, Processes
 from tierscope.run_folder import is_complete
 from tierscope.scenario import Point
 from tierscope.tiers import TierError
+from tierscope.tiers.clock import Clock
 from tierscope.tiers.emulated import Emulation
 from tierscope.trace.tracer import choose_tracer
 from tierscope.validation import ConfigError
@@ -94,7 +95,7 @@ def main() -> None:
     benchmark = Benchmark(
         description,
         processes,
-        make_loader=lambda: make_loader_of(description, processes),
+        make_loader=lambda clock: make_loader_of(description, processes, clock),
         tracer=tracer,
         emulation=emulation,
         say=lambda line: say(processes, line),
@@ -119,10 +120,10 @@ def main() -> None:
             sys.exit(f"tierscope: {error}")
 
 
-def make_loader_of(description: dict, processes: Processes) -> Loader:
+def make_loader_of(description: dict, processes: Processes, clock: Clock) -> Loader:
     """Return the loader of a scenario."""
     if database := Database.of(description):
-        return database.make_loader(processes)
+        return database.make_loader(processes, clock)
     return make_loader(
         description["scenario"]["loader"],
         batch_size=description["dataset"]["batch_size"],

@@ -1,5 +1,6 @@
 """Checks of a whole experiment: what no schema can say of one value."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from tierscope.job import RESERVED, JobError, site_resources
 from tierscope.job import launcher as launcher_of
 from tierscope.model.network import ModelError, network_of
 from tierscope.policies import PEERS
+from tierscope.record_order import order_of
 from tierscope.scenario import Scenario, Sweep
 from tierscope.system import System
 from tierscope.tiers.emulated import emulated_gfs
@@ -20,6 +22,8 @@ from tierscope.validation import ConfigError
 MAX_GRID_STEPS = 100
 # Batches that a process may hold ready in virtual time.
 MAX_VIRTUAL_PREFETCH = 250
+# Turns that a reader of a database may give in an epoch of virtual time.
+MAX_VIRTUAL_TURNS = 4000
 
 
 def check_devices(system: System, n_osts: list[int]) -> None:
@@ -142,6 +146,24 @@ def _check_emulation(experiment: Experiment) -> None:
         raise ConfigError(
             f"config: loader.prefetch_batches: got {prefetched}, expected at most "
             f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
+        )
+    for scenario in experiment.all_points:
+        if scenario.reads_database:
+            _check_turns(experiment, scenario)
+
+
+def _check_turns(experiment: Experiment, scenario: Scenario) -> None:
+    """Refuse readers that take more turns than virtual time remembers."""
+    description = experiment.description(scenario)
+    if "stag" not in description["lmdb"]["optimisations"]:
+        return
+    order = order_of(description, repetition=0)
+    fetch = order.batch_size * description["lmdb"]["steps_per_fetch"]
+    if (n_turns := math.ceil(order.most_records / fetch)) > MAX_VIRTUAL_TURNS:
+        raise ConfigError(
+            f"config: sweep.loaders: got {scenario.loader}, whose readers take "
+            f"{n_turns} turns in an epoch of {scenario.dataset}, expected at most "
+            f"{MAX_VIRTUAL_TURNS} on the emulated tiers of {experiment.system.name}"
         )
 
 

@@ -29,6 +29,7 @@ from tierscope.record_order import first_records, order_of
 from tierscope.scenario import Dataset
 from tierscope.shuffle import process_share
 from tierscope.tiers import Tier, TierError
+from tierscope.tiers.clock import Clock
 
 
 def database_folder(dataset: Dataset, n_osts: int) -> str:
@@ -88,8 +89,8 @@ class Database:
             raise TierError(f"{folder}: was written as {found}, expected {wanted}.")
         return found
 
-    def make_loader(self, processes):
-        """Return the loader; every process calls this."""
+    def make_loader(self, processes, clock: Clock):
+        """Return the loader, which reads by a clock; every process calls this."""
         from tierscope.loaders.lmdb import DatabaseLoader
 
         self.check(processes)
@@ -101,6 +102,7 @@ class Database:
             read_records(self.gfs_folder)["crc32c"],
             processes,
             {tier for tier in ("gfs", "lfs") if system[tier]["kind"] == "emulated"},
+            clock,
         )
 
     def check(self, processes) -> None:

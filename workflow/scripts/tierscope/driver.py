@@ -59,7 +59,8 @@ class Benchmark:
     processes : Processes
         The MPI processes.
     make_loader : callable
-        Makes the loader; called once, when the first point is run.
+        Makes the loader that reads by a clock; called once, when the first point is
+        run.
     tracer : object
         Has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()` and
         `writes_log_at_end`: when MPI ends, so that the run is complete only then.
@@ -71,7 +72,7 @@ class Benchmark:
 
     description: Mapping[str, Any]
     processes: Processes
-    make_loader: Callable[[], Loader]
+    make_loader: Callable[[Clock], Loader]
     tracer: Any
     emulation: Any
     say: Callable[[str], None]
@@ -124,6 +125,11 @@ class Benchmark:
         return self.emulation is not None
 
     @property
+    def clock(self) -> Clock:
+        """Return the clock of the launch."""
+        return self.emulation.clock if self.is_virtual else self._real_clock
+
+    @property
     def folder_name(self) -> str:
         """Return the name of the dataset's folder on either tier."""
         if self.database:
@@ -136,7 +142,7 @@ class Benchmark:
             f"one launch of {self.processes.size} processes measures {len(points)} "
             f"points; starting the loader {self.scenario['loader']}"
         )
-        self.loader = self.make_loader()
+        self.loader = self.make_loader(self.clock)
         self.warm_up()
         if self.processes.rank == 0:
             check_is_there(self.gfs_root / self.folder_name)
@@ -294,9 +300,9 @@ class Benchmark:
         """Let this node's LFS hold files and return the time it took, in seconds.
 
         In virtual time no device charges for that: it takes no time. Files that are
-        there stay, unless a policy has put them there.
+        there stay, unless a policy has put them there or they are a database's part.
         """
-        if not self.is_virtual or self.is_fed:
+        if not self.is_virtual or self.is_fed or self.database:
             fill_time_s = self.fill(np.flatnonzero(on_lfs))
             return 0.0 if self.is_virtual else fill_time_s
         common = self.processes, self.storage, self.folder_name
@@ -410,18 +416,17 @@ class Benchmark:
             "gfs_files": n_gfs,
         }
 
-    @property
-    def clock(self) -> Clock:
-        """Return the clock of the launch."""
-        return self.emulation.clock if self.is_virtual else self._real_clock
-
     def _clock(self, n_files: int) -> Clock:
-        """Return the clock of an epoch in which this process reads so many files."""
+        """Return the clock of an epoch in which this process reads so many files.
+
+        Records of a database are read by the thread that consumes them, so there is
+        nothing to plan. As in the simulator, they take no processor time.
+        """
         if not self.is_virtual:
             return self._real_clock
         processor = self.description["system"]["devices"].get("processor", {})
         self.emulation.clock.plan(
-            n_files,
+            0 if self.database else n_files,
             self.dataset.file_size_bytes,
             self.dataset.batch_size,
             self.description["loader"]["prefetch_batches"],

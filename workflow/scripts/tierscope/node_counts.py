@@ -119,7 +119,8 @@ def count_switches(faults: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     faults : DataFrame
-        Tables ``faults`` of the runs, with the keys of the runs.
+        Tables ``faults`` of the runs, with the keys of the runs; on emulated tiers
+        without rows.
     epochs : DataFrame
         Table ``epochs`` of the same runs and others.
 
@@ -129,17 +130,21 @@ def count_switches(faults: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
         Table ``node_switches``: sums over processes and epochs.
     """
     runs = epochs.groupby(RUN)
-    records = runs["samples"].sum().rename("records")
-    n_nodes, n_ranks = runs["node"].nunique(), runs["rank"].nunique()
+    n_nodes = runs["node"].nunique()
+    sizes = pd.DataFrame(
+        {
+            "records": runs["samples"].sum(),
+            "n_nodes": n_nodes,
+            "processes_per_node": runs["rank"].nunique() // n_nodes,
+        }
+    )
     counted = [
         "access_time_s",
         "major_faults",
         "minor_faults",
         *_SWITCHES,
     ]
-    table = faults.groupby(RUN)[counted].sum().join(records)
-    table["n_nodes"] = n_nodes
-    table["processes_per_node"] = n_ranks // n_nodes
+    table = faults.groupby(RUN)[counted].sum().join(sizes, how="inner")
     return table.reset_index()[list(TABLES["node_switches"])]
 
 

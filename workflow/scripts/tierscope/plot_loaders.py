@@ -64,8 +64,9 @@ def plot_loaders(
         "LMDB: one file holds all samples; what loaders that map it read are page "
         "faults. Where tiers are emulated or simulated, each is charged like a read of "
         "the device, and the kernel's page cache has no queue: the contention of "
-        "processes that share a map, which LMDBIO removes, is absent. Beyond the bar, "
-        "an epoch lasts while processes wait for their reader or turn, or compute. In "
+        "processes that share a map, which LMDBIO removes, is absent, and neither page "
+        "faults of the machine nor context switches are reported. Beyond the bar, an "
+        "epoch lasts while processes wait for their reader or turn, or compute. In "
         "order blocks, blocks are dealt whole, so the slowest process may read more "
         "records of the LMDB file than of files.",
     ]

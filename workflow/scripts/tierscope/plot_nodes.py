@@ -162,6 +162,10 @@ def _draw_stated(ax: Axes, stated: Sequence[Mapping]) -> None:
 
 def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
     """Draw context switches per record over the processes a node, by loader."""
+    if switches.empty:
+        ax.text(0.5, 0.5, "not reported on emulated devices", ha="center", va="center")
+        ax.set_axis_off()
+        return
     table = per_record(switches)
     for place, (loader, part) in enumerate(table.groupby("loader", sort=False)):
         colour = _LOADERS[place % len(_LOADERS)]
@@ -199,13 +203,10 @@ def _notes(provenance: str, savings: pd.DataFrame, switches: pd.DataFrame) -> li
 
 def switches_note(switches: pd.DataFrame) -> str:
     """Return what the context switches show, and what they do not."""
-    if (switches["source"] == "emulated").any():
+    if switches.empty:
         return (
-            "Context switches: in place of a page fault an emulated device lets the "
-            "process sleep, one voluntary switch at least, while the file is in the "
-            "page cache. Involuntary ones come from processes that share the cores "
-            "of this machine. Neither holds the contention for pages of one map that "
-            "LMDBIO removes."
+            "Context switches are not reported: nobody waits for pages on emulated "
+            "devices, and what this machine does is not theirs."
         )
     major = switches["major_faults"].sum()
     return (
@@ -261,9 +262,19 @@ def summary_text(
         )
         words = f"{n_nodes:>5} node{'s' if n_nodes > 1 else ''}:"
         lines.append(f"{words:<12} {'  '.join(saved)}")
-    lines += ["", "Context switches per record while a process reads"]
-    head = f"{'loader':>30} processes a node  voluntary  involuntary  major faults"
-    lines.append(head)
+    lines += ["", *_switches_lines(switches)]
+    lines += terminal_lines([switches_note(switches)])
+    return "\n".join(lines) + "\n"
+
+
+def _switches_lines(switches: pd.DataFrame) -> list[str]:
+    """Return a line for each loader and number of processes a node, below a head."""
+    if switches.empty:
+        return []
+    lines = [
+        "Context switches per record while a process reads",
+        f"{'loader':>30} processes a node  voluntary  involuntary  major faults",
+    ]
     by = ["loader", "processes_per_node"]
     sums = switches.groupby(by, sort=False).sum(numeric_only=True).reset_index()
     for row in per_record(sums).sort_values(by).to_dict("records"):
@@ -272,5 +283,4 @@ def summary_text(
             f"{row['voluntary_switches_per_record']:>10.3f} "
             f"{row['involuntary_switches_per_record']:>12.4f} {row['major_faults']:>13}"
         )
-    lines += terminal_lines([switches_note(switches)])
-    return "\n".join(lines) + "\n"
+    return lines

@@ -6,6 +6,7 @@ whose processes take turns of a batch each. ``records`` is the order of the TFRe
 files with the same seed, record by record, which makes every read a random one.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +102,17 @@ class RecordOrder:
             self.of_process(rank, *divmod(rank, self.processes_per_node), epoch)
             for rank in range(n_processes)
         ]
+
+    @property
+    def most_records(self) -> int:
+        """Return how many records no process exceeds in any epoch."""
+        if self.order == "records":
+            return math.ceil(self.n_records / (self.n_nodes * self.processes_per_node))
+        n_blocks = math.ceil(self.n_records / self.block_records)
+        n_steps = math.ceil(
+            self.block_records / (self.batch_size * self.processes_per_node)
+        )
+        return math.ceil(n_blocks / self.n_nodes) * n_steps * self.batch_size
 
     def _steps(self, block: int) -> list[np.ndarray]:
         """Return the records of a block that the node consumes in each step."""

@@ -23,6 +23,7 @@ from tierscope.lmdb_reads import GAP_PAGES, is_joined
 from tierscope.loaders.readers import ReaderGroup
 from tierscope.loaders.records import TIERS, ReadLog, RecordReference
 from tierscope.loaders.stores import CalledStore, MappedStore
+from tierscope.tiers.clock import Clock
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class _Plan:
     paths: dict[str, str]
     n_fetches: int
     n_places: int  # a process's records of a fetch
-    walker: int  # number of the reader that walks the tree for all (DM)
+    wanted: list[np.ndarray]  # records of each reader (DM)
     buffer: np.ndarray
 
 
@@ -72,6 +73,9 @@ class DatabaseLoader:
         All processes of the launch.
     emulated : set of str
         Tiers that an emulated device stands for.
+    clock : Clock
+        The clock of the launch. The thread that asks for batches is the one that reads,
+        so calls take its time.
     """
 
     def __init__(
@@ -82,19 +86,21 @@ class DatabaseLoader:
         checksums: np.ndarray,
         processes,
         emulated: set[str],
+        clock: Clock,
     ):
         self._settings, self._batch_size = settings, batch_size
         self._on = set(settings["optimisations"])
         self._provenance, self._checksums = provenance, checksums
-        self._emulated = emulated
-        self._group = ReaderGroup(processes, shared="lmm" in self._on)
+        self._emulated, self._clock = emulated, clock
+        n_places = provenance.n_records if "dm" in self._on else 0
+        self._group = ReaderGroup(processes, "lmm" in self._on, clock, n_places)
         self._is_direct = "lmm" not in self._on and "dio" not in self._on
         self._rank = processes.rank
         self.begin_run()
 
     def begin_run(self) -> None:
         """Forget what was read: the epochs that follow are a run's."""
-        self._log = ReadLog(self._rank)
+        self._log = ReadLog(self._rank, self._clock, is_counted=not self._emulated)
 
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Return this process's part of the run's tables, by table and column."""
@@ -123,16 +129,16 @@ class DatabaseLoader:
         paths = {tier: path for _, some in answers for tier, path in some.items()}
         n_places = self._batch_size * self._settings["steps_per_fetch"]
         n_fetches = max(-(-len(part.records) // n_places) for part in parts)
-        walker = 0
+        wanted = []
         if self._group.is_reader:
-            has_records = [any(len(part.records) for part in parts)]
-            having = self._group.all_of_readers(has_records[0])
-            walker = having.index(True) if any(having) else 0
             n_fetches = self._group.largest(n_fetches)
-        n_fetches, walker = self._group.all_of_group((n_fetches, walker))[0]
+            if "dm" in self._on:
+                mine = np.unique(np.concatenate([part.records for part in parts]))
+                wanted = self._group.all_of_readers(mine)
+        n_fetches = self._group.all_of_group(n_fetches)[0]
         n_bytes = 0 if self._is_direct else self._buffer_bytes(n_places)
         return _Plan(
-            parts, paths, n_fetches, n_places, walker, self._group.buffer(n_bytes)
+            parts, paths, n_fetches, n_places, wanted, self._group.buffer(n_bytes)
         )
 
     def _buffer_bytes(self, n_places: int) -> int:
@@ -144,6 +150,7 @@ class DatabaseLoader:
     def _batches(self, plan: _Plan) -> Iterator[tuple[int, int]]:
         """Read and consume an epoch, fetch by fetch."""
         stores: dict[str, CalledStore | MappedStore] = {}
+        self._clock.bind(True)
         try:
             if self._group.is_reader:
                 for tier in TIERS:
@@ -164,6 +171,7 @@ class DatabaseLoader:
         finally:
             for store in stores.values():
                 store.close()
+            self._clock.bind(False)
 
     def _open(self, tier: str, path: str) -> CalledStore | MappedStore:
         """Open the file on a tier."""
@@ -188,18 +196,17 @@ class DatabaseLoader:
         """
         if "prov" in self._on:
             return self._provenance.layout.offsets
-        wanted = np.unique(np.concatenate([part.records for part in plan.parts]))
         if "dm" not in self._on:
-            return self._walk(stores) if len(wanted) else np.zeros(0, np.int64)
-        all_wanted = self._group.all_of_readers(wanted)
-        if self._group.reader_rank == plan.walker:
+            return self._walk(stores) if stores else np.zeros(0, np.int64)
+        walker = next(i for i, records in enumerate(plan.wanted) if len(records))
+        if self._group.reader_rank == walker:
             offsets = self._walk(stores)
-            places = [offsets[one] if len(one) else None for one in all_wanted]
-            self._group.send_places(places)
+            self._group.send_places(offsets, plan.wanted)
             return offsets
+        wanted = plan.wanted[self._group.reader_rank]
         offsets = np.full(self._provenance.n_records, -1)
         if len(wanted):
-            offsets[wanted] = self._group.receive_places(len(wanted), plan.walker)
+            offsets[wanted] = self._group.receive_places(wanted, walker)
         return offsets
 
     def _walk(self, stores: dict) -> np.ndarray:

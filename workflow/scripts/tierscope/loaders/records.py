@@ -1,7 +1,6 @@
 """Records of a database: how they are referred to, and what a loader notes of them."""
 
 import resource
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
+from tierscope.tiers.clock import Clock
 
 TIERS = ("gfs", "lfs")
 _CALL = np.dtype(
@@ -77,10 +78,22 @@ class ReadLog:
     """What a process read since the run began, as rows of the run's tables.
 
     Faults and context switches are those of the thread while it reads, not while it
-    waits for other processes.
+    waits for other processes. On emulated tiers they would be this machine's and are
+    not counted: a call has the fault that it is charged for, and table `faults` no row.
+
+    Parameters
+    ----------
+    rank : int
+        The process.
+    clock : Clock
+        Tells how long a call took.
+    is_counted : bool
+        Whether faults and context switches are.
     """
 
     rank: int
+    clock: Clock
+    is_counted: bool
     epoch: int = -1
     calls: list[tuple] = field(default_factory=list)
     records: list[tuple] = field(default_factory=list)
@@ -94,13 +107,13 @@ class ReadLog:
     @contextmanager
     def measure(self) -> Iterator[Usage]:
         """Measure what the thread uses inside, and add it to the epoch's."""
-        before, start_s = (
+        before, start_ns = (
             resource.getrusage(resource.RUSAGE_THREAD),
-            time.perf_counter(),
+            self.clock.now_ns(),
         )
         usage = Usage()
         yield usage
-        usage.time_s = time.perf_counter() - start_s
+        usage.time_s = (self.clock.now_ns() - start_ns) / 1e9
         after, total = resource.getrusage(resource.RUSAGE_THREAD), self.used[self.epoch]
         for name, counter in (
             ("major_faults", "ru_majflt"),
@@ -132,7 +145,7 @@ class ReadLog:
                 offset,
                 n_bytes,
                 usage.time_s,
-                usage.faults,
+                usage.faults if self.is_counted else int(kind == "fault"),
             )
         )
 
@@ -152,7 +165,7 @@ class ReadLog:
                 one.involuntary_switches,
             )
             for epoch, one in sorted(self.used.items())
-            if epoch >= 0
+            if epoch >= 0 and self.is_counted
         ]
         return {
             "read_calls": self._columns(self.calls, _CALL),

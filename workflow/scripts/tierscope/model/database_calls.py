@@ -271,8 +271,8 @@ class DatabaseEpoch:
         return builder.programs(self.readers, gates)
 
     def _add_requests(self, builder: "_Builder", network: Network) -> None:
-        """Add the requests that the calls are cut into."""
-        calls = self.calls
+        """Add the requests that the calls are cut into, in the order of the calls."""
+        calls, parts = self.calls, []
         ranks = self.readers[calls.reader]
         for tier, model in enumerate((network.gfs, network.lfs)):
             chosen = np.flatnonzero(calls.tier == tier)
@@ -286,16 +286,21 @@ class DatabaseEpoch:
                 stripes = starts // STRIPE_BYTES
             piece, _, sizes = cut(starts, sizes, model.request_bytes)
             call, stripes = chosen[call[piece]], stripes[piece]
-            builder.add(
-                calls.reader[call],
-                calls.stage[call],
-                calls.fetch[call],
-                _READS,
-                REQUEST,
-                tier,
-                object_servers(network, tier, ranks[call], stripes),
-                sizes,
-            )
+            servers = object_servers(network, tier, ranks[call], stripes)
+            parts.append((call, servers, sizes))
+        call, servers, sizes = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(call, kind="stable")
+        call = call[order]
+        builder.add(
+            calls.reader[call],
+            calls.stage[call],
+            calls.fetch[call],
+            _READS,
+            REQUEST,
+            calls.tier[call],
+            servers[order],
+            sizes[order],
+        )
 
     def _add_pauses(self, builder: "_Builder") -> None:
         """Add the computing after each fetch: that of the process with most batches."""
@@ -336,7 +341,7 @@ class _Builder:
         fetch: Numbers,
         turn: int,
         kind: int,
-        tier: int = 0,
+        tier: Numbers = 0,
         target: Numbers = 0,
         amount: Numbers = 0,
     ) -> None:

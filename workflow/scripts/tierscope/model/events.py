@@ -18,6 +18,8 @@ DETERMINISTIC, EXPONENTIAL, LOGNORMAL = range(3)
 # handled: what ends comes before what begins. A customer's station is the kind of its
 # next event.
 (
+    AT_WAIT,
+    AT_PAUSE,
     AT_COPIED,
     AT_END,
     AT_PASS,
@@ -29,9 +31,7 @@ DETERMINISTIC, EXPONENTIAL, LOGNORMAL = range(3)
     AT_OPEN,
     AT_OWNER,
     AT_START,
-    AT_PAUSE,
-    AT_WAIT,
-) = range(13)
+) = range(-2, 11)
 
 # What the loop must know of a tier.
 STATIONS = np.dtype(

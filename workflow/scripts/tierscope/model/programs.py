@@ -2,8 +2,9 @@
 
 As in `tierscope.model.events`, but a customer's requests differ in size and server, and
 customers wait for each other: a gate opens when as many have passed it on as it wants.
-The stations, their service times and the order of events are the same. No processor
-time lies between the calls.
+The stations, their service times and the order of events are the same; a pause of no
+time and a gate that is open change nothing of it. No processor time lies between the
+calls.
 """
 
 from collections.abc import Sequence

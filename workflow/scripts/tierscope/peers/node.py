@@ -4,7 +4,6 @@ import os
 import resource
 import secrets
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -57,6 +58,8 @@ MOST_COPIERS = 64
 class Clock(Protocol):
     """What tells the time of epochs, and what happens in them."""
 
+    is_virtual: bool
+
     def barrier(self) -> float:
         """Wait for all processes and return the instant, in seconds."""
 
@@ -68,6 +71,18 @@ class Clock(Protocol):
 
     def compute(self, time_s: float) -> None:
         """Let the training compute."""
+
+    def bind(self, binds: bool) -> None:
+        """Let this thread read in place of the loader's, or no longer."""
+
+    def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
+        """Wait for all members of a group; `meet` does so in real time."""
+
+    def give_token(self, send: Callable[[], None]) -> None:
+        """Let those go on that wait for this process; `send` does so in real time."""
+
+    def await_token(self, giver: int, receive: Callable[[], None]) -> None:
+        """Wait for a rank's next token; `receive` does so in real time."""
 
     def check(self) -> None:
         """Raise the reason if the launch was stopped."""
@@ -125,6 +140,8 @@ class RealClock:
         Waits for all processes.
     """
 
+    is_virtual = False
+
     def __init__(self, barrier: Callable[[], None]):
         self._barrier = barrier
 
@@ -143,6 +160,21 @@ class RealClock:
         """Sleep in place of a training step."""
         if time_s:
             time.sleep(time_s)
+
+    def bind(self, binds: bool) -> None:
+        """Do nothing: calls take the time they take."""
+
+    def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
+        """Wait for all members of a group by `meet`."""
+        meet()
+
+    def give_token(self, send: Callable[[], None]) -> None:
+        """Let those go on that wait for this process by `send`."""
+        send()
+
+    def await_token(self, giver: int, receive: Callable[[], None]) -> None:
+        """Wait for a rank's next token by `receive`."""
+        receive()
 
     def check(self) -> None:
         """Do nothing: other processes' failures are found in barriers."""
@@ -213,11 +245,14 @@ class VirtualClock:
         If the library is not there or has no state for this process.
     """
 
+    is_virtual = True
+
     def __init__(self, processes: Processes):
         self._processes = processes
         self._library = bind(ctypes.CDLL(None))
         self._reason: BaseException | None = None
         self._is_over = threading.Event()
+        self._n_received: Counter[int] = Counter()  # turns of this epoch, by giver
         if self._library.tierscope_clock_join(processes.rank):
             raise TierError(
                 f"emulated devices: got no state for process {processes.rank}, "
@@ -259,6 +294,7 @@ class VirtualClock:
         teller : Role, optional
             Who tells a policy of each read that has ended.
         """
+        self._n_received.clear()
         numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
         numbers = *numbers, 0 if teller is None else teller + 1
         if self._library.tierscope_clock_plan(*numbers):
@@ -372,6 +408,39 @@ class VirtualClock:
             self.check()
         return instant_ns
 
+    def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
+        """Wait for all members of a group, whose clocks are then the largest.
+
+        Parameters
+        ----------
+        group : int
+            Any number of the group's own; a process is in one meeting at a time.
+        n_members : int
+            Processes of the group.
+        meet : callable
+            Not called.
+        """
+        if self._library.tierscope_clock_meet(group, n_members):
+            self.check()
+
+    def give_token(self, send: Callable[[], None]) -> None:
+        """Let those go on that wait for this process's next token, now or later.
+
+        Raises
+        ------
+        ValueError
+            If this process has given as many in this epoch as are remembered.
+        """
+        if self._library.tierscope_clock_give():
+            raise ValueError("virtual time: got more tokens than are remembered.")
+
+    def await_token(self, giver: int, receive: Callable[[], None]) -> None:
+        """Wait for a rank's next token, and go on when it was given at the earliest."""
+        turn = self._n_received[giver]
+        self._n_received[giver] += 1
+        if self._library.tierscope_clock_await_token(giver, turn):
+            self.check()
+
     def check(self) -> None:
         """Raise the reason if the launch was stopped; a signal's handler comes first.
 
@@ -467,6 +536,9 @@ def bind(library: ctypes.CDLL) -> ctypes.CDLL:
         ("ask_owner", whole, (ctypes.c_int,)),
         ("receive", whole, (ctypes.c_int,) * 2),
         ("memory", None, (ctypes.c_int,)),
+        ("meet", ctypes.c_int, (whole, whole)),
+        ("give", ctypes.c_int, ()),
+        ("await_token", ctypes.c_int, (whole, whole)),
         ("stop", None, ()),
         ("is_stopped", ctypes.c_int, ()),
         ("stop_on", ctypes.c_int, (ctypes.c_int,)),
