@@ -331,7 +331,7 @@ def test_process_at_a_meeting_holds_nobody(launch):
     assert idle == [[], 6]
 
 
-def test_turns_are_taken_one_after_the_other(launch):
+def test_tokens_are_passed_on_one_after_the_other(launch):
     device = Device(("/gfs",), request_s=0.003)
     code = """
         turns = []
@@ -358,7 +358,7 @@ def test_turns_are_taken_one_after_the_other(launch):
     ]
 
 
-def test_turn_that_was_given_before_is_received_in_order(launch):
+def test_token_that_was_given_before_is_received_in_order(launch):
     code = """
         clock.plan(0, 1000, 1, 0, 0.0)
         clock.barrier()
@@ -380,7 +380,7 @@ def test_turn_that_was_given_before_is_received_in_order(launch):
     assert launch(3, GFS).run(code) == [[], [5, 5, 6], [2]]
 
 
-def test_more_turns_than_are_remembered_are_refused(launch):
+def test_more_tokens_than_are_remembered_are_refused(launch):
     code = """
         for _ in range(2):
             clock.plan(0, 1000, 1, 0, 0.0)
@@ -392,7 +392,7 @@ def test_more_turns_than_are_remembered_are_refused(launch):
             print(json.dumps(str(error)))
     """
     (message,) = launch(1, GFS).run(code)
-    assert message == "virtual time: got more turns than are remembered."
+    assert message == "virtual time: got more tokens than are remembered."
 
 
 def test_reset_makes_devices_idle_at_instant_zero(launch):

@@ -32,6 +32,10 @@ class Decisions:
     now_ns: int = 0  # when what is noted next happens
     rows: list[tuple] = field(default_factory=list)
 
+    def pass_time(self, now_ns: int) -> None:
+        """Note when what follows happens; in real time requests may overtake others."""
+        self.now_ns = max(self.now_ns, now_ns)
+
     def add(
         self,
         event: str,

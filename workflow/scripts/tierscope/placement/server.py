@@ -232,7 +232,7 @@ class PlacementServer:
                 order, now_ns = self._orders.get_nowait()
             except queue.Empty:
                 return
-            self.decisions.now_ns = now_ns
+            self.decisions.pass_time(now_ns)
             order()
 
     def _request(self, connection: socket.socket) -> None:
@@ -249,7 +249,7 @@ class PlacementServer:
             if kind == Kind.HAND_OVER:
                 self._owing.pop(connection).set_result(content)
                 return
-            self.decisions.now_ns = now_ns
+            self.decisions.pass_time(now_ns)
             if kind == Kind.BEGIN:
                 answer = PLACES.index(self._begin_read(epoch, rank, file_id))
             else:
