@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,21 @@ class Project:
     def path(self, *parts: str) -> Path:
         """Return a path below the tiny experiment's results."""
         return self.folder.joinpath("results", "tiny", *parts)
+
+
+@contextmanager
+def busy_machine():
+    """Keep all cores busy meanwhile."""
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(2 * len(os.sched_getaffinity(0)))
+    ]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="session")

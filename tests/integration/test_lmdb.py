@@ -2,11 +2,14 @@
 
 import json
 import shutil
+import time
 
 import pytest
 import yaml
-from integration.conftest import Project
+from integration.conftest import Project, busy_machine
+from integration.test_virtual_time import assert_equals_simulation
 from tierscope.lmdb_dataset import read_records
+from tierscope.model.simulated_database import simulate_database
 from tierscope.tables import read_table
 
 pytest.importorskip("lmdb")
@@ -177,8 +180,11 @@ def test_damaged_file_ends_the_run_with_file_and_record(tmp_path, loader):
     project.snakemake("audits")
 
 
-def test_emulated_tiers_are_charged_for_page_faults(tmp_path):
-    folder = tmp_path / "project"
+# ---- emulated devices, in virtual time -----------------------------------------------
+
+
+def in_virtual_time(folder, loaders, cache_rates_percent, n_files=N_FILES):
+    """Return a project on emulated devices; steps take longer than some reads."""
     folder.mkdir()
     project = Project(folder)
     project.change(
@@ -187,23 +193,102 @@ def test_emulated_tiers_are_charged_for_page_faults(tmp_path):
             "sweep": {
                 "datasets": ["tiny"],
                 "n_osts": [60],
-                "loaders": ["lmdb", "lmdbio"],
-                "cache_rates_percent": [50],
+                "loaders": list(loaders),
+                "cache_rates_percent": list(cache_rates_percent),
             },
-            "figures": {"scenario": {"dataset": "tiny", "loader": "lmdb"}},
+            "datasets": {"tiny": {"n_files": n_files}},
+            "training": {"epochs": N_EPOCHS, "compute_time_s": 0.013},
+            "figures": {"scenario": {"dataset": "tiny", "loader": loaders[0]}},
         },
     )
+    return project
+
+
+def emulated_runs(project):
+    """Return the folders of all runs, by loader and cache rate."""
+    return {
+        (run.parts[-3].removeprefix("tiny-60ost-pinning-"), run.parts[-2]): run
+        for run in project.path("runs").glob("tiny-60ost-pinning-*/cache-*/rep-*")
+    }
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory):
+    """Return a project in which batches are on both tiers, and the last ones short."""
+    folder = tmp_path_factory.mktemp("emulated") / "project"
+    project = in_virtual_time(folder, LOADERS[1:], (0, 30, 100), n_files=66)
     project.snakemake("audits")
-    for loader in ("lmdb", "lmdbio"):
-        run = project.path("runs", f"tiny-60ost-pinning-{loader}", "cache-050", "rep-0")
-        reads = read_table(run / "record_reads.parquet", "record_reads")
-        epochs = {e: sorted(part["file_id"]) for e, part in reads.groupby("epoch")}
-        assert epochs == {epoch: list(range(N_FILES)) for epoch in range(N_EPOCHS)}
-    run = project.path("runs", "tiny-60ost-pinning-lmdb", "cache-050", "rep-0")
-    calls = read_table(run / "read_calls.parquet", "read_calls")
-    assert (calls["kind"] == "fault").sum() >= N_EPOCHS * N_FILES
-    assert not calls.loc[calls["kind"] == "fault", "mapped"].any()
-    io_time = read_table(run / "io_time.parquet", "io_time")
-    n_reads = io_time.loc[io_time["io_class"].str.endswith("read"), "operations"].sum()
-    assert n_reads == (~calls["mapped"]).sum()
-    assert set(io_time["source"]) == {"emulated"}
+    return project
+
+
+def test_emulated_times_equal_simulated_ones_to_the_nanosecond(emulated):
+    runs = emulated_runs(emulated)
+    assert len(runs) == 3 * len(LOADERS[1:])
+    for run in runs.values():
+        assert_equals_simulation(
+            run, lambda run, point: next(simulate_database(run, [point]))
+        )
+
+
+def test_emulated_readers_open_and_read_as_often_as_they_should(emulated):
+    calls = {
+        loader: [
+            int(sums_of(run).loc[(1, f"gfs_{kind}"), "operations"])
+            for kind in ("meta", "read")
+        ]
+        for (loader, cache), run in emulated_runs(emulated).items()
+        if cache == "cache-000"
+    }
+    # 66 records of a page each, a node reads 8 in a step, 4 steps are coalesced. LMDB
+    # reads 2 pages of metadata as it opens the file. The tree has one page.
+    assert calls == {
+        "lmdb": [4, 66 + 4 * 2 + 2],  # the first process of each node pays for the tree
+        "lmdbio-lmm-dm": [2, 66 + 2 * 2 + 1],  # one reader does
+        "lmdbio-lmm-dio-prov": [2, 4 + 4 + 2],  # the last two records are apart
+        "lmdbio": [2, 1 + 1 + 2],
+    }
+
+
+def test_emulated_page_faults_are_charged_and_those_of_this_machine_unknown(emulated):
+    for (loader, _), run in emulated_runs(emulated).items():
+        calls = read_table(run / "read_calls.parquet", "read_calls")
+        assert calls["faults"].equals((calls["kind"] == "fault").astype(int))
+        assert not calls.loc[calls["kind"] == "fault", "mapped"].any()
+        n_faults = (calls["kind"] == "fault").sum()
+        is_mapped = loader in ("lmdb", "lmdbio-lmm-dm")
+        assert n_faults >= N_EPOCHS * 66 if is_mapped else n_faults == 0
+        assert (calls.loc[calls["mapped"], "time_s"] == 0).all()
+        assert (calls.loc[~calls["mapped"], "time_s"] > 0).all()
+        assert read_table(run / "faults.parquet", "faults").empty
+        io_time = read_table(run / "io_time.parquet", "io_time")
+        reads = io_time[io_time["io_class"].str.endswith("read")]
+        assert reads["operations"].sum() == (~calls["mapped"]).sum()
+
+
+def test_tables_of_another_emulated_run_are_equal_byte_for_byte(emulated, tmp_path):
+    loaders = ("lmdbio-lmm-dm", "lmdbio")
+    again = in_virtual_time(tmp_path / "project", loaders, (30, 100), n_files=66)
+    with busy_machine():
+        again.snakemake("audits")
+    before, runs = emulated_runs(emulated), emulated_runs(again)
+    assert len(runs) == 4
+    for key, run in runs.items():
+        for name in ("read_calls", "record_reads", "faults", "io_time", "epochs"):
+            tables = [one / f"{name}.parquet" for one in (before[key], run)]
+            assert tables[0].read_bytes() == tables[1].read_bytes(), (key, name)
+
+
+@pytest.mark.parametrize("loader", ["lmdb", "lmdbio"])
+def test_damaged_file_ends_an_emulated_run_with_file_and_record(tmp_path, loader):
+    project = in_virtual_time(tmp_path / "project", [loader], [50])
+    project.snakemake("--until", "generate_database")
+    (path,) = (project.folder / "scratch").rglob("data.mdb")
+    whole = path.read_bytes()
+    offset = int(read_records(path.parent)["offset"][21]) + 99
+    path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
+    started_s = time.monotonic()
+    output = project.snakemake("audits", expect=1)
+    assert time.monotonic() - started_s < 60
+    assert "data.mdb: record 21 is damaged: got checksum" in output
+    assert "failed in epoch 1 of 2 at cache rate 50 %" in output
+    assert not (project.folder / "scratch" / "lfs").exists()

@@ -46,6 +46,28 @@ def tiny(tmp_path):
     return project
 
 
+@pytest.fixture
+def databases(tiny):
+    """Return the project with a loader whose processes wait for readers and turns."""
+    pytest.importorskip("lmdb")
+    sweep = {"datasets": ["tiny"], "n_osts": [60], "loaders": ["lmdbio"]}
+    values = {
+        "sweep": sweep | {"cache_rates_percent": [50]},
+        "figures": {"scenario": {"dataset": "tiny", "loader": "lmdbio"}},
+    }
+    tiny.change("config/tiny.yaml", values)
+    return tiny
+
+
+def put_into_reader(project, fault):
+    """Let the first reader do something else in the second epoch, in its turn."""
+    read = (
+        "        tiers = np.concatenate([part.tiers[chosen] for part in plan.parts])\n"
+    )
+    fault = f"        if self._rank == 0 and self._log.epoch == 1: {fault}\n"
+    edit(project, "loaders/lmdb.py", read, fault + read)
+
+
 def put(project, fault, rank=2):
     """Let a rank do something else in the second epoch, before it opens a file."""
     edit(project, "loaders/posix.py", TURN, f"{IN_RANK.format(rank)}{fault}\n{TURN}")
@@ -125,6 +147,35 @@ def test_no_progress_names_whom_every_actor_waits_for(tiny, rank):
     (line,) = messages_of(output)
     assert "tierscope: no progress in virtual time for " in line
     assert_nothing_is_left(tiny, before)
+
+
+def test_killed_reader_ends_a_launch_that_waits_for_it(databases):
+    before = shared_memory()
+    put_into_reader(databases, "__import__('os').kill(__import__('os').getpid(), 9)")
+    started_s = time.monotonic()
+    output = databases.snakemake("audits", expect=1)
+    assert time.monotonic() - started_s < 90
+    (line,) = messages_of(output)
+    assert f"tierscope: rank 0 of 4 on {os.uname().nodename} is gone" in line
+    assert "Traceback" not in output
+    assert_nothing_is_left(databases, before)
+
+
+def test_who_waits_for_a_reader_or_its_turn_is_named(databases):
+    before = shared_memory()
+    edit(databases, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    put_into_reader(databases, "__import__('time').sleep(600)")
+    output = databases.snakemake("audits", expect=1)
+    for words in (
+        "rank 0 consumer: running, at ",
+        "rank 1 consumer: blocked, waits for the others of group 0, at ",
+        "rank 2 consumer: blocked, waits for turn 0 of rank 0, at ",
+        "rank 3 consumer: blocked, waits for the others of group 1, at ",
+    ):
+        assert words in output
+    (line,) = messages_of(output)
+    assert "tierscope: no progress in virtual time for " in line
+    assert_nothing_is_left(databases, before)
 
 
 def test_full_lfs_is_refused_before_the_first_point(tiny, small_lfs):

@@ -1,13 +1,10 @@
 """Emulated runs in virtual time equal simulated ones, and do so on every machine."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from integration.conftest import Project
+from integration.conftest import Project, busy_machine
 from tierscope.io_class import IOClass
 from tierscope.model.placed_run import simulate_run
 from tierscope.tables import read_table
@@ -71,10 +68,10 @@ def runs_of(project, policy, loader):
     return sorted(project.path("runs").glob(pattern))
 
 
-def assert_equals_simulation(folder):
+def assert_equals_simulation(folder, simulate=simulate_run):
     """Assert that a run's times are those of the simulator, to the nanosecond."""
     run = json.loads((folder / "run.json").read_text())
-    simulated = simulate_run(run, run["point"])
+    simulated = simulate(run, run["point"])
     keys = ["epoch", "rank", "io_class"]
     emulated = read_table(folder / "io_time.parquet", "io_time").set_index(keys)
     expected = simulated["io_time"].set_index(keys).loc[emulated.index]
@@ -125,16 +122,8 @@ def test_tables_of_another_run_are_equal_byte_for_byte_on_a_busy_machine(
     folder = tmp_path / "another place"
     folder.mkdir()
     again = Project(folder)
-    busy = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"])
-        for _ in range(2 * len(os.sched_getaffinity(0)))
-    ]
-    try:
+    with busy_machine():
         again.snakemake()
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
     for name in TABLES:
         tables = [p.path("tables", f"{name}.parquet") for p in (finished, again)]
         assert tables[0].read_bytes() == tables[1].read_bytes(), name
