@@ -23,7 +23,7 @@ from tierscope.lmdb_reads import GAP_PAGES, is_joined
 from tierscope.loaders.readers import ReaderGroup
 from tierscope.loaders.records import TIERS, ReadLog, RecordReference
 from tierscope.loaders.stores import CalledStore, MappedStore
-from tierscope.tiers.clock import Clock
+from tierscope.tiers.clock import Clock, Role
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class DatabaseLoader:
         exchange here what they are going to read, which follows from seeds.
         """
         self._log.begin_epoch()
-        return self._batches(self._plan(samples))
+        return self._as_consumer(self._batches(self._plan(samples)))
 
     def _plan(self, samples: Sequence[RecordReference]) -> _Plan:
         """Exchange what is to be read, and make room for it."""
@@ -147,10 +147,20 @@ class DatabaseLoader:
         pages = -(-self._provenance.value_bytes // page_bytes) + 2 + GAP_PAGES
         return self._group.size * n_places * (8 + pages * page_bytes)
 
+    def _as_consumer(
+        self, batches: Iterator[tuple[int, int]]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield batches that are read by who asks for them."""
+        while True:
+            with self._clock.act(self._rank, Role.CONSUMER):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
     def _batches(self, plan: _Plan) -> Iterator[tuple[int, int]]:
         """Read and consume an epoch, fetch by fetch."""
         stores: dict[str, CalledStore | MappedStore] = {}
-        self._clock.bind(True)
         try:
             if self._group.is_reader:
                 for tier in TIERS:
@@ -171,7 +181,6 @@ class DatabaseLoader:
         finally:
             for store in stores.values():
                 store.close()
-            self._clock.bind(False)
 
     def _open(self, tier: str, path: str) -> CalledStore | MappedStore:
         """Open the file on a tier."""

@@ -72,9 +72,6 @@ class Clock(Protocol):
     def compute(self, time_s: float) -> None:
         """Let the training compute."""
 
-    def bind(self, binds: bool) -> None:
-        """Let this thread read in place of the loader's, or no longer."""
-
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
         """Wait for all members of a group; `meet` does so in real time."""
 
@@ -160,9 +157,6 @@ class RealClock:
         """Sleep in place of a training step."""
         if time_s:
             time.sleep(time_s)
-
-    def bind(self, binds: bool) -> None:
-        """Do nothing: calls take the time they take."""
 
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
         """Wait for all members of a group by `meet`."""
