@@ -161,7 +161,7 @@ def test_killed_reader_ends_a_launch_that_waits_for_it(databases):
     assert_nothing_is_left(databases, before)
 
 
-def test_who_waits_for_a_reader_or_its_turn_is_named(databases):
+def test_who_waits_for_a_reader_or_its_token_is_named(databases):
     before = shared_memory()
     edit(databases, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
     put_into_reader(databases, "__import__('time').sleep(600)")
@@ -169,7 +169,7 @@ def test_who_waits_for_a_reader_or_its_turn_is_named(databases):
     for words in (
         "rank 0 consumer: running, at ",
         "rank 1 consumer: blocked, waits for the others of group 0, at ",
-        "rank 2 consumer: blocked, waits for turn 0 of rank 0, at ",
+        "rank 2 consumer: blocked, waits for token 0 of rank 0, at ",
         "rank 3 consumer: blocked, waits for the others of group 1, at ",
     ):
         assert words in output
