@@ -63,10 +63,20 @@ def moved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def moved_otherwise(tmp_path_factory):
-    """Return a project whose one copier reads again, while the next epoch goes on."""
+    """Return a project whose one copier reads again, while the next epoch goes on.
+
+    Nothing is read ahead, no step takes time, and all batches are full.
+    """
     folder = tmp_path_factory.mktemp("otherwise") / "project"
     options = {"copy_threads": 1, "drain": False, "hand_over": False}
-    project = make_project(folder, MOVING, policies=options)
+    project = make_project(
+        folder,
+        MOVING,
+        policies=options,
+        datasets={"tiny": {"n_files": 64}},
+        training={"epochs": EPOCHS, "compute_time_s": 0},
+        loader={"prefetch_batches": 0},
+    )
     project.snakemake("audits")
     return project
 

@@ -491,9 +491,7 @@ def test_summary_says_which_rows_have_no_spread(compared):
 
 
 @pytest.mark.parametrize(("source", "is_noted"), [("emulated", 1), ("simulated", 0)])
-def test_reads_from_peers_say_what_the_emulated_network_is(
-    compared, source, is_noted
-):
+def test_reads_from_peers_say_what_the_emulated_network_is(compared, source, is_noted):
     policy_epochs, totals, summary = (table.assign(source=source) for table in compared)
     policy_epochs.loc[policy_epochs["policy"] == "monarch", "net_read_s"] = 1.0
     figure = plot_policies(policy_epochs, totals, summary, provenance="tests")

@@ -287,20 +287,24 @@ static void note_read(struct process *process, int64_t bytes)
         finish_batch(process);
 }
 
-static void note_close(struct process *process)
+/* The reader has no more to do: the consumer learns of the end. */
+static void finish_reading(struct process *process)
 {
     struct actor *reader = &process->actors[READER];
     struct actor *consumer = &process->actors[CONSUMER];
-    if (++process->n_closed != process->n_files)
-        return;
     process->has_ended = 1;
     process->end_ns = reader->clock_ns;
-    if (process->teller != THE_READER) /* or it still tells of this file */
-        reader->state = IDLE;
+    reader->state = IDLE;
     if (process->n_files % process->batch_size)
         process->ready_ns[process->n_ready++ % RING] = process->end_ns;
     if (is_blocked(consumer, FOR_BATCH))
         go_on(consumer, process->end_ns);
+}
+
+static void note_close(struct process *process)
+{
+    if (++process->n_closed == process->n_files && process->teller != THE_READER)
+        finish_reading(process);
 }
 
 /* The end of a call, or the turn, is known. */
@@ -836,12 +840,12 @@ int64_t tierscope_clock_turn(int role, int kind)
     return arrive_and_wait(&me->actors[role], kind, 0, 0, 0);
 }
 
-/* The reader has told of its last file. */
+/* The reader has told of a file: of its last one only now has the epoch ended. */
 void tierscope_clock_told(void)
 {
     lock_state();
-    if (me->has_ended)
-        me->actors[READER].state = IDLE;
+    if (me->teller == THE_READER && me->n_closed == me->n_files && !me->has_ended)
+        finish_reading(me);
     advance();
     unlock_state();
 }

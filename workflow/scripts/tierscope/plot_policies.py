@@ -329,7 +329,8 @@ def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
         return []
     return [
         "Reads from other nodes (net-read) wait for the owner's emulated LFS and pass "
-        "an emulated network: the modelled hardware's, without a file system's software."
+        "an emulated network: the modelled hardware's, without a file system's "
+        "software."
     ]
 
 
