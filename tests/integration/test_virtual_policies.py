@@ -22,7 +22,7 @@ N_FILES, EPOCHS = 66, 3
 DECISIONS = ["event", "epoch", "rank", "file_id", "place", "detail"]
 
 
-def make_project(folder, swept, loader="posix", **config):
+def make_project(folder, swept, reads_with="posix", **config):
     """Return a project with runs of policies on two nodes of two processes.
 
     Steps take longer than reads from the LFS and less than those from the GFS, so
@@ -30,7 +30,7 @@ def make_project(folder, swept, loader="posix", **config):
     """
     folder.mkdir()
     project = Project(folder)
-    scenario = {"dataset": "tiny", "n_osts": 60, "loader": loader}
+    scenario = {"dataset": "tiny", "n_osts": 60, "loader": reads_with}
     project.change(
         "config/tiny.yaml",
         {
@@ -38,7 +38,7 @@ def make_project(folder, swept, loader="posix", **config):
                 "datasets": ["tiny"],
                 "n_osts": [60],
                 "policies": swept,
-                "loaders": [loader],
+                "loaders": [reads_with],
                 "cache_rates_percent": [40],
             },
             "datasets": {"tiny": {"n_files": N_FILES}},
