@@ -3,10 +3,11 @@
 The processes read the same files with our loaders, on the bare directory and through
 the devices of system `scale-model` at 60 OSTs and a cache rate of 0. The first epoch of
 every launch is dropped. Then processes compute between their batches, in virtual time
-and on devices that really wait; those are a little late on any machine.
+and on files whose calls really wait (`waiting.c`), a little too long on any machine.
 """
 
 import platform
+import subprocess
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -25,12 +26,11 @@ from common import (
 from tierscope.dataset import generate_files
 from tierscope.scenario import Dataset
 from tierscope.system import read_system
-from tierscope.tiers.clock import create_virtual_state
+from tierscope.tiers.clock import create_virtual_state, to_ns
 from tierscope.tiers.device import (
     DEVICES_VARIABLE,
     STATE_VARIABLE,
     Device,
-    create_state,
     write_device_config,
 )
 from tierscope.tiers.emulated import emulated_gfs
@@ -84,8 +84,7 @@ def _measure_compute_time(results: Results, folder: Path) -> None:
     """Compare epochs with compute time with those of devices that really wait."""
     n_rounds, n_files = (1, 24) if results.small else (3, 96)
     data = _generate(folder, Files("tiny", N_READERS * n_files, 4096, BATCH_SIZE))
-    directory = str(folder / "gfs" / "data")
-    device = Device((directory,), n_object_servers=N_READERS, request_s=READ_S)
+    device = Device((str(folder / "gfs" / "data"),), request_s=READ_S)
     for factor in (0.5, 1, 2):
         compute_s = factor * READ_S * BATCH_SIZE * N_READERS
         case = f"an epoch whose steps take {factor:g} times their reads"
@@ -137,19 +136,34 @@ def _emulate(
     folder: Path, devices: list[Device], clock: str, n_ranks: int
 ) -> dict[str, str]:
     """Make the devices' files anew; return what a rank must start with."""
+    if clock == "real":
+        return _wait(folder, *devices)
     library = NATIVE / platform.machine() / "libtierscope_device.so"
     config, state = folder / "devices.tsv", folder / "devices.state"
     for path in (config, state):
         path.unlink(missing_ok=True)
     write_device_config(devices, config)
-    if clock == "virtual":
-        create_virtual_state(library, config, state, n_ranks)
-    else:
-        create_state(state, devices)
+    create_virtual_state(library, config, state, n_ranks)
     return {
         "LD_PRELOAD": str(library),
         DEVICES_VARIABLE: str(config),
         STATE_VARIABLE: str(state),
+    }
+
+
+def _wait(folder: Path, device: Device) -> dict[str, str]:
+    """Compile the library that waits; return what a rank must start with."""
+    library, state = folder / "waiting.so", folder / "waiting.state"
+    source = Path(__file__).with_name("waiting.c")
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, "-o", library, source, "-ldl"], check=True)
+    state.write_bytes(bytes(4096))
+    return {
+        "LD_PRELOAD": str(library),
+        "WAITING_PREFIX": str(folder / "gfs"),
+        "WAITING_STATE": str(state),
+        "WAITING_OPEN_NS": str(to_ns(device.open_s)),
+        "WAITING_READ_NS": str(to_ns(device.request_s)),
     }
 
 

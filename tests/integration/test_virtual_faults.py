@@ -185,3 +185,83 @@ def test_full_lfs_is_refused_before_the_first_point(tiny, small_lfs):
     assert "bytes for the files of 2 nodes on" in line
     assert "point 1 of" not in output
     assert list(lfs.iterdir()) == []
+
+
+# ---- policies and peers --------------------------------------------------------------
+
+
+def moving(folder, policy):
+    """Return a project that runs a policy which moves files, or an ad hoc one."""
+    folder.mkdir()
+    project = Project(folder)
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [60],
+                "policies": ["pinning", policy],
+                "loaders": ["posix"],
+                "cache_rates_percent": [50],
+            },
+            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
+        },
+    )
+    return project
+
+
+def tables_of(project, policy):
+    """Return the bytes of all tables of a policy's run, by name."""
+    folder = project.path("runs", f"tiny-60ost-{policy}-posix", "cache-050", "rep-0")
+    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the tables of runs without a fault."""
+    tables = {}
+    for policy in ("monarch", "adhoc"):
+        project = moving(tmp_path_factory.mktemp("whole") / policy, policy)
+        project.snakemake("audits")
+        tables[policy] = tables_of(project, policy)
+    return tables
+
+
+FAULT, DIES = "raise ZeroDivisionError('broke')", "os.kill(os.getpid(), 9)"
+COPIER = (
+    "placement/copy_threads.py",
+    "            now_ns = self._clock.take_turn(role",
+)
+DECIDER = ("placement/server.py", "        place = self._policy.begin_read(file_id)\n")
+SERVER = ("peers/server.py", "        path = self._path(epoch, file_id)\n")
+
+
+@pytest.mark.parametrize(
+    ("policy", "place", "fault", "words"),
+    [
+        ("monarch", COPIER, FAULT, "of node 0 has ended: ZeroDivisionError: broke"),
+        ("monarch", COPIER, DIES, "rank 0 of 4 on {} is gone"),
+        ("monarch", DECIDER, FAULT, "of node 0 has ended"),
+        ("monarch", DECIDER, DIES, "rank 0 of 4 on {} is gone"),
+        ("adhoc", SERVER, FAULT, "of node 0 for other nodes has ended: ZeroDivision"),
+        ("adhoc", SERVER, DIES, "rank 0 of 4 on {} is gone"),
+    ],
+)
+def test_launch_ends_if_who_serves_others_breaks_or_dies_and_the_next_one_finishes(
+    tmp_path, whole, policy, place, fault, words
+):
+    before, project = shared_memory(), moving(tmp_path / "project", policy)
+    module, line = place
+    indent = line[: len(line) - len(line.lstrip())]
+    broken = f"{indent}if os.environ['PMI_RANK'] == '0': {fault}\n{line}"
+    edit(project, module, line, broken)
+    head = "import threading\n"
+    edit(project, module, head, f"import os\n{head}")
+    started_s = time.monotonic()
+    output = project.snakemake("audits", expect=1)
+    assert time.monotonic() - started_s < 90
+    assert words.format(os.uname().nodename) in output
+    assert_nothing_is_left(project, before)
+    edit(project, module, broken, line)
+    project.snakemake("audits")
+    assert tables_of(project, policy) == whole[policy]

@@ -22,7 +22,7 @@ N_FILES, EPOCHS = 66, 3
 DECISIONS = ["event", "epoch", "rank", "file_id", "place", "detail"]
 
 
-def make_project(folder, swept, loader="posix", **config):
+def make_project(folder, swept, reads_with="posix", **config):
     """Return a project with runs of policies on two nodes of two processes.
 
     Steps take longer than reads from the LFS and less than those from the GFS, so
@@ -30,7 +30,7 @@ def make_project(folder, swept, loader="posix", **config):
     """
     folder.mkdir()
     project = Project(folder)
-    scenario = {"dataset": "tiny", "n_osts": 60, "loader": loader}
+    scenario = {"dataset": "tiny", "n_osts": 60, "loader": reads_with}
     project.change(
         "config/tiny.yaml",
         {
@@ -38,7 +38,7 @@ def make_project(folder, swept, loader="posix", **config):
                 "datasets": ["tiny"],
                 "n_osts": [60],
                 "policies": swept,
-                "loaders": [loader],
+                "loaders": [reads_with],
                 "cache_rates_percent": [40],
             },
             "datasets": {"tiny": {"n_files": N_FILES}},
@@ -63,10 +63,20 @@ def moved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def moved_otherwise(tmp_path_factory):
-    """Return a project whose one copier reads again, while the next epoch goes on."""
+    """Return a project whose one copier reads again, while the next epoch goes on.
+
+    Nothing is read ahead, no step takes time, and all batches are full.
+    """
     folder = tmp_path_factory.mktemp("otherwise") / "project"
     options = {"copy_threads": 1, "drain": False, "hand_over": False}
-    project = make_project(folder, MOVING, policies=options)
+    project = make_project(
+        folder,
+        MOVING,
+        policies=options,
+        datasets={"tiny": {"n_files": 64}},
+        training={"epochs": EPOCHS, "compute_time_s": 0},
+        loader={"prefetch_batches": 0},
+    )
     project.snakemake("audits")
     return project
 

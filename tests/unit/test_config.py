@@ -474,6 +474,7 @@ def test_emulation_has_its_defaults(tmp_path):
     [
         ("loader.prefetch_batches", 251, "prefetch_batches: got 251, expected at most"),
         ("loader.read_threads", 2, "loader.read_threads: got 2, expected 1 on the emu"),
+        ("policies.copy_threads", 65, "copy_threads: got 65, expected at most 64 on"),
     ],
 )
 def test_what_virtual_time_cannot_do_is_refused_unless_simulated(
@@ -635,7 +636,7 @@ def test_study_of_nodes_divides_the_processes_among_them(four_nodes):
         n_nodes: system["emulation"]["processes_per_lfs_server"]
         for n_nodes, system in systems.items()
     }
-    assert sharing == {1: 8, None: 2, 8: 1}  # a server for each node
+    assert sharing == {1: 8, None: 8, 8: 8}  # one server for all
     one_node = next(iter(study))
     assert experiment.job(one_node, study[one_node]).system.processes_per_node == 8
 
@@ -826,21 +827,26 @@ def test_hash_of_the_default_pinning_run_is_that_of_finished_runs(config):
         scenario.name: description_hash(experiment.description(scenario))
         for scenario in experiment.sweep
     }
-    assert hashes["small-60ost-pinning-tensorflow"] == "0595fbf728f6"
+    assert hashes["small-60ost-pinning-tensorflow"] == "1c76891e8b90"
 
 
-def test_simulated_policies_need_a_network_only_for_reads_from_other_nodes(config):
+@pytest.mark.parametrize("simulate", [True, False])
+def test_only_reads_from_other_nodes_need_a_network(config, tmp_path, simulate):
+    shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "systems" / "fugaku.yaml"
+    fugaku = yaml.safe_load(path.read_text())
+    for part in (fugaku["devices"], fugaku["devices"]["sources"]):
+        del part["network"]
+    path.write_text(yaml.safe_dump(fugaku))
     policies = ["pinning", "lru", "monarch", "clairvoyant"]
-    config = changed(config, "sweep.policies", policies)
-    config = config | {"simulate": True}  # of the emulated scale model: no network
-    read_experiment(config, RESOURCES)
+    config = changed(config, "sweep.policies", policies) | {"simulate": simulate}
+    read_experiment(config, tmp_path)
     config = changed(config, "sweep.policies", ["pinning", "adhoc"])
-    with pytest.raises(ConfigError, match=r"got adhoc, but system .* of its network"):
-        read_experiment(config, RESOURCES)
-    config |= {"system": "fugaku", "datasets": {}}
     read_experiment(config, RESOURCES)
+    with pytest.raises(ConfigError, match=r"got adhoc, but system .* of its network"):
+        read_experiment(config, tmp_path)
     config = changed(config, "policies.adhoc.mount", "/mount")
-    with pytest.raises(ConfigError, match=r"mount: got '/mount', expected null where"):
+    with pytest.raises(ConfigError, match=r"mount: got '/mount', expected null w"):
         read_experiment(config, RESOURCES)
 
 

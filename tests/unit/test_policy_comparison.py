@@ -379,7 +379,7 @@ def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compare
     assert "2 repetitions" in notes
     assert "staging is estimated" in notes
     assert "(emulated)" in figure.get_suptitle()
-    assert "loopback" not in notes
+    assert "emulated network" not in notes
 
 
 def test_summary_is_sorted_and_names_the_reference(compared):
@@ -491,16 +491,14 @@ def test_summary_says_which_rows_have_no_spread(compared):
 
 
 @pytest.mark.parametrize(("source", "is_noted"), [("emulated", 1), ("simulated", 0)])
-def test_reads_from_peers_say_that_the_network_is_not_emulated(
-    compared, source, is_noted
-):
+def test_reads_from_peers_say_what_the_emulated_network_is(compared, source, is_noted):
     policy_epochs, totals, summary = (table.assign(source=source) for table in compared)
     policy_epochs.loc[policy_epochs["policy"] == "monarch", "net_read_s"] = 1.0
     figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
     notes = " ".join(figure.get_supxlabel().split())
     told = summary_text(summary, policy_epochs, provenance="tests")
     for text in (notes, " ".join(told.split())):
-        assert text.count("the network is not emulated") == is_noted
+        assert text.count("pass an emulated network") == is_noted
 
 
 @pytest.mark.parametrize(("times", "is_cut"), [(1, False), (1000, True)])

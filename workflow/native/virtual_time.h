@@ -138,7 +138,7 @@ struct virtual_state {
     pthread_mutex_t lock;
     _Atomic int32_t stopped;
     _Atomic int64_t n_events;
-    int32_t n_arrived, generation; /* of the barrier */
+    int32_t n_arrived; /* at the barrier */
     int32_t n_roles;               /* those behind are idle everywhere */
     int64_t n_server_threads, way_ns, transfer_ns; /* of the network */
     struct process processes[];
@@ -287,20 +287,24 @@ static void note_read(struct process *process, int64_t bytes)
         finish_batch(process);
 }
 
-static void note_close(struct process *process)
+/* The reader has no more to do: the consumer learns of the end. */
+static void finish_reading(struct process *process)
 {
     struct actor *reader = &process->actors[READER];
     struct actor *consumer = &process->actors[CONSUMER];
-    if (++process->n_closed != process->n_files)
-        return;
     process->has_ended = 1;
     process->end_ns = reader->clock_ns;
-    if (process->teller != THE_READER) /* or it still tells of this file */
-        reader->state = IDLE;
+    reader->state = IDLE;
     if (process->n_files % process->batch_size)
         process->ready_ns[process->n_ready++ % RING] = process->end_ns;
     if (is_blocked(consumer, FOR_BATCH))
         go_on(consumer, process->end_ns);
+}
+
+static void note_close(struct process *process)
+{
+    if (++process->n_closed == process->n_files && process->teller != THE_READER)
+        finish_reading(process);
 }
 
 /* The end of a call, or the turn, is known. */
@@ -735,23 +739,33 @@ static void open_barrier(void)
             go_on(&process->actors[READER], now_ns);
     }
     shared->n_arrived = 0;
-    shared->generation++;
     shared->n_events++;
 }
 
-/* Wait for all processes. Return the instant, or -1 if the launch was stopped. */
-int64_t tierscope_clock_barrier(void)
+/*
+ * Arrive at the barrier (or not, if this process has), and wait for all processes, a
+ * tenth of a second at most. Return the instant, -1 if the launch was stopped, or -2 if
+ * not all are there: the caller does what others may wait for, and comes back.
+ */
+int64_t tierscope_clock_barrier(int arrives)
 {
     struct actor *consumer = &me->actors[CONSUMER];
     lock_state();
-    int32_t generation = shared->generation;
-    block(consumer, FOR_BARRIER);
-    if (++shared->n_arrived == shared->n_processes)
-        open_barrier();
-    advance();
-    while (shared->generation == generation && await_unblocked(consumer))
-        continue;
-    int64_t now_ns = shared->stopped ? -1 : consumer->clock_ns;
+    if (arrives) {
+        block(consumer, FOR_BARRIER);
+        if (++shared->n_arrived == shared->n_processes)
+            open_barrier();
+        advance();
+    }
+    int32_t heard = atomic_load(&consumer->bell);
+    if (is_blocked(consumer, FOR_BARRIER) && !shared->stopped) {
+        unlock_state();
+        sleep_until_bell(consumer, heard);
+        lock_state();
+    }
+    int64_t now_ns = is_blocked(consumer, FOR_BARRIER) ? -2 : consumer->clock_ns;
+    if (shared->stopped)
+        now_ns = -1;
     unlock_state();
     return now_ns;
 }
@@ -836,12 +850,12 @@ int64_t tierscope_clock_turn(int role, int kind)
     return arrive_and_wait(&me->actors[role], kind, 0, 0, 0);
 }
 
-/* The reader has told of its last file. */
+/* The reader has told of a file: of its last one only now has the epoch ended. */
 void tierscope_clock_told(void)
 {
     lock_state();
-    if (me->has_ended)
-        me->actors[READER].state = IDLE;
+    if (me->teller == THE_READER && me->n_closed == me->n_files && !me->has_ended)
+        finish_reading(me);
     advance();
     unlock_state();
 }

@@ -14,6 +14,7 @@ from tierscope.policies import PEERS
 from tierscope.record_order import order_of
 from tierscope.scenario import Scenario, Sweep
 from tierscope.system import System
+from tierscope.tiers.clock import MOST_COPIERS
 from tierscope.tiers.emulated import emulated_gfs
 from tierscope.tiers.scale import emulated_machine, scale_gfs, scale_lfs
 from tierscope.validation import ConfigError
@@ -147,6 +148,12 @@ def _check_emulation(experiment: Experiment) -> None:
             f"config: loader.prefetch_batches: got {prefetched}, expected at most "
             f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
         )
+    threads = experiment.settings["policies"]["copy_threads"]
+    if threads > MOST_COPIERS:
+        raise ConfigError(
+            f"config: policies.copy_threads: got {threads}, expected at most "
+            f"{MOST_COPIERS} on the emulated tiers of system {system.name}"
+        )
     for scenario in experiment.all_points:
         if scenario.reads_database:
             _check_turns(experiment, scenario)
@@ -198,15 +205,9 @@ def _check_simulation(experiment: Experiment) -> None:
         )
     for scenario in experiment.sweep:
         try:
-            network = network_of(asdict(experiment.system), scenario.n_osts)
+            network_of(asdict(experiment.system), scenario.n_osts)
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
-        if scenario.policy in PEERS and network.peers is None:
-            raise ConfigError(
-                f"config: sweep.policies: got {scenario.policy}, but system "
-                f"{experiment.system.name} says nothing of its network "
-                "(devices.network), which simulated reads from other nodes need"
-            )
     mount = experiment.settings["policies"]["adhoc"]["mount"]
     if mount is not None and any(one.policy in PEERS for one in experiment.sweep):
         raise ConfigError(
@@ -251,17 +252,24 @@ def _check_databases(experiment: Experiment) -> None:
 
 def _check_peers(experiment: Experiment) -> None:
     """Refuse ways to read from peers that are not there or would not be honest."""
+    system, source = experiment.system, experiment.source
+    if source != "measured" and "network" not in (system.devices or {}):
+        raise ConfigError(
+            f"config: sweep.policies: got adhoc, but system {system.name} says nothing "
+            f"of its network (devices.network), which {source} reads from other nodes "
+            "need"
+        )
     if (mount := experiment.settings["policies"]["adhoc"]["mount"]) is not None:
         if not Path(mount).is_absolute():
             raise ConfigError(
                 f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
                 "path, the same on all nodes"
             )
-        if experiment.system.source == "emulated":
+        if system.source == "emulated":
             raise ConfigError(
                 f"config: policies.adhoc.mount: got {mount!r}, expected null with the "
-                f"emulated devices of system {experiment.system.name}: the mount would "
-                "be as fast as it is"
+                f"emulated devices of system {system.name}: the mount would be as fast "
+                "as it is"
             )
     if (policy := experiment.settings["figures"]["scenario"]["policy"]) in PEERS:
         raise ConfigError(

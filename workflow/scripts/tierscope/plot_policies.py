@@ -328,9 +328,9 @@ def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
     if not (policy_epochs.loc[is_emulated, f"{NET_READ}_s"] > 0).any():
         return []
     return [
-        "Reads from other nodes (net-read) wait for the owner's emulated LFS, but the "
-        "network is not emulated: it is this machine's loopback. What adhoc takes and "
-        "saves is without a network's share."
+        "Reads from other nodes (net-read) wait for the owner's emulated LFS and pass "
+        "an emulated network: the modelled hardware's, without a file system's "
+        "software."
     ]
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from tierscope.tiers.clock import Clock, Role, Turn
+from tierscope.tiers.clock import Clock, ClockStoppedError, Role, Turn
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class CopyThreads:
     report : callable
         Called in the copier's turn: with the copier, the order, the error or None, and
         the instant.
+    fail : callable
+        Called with an error that ends a copier.
     clock : Clock
         Gives the turns.
     """
@@ -55,9 +57,11 @@ class CopyThreads:
         rank: int,
         copy: Callable[[CopyOrder, bytes | None], None],
         report: Callable[[int, CopyOrder, BaseException | None, int], None],
+        fail: Callable[[BaseException], None],
         clock: Clock,
     ):
-        self._copy, self._report, self._clock, self._rank = copy, report, clock, rank
+        self._copy, self._report, self._fail = copy, report, fail
+        self._clock, self._rank = clock, rank
         self._idle = [(0, copier) for copier in range(n_threads)]
         self._waiting: deque[CopyOrder] = deque()
         self._orders: list[SimpleQueue[CopyOrder | None]] = [
@@ -108,6 +112,15 @@ class CopyThreads:
         self._orders[copier].put(order)
 
     def _work(self, copier: int) -> None:
+        """Make a copier's copies until the end, or until something goes wrong."""
+        try:
+            self._make_copies(copier)
+        except ClockStoppedError:
+            return
+        except BaseException as error:  # else all would wait for this copier
+            self._fail(error)
+
+    def _make_copies(self, copier: int) -> None:
         """Make a copier's copies, one after the other."""
         role = Role.COPIER + copier
         while (order := self._orders[copier].get()) is not None:
@@ -118,8 +131,5 @@ class CopyThreads:
                     self._copy(order, content)
                 except BaseException as failure:  # the policy must learn of it
                     error = failure
-            try:
-                now_ns = self._clock.take_turn(role, Turn.COPIED)
-            except RuntimeError:  # the launch was stopped
-                return
+            now_ns = self._clock.take_turn(role, Turn.COPIED)
             self._report(copier, order, error, now_ns)

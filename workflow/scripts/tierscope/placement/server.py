@@ -102,7 +102,7 @@ class PlacementServer:
             queue.SimpleQueue()
         )
         self._copiers = CopyThreads(
-            n_copy_threads, node, rank, self._copy, self._report, clock
+            n_copy_threads, node, rank, self._copy, self._report, self._fail, clock
         )
         self._selector = selectors.DefaultSelector()
         self._wake_up, self._woken = socket.socketpair()
@@ -164,6 +164,11 @@ class PlacementServer:
         if self.error is not None:
             raise self._ended_error() from self.error
 
+    def _fail(self, error: BaseException) -> None:
+        """Note what has ended the server, and let nobody wait for it."""
+        self.error = error
+        self._clock.stop(self._ended_error())
+
     def _ended_error(self) -> PlacementError:
         """Return what to raise once the server has ended."""
         return PlacementError(
@@ -202,8 +207,7 @@ class PlacementServer:
                 for ready, _ in self._selector.select():
                     ready.data(ready.fileobj)
         except BaseException as error:  # the processes must learn of it, whatever it is
-            self.error = error
-            self._clock.stop(self._ended_error())
+            self._fail(error)
         finally:
             for content in self._owing.values():
                 content.cancel()

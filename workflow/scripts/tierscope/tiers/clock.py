@@ -28,7 +28,7 @@ _SIGNALS_S = 0.01  # in which a handler of Python's has its turn
 _DESCRIPTION_BYTES = 1 << 20
 _REPORT_S = 3.0  # in which the process that stopped the launch says why
 _ANOTHER = -1  # a rank that has not said that it has failed
-_NOBODY = -1
+_NOBODY, _NOT_YET = -1, -2
 
 
 class ClockStoppedError(RuntimeError):
@@ -296,7 +296,12 @@ class VirtualClock:
 
     def barrier(self) -> float:
         """Wait for all processes and return the instant, in seconds."""
-        return self._instant(self._library.tierscope_clock_barrier()) * 1e-9
+        instant_ns = self._library.tierscope_clock_barrier(True)
+        while instant_ns == _NOT_YET:
+            # Lets MPI go on: others may still be on their way out of a collective call.
+            self._processes.look_for_failure()
+            instant_ns = self._library.tierscope_clock_barrier(False)
+        return self._instant(instant_ns) * 1e-9
 
     def ask(self) -> None:
         """Note that the training asks for its next batch, or for the end."""
@@ -516,7 +521,7 @@ def bind(library: ctypes.CDLL) -> ctypes.CDLL:
         ("act", ctypes.c_int, (ctypes.c_int,) * 2),
         ("reset", None, ()),
         ("plan", ctypes.c_int, (whole,) * 6),
-        ("barrier", whole, ()),
+        ("barrier", whole, (ctypes.c_int,)),
         ("ask", None, ()),
         ("take", ctypes.c_int, ()),
         ("pass", None, (whole,)),
