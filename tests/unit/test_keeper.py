@@ -107,6 +107,21 @@ def test_rank_that_reports_its_failure_speaks_for_all(launch, capsys):
     assert not launch.lfs.exists()
 
 
+@pytest.mark.parametrize("tells", [True, False])
+def test_keeper_speaks_for_a_rank_that_was_killed_before_it_did(launch, capsys, tells):
+    then = "keeper.told()" if tells else "pass"
+    first, second = launch(f"keeper.failed(); {then}; orders.readline()")
+    first.kill()  # and the other one finds it gone
+    first.wait()
+    time.sleep(0.2)
+    go_on(second)
+    time.sleep(0.2)
+    second.kill()
+    launch.keeper.join(10)
+    text = gone_text([0], 2, os.uname().nodename)
+    assert capsys.readouterr().err == ("" if tells else f"tierscope: {text}\n")
+
+
 def test_rank_that_goes_on_after_a_failure_is_ended(launch, capsys):
     first, second = launch("import os; os._exit(1)")
     go_on(first)

@@ -19,6 +19,9 @@ class OneOfTwo:
     def begin_failing(self):
         self.announced.append("to the keeper")
 
+    def told_of_failure(self):
+        self.announced.append("told")
+
     def dead_ranks(self):
         return list(self.gone)
 
@@ -51,7 +54,7 @@ def test_failure_in_a_thread_calls_no_mpi_that_knows_one_thread_only(
     released = []
     processes = OneOfTwo(False)
     fail_in_a_thread(processes, lambda: released.append(1))
-    assert processes.announced == ["to the keeper"]
+    assert processes.announced == ["to the keeper", "told"]
     line = "tierscope: rank 1 of 2 on here failed: PeerError: hangs\n"
     assert capsys.readouterr().err == line
     assert released == []
@@ -74,7 +77,7 @@ def test_signal_to_one_rank_is_told_once_and_by_whom_all_know(
     fail_in_a_thread(processes, lambda: None, Terminated("SIGTERM"))
     line = "tierscope: rank 1 of 2 on here failed: Terminated: SIGTERM"
     assert (line in capsys.readouterr().err) == speaks
-    assert processes.announced[1] == (None if speaks else line, ())
+    assert processes.announced[-1] == (None if speaks else line, ())
 
 
 @pytest.mark.parametrize("speaks", [True, False])
@@ -93,4 +96,4 @@ def test_rank_that_is_gone_is_the_cause_of_what_follows(exit_codes, capsys):
     fail_in_a_thread(processes, lambda: None, error)
     first = capsys.readouterr().err.splitlines()[0]
     assert first == "tierscope: rank 0 is gone Found in epoch 2."
-    assert processes.announced[1] == (None, [0])
+    assert processes.announced[-1] == (None, [0])

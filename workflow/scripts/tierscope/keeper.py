@@ -77,6 +77,10 @@ class Keeper:
         """Say that this process knows of a failure, and cleans up."""
         self._tell(state=FAILED)
 
+    def told(self) -> None:
+        """Say that this process has printed what has failed."""
+        self._tell(told=True)
+
     def ended(self) -> None:
         """Say that this process has done its work."""
         self._tell(state=ENDED)
@@ -241,8 +245,10 @@ class Watch:
         """Note what a rank says."""
         rank.state = message.get("state", rank.state)
         if rank.state == FAILED:
-            self._is_told = True
+            # One that has found another one gone may be killed before it can say so.
+            self._is_told = self._is_told or not self._gone
             self._expect_the_end()
+        self._is_told = self._is_told or "told" in message
         if "gone" in message:
             rank.gone = message["gone"]
             self._segments.update(message["segments"])

@@ -96,11 +96,13 @@ def fail(
     if isinstance(error, OtherRankFailed):
         if error.line and processes.speaks:
             _print(error.line)
+            processes.told_of_failure()
     else:
         line = _line(processes, error)
         is_shared = isinstance(error, (RankGoneError, Terminated))
         if not is_shared or processes.speaks:
             _report(error, line)
+            processes.told_of_failure()
             line = None
         gone = error.args[1] if isinstance(error, RankGoneError) else ()
         processes.announce_failure(line, gone)
@@ -127,6 +129,7 @@ def fail_from_thread(
         else:
             processes.begin_failing()
             _report(error, _line(processes, error))
+            processes.told_of_failure()
     except BaseException as another:
         traceback.print_exception(another)
     finally:

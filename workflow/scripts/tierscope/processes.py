@@ -212,6 +212,11 @@ class Processes:
         if self._keeper:
             self._keeper.failed()
 
+    def told_of_failure(self) -> None:
+        """Tell the keeper that this process has printed what has failed."""
+        if self._keeper:
+            self._keeper.told()
+
     def await_stop(self) -> None:
         """Tell the node that this process writes no more; its first one waits for all.
 
