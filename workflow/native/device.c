@@ -280,7 +280,7 @@ static int64_t device_of(int directory, const char *path, bool *is_background,
 /*
  * The object server of a file: its number modulo the servers, where the number
  * is the last run of digits in the base name's stem, so that numbered files go
- * round robin; a name without digits is hashed. device.py mirrors it.
+ * round robin; a name without digits is hashed.
  */
 static uint32_t object_server_of(const char *path, uint32_t n_object_servers)
 {
