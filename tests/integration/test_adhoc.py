@@ -140,7 +140,7 @@ def test_server_that_dies_ends_the_job_with_node_and_file(tmp_path):
     )
     path = project.folder / "workflow/scripts/tierscope/peers/server.py"
     text = path.read_text()
-    broken = "        epoch, file_id = REQUEST.unpack(head)\n"
+    broken = "        epoch, file_id, rank = REQUEST.unpack(head)\n"
     assert text.count(broken) == 1
     path.write_text(
         text.replace(broken, broken + "        if epoch: raise ValueError(7)\n")

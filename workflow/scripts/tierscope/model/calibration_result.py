@@ -91,7 +91,8 @@ class Calibration:
         values = dict(zip(names, self.values, strict=True))
         system = with_values(self.description, values)["system"]
         devices = dict(system["devices"])
-        devices.pop("n_processes", None)  # of an emulation, which knows it itself
+        for name in ("n_processes", "processes_per_node"):
+            devices.pop(name, None)  # of an emulation, which knows them itself
         if "sources" in devices:
             devices["sources"] = _with_fitted(devices["sources"], names)
         return {**devices, "origin": "calibrated"}
