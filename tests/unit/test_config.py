@@ -710,17 +710,17 @@ def test_without_a_model_the_rule_remains_and_the_reason_is_known(
 
 
 @pytest.mark.parametrize("loader", ["lmdb", "lmdbio"])
-def test_databases_are_read_in_virtual_time_if_their_turns_are_remembered(
+def test_databases_are_read_in_virtual_time_if_their_tokens_are_remembered(
     config, loader
 ):
     config = changed(config, "sweep.loaders", ["tensorflow", loader])
     read_experiment(config, RESOURCES)
     config = changed(config, "datasets.small.n_files", 8 * 12 * 4001)
     config = changed(config, "lmdb.coalesced_bytes", 1)
-    if loader == "lmdb":  # without turns
+    if loader == "lmdb":  # without tokens
         read_experiment(config, RESOURCES)
     else:
-        words = "got lmdbio, whose readers take 4001 turns in an epoch of small, expec"
+        words = "got lmdbio, whose readers give 4001 tokens in an epoch of small, expec"
         with pytest.raises(ConfigError, match=words):
             read_experiment(config, RESOURCES)
 

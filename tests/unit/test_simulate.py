@@ -586,7 +586,8 @@ def test_every_number_of_fugaku_has_a_source():
 
 def test_what_only_simulations_know_changes_no_emulation():
     system = read_system("scale-model", RESOURCES / "systems")
-    assert set(system.devices) == {"gfs", "lfs", "processor", "n_processes"}
+    scale = {"n_processes", "processes_per_node"}
+    assert set(system.devices) == {"gfs", "lfs", "network", "processor", *scale}
 
 
 POINT = {"cache_rate_percent": 50, "repetition": 1}

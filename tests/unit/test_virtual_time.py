@@ -472,6 +472,39 @@ def test_copier_goes_on_beside_the_epoch_and_who_waits_for_it_goes_on_at_its_end
     assert last == [30, 30]
 
 
+def test_copier_does_not_run_ahead_of_a_process_on_its_way_to_the_barrier(launch):
+    # It has planned its epoch: its reader will begin at 0, and so does the copier.
+    code = """
+        clock.reset()
+        clock.plan(1, 1000, 2, 0, 0.0, Role.READER)
+        clock.begin_copy(0, 0)
+        def copy():
+            with clock.act(0, Role.COPIER):
+                read("gfs", 0, 1000)
+            clock.take_turn(Role.COPIER, Turn.COPIED)
+            clock.rest(0)
+        thread = threading.Thread(target=copy)
+        thread.start()
+        time.sleep(0.3)
+        print(json.dumps(calls), flush=True)
+        clock.barrier()
+        clock.ask()
+        clock.take_turn(Role.READER, Turn.STARTING)
+        calls.clear()
+        read("gfs", 1, 1000)
+        clock.told()
+        clock.take()
+        thread.join()
+        print(json.dumps(calls))
+    """
+    device = Device(("/gfs",), open_s=0.002)
+    one = launch(1, device)
+    child = one.start(0, code)
+    assert json.loads(child.stdout.readline()) == []
+    assert [2, 4] not in json.loads(child.stdout.readline())
+    assert child.wait(60) == 0
+
+
 def test_files_of_a_peer_need_one_of_its_threads_and_both_links(launch):
     # A way takes 1 ms, a file 2 ms on a link; the LFS opens in 5 ms and reads in 4 ms.
     lfs = Device(("/lfs",), metadata_latency_s=0.005, request_s=0.004)

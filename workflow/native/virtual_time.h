@@ -14,7 +14,7 @@
  *
  * Every actor has a clock of its own, in whole nanoseconds. It is
  *
- *     idle      outside of epochs
+ *     idle      outside of epochs; a consumer runs there until it comes to a barrier
  *     running   its thread computes; what it does next happens at its clock or later
  *     waiting   it has arrived at a station at its clock, and waits for its turn
  *     blocked   another actor will say when it goes on: holds nobody
@@ -119,7 +119,7 @@ struct actor {
 struct process {
     struct actor actors[N_ROLES];
     int64_t n_files, file_bytes, batch_size, prefetch, sample_ns; /* of its epoch */
-    int64_t teller;
+    int64_t teller, is_planned; /* from then on to the barrier */
     int64_t n_bytes, n_closed, n_ready, n_asked, n_taken;
     int64_t has_ended, end_ns;
     int64_t ready_ns[RING], taken_ns[RING];
@@ -446,7 +446,8 @@ static bool comes_before(const struct actor *a, const struct actor *b)
 /*
  * Whether an actor that runs may yet bring an arrival at its clock. A consumer in an
  * epoch brings none itself, unless it tells of reads or has calls of its own. But it may
- * let its reader go on, if that waits for a place, and end the epoch of a policy.
+ * let its reader go on, if that waits for a place. Before and after a policy's epoch it
+ * holds all copiers.
  */
 static bool holds_others(const struct process *process, int role)
 {
@@ -494,6 +495,13 @@ static struct actor *caller(bool is_below_alias)
     if (acts_for)
         return acts_for;
     return is_below_alias ? &me->actors[READER] : NULL;
+}
+
+/* The process of an actor. */
+static int rank_of(const struct actor *actor)
+{
+    return ((const char *)actor - (const char *)shared->processes) /
+           sizeof(struct process);
 }
 
 /* Let an actor arrive, at its clock, for something. */
@@ -559,7 +567,7 @@ static bool take_time(bool is_below_alias, enum kind kind, uint32_t number,
     if (actor->state == WAITING)
         fail("two threads of process %d make calls at the same time, expected one "
              "that reads",
-             (int)(me - shared->processes));
+             rank_of(actor));
     begin_call(actor, kind, number, server, bytes);
     advance();
     unlock_state();
@@ -693,7 +701,8 @@ void tierscope_clock_reset(void)
         for (int role = 0; role < N_ROLES; role++)
             process->actors[role] = (struct actor){ 0 };
         process->actors[CONSUMER].state = RUNNING;
-        process->n_files = process->teller = 0;
+        process->n_files = process->teller = process->is_planned = 0;
+        process->has_ended = 1;
         nodes[rank] = (struct node){ 0 };
     }
     shared->n_roles = COPIER;
@@ -719,7 +728,7 @@ int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size
     me->teller = teller;
     me->n_bytes = me->n_closed = me->n_ready = me->n_asked = me->n_taken = 0;
     me->n_given = 0;
-    me->has_ended = n_files == 0;
+    me->is_planned = me->has_ended = 1; /* it begins at the barrier */
     me->end_ns = 0;
     unlock_state();
     return 0;
@@ -735,6 +744,9 @@ static void open_barrier(void)
     for (int64_t rank = 0; rank < shared->n_processes; rank++) {
         struct process *process = &shared->processes[rank];
         go_on(&process->actors[CONSUMER], now_ns);
+        if (process->is_planned)
+            process->has_ended = process->n_files == 0;
+        process->is_planned = 0;
         if (process->n_files > 0 && !process->has_ended)
             go_on(&process->actors[READER], now_ns);
     }
@@ -833,6 +845,8 @@ static int64_t arrive_and_wait(struct actor *actor, enum kind kind, uint32_t own
         unlock_state();
         return -1;
     }
+    if (actor->state == WAITING)
+        fail("two threads take the turn of process %d at the same time", rank_of(actor));
     int64_t start_ns = actor->clock_ns;
     actor->clock_ns += way_ns;
     arrive(actor, kind, owner, node);
@@ -959,11 +973,11 @@ static void describe_arrival(char *text, size_t size, const struct actor *actor)
 {
     const char *name = kind_names[actor->kind];
     bool is_turn = strncmp(name, "its turn", 8) == 0;
-    bool is_device = strstr(name, "device");
+    uint32_t number = actor->kind == ON_IN_LINK ? actor->server : actor->device;
     if (is_turn)
         snprintf(text, size, " %s", name);
     else
-        snprintf(text, size, " %s %u", name, actor->device + is_device);
+        snprintf(text, size, " %s %u", name, number + (strstr(name, "device") != NULL));
 }
 
 static int describe_actor(char *text, size_t size, int64_t rank, int role)

@@ -21,10 +21,10 @@ from tierscope.validation import ConfigError
 
 # The four-dimensional grid of the what-if search takes memory and minutes beyond it.
 MAX_GRID_STEPS = 100
-# Batches that a process may hold ready in virtual time.
+# What virtual_time.h remembers: batches that a process may hold ready, and tokens that a
+# reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
 MAX_VIRTUAL_PREFETCH = 250
-# Turns that a reader of a database may give in an epoch of virtual time.
-MAX_VIRTUAL_TURNS = 4000
+MAX_VIRTUAL_TOKENS = 4000
 
 
 def check_devices(system: System, n_osts: list[int]) -> None:
@@ -156,21 +156,21 @@ def _check_emulation(experiment: Experiment) -> None:
         )
     for scenario in experiment.all_points:
         if scenario.reads_database:
-            _check_turns(experiment, scenario)
+            _check_tokens(experiment, scenario)
 
 
-def _check_turns(experiment: Experiment, scenario: Scenario) -> None:
-    """Refuse readers that take more turns than virtual time remembers."""
+def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:
+    """Refuse readers that give more tokens than virtual time remembers."""
     description = experiment.description(scenario)
     if "stag" not in description["lmdb"]["optimisations"]:
         return
     order = order_of(description, repetition=0)
     fetch = order.batch_size * description["lmdb"]["steps_per_fetch"]
-    if (n_turns := math.ceil(order.most_records / fetch)) > MAX_VIRTUAL_TURNS:
+    if (n_tokens := math.ceil(order.most_records / fetch)) > MAX_VIRTUAL_TOKENS:
         raise ConfigError(
-            f"config: sweep.loaders: got {scenario.loader}, whose readers take "
-            f"{n_turns} turns in an epoch of {scenario.dataset}, expected at most "
-            f"{MAX_VIRTUAL_TURNS} on the emulated tiers of {experiment.system.name}"
+            f"config: sweep.loaders: got {scenario.loader}, whose readers give "
+            f"{n_tokens} tokens in an epoch of {scenario.dataset}, expected at most "
+            f"{MAX_VIRTUAL_TOKENS} on the emulated tiers of {experiment.system.name}"
         )
 
 

@@ -38,7 +38,7 @@ from tierscope.placement import PlacementError
 from tierscope.placement.copies import Copier
 from tierscope.placement.node import NodePlacement
 from tierscope.policies import DYNAMIC, PEERS, Place, held_files, node_policy, strata
-from tierscope.processes import Processes
+from tierscope.processes import OtherRankFailed, Processes, RankGoneError
 from tierscope.run_writer import Measured, RunWriter
 from tierscope.scenario import Dataset, Point
 from tierscope.shuffle import epoch_files
@@ -437,6 +437,8 @@ class Benchmark:
 
     def _explain(self, error: Exception, where: str) -> None:
         """Raise the placement's own error where it is behind a loader's."""
+        if isinstance(error, (OtherRankFailed, RankGoneError)):
+            return  # what follows from that is no cause
         try:
             self.placement.check()
         except PlacementError as reason:

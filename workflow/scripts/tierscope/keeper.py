@@ -233,7 +233,7 @@ class Watch:
         rank = _Rank(connection, pid, start_time(pid))
         self._ranks[connection.fileno()] = rank
         self._epoll.register(connection, select.EPOLLIN)
-        with suppress(OSError):  # of an old kernel: then its connection tells
+        with suppress(OSError, AttributeError):  # not there: its connection tells
             exits = os.pidfd_open(pid)
             self._exits[exits] = rank
             self._epoll.register(exits, select.EPOLLIN)

@@ -216,6 +216,8 @@ class DatabaseLoader:
         offsets = np.full(self._provenance.n_records, -1)
         if len(wanted):
             offsets[wanted] = self._group.receive_places(wanted, walker)
+        else:
+            self._group.skip_places(walker)
         return offsets
 
     def _walk(self, stores: dict) -> np.ndarray:

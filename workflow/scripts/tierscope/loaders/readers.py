@@ -124,6 +124,10 @@ class ReaderGroup:
         self._places.sync()
         return self._places.content.view(np.int64)[wanted]
 
+    def skip_places(self, sender: int) -> None:
+        """Note that this reader does not want the places that a reader tells."""
+        self._clock.skip_token(self._ranks[sender])
+
     def await_turn(self, group_size: int) -> None:
         """Wait until the reader before this one, a group away, has read."""
         if self.reader_rank >= group_size:
@@ -142,7 +146,7 @@ class ReaderGroup:
             self._clock.give_token(send)
 
     def _receive(self, buffer: np.ndarray, sender: int, tag: int) -> None:
-        """Wait for a message of a reader; in virtual time there is none, but a turn."""
+        """Wait for a message of a reader; in virtual time it is a token."""
         self._clock.await_token(
             self._ranks[sender],
             lambda: self._processes.wait(self._readers.Irecv(buffer, sender, tag)),

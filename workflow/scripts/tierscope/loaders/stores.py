@@ -175,7 +175,7 @@ class MappedStore:
         return value
 
     def _charge(self, offset: int, n_bytes: int) -> None:
-        """Wait for the emulated device as for a fault."""
+        """Charge the emulated device for a fault, as a read."""
         with self._log.measure() as usage:
             content = os.pread(self._descriptor, n_bytes, offset)
         self._log.note_call(self.tier, "fault", offset, len(content), usage)

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from tierscope.placement.messages import TIMEOUT_S
 from tierscope.tiers.clock import Clock, ClockStoppedError, Role, Turn
 
 
@@ -127,7 +128,7 @@ class CopyThreads:
             error = None
             with self._clock.act(self._rank, role):
                 try:
-                    content = order.content.result() if order.content else None
+                    content = order.content.result(TIMEOUT_S) if order.content else None
                     self._copy(order, content)
                 except BaseException as failure:  # the policy must learn of it
                     error = failure

@@ -78,6 +78,9 @@ class Clock(Protocol):
     def give_token(self, send: Callable[[], None]) -> None:
         """Let those go on that wait for this process; `send` does so in real time."""
 
+    def skip_token(self, giver: int) -> None:
+        """Note that this process does not wait for a rank's next token."""
+
     def await_token(self, giver: int, receive: Callable[[], None]) -> None:
         """Wait for a rank's next token; `receive` does so in real time."""
 
@@ -165,6 +168,9 @@ class RealClock:
     def give_token(self, send: Callable[[], None]) -> None:
         """Let those go on that wait for this process by `send`."""
         send()
+
+    def skip_token(self, giver: int) -> None:
+        """Do nothing: messages have names."""
 
     def await_token(self, giver: int, receive: Callable[[], None]) -> None:
         """Wait for a rank's next token by `receive`."""
@@ -432,6 +438,10 @@ class VirtualClock:
         """
         if self._library.tierscope_clock_give():
             raise ValueError("virtual time: got more tokens than are remembered.")
+
+    def skip_token(self, giver: int) -> None:
+        """Note that this process does not wait for a rank's next token."""
+        self._n_received[giver] += 1
 
     def await_token(self, giver: int, receive: Callable[[], None]) -> None:
         """Wait for a rank's next token, and go on when it was given at the earliest."""
