@@ -291,7 +291,8 @@ class Watch:
 
     def _end_those_that_go_on(self) -> None:
         """Kill the ranks that have not learnt of the failure; at last all of them."""
-        self._say_who_is_gone()
+        if not any(rank.state == FAILED for rank in self._ranks.values()):
+            self._say_who_is_gone()  # or those who know of it do so
         is_last = len(self._limits_s) < 2
         for rank in self._ranks.values():
             is_there = rank.started and start_time(rank.pid) == rank.started
