@@ -18,13 +18,13 @@ if __name__ == "__main__":
     scene = [snakemake.params.scene]
     of_nodes = NodeTables(
         *(
-            select_scenarios(read_table(path, name), scene)
+            select_scenarios(table, scene) if len(table) else table
             for name, paths in (
                 ("policy_epochs", snakemake.input.node_epochs),
                 ("policy_totals", snakemake.input.node_totals),
                 ("node_switches", snakemake.input.node_switches),
             )
-            for path in paths
+            for table in (read_table(path, name) for path in paths)
         )
     )
     claims = score_policy_claims(
