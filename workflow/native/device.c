@@ -850,7 +850,7 @@ void closefrom(int first)
 
 #define DUPLICATE_BODY(name, old_fd, ...)                                          \
     int duplicate = NEXT(name)(__VA_ARGS__);                                       \
-    remember_duplicate(old_fd, duplicate);                                \
+    remember_duplicate(old_fd, duplicate);                                         \
     return duplicate;
 
 int dup(int fd)
@@ -875,7 +875,7 @@ int dup3(int fd, int new_fd, int flags)
     va_end(arguments);                                                             \
     int result = NEXT(name)(fd, command, argument);                                \
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                          \
-        remember_duplicate(fd, result);                                   \
+        remember_duplicate(fd, result);                                            \
     return result;
 
 int fcntl(int fd, int command, ...)

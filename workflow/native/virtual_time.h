@@ -658,7 +658,8 @@ static void attach_state(const char *file, char *map, size_t bytes,
                          uint32_t n_devices)
 {
     struct virtual_state *state = (struct virtual_state *)map;
-    if (state->magic != VIRTUAL_MAGIC || state->n_devices != n_devices || (size_t)state->bytes != bytes ||
+    if (state->magic != VIRTUAL_MAGIC || state->n_devices != n_devices ||
+        (size_t)state->bytes != bytes ||
         virtual_bytes(n_devices, state->n_processes) != bytes)
         fail("%s: not a state of %u devices, or of another version", file, n_devices);
     nodes = (struct node *)&state->processes[state->n_processes];
@@ -927,7 +928,7 @@ int64_t tierscope_clock_ask_owner(int owner)
     return arrive_and_wait(&me->actors[READER], ASKING_OWNER, owner, 0, shared->way_ns);
 }
 
-/* The file comes, from the owner's node to the asker's. Return when it is there, or -1. */
+/* The file comes from the owner's node to the asker's. Return when it is there, or -1. */
 int64_t tierscope_clock_receive(int owner, int node)
 {
     struct actor *reader = &me->actors[READER];
@@ -1018,14 +1019,15 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role)
                     (long long)process->n_files);
 }
 
-/* Write a line for each actor: its state, its clock, and whom it waits for. */
+/* Write a line for each actor but idle copiers: its state, its clock, and whom it waits for. */
 void tierscope_clock_describe(char *text, size_t size)
 {
     size_t used = 0;
     lock_state();
     for (int64_t rank = 0; rank < shared->n_processes; rank++)
         for (int role = 0; role < shared->n_roles && used < size; role++)
-            used += describe_actor(text + used, size - used, rank, role);
+            if (role < COPIER || shared->processes[rank].actors[role].state != IDLE)
+                used += describe_actor(text + used, size - used, rank, role);
     unlock_state();
 }
 
@@ -1083,8 +1085,8 @@ int tierscope_clock_give(void)
     me->given_ns[token] = now_ns;
     for (int64_t rank = 0; rank < shared->n_processes; rank++) {
         struct process *process = &shared->processes[rank];
-        if (is_blocked(&process->actors[CONSUMER], FOR_TOKEN) && process->token == token &&
-            &shared->processes[process->giver] == me)
+        if (is_blocked(&process->actors[CONSUMER], FOR_TOKEN) &&
+            process->token == token && &shared->processes[process->giver] == me)
             go_on(&process->actors[CONSUMER], now_ns);
     }
     shared->n_events++;
