@@ -5,6 +5,7 @@ stops in the middle of an epoch while all others wait for its turn.
 """
 
 import os
+import re
 import signal
 import time
 
@@ -143,7 +144,7 @@ def test_no_progress_names_whom_every_actor_waits_for(tiny, rank):
     output = tiny.snakemake("audits", expect=1)
     assert f"rank {rank} reader: running, at " in output
     assert f"rank {rank} consumer: blocked, waits for batch 1 of its reader" in output
-    assert "rank 1 reader: waiting for an open of device 1, at " in output
+    assert re.search(r"rank 1 reader: waiting for an? .+ of device \d, at ", output)
     (line,) = messages_of(output)
     assert "tierscope: no progress in virtual time for " in line
     assert_nothing_is_left(tiny, before)
