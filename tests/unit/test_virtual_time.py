@@ -32,7 +32,7 @@ from tierscope.tiers.clock import Role, Turn, VirtualClock
 rank, folder = int(sys.argv[1]), sys.argv[2]
 class Processes:
     rank, dead_ranks = int(sys.argv[1]), staticmethod(list)
-    look_for_failure = staticmethod(lambda: None)
+    look_for_failure = told_of_failure = staticmethod(lambda: None)
 
 clock = VirtualClock(Processes)
 library, calls = ctypes.CDLL(None), []

@@ -514,6 +514,7 @@ class VirtualClock:
                     file=sys.stderr,
                     flush=True,
                 )
+                self._processes.told_of_failure()
                 return
 
 
