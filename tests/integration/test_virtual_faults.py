@@ -77,8 +77,11 @@ def put(project, fault, rank=2):
 def assert_nothing_is_left(project, before):
     wait_until_idle(project.folder)
     assert not (project.folder / "scratch" / "lfs").exists()
-    left = {name for name in shared_memory() - before if name.startswith("tierscope-")}
-    assert not left
+    # Another launch of this machine removes its own as soon as it has begun.
+    end_s = time.monotonic() + 30
+    while left := [n for n in shared_memory() - before if n.startswith("tierscope-")]:
+        assert time.monotonic() < end_s, left
+        time.sleep(0.5)
 
 
 @pytest.mark.parametrize(
@@ -240,11 +243,11 @@ SERVER = ("peers/server.py", "        path = self._path(epoch, file_id)\n")
 @pytest.mark.parametrize(
     ("policy", "place", "fault", "words"),
     [
-        ("monarch", COPIER, FAULT, "of node 0 has ended: ZeroDivisionError: broke"),
+        ("monarch", COPIER, FAULT, "of node 0 has ended"),
         ("monarch", COPIER, DIES, "rank 0 of 4 on {} is gone"),
         ("monarch", DECIDER, FAULT, "of node 0 has ended"),
         ("monarch", DECIDER, DIES, "rank 0 of 4 on {} is gone"),
-        ("adhoc", SERVER, FAULT, "of node 0 for other nodes has ended: ZeroDivision"),
+        ("adhoc", SERVER, FAULT, "(node 0 for other nodes|its server) has ended"),
         ("adhoc", SERVER, DIES, "rank 0 of 4 on {} is gone"),
     ],
 )
@@ -261,7 +264,7 @@ def test_launch_ends_if_who_serves_others_breaks_or_dies_and_the_next_one_finish
     started_s = time.monotonic()
     output = project.snakemake("audits", expect=1)
     assert time.monotonic() - started_s < 90
-    assert words.format(os.uname().nodename) in output
+    assert re.search(words.format(os.uname().nodename), output)
     assert_nothing_is_left(project, before)
     edit(project, module, broken, line)
     project.snakemake("audits")
