@@ -21,8 +21,8 @@ from tierscope.validation import ConfigError
 
 # The four-dimensional grid of the what-if search takes memory and minutes beyond it.
 MAX_GRID_STEPS = 100
-# What virtual_time.h remembers: batches that a process may hold ready, and tokens that a
-# reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
+# What virtual_time.h remembers: batches that a process may hold ready, and tokens that
+# a reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
 MAX_VIRTUAL_PREFETCH = 250
 MAX_VIRTUAL_TOKENS = 4000
 
