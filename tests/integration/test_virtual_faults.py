@@ -244,11 +244,11 @@ SERVER = ("peers/server.py", "        path = self._path(epoch, file_id)\n")
     ("policy", "place", "fault", "words"),
     [
         ("monarch", COPIER, FAULT, "of node 0 has ended"),
-        ("monarch", COPIER, DIES, "rank 0 of 4 on {} is gone"),
+        ("monarch", COPIER, DIES, r"rank \d of 4 on {} is gone"),
         ("monarch", DECIDER, FAULT, "of node 0 has ended"),
-        ("monarch", DECIDER, DIES, "rank 0 of 4 on {} is gone"),
+        ("monarch", DECIDER, DIES, r"rank \d of 4 on {} is gone"),
         ("adhoc", SERVER, FAULT, "(node 0 for other nodes|its server) has ended"),
-        ("adhoc", SERVER, DIES, "rank 0 of 4 on {} is gone"),
+        ("adhoc", SERVER, DIES, r"rank \d of 4 on {} is gone"),
     ],
 )
 def test_launch_ends_if_who_serves_others_breaks_or_dies_and_the_next_one_finishes(

@@ -40,7 +40,6 @@ _SHARED_MEMORY = Path("/dev/shm")
 _CREDENTIALS = struct.Struct("3i")  # process, user, group of a socket's other side
 _POLL_S = 0.01
 _START_S = 60.0  # in which a keeper starts, and in which its first process connects
-_EXIT_S = 2.0  # from the end of a connection to that of its process
 _INPUT = 0
 
 
@@ -182,7 +181,6 @@ class Watch:
     ):
         self._launch, self._listener, self._patience_s = launch, listener, patience_s
         self._ranks: dict[int, _Rank] = {}  # by descriptor; those that there are
-        self._exits: dict[int, _Rank] = {}  # by a descriptor that tells of the end
         self._storages: set[LocalStorage] = set()
         self._segments: set[str] = set()
         self._gone = ""  # what to say of the first one that was gone without a word
@@ -206,8 +204,6 @@ class Watch:
             for descriptor, _ in self._epoll.poll(left_s, maxevents=1):
                 if descriptor == self._listener.fileno():
                     self._accept()
-                elif descriptor in self._exits:
-                    self._note_exit(descriptor)
                 else:
                     self._read(self._ranks[descriptor])
             if self._deadline_s is not None and time.monotonic() > self._deadline_s:
@@ -216,7 +212,6 @@ class Watch:
                     break
                 self._deadline_s = time.monotonic() + self._limits_s.pop(0)
         if self._deadline_s is not None:
-            self._await_exits()
             self._say_who_is_gone()
             self._clean_up()
 
@@ -233,10 +228,6 @@ class Watch:
         rank = _Rank(connection, pid, start_time(pid))
         self._ranks[connection.fileno()] = rank
         self._epoll.register(connection, select.EPOLLIN)
-        with suppress(OSError, AttributeError):  # not there: its connection tells
-            exits = os.pidfd_open(pid)
-            self._exits[exits] = rank
-            self._epoll.register(exits, select.EPOLLIN)
 
     def _read(self, rank: _Rank) -> None:
         """Read what a rank says, or that it is gone."""
@@ -263,25 +254,13 @@ class Watch:
             root, node, n_epochs, host = message["lfs"]
             self._storages.add(LocalStorage(Path(root), node, n_epochs, host))
 
-    def _note_exit(self, descriptor: int) -> None:
-        """Note that a process has ended; the first one that has said nothing is named.
-
-        Connections close in any order, but the launcher kills others only afterwards.
-        """
-        rank = self._exits.pop(descriptor)
-        self._epoll.unregister(descriptor)
-        os.close(descriptor)
-        if not rank.state:
-            self._gone = self._gone or rank.gone
-
     def _lose(self, rank: _Rank) -> None:
         """Note that a rank is gone."""
         self._epoll.unregister(rank.connection)
         del self._ranks[rank.connection.fileno()]
         rank.connection.close()
         if not rank.state:
-            if not any(rank is one for one in self._exits.values()):
-                self._gone = self._gone or rank.gone
+            self._gone = self._gone or rank.gone
             self._expect_the_end()
 
     def _expect_the_end(self) -> None:
@@ -299,14 +278,6 @@ class Watch:
             if is_there and (is_last or rank.state != FAILED):
                 with suppress(ProcessLookupError):
                     os.kill(rank.pid, signal.SIGKILL)
-
-    def _await_exits(self) -> None:
-        """Learn which process ended first; all have closed their connections."""
-        end_s = time.monotonic() + _EXIT_S
-        while self._exits and not self._gone and time.monotonic() < end_s:
-            for descriptor, _ in self._epoll.poll(_POLL_S, maxevents=1):
-                if descriptor in self._exits:
-                    self._note_exit(descriptor)
 
     def _say_who_is_gone(self) -> None:
         """Print which rank was gone first, if no rank has said that one has failed."""
