@@ -18,6 +18,7 @@ MARKER = ".tierscope-local-storage"
 _POLL_S = 0.05
 _HOST_SUFFIX = ".host"
 _MARKER_TEXT = "tierscope fills and empties this directory.\n"
+_CLAIMS, _CLAIM_S = 50, 0.1  # tries, while an ended job removes the root
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ class LocalStorage:
         TierError
             If the root holds something and no marker of ours, or is not writable.
         """
+        for _ in range(_CLAIMS):
+            try:
+                return self._claim()
+            except FileNotFoundError:  # an ended job is just removing the root
+                time.sleep(_CLAIM_S)
+        raise TierError(f"{self.data_root.parent}: cannot use it: others remove it.")
+
+    def _claim(self) -> None:
+        """Do so; a FileNotFoundError if the root is being removed meanwhile."""
         root = self.data_root.parent
         marker = root / MARKER
         try:
@@ -78,6 +88,8 @@ class LocalStorage:
                 marker.write_text(_MARKER_TEXT)
             if self.host:
                 self._host_file.write_text(self.host)
+        except FileNotFoundError:
+            raise
         except OSError as error:
             raise TierError(f"{root}: cannot use it: {error.strerror}.") from error
 
