@@ -12,9 +12,11 @@ launcher waits for it, as it holds the launcher's pipe.
 """
 
 import errno
+import fcntl
 import json
 import os
 import platform
+import resource
 import select
 import signal
 import socket
@@ -41,13 +43,19 @@ _CREDENTIALS = struct.Struct("3i")  # process, user, group of a socket's other s
 _POLL_S = 0.01
 _START_S = 60.0  # in which a keeper starts, and in which its first process connects
 _INPUT = 0
+_HIGH, _BELOW_LIMIT = 1 << 16, 16  # where a descriptor is above all others
 
 
 # ---- the side of a rank --------------------------------------------------------------
 
 
 class Keeper:
-    """A rank's connection to the keeper of its machine, which the first one starts.
+    """A rank's connections to the keeper of its machine, which the first one starts.
+
+    It talks by the first, in place of the input, which nobody reads. The second, on a
+    high descriptor, only tells of its end. When a process ends, older kernels release
+    its lowest descriptor first and newer ones its highest. The launcher, which then
+    kills the others, watches one in between.
 
     Parameters
     ----------
@@ -58,6 +66,7 @@ class Keeper:
     def __init__(self, launch: str):
         self._launch = f"{os.getuid()}-{launch}"
         self._socket = self._connect()
+        self._last = self._connect_again()
 
     def introduce(self, rank: int, size: int, storage: LocalStorage) -> None:
         """Say who this process is and where its node's part of the LFS is."""
@@ -102,14 +111,20 @@ class Keeper:
                 socket.socket(socket.AF_UNIX) as connection,
             ):
                 connection.connect(address)
-                # In place of the input, which nobody reads: an end closes descriptors
-                # in their order, and the launcher, which then kills, watches a later.
                 os.dup2(connection.fileno(), _INPUT, inheritable=False)
                 return socket.socket(fileno=_INPUT)
             time.sleep(_POLL_S)  # bound, but it does not listen yet
         raise OSError(
             errno.ETIMEDOUT, f"the keeper of this launch did not start in {_START_S} s"
         )
+
+    def _connect_again(self) -> int:
+        """Return the descriptor of a second connection."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = min(limit, _HIGH) - _BELOW_LIMIT
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(f"\0tierscope-{self._launch}")
+            return fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, lowest)
 
     @staticmethod
     def _is_first(listener: socket.socket, address: str) -> bool:
@@ -181,6 +196,7 @@ class Watch:
     ):
         self._launch, self._listener, self._patience_s = launch, listener, patience_s
         self._ranks: dict[int, _Rank] = {}  # by descriptor; those that there are
+        self._seconds: dict[int, tuple[socket.socket, _Rank]] = {}  # connections
         self._storages: set[LocalStorage] = set()
         self._segments: set[str] = set()
         self._gone = ""  # what to say of the first one that was gone without a word
@@ -204,6 +220,8 @@ class Watch:
             for descriptor, _ in self._epoll.poll(left_s, maxevents=1):
                 if descriptor == self._listener.fileno():
                     self._accept()
+                elif descriptor in self._seconds:
+                    self._lose_second(descriptor)
                 else:
                     self._read(self._ranks[descriptor])
             if self._deadline_s is not None and time.monotonic() > self._deadline_s:
@@ -225,9 +243,13 @@ class Watch:
         if user != os.getuid():
             connection.close()
             return
+        self._epoll.register(connection, select.EPOLLIN)
+        for rank in self._ranks.values():
+            if rank.pid == pid:
+                self._seconds[connection.fileno()] = connection, rank
+                return
         rank = _Rank(connection, pid, start_time(pid))
         self._ranks[connection.fileno()] = rank
-        self._epoll.register(connection, select.EPOLLIN)
 
     def _read(self, rank: _Rank) -> None:
         """Read what a rank says, or that it is gone."""
@@ -259,6 +281,17 @@ class Watch:
         self._epoll.unregister(rank.connection)
         del self._ranks[rank.connection.fileno()]
         rank.connection.close()
+        self._note_end(rank)
+
+    def _lose_second(self, descriptor: int) -> None:
+        """Note that a rank is going."""
+        connection, rank = self._seconds.pop(descriptor)
+        self._epoll.unregister(connection)
+        connection.close()
+        self._note_end(rank)
+
+    def _note_end(self, rank: _Rank) -> None:
+        """Note which process ends first without a word."""
         if not rank.state:
             self._gone = self._gone or rank.gone
             self._expect_the_end()
