@@ -102,8 +102,10 @@ class PeerClient:
             if content is None:
                 raise EOFError("it closed the connection")
         except (OSError, EOFError) as error:
+            self._clock.refuse_if_stopped()  # by who knows the cause
             raise self._given_up(node, file_id, error) from error
         if not is_there:
+            self._clock.refuse_if_stopped()
             self.error = PeerError(
                 f"node {node} cannot read {self._file_name(file_id)} for another node: "
                 f"{content.decode()}."

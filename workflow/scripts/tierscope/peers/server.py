@@ -90,10 +90,14 @@ class PeerServer:
     def check(self) -> None:
         """Raise the error that ended the server, if it has ended."""
         if self.error is not None:
-            raise PeerError(
-                f"the server of node {self._node} for other nodes has ended: "
-                f"{type(self.error).__name__}: {self.error}"
-            ) from self.error
+            raise self._ended_error() from self.error
+
+    def _ended_error(self) -> PeerError:
+        """Return what to raise once the server has ended."""
+        return PeerError(
+            f"the server of node {self._node} for other nodes has ended: "
+            f"{type(self.error).__name__}: {self.error}"
+        )
 
     def stop(self) -> None:
         """End the server and close its connections."""
@@ -130,6 +134,7 @@ class PeerServer:
         except BaseException as error:  # the readers must learn of it, whatever it is
             if not self._stopping:
                 self.error = error
+                self._clock.stop(self._ended_error())
                 self._end()
 
     def _accept(self) -> None:

@@ -87,6 +87,9 @@ class Clock(Protocol):
     def check(self) -> None:
         """Raise the reason if the launch was stopped."""
 
+    def refuse_if_stopped(self) -> None:
+        """Raise a ClockStoppedError if the launch was stopped; in any thread."""
+
     def stop(self, reason: BaseException) -> None:
         """End all waits of the launch for a reason, in whatever thread."""
 
@@ -178,6 +181,9 @@ class RealClock:
 
     def check(self) -> None:
         """Do nothing: other processes' failures are found in barriers."""
+
+    def refuse_if_stopped(self) -> None:
+        """Do nothing: this machine's time goes on."""
 
     def stop(self, reason: BaseException) -> None:
         """Do nothing: who waits for this process finds out."""
@@ -399,6 +405,11 @@ class VirtualClock:
     def note_memory(self, descriptor: int) -> None:
         """Note that a descriptor is memory, whose reads take no time."""
         self._library.tierscope_clock_memory(descriptor)
+
+    def refuse_if_stopped(self) -> None:
+        """Raise a ClockStoppedError if the launch was stopped; in any thread."""
+        if self._library.tierscope_clock_is_stopped():
+            raise ClockStoppedError("virtual time was stopped")
 
     def stop(self, reason: BaseException) -> None:
         """End all waits of the launch for a reason, in whatever thread."""
