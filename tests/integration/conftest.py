@@ -1,5 +1,6 @@
 """A copy of the project in which the tests run experiments for real."""
 
+import copy
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import sessions
 import yaml
+from integration.launches import PATIENCE_S, Launch
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -33,6 +35,17 @@ class Project:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
+
+    def copied_to(self, folder: Path) -> "Project":
+        """Return a copy of the project as it is, datasets and results included."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        other = copy.copy(self)
+        other.folder = folder
+        return other
+
+    def launch(self, scenario: str, *points: str) -> Launch:
+        """Start the processes that run points of a scenario, without Snakemake."""
+        return Launch(self, scenario, points)
 
     def change(self, path: str, values: dict) -> None:
         """Replace top-level keys of a YAML file of the project."""
@@ -72,7 +85,7 @@ class Project:
     def snakemake(self, *arguments: str, expect: int = 0) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""
         process = self.start(*arguments)
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == expect, output
         return output
 
@@ -94,6 +107,76 @@ def busy_machine():
         for process in busy:
             process.kill()
             process.wait()
+
+
+def prepare(folder: Path, n_osts: int) -> Project:
+    """Return a project in which launches can start; 0 OSTs mean plain directories."""
+    project = Project(folder)
+    if not n_osts:
+        project.use_directories()
+    files = {"policies": ["pinning", "monarch", "adhoc"], "loaders": ["posix"]}
+    databases = {"policies": ["pinning"], "loaders": ["lmdb", "lmdbio"]}
+    names = [
+        f"tiny-{n_osts}ost-{policy}-{loader}"
+        for part in (files, databases)
+        for policy in part["policies"]
+        for loader in part["loaders"]
+    ]
+    project.change(
+        "config/tiny.yaml",
+        {
+            "sweep": {
+                "datasets": ["tiny"],
+                "n_osts": [n_osts],
+                "policies": files["policies"],
+                "loaders": files["loaders"] + databases["loaders"],
+                "cache_rates_percent": [0, 50, 100],
+                "exclude": {
+                    "files are placed": {
+                        "policy": ["monarch", "adhoc"],
+                        "loader": databases["loaders"],
+                    }
+                },
+            },
+            "figures": {
+                "scenario": {"dataset": "tiny", "n_osts": n_osts, "loader": "posix"}
+            },
+        },
+    )
+    project.snakemake(
+        *(f"results/tiny/runs/{name}/scenario.json" for name in names),
+        *(
+            f"results/tiny/datasets/tiny-{n_osts}ost{of}.parquet"
+            for of in ("", "-lmdb")
+        ),
+    )
+    make = ["make", "--silent", "-C", "workflow/native"]
+    subprocess.run(make, cwd=folder, env=project.environment, check=True)
+    return project
+
+
+@pytest.fixture(scope="session")
+def emulated_storage(tmp_path_factory):
+    """Return a project with datasets on emulated devices, to be copied."""
+    return prepare(tmp_path_factory.mktemp("emulated storage"), n_osts=60)
+
+
+@pytest.fixture(scope="session")
+def plain_storage(tmp_path_factory):
+    """Return a project with datasets on plain directories, to be copied."""
+    return prepare(tmp_path_factory.mktemp("plain storage"), n_osts=0)
+
+
+@pytest.fixture
+def emulated(emulated_storage, tmp_path):
+    """Return a project of this test's own whose launches keep virtual time."""
+    return emulated_storage.copied_to(tmp_path / "project")
+
+
+@pytest.fixture
+def plain(plain_storage, tmp_path):
+    """Return a project of this test's own whose launches read plain directories."""
+    return plain_storage.copied_to(tmp_path / "project")
 
 
 @pytest.fixture(scope="session")

@@ -7,57 +7,29 @@ stops in the middle of an epoch while all others wait for its turn.
 import os
 import re
 import signal
-import time
 
 import pytest
-from integration.conftest import Project
-from integration.test_failures import (
+from integration.launches import (
+    edit,
+    hold,
+    let_go,
     messages_of,
     pid_of,
     ranks_of,
-    shared_memory,
-    wait_for_text,
-    wait_until_idle,
+    segments_of,
 )
-from integration.test_faults import edit
-from integration.test_faults import small_lfs as small_lfs
+from tierscope.tables import read_table
 
+FILES, DATABASE = "tiny-60ost-pinning-posix", "tiny-60ost-pinning-lmdbio"
+NODE = os.uname().nodename
 TURN = "            descriptor = os.open(path, os.O_RDONLY)\n"
 IN_RANK = "            if os.environ['PMI_RANK'] == '{}' and '.ep1/' in path: "
+SLEEP = "__import__('time').sleep(600)"
 
 
-@pytest.fixture
-def tiny(tmp_path):
-    """Return a project with a light scenario in virtual time."""
-    folder = tmp_path / "project"
-    folder.mkdir(exist_ok=True)
-    project = Project(folder)
-    project.change(
-        "config/tiny.yaml",
-        {
-            "sweep": {
-                "datasets": ["tiny"],
-                "n_osts": [60],
-                "loaders": ["posix"],
-                "cache_rates_percent": [50, 100],
-            },
-            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
-        },
-    )
-    return project
-
-
-@pytest.fixture
-def databases(tiny):
-    """Return the project with a loader whose processes wait for readers and turns."""
-    pytest.importorskip("lmdb")
-    sweep = {"datasets": ["tiny"], "n_osts": [60], "loaders": ["lmdbio"]}
-    values = {
-        "sweep": sweep | {"cache_rates_percent": [50]},
-        "figures": {"scenario": {"dataset": "tiny", "loader": "lmdbio"}},
-    }
-    tiny.change("config/tiny.yaml", values)
-    return tiny
+def put(project, fault, rank=2):
+    """Let a rank do something else in the second epoch, before it opens a file."""
+    edit(project, "loaders/posix.py", TURN, f"{IN_RANK.format(rank)}{fault}\n{TURN}")
 
 
 def put_into_reader(project, fault):
@@ -69,107 +41,71 @@ def put_into_reader(project, fault):
     edit(project, "loaders/lmdb.py", read, fault + read)
 
 
-def put(project, fault, rank=2):
-    """Let a rank do something else in the second epoch, before it opens a file."""
-    edit(project, "loaders/posix.py", TURN, f"{IN_RANK.format(rank)}{fault}\n{TURN}")
-
-
-def assert_nothing_is_left(project, before):
-    wait_until_idle(project.folder)
-    assert not (project.folder / "scratch" / "lfs").exists()
-    # Another launch of this machine removes its own as soon as it has begun.
-    end_s = time.monotonic() + 30
-    while left := [n for n in shared_memory() - before if n.startswith("tierscope-")]:
-        assert time.monotonic() < end_s, left
-        time.sleep(0.5)
+def one_message(output):
+    (line,) = messages_of(output)
+    return line
 
 
 @pytest.mark.parametrize(
     ("signum", "rank", "words"),
     [
-        (signal.SIGKILL, 2, "tierscope: rank 2 of 4 on {} is gone"),
-        (signal.SIGKILL, 0, "tierscope: rank 0 of 4 on {} is gone"),
-        (signal.SIGTERM, 1, "tierscope: rank 1 of 4 on {} failed"),
-        (signal.SIGTERM, None, "of 4 on {} failed"),
-        (signal.SIGINT, None, "of 4 on {} failed"),
+        (signal.SIGKILL, 2, f"tierscope: rank 2 of 4 on {NODE} is gone"),
+        (signal.SIGKILL, 0, f"tierscope: rank 0 of 4 on {NODE} is gone"),
+        (signal.SIGTERM, 1, f"tierscope: rank 1 of 4 on {NODE} failed"),
+        (signal.SIGTERM, None, f"of 4 on {NODE} failed"),
+        (signal.SIGINT, None, f"of 4 on {NODE} failed"),
     ],
 )
 def test_signal_ends_a_launch_whose_processes_wait_for_another(
-    tiny, signum, rank, words
+    emulated, signum, rank, words
 ):
-    before = shared_memory()
-    put(tiny, "__import__('time').sleep(600)")
-    running = tiny.start("audits")
-    wait_for_text(running.stdout, "epoch 1 of 2")
-    time.sleep(1)  # until all others wait for rank 2, or on the way there: both may be
-    victim = (
-        pid_of(tiny.folder, "mpiexec") if rank is None else ranks_of(tiny.folder)[rank]
-    )
-    started_s = time.monotonic()
-    os.kill(victim, signum)
-    output, _ = running.communicate(timeout=100)
-    assert time.monotonic() - started_s < 60  # 10 s, on a busy machine
-    assert running.returncode != 0
-    (line,) = messages_of(output)
-    assert words.format(os.uname().nodename) in line
+    put(emulated, SLEEP)
+    launch = emulated.launch(FILES, "50/0", "100/0")
+    launch.wait_for("epoch 1 of 2")  # all others wait for rank 2, or will
+    ranks = ranks_of(emulated.folder)
+    os.kill(pid_of(emulated.folder, "mpiexec") if rank is None else ranks[rank], signum)
+    output = launch.fail()
+    assert words in one_message(output)
     assert "Traceback" not in output
-    assert_nothing_is_left(tiny, before)
 
 
-def test_rank_that_ends_while_others_wait_for_it_is_named(tiny):
-    before = shared_memory()
-    put(tiny, "os._exit(1)")
-    output = tiny.snakemake("audits", expect=1)
-    (line,) = messages_of(output)
-    assert f"rank 2 of 4 on {os.uname().nodename} is gone" in line
-    assert_nothing_is_left(tiny, before)
-    edit(tiny, "loaders/posix.py", f"{IN_RANK.format(2)}os._exit(1)\n{TURN}", TURN)
-    tiny.snakemake("audits")  # and the next start finishes
+def test_rank_that_ends_while_others_wait_for_it_is_named(emulated):
+    put(emulated, "os._exit(1)")
+    output = emulated.launch(FILES, "50/0").fail()
+    assert f"rank 2 of 4 on {NODE} is gone" in one_message(output)
 
 
-def test_error_of_one_rank_ends_the_others_with_its_message_alone(tiny):
-    before = shared_memory()
-    put(tiny, "raise OSError(5, 'a fault of this test')")
-    output = tiny.snakemake("audits", expect=1)
-    (line,) = messages_of(output)
+def test_error_of_one_rank_ends_the_others_with_its_message_alone(emulated):
+    put(emulated, "raise OSError(5, 'a fault of this test')")
+    line = one_message(emulated.launch(FILES, "50/0").fail())
     assert "tierscope: rank 2 of 4 on" in line
     assert (
         "failed in epoch 2 of 2 at cache rate 50 %: OSError: [Errno 5] a fault" in line
     )
-    assert_nothing_is_left(tiny, before)
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-def test_no_progress_names_whom_every_actor_waits_for(tiny, rank):
-    before = shared_memory()
-    edit(tiny, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
-    put(tiny, "__import__('time').sleep(600)", rank)
-    output = tiny.snakemake("audits", expect=1)
+def test_no_progress_names_whom_every_actor_waits_for(emulated, rank):
+    edit(emulated, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    put(emulated, SLEEP, rank)
+    output = emulated.launch(FILES, "50/0").fail()
     assert f"rank {rank} reader: running, at " in output
     assert f"rank {rank} consumer: blocked, waits for batch 1 of its reader" in output
     assert re.search(r"rank 1 reader: waiting for an? .+ of device \d, at ", output)
-    (line,) = messages_of(output)
-    assert "tierscope: no progress in virtual time for " in line
-    assert_nothing_is_left(tiny, before)
+    assert "tierscope: no progress in virtual time for " in one_message(output)
 
 
-def test_killed_reader_ends_a_launch_that_waits_for_it(databases):
-    before = shared_memory()
-    put_into_reader(databases, "__import__('os').kill(__import__('os').getpid(), 9)")
-    started_s = time.monotonic()
-    output = databases.snakemake("audits", expect=1)
-    assert time.monotonic() - started_s < 90
-    (line,) = messages_of(output)
-    assert f"tierscope: rank 0 of 4 on {os.uname().nodename} is gone" in line
+def test_killed_reader_ends_a_launch_that_waits_for_it(emulated):
+    put_into_reader(emulated, "__import__('os').kill(__import__('os').getpid(), 9)")
+    output = emulated.launch(DATABASE, "50/0").fail()
+    assert f"tierscope: rank 0 of 4 on {NODE} is gone" in one_message(output)
     assert "Traceback" not in output
-    assert_nothing_is_left(databases, before)
 
 
-def test_who_waits_for_a_reader_or_its_token_is_named(databases):
-    before = shared_memory()
-    edit(databases, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
-    put_into_reader(databases, "__import__('time').sleep(600)")
-    output = databases.snakemake("audits", expect=1)
+def test_who_waits_for_a_reader_or_its_token_is_named(emulated):
+    edit(emulated, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    put_into_reader(emulated, SLEEP)
+    output = emulated.launch(DATABASE, "50/0").fail()
     for words in (
         "rank 0 consumer: running, at ",
         "rank 1 consumer: blocked, waits for the others of group 0, at ",
@@ -177,61 +113,31 @@ def test_who_waits_for_a_reader_or_its_token_is_named(databases):
         "rank 3 consumer: blocked, waits for the others of group 1, at ",
     ):
         assert words in output
-    (line,) = messages_of(output)
-    assert "tierscope: no progress in virtual time for " in line
-    assert_nothing_is_left(databases, before)
-
-
-def test_full_lfs_is_refused_before_the_first_point(tiny, small_lfs):
-    lfs = small_lfs()
-    output = tiny.snakemake("audits", expect=1)
-    (line,) = messages_of(output)
-    assert "bytes for the files of 2 nodes on" in line
-    assert "point 1 of" not in output
-    assert list(lfs.iterdir()) == []
+    assert "tierscope: no progress in virtual time for " in one_message(output)
 
 
 # ---- policies and peers --------------------------------------------------------------
 
 
-def moving(folder, policy):
-    """Return a project that runs a policy which moves files, or an ad hoc one."""
-    folder.mkdir()
-    project = Project(folder)
-    project.change(
-        "config/tiny.yaml",
-        {
-            "sweep": {
-                "datasets": ["tiny"],
-                "n_osts": [60],
-                "policies": ["pinning", policy],
-                "loaders": ["posix"],
-                "cache_rates_percent": [50],
-            },
-            "figures": {"scenario": {"dataset": "tiny", "loader": "posix"}},
-        },
-    )
-    return project
-
-
-def tables_of(project, policy):
-    """Return the bytes of all tables of a policy's run, by name."""
-    folder = project.path("runs", f"tiny-60ost-{policy}-posix", "cache-050", "rep-0")
-    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+def scenario_of(policy):
+    return f"tiny-60ost-{policy}-posix"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Return the tables of runs without a fault."""
+def whole(emulated_storage, tmp_path_factory):
+    """Return the tables of launches without a fault, by policy."""
+    project = emulated_storage.copied_to(tmp_path_factory.mktemp("whole") / "project")
     tables = {}
     for policy in ("monarch", "adhoc"):
-        project = moving(tmp_path_factory.mktemp("whole") / policy, policy)
-        project.snakemake("audits")
-        tables[policy] = tables_of(project, policy)
+        launch = project.launch(scenario_of(policy), "50/0", "100/0")
+        launch.finish()
+        tables[policy] = launch.tables()
     return tables
 
 
 FAULT, DIES = "raise ZeroDivisionError('broke')", "os.kill(os.getpid(), 9)"
+BROKE = "has ended: ZeroDivisionError: broke"
+GONE = f"rank 0 of 4 on {NODE} is gone"
 COPIER = (
     "placement/copy_threads.py",
     "            now_ns = self._clock.take_turn(role",
@@ -243,35 +149,50 @@ SERVER = ("peers/server.py", "        path = self._path(epoch, file_id)\n")
 @pytest.mark.parametrize(
     ("policy", "place", "fault", "words"),
     [
-        ("monarch", COPIER, FAULT, "of node 0 has ended: ZeroDivisionError: broke"),
-        ("monarch", COPIER, DIES, "rank 0 of 4 on {} is gone"),
-        ("monarch", DECIDER, FAULT, "of node 0 has ended: ZeroDivisionError: broke"),
-        ("monarch", DECIDER, DIES, "rank 0 of 4 on {} is gone"),
-        (
-            "adhoc",
-            SERVER,
-            FAULT,
-            "of node 0 for other nodes has ended: ZeroDivisionError: broke",
-        ),
-        ("adhoc", SERVER, DIES, "rank 0 of 4 on {} is gone"),
+        ("monarch", COPIER, FAULT, f"of node 0 {BROKE}"),
+        ("monarch", COPIER, DIES, GONE),
+        ("monarch", DECIDER, FAULT, f"of node 0 {BROKE}"),
+        ("monarch", DECIDER, DIES, GONE),
+        ("adhoc", SERVER, FAULT, f"of node 0 for other nodes {BROKE}"),
+        ("adhoc", SERVER, DIES, GONE),
     ],
 )
 def test_launch_ends_if_who_serves_others_breaks_or_dies_and_the_next_one_finishes(
-    tmp_path, whole, policy, place, fault, words
+    emulated, whole, policy, place, fault, words
 ):
-    before, project = shared_memory(), moving(tmp_path / "project", policy)
     module, line = place
     indent = line[: len(line) - len(line.lstrip())]
     broken = f"{indent}if os.environ['PMI_RANK'] == '0': {fault}\n{line}"
-    edit(project, module, line, broken)
+    edit(emulated, module, line, broken)
     head = "import threading\n"
-    edit(project, module, head, f"import os\n{head}")
-    started_s = time.monotonic()
-    output = project.snakemake("audits", expect=1)
-    assert time.monotonic() - started_s < 90
-    (message,) = messages_of(output)
-    assert words.format(os.uname().nodename) in message
-    assert_nothing_is_left(project, before)
-    edit(project, module, broken, line)
-    project.snakemake("audits")
-    assert tables_of(project, policy) == whole[policy]
+    edit(emulated, module, head, f"import os\n{head}")
+    output = emulated.launch(scenario_of(policy), "50/0", "100/0").fail()
+    assert words in one_message(output)
+    edit(emulated, module, broken, line)
+    again = emulated.launch(scenario_of(policy), "50/0", "100/0")
+    again.finish()
+    assert again.tables() == whole[policy]
+
+
+@pytest.mark.parametrize("policy", ["monarch", "adhoc"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_point_that_was_finished_before_a_rank_was_killed_is_not_run_again(
+    emulated, whole, policy, rank
+):
+    hold(emulated, 1, cache_rate_percent=100)
+    launch = emulated.launch(scenario_of(policy), "50/0", "100/0")
+    launch.wait_for("point 2 of 2", "epoch 1 of 2")
+    ranks = ranks_of(emulated.folder)
+    segments = set().union(*map(segments_of, ranks.values()))
+    os.kill(ranks[rank], signal.SIGKILL)
+    output = launch.fail()
+    assert f"rank {rank} of 4 on {NODE} is gone" in one_message(output)
+    assert segments
+    assert not segments & set(os.listdir("/dev/shm"))
+    let_go(emulated)
+    again = emulated.launch(scenario_of(policy), "50/0", "100/0")
+    assert "cache rate 50 %" not in again.finish()
+    assert again.tables() == whole[policy]
+    assert not list(emulated.folder.rglob(".placing-*"))
+    for path in again.staging.rglob("epochs.parquet"):
+        assert len(read_table(path, "run_epochs")) == 2 * 4
