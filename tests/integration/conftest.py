@@ -43,9 +43,17 @@ class Project:
         other.folder = folder
         return other
 
-    def launch(self, scenario: str, *points: str) -> Launch:
+    def launch(self, scenario: str, *points: str, options=()) -> Launch:
         """Start the processes that run points of a scenario, without Snakemake."""
-        return Launch(self, scenario, points)
+        return Launch(self, scenario, points, options)
+
+    def audits_of(self, scenario: str, *cache_rates_percent: int) -> list[str]:
+        """Return the targets that run and audit points of a scenario."""
+        runs = self.path("runs", scenario).relative_to(self.folder)
+        return [
+            f"{runs}/cache-{percent:03d}/rep-0/audit.json"
+            for percent in cache_rates_percent
+        ]
 
     def change(self, path: str, values: dict) -> None:
         """Replace top-level keys of a YAML file of the project."""
@@ -184,29 +192,4 @@ def finished(tmp_path_factory):
     """Return a project whose tiny experiment has been run once."""
     project = Project(tmp_path_factory.mktemp("project with space"))
     project.first_output = project.snakemake()
-    return project
-
-
-@pytest.fixture
-def fresh(tmp_path):
-    """Return a project in which nothing has been run, with one slow, light scenario."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    project = Project(folder)
-    project.use_directories()
-    project.change(
-        "config/tiny.yaml",
-        {
-            "sweep": {
-                "datasets": ["tiny"],
-                "n_osts": [0],
-                "loaders": ["posix"],
-                "cache_rates_percent": [0, 50, 100],
-            },
-            "training": {"epochs": 2, "compute_time_s": 0.2},
-            "figures": {
-                "scenario": {"dataset": "tiny", "n_osts": 0, "loader": "posix"}
-            },
-        },
-    )
     return project

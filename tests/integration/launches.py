@@ -29,9 +29,11 @@ class Launch:
         Name of the scenario.
     points : str
         Points as ``CACHE_RATE/REPETITION``.
+    options : list of str
+        Options of the launcher.
     """
 
-    def __init__(self, project, scenario: str, points: tuple[str, ...]):
+    def __init__(self, project, scenario: str, points: tuple[str, ...], options=()):
         self.project = project
         self.name = f"{os.getpid()}-{next(_numbers)}"
         self.staging = project.path("staging", scenario)
@@ -39,7 +41,7 @@ class Launch:
         launcher = str(Path(sys.executable).with_name("mpiexec"))
         self.process = sessions.start(
             [
-                *(launcher, "-n", "4", sys.executable),
+                *(launcher, *options, "-n", "4", sys.executable),
                 "workflow/scripts/run_benchmark.py",
                 folder / "scenario.json",
                 *("--staging", self.staging, "--runs", folder),
