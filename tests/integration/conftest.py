@@ -1,6 +1,7 @@
 """A copy of the project in which the tests run experiments for real."""
 
 import copy
+import json
 import os
 import shutil
 import subprocess
@@ -46,6 +47,11 @@ class Project:
     def launch(self, scenario: str, *points: str, options=()) -> Launch:
         """Start the processes that run points of a scenario, without Snakemake."""
         return Launch(self, scenario, points, options)
+
+    def describe(self, scenario: str, **values: dict) -> None:
+        """Replace parts of what the launches of a scenario are told."""
+        path = self.path("runs", scenario, "scenario.json")
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
     def audits_of(self, scenario: str, *cache_rates_percent: int) -> list[str]:
         """Return the targets that run and audit points of a scenario."""
@@ -123,7 +129,10 @@ def prepare(folder: Path, n_osts: int) -> Project:
     if not n_osts:
         project.use_directories()
     files = {"policies": ["pinning", "monarch", "adhoc"], "loaders": ["posix"]}
-    databases = {"policies": ["pinning"], "loaders": ["lmdb", "lmdbio"]}
+    databases = {
+        "policies": ["pinning"],
+        "loaders": ["lmdb", "lmdbio-lmm-dm", "lmdbio"],
+    }
     names = [
         f"tiny-{n_osts}ost-{policy}-{loader}"
         for part in (files, databases)

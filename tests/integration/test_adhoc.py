@@ -3,16 +3,16 @@
 import json
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
-from integration.test_failures import wait_until_idle
+from integration.launches import edit, messages_of
 from integration.test_policies import EPOCHS, N_FILES, SIZE, make_project
 from tierscope.policies import node_policy
 from tierscope.tables import read_table
 
 RATES = [50, 100]
+SCENARIO = "tiny-0ost-adhoc-posix"
 
 
 def run_folder(project, rate):
@@ -133,26 +133,14 @@ def test_tensorflow_reads_from_peers_on_emulated_devices(tmp_path):
     assert sum(one["n_opens"] for one in lfs) == N_FILES * (1 + EPOCHS)
 
 
-def test_server_that_dies_ends_the_job_with_node_and_file(tmp_path):
-    policies = ["none", "adhoc"]
-    project = make_project(
-        tmp_path / "project", policies, sweep=sweep(policies, rates=[100])
-    )
-    path = project.folder / "workflow/scripts/tierscope/peers/server.py"
-    text = path.read_text()
-    broken = "        epoch, file_id, rank = REQUEST.unpack(head)\n"
-    assert text.count(broken) == 1
-    path.write_text(
-        text.replace(broken, broken + "        if epoch: raise ValueError(7)\n")
-    )
-    start = time.monotonic()
-    output = project.snakemake("audits", expect=1)
-    assert time.monotonic() - start < 60
+def test_server_that_dies_ends_the_job_with_node_and_file(plain):
+    asked = "        epoch, file_id, rank = REQUEST.unpack(head)\n"
+    fault = "        if epoch: raise ValueError(7)\n"
+    edit(plain, "peers/server.py", asked, asked + fault)
+    output = plain.launch(SCENARIO, "100/0").fail()
     assert ".tfrecord, does not serve it: its server has ended or hangs" in output or (
         "for other nodes has ended: ValueError: 7" in output
     )
-    assert not (project.folder / "scratch" / "lfs").exists()
-    shutil.rmtree(project.folder)
 
 
 @pytest.fixture
@@ -166,14 +154,18 @@ def mount(tmp_path):
     shutil.rmtree(folder)
 
 
+def through(mount):
+    """Return the options of a policy that reads through a mount."""
+    return {"mount": str(mount), "server_threads": 1}
+
+
 def test_mount_is_used_if_it_is_live(tmp_path, mount):
     policies = ["none", "adhoc"]
-    adhoc = {"mount": str(mount), "server_threads": 1}
     project = make_project(
         tmp_path / "project",
         policies,
         sweep=sweep(policies),
-        policies={"adhoc": adhoc},
+        policies={"adhoc": through(mount)},
     )
     project.snakemake("audits")
     for rate in RATES:
@@ -206,52 +198,26 @@ HANG_IN_READ = (
     ids=["stage-in", "read", "stage-in-serialized"],
 )
 def test_mount_that_hangs_ends_the_job_with_the_path(
-    tmp_path, mount, before, fault, thread_level
+    plain, mount, before, fault, thread_level
 ):
-    adhoc = {"mount": str(mount), "server_threads": 1}
-    project = make_project(
-        tmp_path / "project",
-        ["none", "adhoc"],
-        sweep=sweep(["none", "adhoc"], rates=[100]),
-        policies={"adhoc": adhoc},
-    )
-    project.environment["MPI4PY_RC_THREAD_LEVEL"] = thread_level
-    library = project.folder / "workflow/scripts/tierscope"
-    originals = {}
-    for name, old, new in (
-        ("peers/mount.py", before, fault + before),
-        ("placement/messages.py", "TIMEOUT_S = 60.0", "TIMEOUT_S = 3.0"),
-    ):
-        originals[name] = text = (library / name).read_text()
-        assert text.count(old) == 1
-        (library / name).write_text(text.replace(old, new))
-    start = time.monotonic()
-    output = project.snakemake("audits", expect=1)
-    assert time.monotonic() - start < 90
-    # Snakemake shows the log again.
-    lines = map(str.strip, output.splitlines())
-    (line,) = {line for line in lines if line.startswith("tierscope: rank")}
+    plain.describe(SCENARIO, policy=through(mount))
+    plain.environment = plain.environment | {"MPI4PY_RC_THREAD_LEVEL": thread_level}
+    waits = "TIMEOUT_S = 60.0"
+    edit(plain, "placement/messages.py", waits, "TIMEOUT_S = 3.0")
+    edit(plain, "peers/mount.py", before, fault + before)
+    output = plain.launch(SCENARIO, "100/0").fail()
+    (line,) = {one for one in messages_of(output) if "tierscope: rank" in one}
     answer = f"no answer within 3 s of what is mounted at {mount}."
     assert line.endswith(f"/0000030.tfrecord: {answer}")
     assert len(list(mount.iterdir())) == 1
-    wait_until_idle(project.folder)
-    assert not (project.folder / "scratch" / "lfs").exists()
-    for name, text in originals.items():
-        (library / name).write_text(text)
-    project.snakemake("audits")
+    edit(plain, "placement/messages.py", "TIMEOUT_S = 3.0", waits)
+    edit(plain, "peers/mount.py", fault + before, before)
+    plain.launch(SCENARIO, "100/0").finish()
     assert list(mount.iterdir()) == []
-    assert not (project.folder / "scratch" / "lfs").exists()
 
 
-def test_mount_that_is_not_there_is_refused(tmp_path):
-    policies = ["none", "adhoc"]
-    adhoc = {"mount": "/no/such", "server_threads": 1}
-    project = make_project(
-        tmp_path / "project",
-        policies,
-        sweep=sweep(policies, rates=[100]),
-        policies={"adhoc": adhoc},
-    )
-    output = project.snakemake("audits", expect=1)
+def test_mount_that_is_not_there_is_refused(plain):
+    plain.describe(SCENARIO, policy=through("/no/such"))
+    output = plain.launch(SCENARIO, "100/0").fail()
     assert "policies.adhoc.mount: /no/such is no live mount" in output
     assert "No such file or directory" in output

@@ -1,10 +1,10 @@
 """Every policy in a real run: MPI, tracer, placement servers, plain directories."""
 
 import json
-import shutil
 
 import pytest
 from integration.conftest import Project
+from integration.launches import edit
 from tierscope.shuffle import epoch_files
 from tierscope.tables import read_table
 
@@ -144,8 +144,8 @@ def test_second_start_does_nothing(swept):
     assert "Nothing to be done" in swept.snakemake("audits")
 
 
-@pytest.mark.parametrize("policy", ["monarch", "clairvoyant"])
-def test_tensorflow_on_emulated_devices_without_hand_over_and_drain(tmp_path, policy):
+def test_tensorflow_on_emulated_devices_without_hand_over_and_drain(tmp_path):
+    policy = "monarch"
     options = {"copy_threads": 2, "drain": False, "hand_over": False}
     project = make_project(
         tmp_path / "project",
@@ -169,11 +169,8 @@ def test_tensorflow_on_emulated_devices_without_hand_over_and_drain(tmp_path, po
 
 def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
     project = make_project(tmp_path / "project", ["monarch"])
-    path = project.folder / "workflow/scripts/tierscope/placement/copies.py"
-    text = path.read_text()
-    path.write_text(
-        text.replace('TEMPORARY_PREFIX = ".placing-"', 'TEMPORARY_PREFIX = "no/such/"')
-    )
+    prefix = 'TEMPORARY_PREFIX = "{}"'.format
+    edit(project, "placement/copies.py", prefix(".placing-"), prefix("no/such/"))
     output = project.snakemake("audits")
     assert "No such file or directory; reads go on from the GFS" in output
     # Each node tries each file once; the room of a copy that failed is free again.
@@ -188,17 +185,9 @@ def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
     assert table["placed_files"].sum() == 0
 
 
-def test_placement_server_that_dies_ends_the_job_with_its_reason(tmp_path):
-    project = make_project(tmp_path / "project", ["monarch"])
-    path = project.folder / "workflow/scripts/tierscope/policies/monarch.py"
-    text = path.read_text()
-    path.write_text(
-        text.replace(
-            "        self.store.hold(file_id)\n", "        raise ValueError(7)\n"
-        )
-    )
-    output = project.snakemake("audits", expect=1)
+def test_placement_server_that_dies_ends_the_job_with_its_reason(plain):
+    held = "        self.store.hold(file_id)\n"
+    edit(plain, "policies/monarch.py", held, "        raise ValueError(7)\n")
+    output = plain.launch("tiny-0ost-monarch-posix", "50/0").fail()
     assert "the placement server of node" in output
     assert "has ended: ValueError: 7" in output
-    assert not (project.folder / "scratch" / "lfs").exists()
-    shutil.rmtree(project.folder)
