@@ -126,7 +126,7 @@ def test_tensorflow_reads_from_peers_on_emulated_devices(tmp_path):
         kind="emulated",
         sweep=sweep(policies, "tensorflow", 60, [100]),
     )
-    project.snakemake("audits")
+    project.snakemake(*project.audits_of(project.scenario.format("adhoc"), 100))
     _, run = decided(project, 100, 0)
     gfs, *lfs = run["emulation"]["statistics"]
     assert gfs["n_opens"] == N_FILES
@@ -167,7 +167,7 @@ def test_mount_is_used_if_it_is_live(tmp_path, mount):
         sweep=sweep(policies),
         policies={"adhoc": through(mount)},
     )
-    project.snakemake("audits")
+    project.snakemake(*project.audits_of(SCENARIO, *RATES))
     for rate in RATES:
         records = read_run(project, rate, "file_records")
         assert (records["tier"] == "net").sum() == EPOCHS * N_FILES * rate // 100

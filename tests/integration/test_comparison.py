@@ -39,7 +39,7 @@ def test_policies_of_every_kind_are_compared_by_one_command(compared):
 
 @pytest.mark.parametrize(
     ("policy", "table"),
-    [("monarch", "background"), ("adhoc", "stage_in"), ("adhoc", "io_time")],
+    [("monarch", "background"), ("adhoc", "io_time")],
 )
 def test_damaged_table_of_a_run_is_an_error_until_it_is_made_anew(
     compared, policy, table

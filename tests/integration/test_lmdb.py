@@ -242,9 +242,7 @@ def test_emulated_page_faults_are_charged_and_those_of_this_machine_unknown(
         assert reads["operations"].sum() == (~calls["mapped"]).sum()
 
 
-def test_tables_of_another_emulated_run_are_equal_byte_for_byte(
-    emulated_runs, tmp_path
-):
+def test_tables_of_another_run_are_equal_byte_for_byte(emulated_runs, tmp_path):
     again = emulated_runs.copied_to(tmp_path / "again")
     with busy_machine():
         for loader in ("lmdbio-lmm-dm", "lmdbio"):
