@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.accuracy import compare, judge, margin_of_power, power
 from tierscope.plot_accuracy import plot_accuracy, summary_text, training_words
@@ -90,7 +90,6 @@ def test_wide_spread_shows_neither_difference_nor_equivalence():
     assert (result["equivalent"], result["different"]) == (False, False)
 
 
-@settings(deadline=None)
 @given(
     differences=st.lists(st.integers(-300, 300), min_size=5, max_size=12).filter(
         lambda values: len(set(values)) > 1

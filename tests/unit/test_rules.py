@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,9 @@ def member(package, name):
     return f"{package}/{name if is_module else '__init__'}"
 
 
-def imported_modules(path):
-    """Return the modules of ours that a file imports, with theirs."""
+@cache
+def own_imports(path):
+    """Return the modules of ours that a file imports itself."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.ImportFrom):
@@ -53,11 +55,17 @@ def imported_modules(path):
             names = ["trace/file_records"]
         elif (SCRIPTS / "tierscope" / names[0]).is_dir():
             names = [member(names[0], alias.name) for alias in node.names]
-        for name in set(names) - UNRELATED:
-            found.add(name)
-            target = SCRIPTS / "tierscope" / f"{name}.py"
-            if target.is_file() and name not in UNRELATED:
-                found |= imported_modules(target)
+        found |= set(names) - UNRELATED
+    return found
+
+
+def imported_modules(path):
+    """Return the modules of ours that a file imports, with theirs."""
+    found, new = set(), own_imports(path)
+    while new:
+        found |= new
+        files = [SCRIPTS / "tierscope" / f"{name}.py" for name in new]
+        new = set().union(*(own_imports(f) for f in files if f.is_file())) - found
     return found
 
 

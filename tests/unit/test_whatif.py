@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimate_improvements import wanted_improvements
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.breakdown import break_down, slowest_process
 from tierscope.io_class import IOClass
@@ -119,7 +119,6 @@ def four(numbers):
 SECONDS = [0, 1e-17, 1 / 8, 2 / 8, 3 / 8, 3 / 8 + 1e-16, 1.1, 1.1 + 3e-16, 4 / 8]
 
 
-@settings(deadline=None)
 @given(
     times_s=st.lists(four(st.sampled_from(SECONDS)), min_size=1, max_size=12),
     percents=st.lists(
@@ -321,7 +320,6 @@ def test_goal_is_a_percentage_of_the_best_measured_time_or_given_in_seconds(knee
     assert make_goal(knee, seconds=4) == Goal("io_time", 4.0)
 
 
-@settings(deadline=None)
 @given(
     times_s=st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=3),
     difference_s=st.floats(-0.5, 100),
