@@ -72,7 +72,7 @@ class Project:
     def snakemake(self, *arguments: str, expect: int = 0) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""
         process = self.start(*arguments)
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=sessions.HANG_S)
         assert process.returncode == expect, output
         return output
 
