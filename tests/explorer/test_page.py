@@ -159,16 +159,15 @@ def assert_the_cheapest_is_named(explorer, pair, cost):
 
 
 @pytest.mark.parametrize("costs", [(2, 3), (1e-6, 1e-6), (1.1, 1.1), (1e9, 1), (0, 1)])
-@pytest.mark.parametrize("pair", [("gfs_meta", "lfs_read"), ("lfs_read", "gfs_meta")])
-def test_the_cheapest_combination_of_the_map_is_named(explorer_with, costs, pair):
+def test_the_cheapest_combination_of_the_map_is_named(explorer_with, costs):
     cost = dict.fromkeys(CLASSES, 1)
     cost |= dict(zip(["gfs_meta", "lfs_read"], costs, strict=True))
-    x_class, y_class = pair
     explorer = explorer_with(cost_per_percent=cost)
-    explorer.set(x_class=x_class, y_class=y_class)
-    for goal_percent in (60, 45, 50, 75.5):
-        explorer.set(goal_percent=goal_percent)
-        assert_the_cheapest_is_named(explorer, pair, cost)
+    for pair in (("gfs_meta", "lfs_read"), ("lfs_read", "gfs_meta")):
+        explorer.set(x_class=pair[0], y_class=pair[1])
+        for goal_percent in (60, 45, 50, 75.5):
+            explorer.set(goal_percent=goal_percent)
+            assert_the_cheapest_is_named(explorer, pair, cost)
 
 
 def test_a_coarser_map_keeps_the_end_of_the_grid(explorer_with, io_time):
