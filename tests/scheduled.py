@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -68,7 +69,8 @@ class ScheduledProject(Project):
     def hold(self, *rates: int, **settings) -> None:
         """Ask for runs of one epoch and few processes, which stay in it until `go`."""
         self.change(TINY_SYSTEM, {"processes_per_node": 1})
-        setup = [*self.job["setup"], f"export PYTHONPATH='{HOLD}'"]
+        hold = f"export PYTHONPATH='{HOLD}' HOLD_OWNER={os.getpid()}"
+        setup = [*self.job["setup"], hold]
         self.change_job(setup=setup, **settings)
         self.sweep(*rates, epochs=1, compute_time_s=COMPUTE_S)
 

@@ -2,7 +2,7 @@
 
 On PYTHONPATH of the ranks, Python imports this at its start. A step of `COMPUTE_S`
 makes a file held-RATE in the working folder, of the launch's last cache rate, and lasts
-until there is a file go-RATE.
+until there is a file go-RATE. The launch ends if the test, process HOLD_OWNER, is gone.
 """
 
 import os
@@ -20,6 +20,8 @@ def _sleep_until_go(time_s: float) -> None:
     rate = sys.argv[-1].partition("/")[0]
     open(f"held-{rate}", "w").close()
     while not os.path.exists(f"go-{rate}"):
+        if not os.path.exists(f"/proc/{os.environ['HOLD_OWNER']}"):
+            sys.exit("the test that holds this launch is gone")
         _sleep(0.05)
 
 
