@@ -20,3 +20,11 @@ def assert_expected_counts(results: Path) -> None:
     """Assert that an experiment has read what the tiny one reads."""
     expected = pd.read_csv(EXPECTED)
     pd.testing.assert_frame_equal(counts(results), expected, check_dtype=False)
+
+
+def assert_expected_counts_at(results: Path, *rates: int) -> None:
+    """Assert so of plain directories and these cache rates."""
+    table = pd.read_csv(EXPECTED).query("n_osts == 60")
+    expected = table[table["cache_rate_percent"].isin(rates)].assign(n_osts=0)
+    expected = expected.reset_index(drop=True)
+    pd.testing.assert_frame_equal(counts(results), expected, check_dtype=False)

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 _started: list[tuple[subprocess.Popen, str]] = []
 _PATIENCE_S = 15  # for what is killed, to be cleaned up by those who see to that
+HANG_S = 1200  # ends a test that hangs, on however busy a machine
 
 
 def start(command, cwd, **options) -> subprocess.Popen:

@@ -13,10 +13,12 @@ import yaml
 from integration.conftest import ROOT, Project
 from tierscope.tables import read_table
 
+pytestmark = pytest.mark.xdist_group("darshan")  # few projects, many tests
+
 SYSTEM = {
     "description": "A site with a stand-in for Darshan",
     "n_nodes": 2,
-    "processes_per_node": 2,
+    "processes_per_node": 1,
     "virtual_nodes": True,
     "points_per_launch": 1,
 }
@@ -130,7 +132,7 @@ def test_runs_are_traced_by_the_library_that_the_setup_shows(
     assert audit["passed"]
     path = run_folder(measured, scenario) / "log.darshan"
     report = darshan.DarshanReport(str(path), read_all=False)
-    assert report.metadata["job"]["nprocs"] == 4
+    assert report.metadata["job"]["nprocs"] == 2
     assert report.metadata["job"]["metadata"]["lib_ver"] == "stand-in"
     assert list(report.modules) == ["POSIX"]
 
@@ -158,7 +160,7 @@ def test_only_the_ranks_interpreters_are_preloaded(measured):
 def test_settings_hold_the_run_and_select_both_tiers(measured):
     staging = measured.path("staging")
     (settings,) = {path.read_text() for path in staging.rglob("darshan-*.conf")}
-    assert "MAX_RECORDS 84 POSIX\n" in settings  # 2 x 8, a quarter more, 64 spare
+    assert "MAX_RECORDS 104 POSIX\n" in settings  # 2 x 16, a quarter more, 64 spare
     for tier in ("gfs", "lfs"):
         prefix = f"{measured.scratch}/{tier}/data.ep".replace(".", r"\.")
         assert f"NAME_INCLUDE ^{prefix} *\n" in settings
@@ -208,7 +210,7 @@ def test_library_that_is_no_library_is_found_out_at_the_start(failing, tmp_path)
     setup = [f"export STANDIN={tmp_path}"]
     change_job(failing, setup=setup, darshan="$STANDIN/libdarshan.so")
     output = fail(failing)
-    assert "libdarshan.so: is not loaded in 4 of 4 processes" in output
+    assert "libdarshan.so: is not loaded in 2 of 2 processes" in output
     assert "point 1 of 1" not in output
 
 
@@ -220,8 +222,8 @@ def test_log_that_cannot_be_believed_fails_and_is_measured_again(failing, standi
         "no log": "was not written when MPI ended: ",
         "few records": "is partial: ",
         "truncated": "truncated: got ",
-        f"copy {LOGS}/mpi2_small_noreduce.darshan": "is of 2 processes, expected 4.",
-        f"copy {LOGS}/mpi4_small_alias.darshan": "is of an earlier run: it ends at ",
+        f"copy {LOGS}/mpi4_small_alias.darshan": "is of 4 processes, expected 2.",
+        f"copy {LOGS}/mpi2_small_noreduce.darshan": "is of an earlier run: it ends at ",
     }
     for fault, reason in reasons.items():
         output = fail(failing, fault)

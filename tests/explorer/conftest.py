@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sessions import HANG_S
 from tierscope.breakdown import CLASSES, select_epoch, select_scenario
 from tierscope.explorer import build_explorer
 from tierscope.explorer_data import Start
@@ -99,7 +100,7 @@ def browser():
         options.add_argument(argument)
     service = webdriver.ChromeService(programs[1])
     browser = webdriver.Chrome(options=options, service=service)
-    browser.set_script_timeout(60)
+    browser.set_script_timeout(HANG_S)
     yield browser
     browser.quit()
 

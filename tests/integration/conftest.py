@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sessions
 import yaml
-from integration.launches import PATIENCE_S, Launch
+from integration.launches import Launch
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -99,7 +99,7 @@ class Project:
     def snakemake(self, *arguments: str, expect: int = 0) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""
         process = self.start(*arguments)
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output, _ = process.communicate(timeout=sessions.HANG_S)
         assert process.returncode == expect, output
         return output
 

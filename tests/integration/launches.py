@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 import sessions
-from sessions import processes_in
+from sessions import HANG_S, processes_in
 
-PATIENCE_S = 240  # ends a test that hangs, on a busy machine, too
 _numbers = itertools.count()
 
 
@@ -62,7 +61,7 @@ class Launch:
 
     def end(self) -> str:
         """Wait for the end and for the clean-up; return what was still printed."""
-        output, _ = self.process.communicate(timeout=PATIENCE_S)
+        output, _ = self.process.communicate(timeout=HANG_S)
         wait_until_idle(self.project.folder)
         for path in Path("/dev/shm").glob(f"tierscope-*-{self.name}.*"):
             path.unlink()  # as the rule does in the end
@@ -136,7 +135,7 @@ def wait_for_text(stream, text: str) -> list[str]:
 
 def wait_until_idle(folder: Path) -> None:
     """Wait until no process works in the folder."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + HANG_S
     while processes_in(folder):
         assert time.monotonic() < end, processes_in(folder)
         time.sleep(0.1)

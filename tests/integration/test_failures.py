@@ -6,7 +6,6 @@ import signal
 import pytest
 from integration.conftest import Project
 from integration.launches import (
-    PATIENCE_S,
     edit,
     hold,
     let_go,
@@ -17,6 +16,7 @@ from integration.launches import (
     wait_for_text,
     wait_until_idle,
 )
+from sessions import HANG_S
 from tierscope.tables import read_table
 
 SCENARIO = "tiny-0ost-pinning-posix"
@@ -122,7 +122,7 @@ def test_killed_job_is_finished_by_the_next_start(plain, victim):
     wait_for_text(running.stdout, "epoch 1 of 2")
     if victim == "everybody":  # Ctrl-C reaches all processes of the terminal
         os.killpg(running.pid, signal.SIGINT)
-        running.communicate(timeout=PATIENCE_S)
+        running.communicate(timeout=HANG_S)
         wait_until_idle(plain.folder)
         assert not (plain.folder / "scratch" / "lfs").exists()
     else:
@@ -130,7 +130,7 @@ def test_killed_job_is_finished_by_the_next_start(plain, victim):
     let_go(plain)
     # At once: of a killed snakemake, the benchmark is still running.
     output = plain.snakemake(*audits)
-    running.communicate(timeout=PATIENCE_S)
+    running.communicate(timeout=HANG_S)
     assert running.returncode != 0
     assert "cache rate 0 %, repetition 0" not in output
     assert_runs_are_whole(plain)
@@ -156,7 +156,7 @@ def test_second_snakemake_on_the_same_experiment_is_refused(plain):
     assert "another snakemake is working on this experiment" in output
     running.send_signal(signal.SIGTERM)
     running.send_signal(signal.SIGCONT)
-    running.communicate(timeout=PATIENCE_S)
+    running.communicate(timeout=HANG_S)
     assert running.returncode == 1
 
 
@@ -165,7 +165,7 @@ def test_terminated_snakemake_ends_while_it_finishes_a_job(plain):
     wait_for_text(running.stdout, "Write-protecting")  # its scheduler's lock is held
     for _ in range(20):
         running.send_signal(signal.SIGTERM)
-    running.communicate(timeout=PATIENCE_S)
+    running.communicate(timeout=HANG_S)
     assert running.returncode == 1
 
 

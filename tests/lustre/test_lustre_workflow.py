@@ -13,17 +13,17 @@ SYSTEM = {
     "gfs": {"kind": "lustre", "root": "scratch/gfs", "n_osts": 4, "pools": {2: [3, 1]}},
     "lfs": {"kind": "directory", "root": "scratch/lfs"},
 }
+pytestmark = pytest.mark.xdist_group("lustre")  # one project
+
 UNTIL_DATASET = ("--until", "generate_dataset")
 
 
-@pytest.fixture
-def project(tmp_path):
-    """Return a project on a system of kind `lustre`, in which nothing has been run."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    project = Project(folder)
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """Return a project that was refused on another file system, then generated."""
+    project = Project(tmp_path_factory.mktemp("lustre"))
     laptop = yaml.safe_load((ROOT / "resources/systems/laptop.yaml").read_text())
-    path = folder / "resources" / "systems" / "standin.yaml"
+    path = project.folder / "resources" / "systems" / "standin.yaml"
     path.write_text(yaml.safe_dump(laptop | SYSTEM))
     project.change(
         "config/tiny.yaml",
@@ -37,7 +37,14 @@ def project(tmp_path):
             "figures": {"scenario": {"dataset": "tiny", "n_osts": 4}},
         },
     )
-    project.environment |= lustre_environment(folder)
+    project.environment |= lustre_environment(project.folder, mount="/nowhere")
+    project.refusal = project.snakemake(*UNTIL_DATASET, expect=1)
+    project.left_by_refusal = [
+        *project.path().glob("datasets"),
+        *(project.folder / "scratch").rglob("*.tfrecord"),
+    ]
+    project.environment |= lustre_environment(project.folder)
+    project.snakemake(*UNTIL_DATASET)
     return project
 
 
@@ -46,8 +53,15 @@ def manifest(project, n_osts):
     return read_table(project.path("datasets", f"tiny-{n_osts}ost.parquet"), "manifest")
 
 
+def test_dataset_not_on_lustre_is_refused_with_the_commands_words(project):
+    assert "tierscope: lfs setstripe -c 1 -i " in project.refusal
+    assert "exit code 19: lfs setstripe: '" in project.refusal
+    assert "not on a mounted Lustre filesystem" in project.refusal
+    assert "Traceback" not in project.refusal
+    assert project.left_by_refusal == []
+
+
 def test_datasets_lie_on_the_osts_asked_for(project):
-    project.snakemake(*UNTIL_DATASET)
     assert list(manifest(project, 1)["ost"]) == [0] * 32
     assert list(manifest(project, 2)["ost"]) == [3, 1] * 16
     assert set(manifest(project, 4)["ost"]) == {0, 1, 2, 3}
@@ -56,17 +70,3 @@ def test_datasets_lie_on_the_osts_asked_for(project):
         paths = manifest(project, n_osts)["path"]
         (folder,) = {os.path.dirname(path) for path in paths}
         assert sorted(os.listdir(data / folder)) == list(map(os.path.basename, paths))
-
-
-def test_dataset_not_on_lustre_is_refused_with_the_commands_words(project):
-    project.environment |= lustre_environment(project.folder, mount="/nowhere")
-    output = project.snakemake(*UNTIL_DATASET, expect=1)
-    assert "tierscope: lfs setstripe -c 1 -i " in output
-    assert "exit code 19: lfs setstripe: '" in output
-    assert "not on a mounted Lustre filesystem" in output
-    assert "Traceback" not in output
-    assert not project.path("datasets").exists()
-    assert not list((project.folder / "scratch").rglob("*.tfrecord"))
-    project.environment |= lustre_environment(project.folder)
-    project.snakemake(*UNTIL_DATASET)
-    assert list(manifest(project, 2)["ost"]) == [3, 1] * 16

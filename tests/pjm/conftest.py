@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sessions
+from sessions import HANG_S
 
 BIN = Path(__file__).parent / "bin"
 PLUGIN = Path(__file__).parents[2] / "workflow/plugins/snakemake-executor-plugin-pjm"
@@ -71,11 +72,13 @@ class Cluster:
 
     def snakemake(self, *arguments: str, expect: int = 0) -> str:
         """Run snakemake to its end, check its exit code and return what it printed."""
-        process = self.start(*arguments)
+        return self.end(self.start(*arguments), expect)
+
+    def end(self, process: subprocess.Popen, expect: int = 0) -> str:
+        """Wait for the end of a snakemake, check its exit code, return its output."""
         try:
-            code = process.wait(timeout=60)
+            code = process.wait(timeout=HANG_S)
         except subprocess.TimeoutExpired:
-            process.kill()
             raise AssertionError(self.output) from None
         assert code == expect, self.output
         return self.output
@@ -87,6 +90,14 @@ class Cluster:
             job = json.loads(path.read_text())
             found.setdefault(job["name"], []).append(job)
         return found
+
+    def states(self) -> set[str]:
+        """Return the states that jobs are in."""
+        return {job["state"] for jobs in self.jobs().values() for job in jobs}
+
+    def notes(self) -> list[Path]:
+        """Return the notes of jobs that a snakemake has submitted and not seen end."""
+        return [*self.folder.glob(".snakemake/pjm_logs/submitted/*.json")]
 
     def processes(self) -> list[int]:
         """Return the processes of jobs, in whatever session they are."""
@@ -103,27 +114,30 @@ class Cluster:
 
     def assert_nothing_left(self) -> None:
         """Assert that no job, process, area or note of a job is left."""
-        self.wait_until_idle(5)
-        states = {job["state"] for jobs in self.jobs().values() for job in jobs}
-        assert not states & {"QUE", "RUN"}, self.jobs()
+        self.wait_until_idle()
         assert not [*self.state.glob("localtmp/*")]
-        assert not [*self.folder.glob(".snakemake/pjm_logs/submitted/*")]
+        assert not self.notes()
 
-    def wait_until(self, true, timeout_s: float = 30) -> None:
+    def wait_until(self, true) -> None:
         """Wait until something is true."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + HANG_S
         while not true():
             assert time.monotonic() < end, self.output
             time.sleep(0.05)
 
-    def wait_until_idle(self, timeout_s: float) -> None:
-        """Wait until no process of a job is left."""
-        self.wait_until(lambda: not self.processes(), timeout_s)
+    def wait_until_idle(self) -> None:
+        """Wait until no job and no process of one is left."""
+        self.wait_until(lambda: not self.states() & {"QUE", "RUN"})
+        self.wait_until(lambda: not self.processes())
 
     def run(self, *command: str) -> str:
         """Run one of PJM's commands and return what it prints."""
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=30
+            command,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
         )
         return done.stdout
 
@@ -144,11 +158,12 @@ def make_cluster(tmp_path):
         return made[-1]
 
     yield make
+    sessions.end_all()
     for cluster in made:
         jobs = [str(job["id"]) for jobs in cluster.jobs().values() for job in jobs]
         if jobs:
             cluster.run("pjdel", *jobs)
-            cluster.wait_until_idle(10)
+            cluster.wait_until_idle()
 
 
 @pytest.fixture

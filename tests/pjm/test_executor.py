@@ -4,6 +4,7 @@ import shutil
 import signal
 
 import pytest
+from sessions import HANG_S
 
 QUICK = "shell: 'echo $PJM_JOBID > {output}'"
 ENDLESS = "shell: 'touch started-{rule}; sleep 600; touch {output}'"
@@ -63,11 +64,14 @@ def test_refused_jobs_show_pjsub_words_and_wrong_resources(cluster):
 
 def test_job_id_given_twice_is_refused(cluster):
     cluster.write_rules(
-        first="shell: 'sleep 1; touch {output}'",
+        first="shell: 'while ! test -e go; do sleep 0.1; done; touch {output}'",
         second=f"priority: -1\n    {QUICK}",
     )
     cluster.switch(SAME_ID=1)
-    cluster.snakemake("-k", expect=1)
+    process = cluster.start("-k")
+    cluster.wait_until(lambda: "Error in rule second" in cluster.output)
+    (cluster.folder / "go").touch()
+    cluster.end(process, expect=1)
     assert "gave it the ID 12345, which rule first" in cluster.error("second")
     assert (cluster.folder / "out/first").exists()
     cluster.assert_nothing_left()
@@ -84,16 +88,29 @@ def test_pjstat_that_never_works_ends_in_an_error_and_no_job(cluster):
     cluster.assert_nothing_left()
 
 
+def start_jobs(cluster, *names):
+    """Start a workflow, wait until these jobs are submitted and one of them runs."""
+    process = cluster.start()
+    cluster.wait_until(lambda: len(cluster.notes()) == len(names))
+    cluster.wait_until(lambda: [*cluster.folder.glob("started-*")])
+    return process
+
+
+def kill(process):
+    """Kill a snakemake."""
+    process.kill()
+    process.wait(timeout=HANG_S)
+
+
 def test_interrupt_cancels_running_and_waiting_jobs(cluster):
     cluster.write_rules(one=ENDLESS, two=ENDLESS)
     cluster.switch(SLOTS=1)
-    process = cluster.start()
-    cluster.wait_until(lambda: [*cluster.folder.glob("started-*")])
+    process = start_jobs(cluster, "one", "two")
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) != 0
-    assert {jobs[0]["state"] for jobs in cluster.jobs().values()} == {"CCL"}
+    assert process.wait(timeout=HANG_S) != 0
     assert "Error in rule" not in cluster.output
     cluster.assert_nothing_left()
+    assert cluster.states() == {"CCL"}
 
 
 UNTIL_GO = (
@@ -102,18 +119,10 @@ UNTIL_GO = (
 )
 
 
-def start_and_kill(cluster):
-    """Start a workflow and kill snakemake as soon as the first job runs."""
-    process = cluster.start()
-    cluster.wait_until(lambda: [*cluster.folder.glob("started-*")])
-    process.kill()
-    process.wait(timeout=10)
-
-
 def test_killed_snakemake_finds_its_running_and_waiting_jobs_again(cluster):
     cluster.write_rules(one=UNTIL_GO, two=UNTIL_GO)
     cluster.switch(SLOTS=1)
-    start_and_kill(cluster)
+    kill(start_jobs(cluster, "one", "two"))
     # The next start may do so: nothing of it must be needed.
     for folder in cluster.folder.glob(".snakemake/tmp.*"):
         shutil.rmtree(folder)
@@ -121,7 +130,7 @@ def test_killed_snakemake_finds_its_running_and_waiting_jobs_again(cluster):
     again = "of an earlier start goes on as rule"
     cluster.wait_until(lambda: cluster.output.count(again) == 2)
     (cluster.folder / "go").touch()
-    assert process.wait(timeout=60) == 0, cluster.output
+    cluster.end(process)
     for name in ("one", "two"):
         assert len(cluster.jobs()[name]) == 1
         assert len((cluster.folder / f"started-{name}").read_text().split()) == 1
@@ -133,7 +142,7 @@ def test_killed_snakemake_finds_its_running_and_waiting_jobs_again(cluster):
 def test_after_a_kill_other_work_waits_and_ended_work_is_submitted_anew(cluster):
     values = "params: config.get('word', 'a')\n    shell: "
     cluster.write_rules(job=f"{values}'touch started-{{params}}; sleep 600'")
-    start_and_kill(cluster)
+    kill(start_jobs(cluster, "job"))
     cluster.snakemake("--config", "word=b", expect=1)
     error = cluster.error("job")
     assert "PJM job 12345 of an earlier start is not over" in error

@@ -16,11 +16,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "squeue", "scontrol")
+from sessions import HANG_S
+
+DAEMONS = ("munged", "slurmctld", "slurmd")
+COMMANDS = ("srun", "sbatch", "squeue", "scontrol", "scancel", "sinfo", "sacct")
 PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
 
-# Snakemake's jobstep clears SLURM_*, SLURM_CONF too: jobs need the default place.
-DEFAULT_CONFIG = Path("/etc/slurm/slurm.conf")
+# A command of a cluster finds its configuration also where SLURM_CONF is cleared, as by
+# Snakemake's jobstep. A default configuration in /etc/slurm would do, too, but once its
+# cluster is gone, each Snakemake of this machine waits 10 s for it when it starts.
+COMMAND = """#!/bin/sh
+export SLURM_CONF='{folder}/slurm.conf'
+exec {command} "$@"
+"""
 
 # In the environment of all processes of a cluster; its value is the cluster's folder.
 MARK = "TIERSCOPE_SLURM"
@@ -88,7 +96,7 @@ def kill_marked_processes(folder: Path) -> None:
             os.kill(process, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    wait_until(lambda: not marked_processes(folder), 5)
+    wait_until(lambda: not marked_processes(folder))
 
 
 def clear_killed_clusters() -> None:
@@ -101,15 +109,11 @@ def clear_killed_clusters() -> None:
                 continue
             kill_marked_processes(owner.parent)
             shutil.rmtree(owner.parent, ignore_errors=True)
-    if DEFAULT_CONFIG.is_symlink() and not DEFAULT_CONFIG.exists():
-        folder = DEFAULT_CONFIG.readlink().parent
-        if folder.name.startswith(PREFIX):
-            DEFAULT_CONFIG.unlink()
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Wait for a condition and return whether it came true in time."""
-    deadline = time.monotonic() + timeout_s
+def wait_until(condition: Callable[[], bool]) -> bool:
+    """Wait for a condition and return whether it came true before a hang is assumed."""
+    deadline = time.monotonic() + HANG_S
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -128,17 +132,11 @@ class SlurmCluster:
     The nodes share one kernel, its cores and /tmp: they show scheduling and
     launching, not speed, and node-local paths need ``$SLURMD_NODENAME``.
 
-    Only one cluster at a time can be the default of programs without SLURM_CONF.
+    Programs find the cluster by its commands, which come first on the PATH of
+    `environment`; several clusters may run side by side.
     """
 
-    def __init__(
-        self,
-        n_nodes: int = 4,
-        n_cpus: int = 4,
-        memory_mb: int = 4000,
-        is_default: bool = True,
-    ):
-        self.is_default = is_default
+    def __init__(self, n_nodes: int = 4, n_cpus: int = 4, memory_mb: int = 4000):
         self.nodes = [f"node{number}" for number in range(1, n_nodes + 1)]
         self.n_cpus = n_cpus
         self.memory_mb = memory_mb
@@ -147,7 +145,8 @@ class SlurmCluster:
     def __enter__(self) -> "SlurmCluster":
         if os.geteuid() != 0:
             raise ClusterUnavailable("a Slurm cluster needs root")
-        if missing := [name for name in PROGRAMS if not shutil.which(name, path=PATH)]:
+        programs = DAEMONS + COMMANDS
+        if missing := [name for name in programs if not shutil.which(name, path=PATH)]:
             raise ClusterUnavailable(f"Slurm is not installed: no {', '.join(missing)}")
         clear_killed_clusters()
         with ExitStack() as stack:
@@ -155,14 +154,12 @@ class SlurmCluster:
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
             self.environment = {
                 **{k: v for k, v in os.environ.items() if not k.startswith("SLURM")},
-                "PATH": PATH,
-                "SLURM_CONF": str(self.folder / "slurm.conf"),
+                "PATH": f"{self.folder}/bin{os.pathsep}{PATH}",
                 MARK: str(self.folder),
             }
             self._own(stack)
             self._configure()
-            if self.is_default:
-                self._link_default_config(stack)
+            self._write_commands()
             stack.callback(kill_marked_processes, self.folder)
             stack.callback(self._end_daemons)
             self._start_daemons()
@@ -175,8 +172,9 @@ class SlurmCluster:
 
     def _own(self, stack: ExitStack) -> None:
         """Hold a lock that ends with this process, however that ends."""
-        lock = stack.enter_context((self.folder / "owner").open("w"))
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        new = self.folder / "owner.new"
+        fcntl.flock(stack.enter_context(new.open("w")), fcntl.LOCK_EX)
+        new.rename(self.folder / "owner")  # nobody sees it before it is held
 
     def _configure(self) -> None:
         for name in ("state", "log", *(f"spool/{node}" for node in self.nodes)):
@@ -184,12 +182,14 @@ class SlurmCluster:
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(1024))
-        port, *node_ports = free_ports(1 + len(self.nodes))
+        self.port, *node_ports = free_ports(1 + len(self.nodes))
         host = socket.gethostname().split(".")[0]
         lines = [
             (Path(__file__).parent / "slurm.conf")
             .read_text()
-            .format(host=host, port=port, user=getpass.getuser(), folder=self.folder)
+            .format(
+                host=host, port=self.port, user=getpass.getuser(), folder=self.folder
+            )
         ]
         for node, node_port in zip(self.nodes, node_ports, strict=True):
             lines.append(
@@ -198,16 +198,14 @@ class SlurmCluster:
             )
         (self.folder / "slurm.conf").write_text("".join(lines))
 
-    def _link_default_config(self, stack: ExitStack) -> None:
-        """Link the default place to our configuration, if nobody else uses it."""
-        DEFAULT_CONFIG.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            DEFAULT_CONFIG.symlink_to(self.folder / "slurm.conf")
-        except FileExistsError:
-            owner = DEFAULT_CONFIG.resolve()
-            problem = f"{DEFAULT_CONFIG} exists, of another cluster ({owner})"
-            raise ClusterUnavailable(problem) from None
-        stack.callback(DEFAULT_CONFIG.unlink, missing_ok=True)
+    def _write_commands(self) -> None:
+        """Write Slurm's commands as those of this cluster."""
+        (self.folder / "bin").mkdir()
+        for name in COMMANDS:
+            command = shutil.which(name, path=PATH)
+            path = self.folder / "bin" / name
+            path.write_text(COMMAND.format(folder=self.folder, command=command))
+            path.chmod(0o755)
 
     def _start_daemons(self) -> None:
         self._start(
@@ -219,12 +217,14 @@ class SlurmCluster:
             f"--pid-file={self.folder}/munged.pid",
             f"--seed-file={self.folder}/munge.seed",
         )
-        if not wait_until((self.folder / "munge.socket").exists, 10):
+        if not wait_until((self.folder / "munge.socket").exists):
             self._give_up("munged did not start")
         self._start("slurmctld", "-D", "-c")
+        if not wait_until(self._listens):  # commands would wait longer
+            self._give_up("slurmctld did not start")
         for node in self.nodes:
             self._start("slurmd", "-D", "-N", node, name=node)
-        if not wait_until(self._is_up, 60):
+        if not wait_until(self._is_up):
             self._give_up("nodes did not come up")
 
     def _start(self, *command: str, name: str = "") -> None:
@@ -232,7 +232,7 @@ class SlurmCluster:
         with (self.folder / "log" / name).open("w") as log:
             self.daemons[name] = subprocess.Popen(
                 [shutil.which(command[0], path=PATH), *command[1:]],
-                env=self.environment,
+                env=self.environment | {"SLURM_CONF": f"{self.folder}/slurm.conf"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -240,9 +240,18 @@ class SlurmCluster:
                 preexec_fn=die_with_parent,
             )
 
-    def _is_up(self) -> bool:
+    def _check_daemons(self) -> None:
         if any(daemon.poll() is not None for daemon in self.daemons.values()):
             self._give_up("a daemon ended")
+
+    def _listens(self) -> bool:
+        """Return whether the controller takes connections."""
+        self._check_daemons()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _is_up(self) -> bool:
+        self._check_daemons()
         try:
             states = self.node_states()
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
@@ -258,12 +267,12 @@ class SlurmCluster:
             self.cancel(*(job.id for job in self.jobs() if job.state not in ENDED))
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
             return
-        wait_until(lambda: {job.state for job in self.jobs()} <= ENDED, 15)
+        wait_until(lambda: {job.state for job in self.jobs()} <= ENDED)
 
     def _end_daemons(self) -> None:
         for daemon in self.daemons.values():
             daemon.terminate()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         for daemon in self.daemons.values():
             try:
                 daemon.wait(max(0, deadline - time.monotonic()))
@@ -279,12 +288,12 @@ class SlurmCluster:
             tails += [f"--- {log.name}", *lines]
         return "\n".join(tails)
 
-    def run(self, *command: str, timeout_s: float = 60) -> str:
+    def run(self, *command: str) -> str:
         """Run a Slurm command and return what it printed."""
         return subprocess.run(
             command,
             env=self.environment,
-            timeout=timeout_s,
+            timeout=HANG_S,
             check=True,
             capture_output=True,
             text=True,
@@ -321,6 +330,10 @@ class SlurmCluster:
     def start_now(self, job_id: str) -> None:
         """Start a requeued job at once; Slurm has it wait for two minutes."""
         self.run("scontrol", "update", f"jobid={job_id}", "starttime=now")
+
+    def reach_time_limit(self, job_id: str) -> None:
+        """Let a running job have no time left; Slurm looks every half minute."""
+        self.run("scontrol", "update", f"jobid={job_id}", "endtime=now")
 
     def cancel(self, *ids: str) -> None:
         """Cancel jobs."""

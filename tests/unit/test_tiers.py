@@ -1,4 +1,6 @@
 import os
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from tierscope.tiers import Tier, TierError, epoch_alias, make_epoch_aliases, peer_alias
@@ -55,6 +57,24 @@ def test_nodes_share_a_root_and_the_last_one_removes_it(tmp_path):
     assert (nodes[1].folder / "file").exists()
     nodes[1].release()
     assert not root.exists()
+
+
+def test_root_that_is_claimed_while_it_is_removed_is_whole(tmp_path, monkeypatch):
+    leaving, coming = (LocalStorage(tmp_path / "lfs/data", node, 1) for node in (0, 1))
+    leaving.claim()
+    claim, unlink = Thread(target=coming.claim), Path.unlink
+
+    def let_the_other_come(path, **options):
+        if path.name == MARKER:
+            claim.start()
+            claim.join(0.1)  # it has to wait
+        unlink(path, **options)
+
+    monkeypatch.setattr(Path, "unlink", let_the_other_come)
+    leaving.release()
+    claim.join()
+    assert (tmp_path / "lfs" / MARKER).is_file()
+    assert coming.folder.is_dir()
 
 
 def test_root_with_foreign_files_is_neither_used_nor_emptied(tmp_path):

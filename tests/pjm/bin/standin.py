@@ -19,8 +19,8 @@ switched while it runs, files of that name in lower case in $PJM_STANDIN_DIR:
     SAME_ID=1          pjsub gives the ID that it gave last, and runs nothing
     PJSTAT_FAIL=n      the first n calls of pjstat fail (also _EMPTY, _GARBAGE)
     NODE_DOWN=name     a node of jobs of this name goes down after half a second
-    VANISH=name        pjstat does not know jobs of this name, not even with -H
-    LOSE=name          as VANISH, and their processes are killed, too
+    VANISH=name        pjstat does not know ended jobs of this name, not even with -H
+    LOSE=name          nor running ones, and their processes are killed
 """
 
 import contextlib
@@ -386,10 +386,11 @@ def pjstat(arguments):
         return
     history, verbose = "-H" in arguments, "-v" in arguments
     wanted = {int(word) for word in arguments if word.isdigit()}
-    hidden = (setting("VANISH"), setting("LOSE"))
     print(VERBOSE if verbose else BRIEF)
     for job in all_jobs():
-        shown = (job["state"] in ENDED) == history and job["name"] not in hidden
+        has_ended = job["state"] in ENDED
+        hidden = (setting("LOSE"), setting("VANISH") if has_ended else None)
+        shown = has_ended == history and job["name"] not in hidden
         if shown and (not wanted or job["id"] in wanted):
             print(row(job, verbose))
 

@@ -5,10 +5,12 @@ each node has its own folder below the tier's data directory. Nothing is ever re
 outside a root that carries our marker file.
 """
 
+import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,27 +73,42 @@ class LocalStorage:
     def _claim(self) -> None:
         """Do so; a FileNotFoundError if the root is being removed meanwhile."""
         root = self.data_root.parent
-        marker = root / MARKER
         try:
-            root.mkdir(parents=True, exist_ok=True)
-            present = os.listdir(root)
-            if present and MARKER not in present and not marker.exists():
-                raise TierError(
-                    f"{root}: holds {sorted(present)[0]!r} and no marker {MARKER}; "
-                    "expected an empty directory for the LFS contents."
-                )
-            marker.write_text(_MARKER_TEXT)
-            self.empty()
-            self._remove_what_was_left_here()
-            self.folder.mkdir(parents=True)
-            if not marker.exists():  # another node has just released the root
-                marker.write_text(_MARKER_TEXT)
+            if (root / MARKER).is_file():
+                self.empty()
+                self._remove_what_was_left_here()
+            root.parent.mkdir(parents=True, exist_ok=True)
+            with self._alone():
+                root.mkdir(exist_ok=True)
+                present = os.listdir(root)
+                if present and MARKER not in present:
+                    raise TierError(
+                        f"{root}: holds {sorted(present)[0]!r} and no marker {MARKER}; "
+                        "expected an empty directory for the LFS contents."
+                    )
+                (root / MARKER).write_text(_MARKER_TEXT)
+                self.folder.mkdir(parents=True)
             if self.host:
                 self._host_file.write_text(self.host)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise TierError(f"{root}: cannot use it: {error.strerror}.") from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other nodes of this machine from making or removing the root meanwhile.
+
+        The lock is on the folder that holds the root. Without one, as on a file system
+        that knows no locks, a root that is removed while it is claimed may be left
+        without its marker.
+        """
+        with ExitStack() as stack:
+            with suppress(OSError):
+                folder = os.open(self.data_root.parent.parent, os.O_RDONLY)
+                stack.callback(os.close, folder)
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
 
     @property
     def _host_file(self) -> Path:
@@ -112,10 +129,14 @@ class LocalStorage:
 
     def release(self) -> None:
         """Remove the node's folder; the last node removes the root as well."""
+        if (self.data_root.parent / MARKER).is_file():
+            self.empty()
+            with self._alone():
+                self._release_root()
+
+    def _release_root(self) -> None:
+        """Remove the root unless another node uses it."""
         root = self.data_root.parent
-        if not (root / MARKER).is_file():
-            return
-        self.empty()
         try:
             self.data_root.rmdir()
         except FileNotFoundError:
