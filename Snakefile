@@ -70,12 +70,12 @@ onstart:
 
 
 onsuccess:
-    print(*made_places(), sep="  ", file=sys.stderr)
+    remove_staging_folders()
+    logger.info(
+        "\n".join([*why_no_estimates_by_the_model(), "  ".join(made_places())])
+    )
 
 
 onerror:
     mark_out_of_date()
-    print(
-        f"A job failed; its log is named above. {how_to_go_on()}",
-        file=sys.stderr,
-    )
+    logger.info(how_to_go_on())

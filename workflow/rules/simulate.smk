@@ -85,6 +85,8 @@ rule simulate_scenario:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        terminal="progress",
     params:
         description=description,
         points=simulated_points,

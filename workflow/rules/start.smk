@@ -5,11 +5,13 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 
 from tierscope.description import description_hash, difference_words
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.tiers import TierError
 
+from snakemake.logging import logger
 from tierscope import slurm
 
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
@@ -45,14 +47,10 @@ def start():
         SYSTEM.gfs.data_root()
         if executor == "slurm":
             check_slurm()
-        if len(EXPERIMENT.methods) < len(SETTINGS["figures"]["methods"]):
-            reason = EXPERIMENT.why_no_model
-            print(
-                f"No estimates by the model, only by the rule ({reason}).",
-                file=sys.stderr,
-            )
     except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
+    except OSError as error:
+        raise WorkflowError(f"{error.filename}: cannot be written: {error.strerror}.")
 
 
 def end_in_a_thread():
@@ -101,9 +99,8 @@ def check_slurm():
         for job_id in workflow.persistence.external_jobids(unfinished)
     }
     if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked):
-        print(
-            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}.",
-            file=sys.stderr,
+        logger.info(
+            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}."
         )
 
 
@@ -127,9 +124,33 @@ def mark_out_of_date():
 
 def how_to_go_on():
     """Return what to type after a failure; marked files need what the profiles set."""
-    if workflow.dag_settings.force_incomplete:
-        return "Start again to go on."
-    return "Start again with --rerun-incomplete to go on (the profiles set it)."
+    command = "the same command"
+    if not workflow.dag_settings.force_incomplete:
+        command += " with --rerun-incomplete (the profiles set it)"
+    return f"What is finished is kept. Remove the cause, then {command} goes on."
+
+
+def why_no_estimates_by_the_model():
+    """Return why figures that were made lack the model that was asked for, if so."""
+    made = {str(file) for made in workflow.dag.jobs for file in made.output}
+    if ESTIMATES[RULE] not in made or MODEL not in SETTINGS["figures"]["methods"]:
+        return []
+    if (reason := EXPERIMENT.why_no_model) is None:
+        return []
+    return [f"No estimates by the model, only by the rule: {reason}."]
+
+
+def remove_staging_folders():
+    """Remove what the launches of finished runs have left: links and empty folders."""
+    staging = Path(RESULTS, "staging")
+    for path in sorted(staging.rglob("*"), reverse=True):
+        if path.is_dir():
+            with suppress(OSError):  # it holds a run that is not taken over
+                path.rmdir()
+        elif path.stat().st_nlink > 1:  # the run has it, see `keep`
+            path.unlink()
+    with suppress(OSError):
+        staging.rmdir()
 
 
 # Jobs on other machines need the variables that the path of the GFS is made of.
