@@ -125,6 +125,10 @@ rule collect_epochs:
     localrule: True
     conda:
         "../../environment.yml"
+    params:
+        absent=absent(
+            of_sweep("epochs.parquet"), of_sweep("run.json"), of_sweep("audit.json")
+        ),
     message:
         "Collecting the execution times of all runs ({wildcards.sweep})."
     script:
@@ -142,6 +146,8 @@ rule collect_io_time:
     localrule: True
     conda:
         "../../environment.yml"
+    params:
+        absent=absent(of_sweep("io_time.parquet")),
     message:
         "Collecting the I/O time of all runs ({wildcards.sweep})."
     script:
@@ -156,6 +162,8 @@ use rule collect_io_time as collect_background with:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
     log:
         f"{LOGS}/collect_background/{{sweep}}.log",
+    params:
+        absent=absent(of_sweep("background.parquet", is_dynamic)),
     message:
         "Collecting the copies of all runs ({wildcards.sweep})."
 
@@ -170,6 +178,11 @@ use rule collect_io_time as collect_peers with:
         peers=f"{RESULTS}/{{sweep}}/peers.parquet",
     log:
         f"{LOGS}/collect_peers/{{sweep}}.log",
+    params:
+        absent=absent(
+            of_sweep("stage_in.parquet", has_peers),
+            of_sweep("peers.parquet", has_peers),
+        ),
     message:
         "Collecting stage-in and reads from peers of all runs ({wildcards.sweep})."
 

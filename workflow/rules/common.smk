@@ -106,6 +106,18 @@ def of_sweep(name, which=lambda scenario: True):
     return lambda wildcards: run_files(name, wildcards.sweep, which)
 
 
+def absent(*files):
+    """Return the function that names which files of input functions are not there.
+
+    As a parameter of a rule that merges files of runs, it has the rule run again where a
+    run was deleted, and so the run measured again: Snakemake itself takes a table whose
+    input is gone for finished. When the rule has run, no file is absent.
+    """
+    return lambda wildcards: [
+        file for some in files for file in some(wildcards) if not Path(file).exists()
+    ]
+
+
 def is_dynamic(scenario):
     """Return whether a scenario's policy decides while it runs."""
     return scenario.policy in DYNAMIC

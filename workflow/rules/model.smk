@@ -89,6 +89,7 @@ rule calibrate_devices:
             calibration(wildcards).scenario
         ),
         parameters=lambda wildcards: calibration(wildcards).parameters,
+        absent=absent(calibration_runs, calibration_probes),
     message:
         "Fitting the devices of {SYSTEM.name} to measurements: {wildcards.calibration}."
     script:

@@ -109,6 +109,8 @@ rule collect_simulated:
     localrule: True
     conda:
         "../../environment.yml"
+    params:
+        absent=absent(of_simulated("io_time.parquet"), of_simulated("epochs.parquet")),
     message:
         "Collecting the tables of all simulated runs ({wildcards.sweep})."
     script:
@@ -123,6 +125,8 @@ use rule collect_simulated as collect_simulated_copies with:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
     log:
         f"{LOGS}/collect_simulated_copies/{{sweep}}.log",
+    params:
+        absent=absent(of_simulated("background.parquet", is_dynamic)),
     message:
         "Collecting the copies of all simulated runs ({wildcards.sweep})."
 
@@ -137,6 +141,11 @@ use rule collect_simulated as collect_simulated_peers with:
         peers=f"{RESULTS}/{{sweep}}/peers.parquet",
     log:
         f"{LOGS}/collect_simulated_peers/{{sweep}}.log",
+    params:
+        absent=absent(
+            of_simulated("stage_in.parquet", has_peers),
+            of_simulated("peers.parquet", has_peers),
+        ),
     message:
         "Collecting stage-in and reads from peers of all simulated runs "
         "({wildcards.sweep})."

@@ -156,6 +156,31 @@ def remove_staging_folders():
 # Jobs on other machines need the variables that the path of the GFS is made of.
 workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
 
+
+def refuse_target(wildcards):
+    """Refuse a name that is no target, and say which there are."""
+    known = sorted(str(rule) for rule in workflow.rules if not rule.output)
+    raise WorkflowError(
+        f"{wildcards.target}: is no target; expected one of {', '.join(known)}, or a "
+        f"file in {RESULTS}."
+    )
+
+
+# A name that is no rule's is a file to Snakemake, made here.
+rule refuse_unknown_target:
+    input:
+        refuse_target,
+    output:
+        "{target}",
+    wildcard_constraints:
+        target="[A-Za-z0-9_-]+",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "false"
+
+
 if workflow.remote_exec:
     slurm.note_job(BATCH_JOBS)
 elif not EXPERIMENT.simulated:  # or it is simulated again

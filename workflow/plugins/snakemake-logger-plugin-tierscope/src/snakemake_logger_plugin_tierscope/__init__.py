@@ -129,6 +129,7 @@ class LogHandler(LogHandlerBase):
     def _job_error(self, record: logging.LogRecord) -> None:
         """Note why a job has failed, and say so when all is over."""
         job = self._running.pop(record.jobid, None) or Job(record)
+        self._follow(job)
         self._failures[record.jobid] = Failure(job, record)
         if not self._is_interrupted:
             self._say([f"{self._now()}  Failed after {job.took()}: {job.words}"])

@@ -11,6 +11,11 @@ _WORKFLOW = re.compile(r'^WorkflowError(?: in rule \w+)?(?: in file ".*", line \
 _FRAME = re.compile(r'^  File ".*", line \d+')
 _OS_ERROR = re.compile(r"^(\w+): \[Errno \d+\] (.+?): '(.+?)'", re.MULTILINE)
 _NOT_YAML = "Config file is not valid JSON or YAML"
+_NO_RULE = re.compile(r"^MissingRuleException:\nNo rule to produce (.+?) \(if you use")
+_OF_INPUT = re.compile(
+    r"^InputFunctionException[^\n]*\nError:\n  WorkflowError:\n(.*?)\nWildcards:",
+    re.DOTALL,
+)
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -30,6 +35,13 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
         return "\n".join(_malformed(arguments)) or text
     if text.startswith("Traceback") and (found := _OS_ERROR.findall(text)):
         return _of_system(*found[-1], list(configuration_files(arguments)))
+    if missing := _NO_RULE.search(text):
+        return (
+            f"{missing[1]}: nothing makes this file; snakemake --list-target-rules "
+            "names the targets."
+        )
+    if refused := _OF_INPUT.search(text):
+        return " ".join(refused[1].split())
     first, _, rest = text.partition("\n")
     if not _WORKFLOW.match(first):
         return text
@@ -56,7 +68,7 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
     if kind == "FileNotFoundError" and given:
         line = f"{given}: no such configuration file"
         if not given.endswith(_SUFFIXES):
-            line += f"; a target goes before --configfile: snakemake {given} ..."
+            line += f"; a target goes before --configfile: snakemake {given} --profile"
         return f"{line}."
     if kind == "PermissionError" or reason == "Read-only file system":
         return (

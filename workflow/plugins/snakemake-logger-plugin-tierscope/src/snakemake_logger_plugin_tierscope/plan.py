@@ -4,8 +4,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
-from os.path import commonprefix
+from itertools import takewhile, zip_longest
 
 from snakemake_logger_plugin_tierscope.words import plural
 
@@ -24,10 +23,15 @@ def _common(names: Sequence[str]) -> str:
     """Return names as one: the whole words that all begin and end with, and a star."""
     if len(set(names)) == 1:
         return names[0]
-    start = re.match(r"(.*[-_.])?", commonprefix(names))[0]
-    rests = [name[len(start) :][::-1] for name in names]
-    end = re.match(r"(.*[-_.])?", commonprefix(rests))[0][::-1]
+    start = _shared_words(names)
+    end = _shared_words([name[len(start) :][::-1] for name in names])[::-1]
     return f"{start}*{end}"
+
+
+def _shared_words(names: Iterable[str]) -> str:
+    """Return what all names begin with, up to the end of a word."""
+    letters = takewhile(lambda some: len(set(some)) == 1, zip(*names, strict=False))
+    return re.match(r"(.*[-_.])?", "".join(some[0] for some in letters))[0]
 
 
 def why(reason: str) -> str:
