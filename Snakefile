@@ -41,6 +41,9 @@ else:
     include: "workflow/rules/benchmark.smk"
 
 
+if not (workflow.remote_exec or workflow.subprocess_exec):
+    note_deleted_runs()
+
 RUN_FILES = ("run.json", "log.darshan", "audit.json")
 
 

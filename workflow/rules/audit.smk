@@ -117,6 +117,7 @@ rule collect_epochs:
         epochs=of_sweep("epochs.parquet"),
         runs=of_sweep("run.json"),
         audits=of_sweep("audit.json"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_epochs", "io_class", "tables"),
     output:
         f"{RESULTS}/{{sweep}}/epochs.parquet",
@@ -125,10 +126,6 @@ rule collect_epochs:
     localrule: True
     conda:
         "../../environment.yml"
-    params:
-        absent=absent(
-            of_sweep("epochs.parquet"), of_sweep("run.json"), of_sweep("audit.json")
-        ),
     message:
         "Collecting the execution times of all runs ({wildcards.sweep})."
     script:
@@ -138,6 +135,7 @@ rule collect_epochs:
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
@@ -146,8 +144,6 @@ rule collect_io_time:
     localrule: True
     conda:
         "../../environment.yml"
-    params:
-        absent=absent(of_sweep("io_time.parquet")),
     message:
         "Collecting the I/O time of all runs ({wildcards.sweep})."
     script:
@@ -157,13 +153,12 @@ rule collect_io_time:
 use rule collect_io_time as collect_background with:
     input:
         background=of_sweep("background.parquet", is_dynamic),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
     log:
         f"{LOGS}/collect_background/{{sweep}}.log",
-    params:
-        absent=absent(of_sweep("background.parquet", is_dynamic)),
     message:
         "Collecting the copies of all runs ({wildcards.sweep})."
 
@@ -172,17 +167,13 @@ use rule collect_io_time as collect_peers with:
     input:
         stage_in=of_sweep("stage_in.parquet", has_peers),
         peers=of_sweep("peers.parquet", has_peers),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
         peers=f"{RESULTS}/{{sweep}}/peers.parquet",
     log:
         f"{LOGS}/collect_peers/{{sweep}}.log",
-    params:
-        absent=absent(
-            of_sweep("stage_in.parquet", has_peers),
-            of_sweep("peers.parquet", has_peers),
-        ),
     message:
         "Collecting stage-in and reads from peers of all runs ({wildcards.sweep})."
 

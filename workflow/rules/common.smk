@@ -106,16 +106,14 @@ def of_sweep(name, which=lambda scenario: True):
     return lambda wildcards: run_files(name, wildcards.sweep, which)
 
 
-def absent(*files):
-    """Return the function that names which files of input functions are not there.
+def deletions(name):
+    """Return the note that runs are gone which a table was made from, if there is one.
 
-    As a parameter of a rule that merges files of runs, it has the rule run again where a
-    run was deleted, and so the run measured again: Snakemake itself takes a table whose
-    input is gone for finished. When the rule has run, no file is absent.
+    As an input it has the table made again, and so the runs: Snakemake itself takes a
+    table whose input is gone for finished. `note_deleted_runs` writes it.
     """
-    return lambda wildcards: [
-        file for some in files for file in some(wildcards) if not Path(file).exists()
-    ]
+    note = Path(LOGS, "deletions", f"{name}.txt")
+    return [str(note)] if note.exists() else []
 
 
 def is_dynamic(scenario):

@@ -54,6 +54,7 @@ rule calibrate_devices:
     input:
         io_time=calibration_runs,
         probes=calibration_probes,
+        deletions=lambda wildcards: deletions(f"model-{wildcards.calibration}"),
         library=library(
             "calibrate_devices",
             "breakdown",
@@ -89,7 +90,6 @@ rule calibrate_devices:
             calibration(wildcards).scenario
         ),
         parameters=lambda wildcards: calibration(wildcards).parameters,
-        absent=absent(calibration_runs, calibration_probes),
     message:
         "Fitting the devices of {SYSTEM.name} to measurements: {wildcards.calibration}."
     script:

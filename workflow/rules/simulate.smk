@@ -100,6 +100,7 @@ rule collect_simulated:
     input:
         io_time=of_simulated("io_time.parquet"),
         epochs=of_simulated("epochs.parquet"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
@@ -109,8 +110,6 @@ rule collect_simulated:
     localrule: True
     conda:
         "../../environment.yml"
-    params:
-        absent=absent(of_simulated("io_time.parquet"), of_simulated("epochs.parquet")),
     message:
         "Collecting the tables of all simulated runs ({wildcards.sweep})."
     script:
@@ -120,13 +119,12 @@ rule collect_simulated:
 use rule collect_simulated as collect_simulated_copies with:
     input:
         background=of_simulated("background.parquet", is_dynamic),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
     log:
         f"{LOGS}/collect_simulated_copies/{{sweep}}.log",
-    params:
-        absent=absent(of_simulated("background.parquet", is_dynamic)),
     message:
         "Collecting the copies of all simulated runs ({wildcards.sweep})."
 
@@ -135,17 +133,13 @@ use rule collect_simulated as collect_simulated_peers with:
     input:
         stage_in=of_simulated("stage_in.parquet", has_peers),
         peers=of_simulated("peers.parquet", has_peers),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
         peers=f"{RESULTS}/{{sweep}}/peers.parquet",
     log:
         f"{LOGS}/collect_simulated_peers/{{sweep}}.log",
-    params:
-        absent=absent(
-            of_simulated("stage_in.parquet", has_peers),
-            of_simulated("peers.parquet", has_peers),
-        ),
     message:
         "Collecting stage-in and reads from peers of all simulated runs "
         "({wildcards.sweep})."

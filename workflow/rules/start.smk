@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 
 from tierscope.description import description_hash, difference_words
@@ -32,6 +33,45 @@ def refuse_other_settings():
                     "give the experiment a new name, or delete its runs to measure "
                     "again."
                 )
+
+
+def note_deleted_runs():
+    """Write down which runs are gone that a table was made from (see `deletions`)."""
+    for name, (table, files) in merged_runs().items():
+        absent = [file for file in files if not Path(file).exists()]
+        if absent and Path(table).exists():
+            note = Path(LOGS, "deletions", f"{name}.txt")
+            note.parent.mkdir(parents=True, exist_ok=True)
+            # Another time is other content: what is deleted twice is made twice.
+            note.write_text("\n".join([f"missing at {time.time()}:", *absent, ""]))
+
+
+def merged_runs():
+    """Return {name: (table, files of runs that it was made from)}."""
+    merged = {
+        sweep: (f"{RESULTS}/{sweep}/io_time.parquet", list(files_of_runs(sweep)))
+        for sweep in EXPERIMENT.sweeps
+    }
+    for name in SETTINGS["model"]["calibrations"]:
+        with suppress(ConfigError):  # the sweep does not have its points
+            plan = EXPERIMENT.calibration(name)
+            runs = [
+                f"{RESULTS}/runs/{plan.scenario.name}/{point.path}/io_time.parquet"
+                for point in plan.points
+            ]
+            merged[f"model-{name}"] = (f"{RESULTS}/model/{name}/devices.yaml", runs)
+    return merged
+
+
+def files_of_runs(sweep):
+    """Yield the files of runs that the tables of a sweep are made from."""
+    if not EXPERIMENT.simulated:
+        for name in ("run.json", "epochs.parquet", "audit.json", "io_time.parquet"):
+            yield from run_files(name, sweep)
+        return
+    for scenario, points in EXPERIMENT.sweeps[sweep].items():
+        folder = f"{RESULTS}/runs/{scenario.name}/{first_sweep(scenario, points)}"
+        yield from (f"{folder}/{name}.parquet" for name in ("epochs", "io_time"))
 
 
 def start():

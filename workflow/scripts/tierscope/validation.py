@@ -144,9 +144,8 @@ def _explain(error: jsonschema.ValidationError) -> str:
         return f"{path}: missing key {', '.join(missing)}"
     if error.validator == "uniqueItems":
         twice = [one for one in error.instance if error.instance.count(one) > 1]
-        return (
-            f"{path}: got {twice[0]!r} {twice.count(twice[0])} times, expected it once"
-        )
+        times = f"{twice.count(twice[0])} times"
+        return f"{path}: got {twice[0]!r} {times}, expected a list without duplicates"
     hint = _number_in_text(error.instance) if error.validator == "type" else ""
     return f"{path}: got {error.instance!r}, expected {expectation(error.schema)}{hint}"
 
