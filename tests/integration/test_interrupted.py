@@ -5,7 +5,12 @@ import signal
 import time
 
 import pytest
-from integration.test_failures import ranks_of, wait_for_text, wait_until_idle
+from integration.test_failures import (
+    ranks_of,
+    wait_for_log,
+    wait_for_text,
+    wait_until_idle,
+)
 from integration.test_policies import N_FILES, SIZE, make_project
 from sessions import processes_in
 from tierscope.tables import read_table
@@ -45,7 +50,7 @@ def slow(tmp_path, request):
 def test_interrupted_run_leaves_nothing_and_is_finished_by_the_next_start(slow, how):
     running = slow.start("audits")
     wait_for_text(running.stdout, "point 2 of 3")
-    wait_for_text(running.stdout, "epoch 1 of 3")
+    wait_for_log(slow, "epoch 1 of 3")
     launch = launch_of(slow.folder)
     if how == "Ctrl-C":  # reaches all processes of the terminal
         os.killpg(running.pid, signal.SIGINT)

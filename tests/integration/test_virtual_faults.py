@@ -16,7 +16,7 @@ from integration.test_failures import (
     pid_of,
     ranks_of,
     shared_memory,
-    wait_for_text,
+    wait_for_log,
     wait_until_idle,
 )
 from integration.test_faults import edit
@@ -100,7 +100,7 @@ def test_signal_ends_a_launch_whose_processes_wait_for_another(
     before = shared_memory()
     put(tiny, "__import__('time').sleep(600)")
     running = tiny.start("audits")
-    wait_for_text(running.stdout, "epoch 1 of 2")
+    wait_for_log(tiny, "epoch 1 of 2")
     time.sleep(1)  # until all others wait for rank 2, or on the way there: both may be
     victim = (
         pid_of(tiny.folder, "mpiexec") if rank is None else ranks_of(tiny.folder)[rank]

@@ -100,7 +100,7 @@ def test_launch_is_one_job_with_a_line_for_each_point(logger, file, launch):
         "point 2 of 3: cache rate 50 %, repetition 0",
         "3 of 3 points, 0 of 3 jobs  Measuring small: 3 points in one launch of 4 "
         "processes (0 s)",
-        "cannot copy 7: No space left on device; reads go on from the GFS",
+        "tierscope: cannot copy 7: No space left on device; reads go on from the GFS",
     ]
 
 
@@ -131,7 +131,7 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
     assert what.startswith("Failed: Measuring small")
     assert log == f"Log: {launch.log[0]}"
     assert kept == "Points measured before, and kept: 1 of 3."
-    assert cause == FAILED.removeprefix("tierscope: ")
+    assert cause == FAILED
     assert "pipefail" not in file.text
     assert "BAD TERM" not in file.text
 
@@ -146,7 +146,7 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
         ),
         (
             "module: command not found\ntierscope: a line of job.setup failed\n=BAD=\n",
-            ["module: command not found", "a line of job.setup failed"],
+            ["module: command not found", "tierscope: a line of job.setup failed"],
         ),
         ("Killed\n", ["Killed"]),
         ("", ["It left no message."]),

@@ -18,6 +18,7 @@ from snakemake_logger_plugin_tierscope.screen import Screen
 from snakemake_logger_plugin_tierscope.words import INTERRUPTED, is_noise
 
 REFRESH_S = 0.3
+MOST_WARNINGS = 20  # of one job: its log has all
 _STOPPED = "Stopped. What is finished is kept; the same command goes on from there."
 
 refuse_unknown_profile(sys.argv)
@@ -122,7 +123,7 @@ class LogHandler(LogHandlerBase):
         head = f"{self._now()}  {self._progress.so_far()}"
         if job.is_said:
             self._say([f"{head}  {job.words} ({job.took()})"])
-        self._say([*job.warnings, *job.closing_words()])
+        self._say([*job.warnings[:MOST_WARNINGS], *job.closing_words()])
         if self._progress.is_complete:
             self._say([f"{head}  Done in {self._progress.took()}."])
 
@@ -132,7 +133,9 @@ class LogHandler(LogHandlerBase):
         self._follow(job)
         self._failures[record.jobid] = Failure(job, record)
         if not self._is_interrupted:
-            self._say([f"{self._now()}  Failed after {job.took()}: {job.words}"])
+            line = f"Failed after {job.took()}: {job.words}"
+            words = self._failures[record.jobid].scheduler_words
+            self._say([f"{self._now()}  {'. '.join([line, *words])}"])
 
     def _error(self, record: logging.LogRecord) -> None:
         """Note an error of Snakemake or of the workflow: jobs say theirs themselves."""

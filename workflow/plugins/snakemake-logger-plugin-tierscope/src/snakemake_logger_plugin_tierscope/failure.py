@@ -5,35 +5,45 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from snakemake_logger_plugin_tierscope.jobs import LAUNCH, OWN_WORDS, Job
+from snakemake_logger_plugin_tierscope.jobs import PROGRESS, Job
 
-_N_LINES = 8
+OWN_WORDS = "tierscope: "
+_N_LINES = 12
 _TRACEBACK = "Traceback (most recent call last)"
 _QUALIFIED = re.compile(r"^(?:\w+\.)+(?=\w+: )")  # where an exception is defined
+_NOISE = re.compile(
+    r"=|Abort\(|application called MPI_Abort|YOUR APPLICATION TERMINATED|This typically"
+    r"|Please see the FAQ|\[(proxy|mpiexec)|srun: |slurmstepd: "
+)
 
 
 def own_words(lines: Iterable[str]) -> list[str]:
     """Return what a log says of the cause of a failure.
 
-    Lines that begin with ``tierscope: `` count first, of a traceback the exception at
-    its end, of any other log the last lines.
+    That is what follows the last line of progress, of a Python traceback only the
+    exception. Where lines begin with ``tierscope: ``, these and what they go with.
     """
-    lines = [line.rstrip() for line in lines if line.strip()]
-    lines = list(dict.fromkeys(lines))
-    said = [i for i, line in enumerate(lines) if line.startswith(OWN_WORDS)]
-    if said:
-        ranks = [i for i in said if lines[i].startswith(f"{OWN_WORDS}rank ")]
-        chosen = [lines[i] for i in ranks or said]
-        if not any(map(LAUNCH.match, lines)):  # what came before says more
-            chosen = lines[: said[-1] + 1]
-        return [line.removeprefix(OWN_WORDS) for line in chosen][-_N_LINES:]
-    starts = [i for i, line in enumerate(lines) if line.startswith(_TRACEBACK)]
-    if starts:
-        frames = lines[starts[-1] + 1 :]
-        last = max((i for i, line in enumerate(frames) if line[:2] == "  "), default=-1)
-        exception = frames[last + 1 :]
-        return [_QUALIFIED.sub("", line) for line in exception][:_N_LINES]
-    return lines[-_N_LINES:]
+    lines = [line.rstrip() for line in lines if line.strip() and not _NOISE.match(line)]
+    steps = [i for i, line in enumerate(lines) if PROGRESS.match(line)]
+    lines = list(dict.fromkeys(lines[steps[-1] + 1 :] if steps else lines))
+    said = [line for line in lines if line.startswith(OWN_WORDS)]
+    lines = _without_tracebacks(lines, keep_exceptions=not said)
+    return (said if said and len(lines) > _N_LINES else lines)[-_N_LINES:]
+
+
+def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str]:
+    """Return lines without the frames of tracebacks, and without their exceptions."""
+    kept, is_inside = [], False
+    for line in lines:
+        if line.startswith(_TRACEBACK):
+            is_inside = True
+        elif not is_inside:
+            kept.append(line)
+        elif not line.startswith(" "):
+            is_inside = False
+            if keep_exceptions:
+                kept.append(_QUALIFIED.sub("", line))
+    return kept
 
 
 class Failure:
@@ -44,6 +54,11 @@ class Failure:
         self._external = getattr(record, "aux", {}) or {}
         # Those of the scheduler come after the job's own.
         self._logs = [Path(path) for path in record.log]
+
+    @property
+    def scheduler_words(self) -> list[str]:
+        """Return what the scheduler says, if one ran the job."""
+        return [self._message] if self._message not in ("", "None") else []
 
     def lines(self) -> list[str]:
         """Return what has failed, where to read more, and last the cause."""
@@ -63,14 +78,11 @@ class Failure:
 
     def _cause(self) -> list[str]:
         """Return the message of the scheduler, if there is one, and the job's own."""
-        message = [self._message] if self._message not in ("", "None") else []
         for path in self._written():
             if words := own_words(path.read_text(errors="replace").splitlines()):
-                return [*message, *words]
-        return message
+                return [*self.scheduler_words, *words]
+        return self.scheduler_words
 
     def _written(self) -> list[Path]:
         """Return the logs that the job has written, its own first."""
-        started_s = self._job.started_s - 1
-        logs = [path for path in self._logs if path.is_file()]
-        return [path for path in logs if path.stat().st_mtime >= started_s]
+        return list(filter(self._job.has_written, self._logs))

@@ -9,12 +9,22 @@ from pathlib import Path
 
 from snakemake_logger_plugin_tierscope.words import duration, plural
 
-OWN_WORDS = "tierscope: "
-LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
+_LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
+PROGRESS = re.compile(
+    r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
+    r"|\S+: \d+ of \d+ (?:files|records)"
+)
 _POINT = re.compile(r"point (\d+) of (\d+)")
-_PROGRESS = re.compile(r"\d+ of \d+")
-_WARNING = re.compile(rf"{OWN_WORDS}| +\d+ copies failed")
-_CAUSE = re.compile(rf"{OWN_WORDS}rank \d+ ")
+
+
+def _is_old(path: Path, record: logging.LogRecord) -> bool:
+    """Return whether a file was there before a job started."""
+    return path.is_file() and path.stat().st_mtime < record.created
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Return what changes when a file is written."""
+    return path.stat().st_mtime_ns, path.stat().st_size
 
 
 @dataclass(frozen=True)
@@ -35,12 +45,12 @@ class Job:
         self._terminal = "progress" if self.is_point else resources.get("terminal")
         message = getattr(record, "rule_msg", None)
         self.words = (message or self.rule.replace("_", " ")).strip().removesuffix(".")
-        self._is_named = bool(message)
+        self._is_named, self._name = bool(message), self.words
         self.warnings: list[str] = []
         self.points_done, self.n_points, self._activity = 0, 0, ""
         self._now, self._start_s = now, now()
-        self.started_s = time.time()
-        self._read_bytes, self._rest = self._old_bytes(), ""
+        self._old = {path: _state(path) for path in self.logs if _is_old(path, record)}
+        self._read_bytes, self._rest = 0, ""
 
     @property
     def seconds(self) -> float:
@@ -60,14 +70,14 @@ class Job:
         """Return what it is doing now, for the bottom of a terminal."""
         if not self._is_named:
             return ""
-        return f"{self.words}: {self._activity}" if self._activity else self.words
+        return f"{self._name}: {self._activity}" if self._activity else self._name
 
     def news(self) -> Iterator[Line]:
         """Yield what is to be shown of the lines that have come to its log."""
         if self._terminal != "progress":
             return
         for line in self._new_lines():
-            if launch := LAUNCH.match(line):
+            if launch := _LAUNCH.match(line):
                 self.n_points = int(launch[2])
                 processes = f"{launch[1]} process{'' if launch[1] == '1' else 'es'}"
                 words = f"{plural(self.n_points, 'point')} in one launch of {processes}"
@@ -78,13 +88,12 @@ class Job:
                 self.points_done = int(point[1]) - 1 if self.is_point else 0
                 self._activity = line.strip()
                 yield Line(f"  {line.strip()}")
-            elif _WARNING.match(line):
-                if not _CAUSE.match(line):
-                    self.warnings.append(line.removeprefix(OWN_WORDS))
-            elif _PROGRESS.search(line):
+            elif PROGRESS.match(line):
                 before = self._activity.partition("; ")[0]
                 is_point = before.startswith("point")
                 self._activity = f"{before}; {line.strip()}" if is_point else line
+            elif line.strip() and line not in self.warnings:
+                self.warnings.append(line)
 
     def closing_words(self) -> list[str]:
         """Return the log of a job whose words are for the reader."""
@@ -92,16 +101,13 @@ class Job:
             return []
         return self.logs[0].read_text(errors="replace").rstrip().splitlines()
 
-    def _old_bytes(self) -> int:
-        """Return how much of the log an earlier start has left."""
-        for log in self.logs[:1]:
-            if log.is_file() and log.stat().st_mtime < self.started_s - 1:
-                return log.stat().st_size
-        return 0
+    def has_written(self, log: Path) -> bool:
+        """Return whether a log is of this job, not what an earlier start has left."""
+        return log.is_file() and _state(log) != self._old.get(log)
 
     def _new_lines(self) -> list[str]:
         """Return the whole lines that have come to the log since the last time."""
-        if not self.logs or not self.logs[0].is_file():
+        if not self.logs or not self.has_written(self.logs[0]):
             return []
         with self.logs[0].open("rb") as file:
             size = file.seek(0, 2)
