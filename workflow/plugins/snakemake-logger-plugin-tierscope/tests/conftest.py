@@ -36,6 +36,7 @@ def terminal(monkeypatch):
 @pytest.fixture
 def logger(monkeypatch, file):
     """Return a function that makes a logger that writes to a stream."""
+    monkeypatch.setattr("snakemake_logger_plugin_tierscope.REFRESH_S", 3600)
     made = []
 
     def make(stream=file, **settings):

@@ -208,7 +208,7 @@ def test_file_gets_no_codes_and_terminal_one_line_that_is_rewritten(
     assert not re.search("[\r\x1b]", file.text)
     assert "point 2 of 3" in file.text
     status = terminal.text.split("\r\x1b[K")[1]
-    assert status.startswith("1 of 3 points, 0 of 3 jobs  Measuring small: 3 points")
+    assert status.startswith("1 of 3 points, 0 of 3 jobs  Measuring small: point 2")
     assert len(status) < 60
     assert terminal.text.endswith("\r\x1b[K")
 
