@@ -45,6 +45,7 @@ def os_error(kind, number, reason, path):
             "NameError in file x, line 3:\nname 'a'",
             "NameError in file x, line 3:\nname 'a'",
         ),
+        ("WorkflowError:\nAt least one job did not complete successfully.", ""),
         ("RuleException:\nCalledProcessError in file x:\nCommand 'set -e' x", ""),
     ],
 )

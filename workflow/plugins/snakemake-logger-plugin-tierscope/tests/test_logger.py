@@ -148,6 +148,15 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
             "module: command not found\ntierscope: a line of job.setup failed\n=BAD=\n",
             ["module: command not found", "tierscope: a line of job.setup failed"],
         ),
+        (
+            "point 1 of 3: x\n"
+            + "".join(
+                "Traceback (most recent call last):\n  File x\nOSError: b\nin epoch\n"
+                f"tierscope: rank {rank} of 4 on vm failed: OSError: b\n"
+                for rank in (2, 0)
+            ),
+            ["Log: {log}", "tierscope: rank 2 of 4 on vm failed: OSError: b"],
+        ),
         ("Killed\n", ["Killed"]),
         ("", ["It left no message."]),
     ],
@@ -160,7 +169,7 @@ def test_cause_is_what_the_log_says(logger, file, tmp_path, log, cause):
     path.write_text(log)
     handler.emit(error_of(started))
     handler.close()
-    assert lines(file)[-len(cause) :] == cause
+    assert lines(file)[-len(cause) :] == [line.format(log=path) for line in cause]
 
 
 def test_schedulers_word_counts_where_a_job_left_no_log(logger, file, tmp_path):
@@ -187,7 +196,9 @@ def test_interrupted_by_the_user_is_no_failure(logger, file, launch):
     Path(launch.log[0]).write_text(f"{LOG}{FAILED}\n")
     handler.emit(record(msg="Terminating processes on user request, this might take"))
     handler.emit(error_of(launch))
+    handler.emit(record(msg="What is finished is kept. Remove the cause, then"))
     handler.close()
+    assert "Remove the cause" not in file.text
     assert lines(file)[-1].startswith("Stopped. What is finished is kept")
     assert "Failed" not in file.text
 

@@ -90,6 +90,8 @@ class LogHandler(LogHandlerBase):
             self._say(plan_lines(self._planned))
         elif INTERRUPTED.match(text):
             self._is_interrupted = True
+        elif self._is_interrupted and record.levelno < logging.ERROR:
+            return  # advice after a failure
         elif not is_noise(record.levelno, text):
             self._say([text])
 

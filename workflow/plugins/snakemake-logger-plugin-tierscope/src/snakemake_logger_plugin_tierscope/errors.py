@@ -10,6 +10,7 @@ _OF_A_JOB = re.compile(r"CalledProcessError|SpawnedJobError")
 _WORKFLOW = re.compile(r'^WorkflowError(?: in rule \w+)?(?: in file ".*", line \d+)?:$')
 _FRAME = re.compile(r'^  File ".*", line \d+')
 _OS_ERROR = re.compile(r"^(\w+): \[Errno \d+\] (.+?): '(.+?)'", re.MULTILINE)
+_SAID = "At least one job did not complete successfully"
 _NOT_YAML = "Config file is not valid JSON or YAML"
 _NO_RULE = re.compile(r"^MissingRuleException:\nNo rule to produce (.+?) \(if you use")
 _OF_INPUT = re.compile(
@@ -29,7 +30,7 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
     arguments : sequence of str
         Of the command, which names the configuration files.
     """
-    if "Command '" in text and _OF_A_JOB.search(text):
+    if ("Command '" in text and _OF_A_JOB.search(text)) or _SAID in text:
         return ""
     if _NOT_YAML in text:
         return "\n".join(_malformed(arguments)) or text

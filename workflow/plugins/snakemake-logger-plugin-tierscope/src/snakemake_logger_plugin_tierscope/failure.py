@@ -8,6 +8,7 @@ from pathlib import Path
 from snakemake_logger_plugin_tierscope.jobs import PROGRESS, Job
 
 OWN_WORDS = "tierscope: "
+_RANK = re.compile(r"\brank \d+")
 _N_LINES = 12
 _TRACEBACK = "Traceback (most recent call last)"
 _QUALIFIED = re.compile(r"^(?:\w+\.)+(?=\w+: )")  # where an exception is defined
@@ -25,25 +26,36 @@ def own_words(lines: Iterable[str]) -> list[str]:
     """
     lines = [line.rstrip() for line in lines if line.strip() and not _NOISE.match(line)]
     steps = [i for i, line in enumerate(lines) if PROGRESS.match(line)]
-    lines = list(dict.fromkeys(lines[steps[-1] + 1 :] if steps else lines))
+    lines = _once(lines[steps[-1] + 1 :] if steps else lines)
     said = [line for line in lines if line.startswith(OWN_WORDS)]
     lines = _without_tracebacks(lines, keep_exceptions=not said)
     return (said if said and len(lines) > _N_LINES else lines)[-_N_LINES:]
 
 
 def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str]:
-    """Return lines without the frames of tracebacks, and without their exceptions."""
+    """Return lines without tracebacks, with or without the exceptions at their ends.
+
+    Those that a line of ours repeats end with it: notes may follow an exception.
+    """
     kept, is_inside = [], False
     for line in lines:
         if line.startswith(_TRACEBACK):
             is_inside = True
-        elif not is_inside:
-            kept.append(line)
-        elif not line.startswith(" "):
+        elif line.startswith(OWN_WORDS) or not is_inside:
             is_inside = False
-            if keep_exceptions:
-                kept.append(_QUALIFIED.sub("", line))
+            kept.append(line)
+        elif keep_exceptions and not line.startswith(" "):
+            is_inside = False
+            kept.append(_QUALIFIED.sub("", line))
     return kept
+
+
+def _once(lines: Iterable[str]) -> list[str]:
+    """Return lines without what another rank has said before."""
+    first: dict[str, str] = {}
+    for line in lines:
+        first.setdefault(_RANK.sub("rank", line), line)
+    return list(first.values())
 
 
 class Failure:
