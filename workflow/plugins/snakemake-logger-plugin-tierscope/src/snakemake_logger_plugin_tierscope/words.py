@@ -18,11 +18,14 @@ _NOISE = re.compile(
     r"|Removing temporary output|None$|Cancelling snakemake|\s*$"
 )
 
+# What is said in other words beside it.
+_ECHO = re.compile(r"Exiting because a job execution failed|Failed to setup log file")
+
 
 def is_noise(level: int, text: str) -> bool:
     """Return whether a message says nothing of what is done or wrong."""
     if level >= logging.ERROR:
-        return text.startswith(("Exiting because a job execution failed", "Removing"))
+        return bool(_ECHO.match(text))
     return bool(_NOISE.match(text))
 
 
