@@ -9,6 +9,7 @@ from pathlib import Path
 
 from snakemake_logger_plugin_tierscope.words import duration, plural
 
+TAKES_OVER_S = 5  # a job that takes over what a launch has measured, at most
 _LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
 PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
@@ -68,7 +69,8 @@ class Job:
 
     def status(self) -> str:
         """Return what it is doing now, for the bottom of a terminal."""
-        if not self._is_named:
+        takes_over = self.is_point and not self.n_points and self.seconds < TAKES_OVER_S
+        if not self._is_named or takes_over:
             return ""
         return f"{self._name}: {self._activity}" if self._activity else self._name
 
