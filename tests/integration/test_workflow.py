@@ -55,8 +55,12 @@ def test_scorecard_says_that_the_papers_scenarios_are_missing(finished):
     assert f"{missing} of 24 not measurable here (emulated data; " in page
 
 
-def test_last_line_says_where_to_look(finished):
-    assert "Figures: results/tiny/figures" in finished.first_output
+def test_last_lines_say_where_to_look_and_that_the_model_is_left_out(finished):
+    *_, without_model, places = finished.first_output.splitlines()
+    assert "Figures: results/tiny/figures" in places
+    assert without_model.startswith(
+        "No estimates by the model, only by the rule: config"
+    )
 
 
 def test_progress_is_shown_per_point_and_logged_per_file_and_epoch(finished):
