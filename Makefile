@@ -5,7 +5,7 @@ VENV := .venv
 UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PJM := workflow/plugins/snakemake-executor-plugin-pjm
+PLUGINS := $(wildcard workflow/plugins/*)
 # Of Debian, for the tests on a real Slurm and of the explorer.
 TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))
@@ -40,7 +40,7 @@ paper: setup
 setup: $(READY) $(PROFILES)
 
 # The imports are a test, and compile once what else every rank would compile.
-$(READY): requirements.lock $(PJM)/pyproject.toml
+$(READY): requirements.lock $(PLUGINS:%=%/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || \
@@ -48,7 +48,7 @@ $(READY): requirements.lock $(PJM)/pyproject.toml
 	$(BIN)/pip install --quiet uv==$(UV_VERSION) && \
 	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $< || \
 	  $(BIN)/pip install --quiet --require-hashes -r $<
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable $(PJM)
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation $(PLUGINS:%=--editable %)
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }

@@ -41,6 +41,9 @@ else:
     include: "workflow/rules/benchmark.smk"
 
 
+if not (workflow.remote_exec or workflow.subprocess_exec):
+    note_deleted_runs()
+
 RUN_FILES = ("run.json", "log.darshan", "audit.json")
 
 
@@ -70,12 +73,12 @@ onstart:
 
 
 onsuccess:
-    print(*made_places(), sep="  ", file=sys.stderr)
+    remove_staging_folders()
+    logger.info(
+        "\n".join([*why_no_estimates_by_the_model(), "  ".join(made_places())])
+    )
 
 
 onerror:
     mark_out_of_date()
-    print(
-        f"A job failed; its log is named above. {how_to_go_on()}",
-        file=sys.stderr,
-    )
+    logger.info(how_to_go_on())

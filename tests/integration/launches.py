@@ -133,6 +133,15 @@ def wait_for_text(stream, text: str) -> list[str]:
     raise AssertionError("".join(lines))
 
 
+def wait_for_log(project, text: str) -> None:
+    """Wait until the log of a launch of a running project holds a text."""
+    end = time.monotonic() + HANG_S
+    logs = project.path("logs", "run_benchmark")
+    while not any(text in log.read_text() for log in logs.rglob("*.log")):
+        assert time.monotonic() < end, f"no {text!r} in {logs}"
+        time.sleep(0.05)
+
+
 def wait_until_idle(folder: Path) -> None:
     """Wait until no process works in the folder."""
     end = time.monotonic() + HANG_S

@@ -64,7 +64,8 @@ def test_summary_says_what_was_probed(probed):
     summary = json.loads((probed.folder / PROBES).with_suffix(".json").read_text())
     assert len(summary["emulation"]["devices"]) == 2
     assert summary["versions"]["mpi"].startswith("MPICH")
-    assert f"repeat {REPEATS} of {REPEATS}" in probed.first_output
+    (log,) = probed.path("logs", "probe_storage").glob("*.log")
+    assert f"repeat {REPEATS} of {REPEATS}" in log.read_text()
 
 
 def test_local_file_systems_are_empty_afterwards(probed):
@@ -95,10 +96,10 @@ def test_failure_before_finished_probes_does_not_launch_them_again(probed):
     hidden = dataset.rename(dataset.with_name("hidden"))
     dataset.touch()  # a file where the folder belongs
     output = probed.snakemake(PROBES, "--forcerun", "generate_dataset", expect=1)
-    assert "Error in rule generate_dataset" in output
+    assert "Failed: Generating dataset tiny" in output
     dataset.unlink()
     hidden.rename(dataset)
-    assert "Probe the storage" not in probed.snakemake("--dry-run", PROBES)
+    assert "probe_storage" not in probed.snakemake("--dry-run", PROBES)
 
 
 def test_target_refuses_a_calibration_of_what_is_not_run(probed):

@@ -53,5 +53,5 @@ def test_damaged_table_of_a_run_is_an_error_until_it_is_made_anew(
         assert f"{damaged.name}: cannot read table {table} (delete the file" in output
     damaged.unlink()
     output = compared.snakemake("policies")
-    assert "run_benchmark" not in output
+    assert "Measuring" not in output
     assert collected.read_bytes() == content

@@ -55,14 +55,43 @@ def test_scorecard_says_that_the_papers_scenarios_are_missing(finished):
     assert f"{missing} of 24 not measurable here (emulated data; " in page
 
 
-def test_last_line_says_where_to_look(finished):
-    assert "Figures: results/tiny/figures" in finished.first_output
+def test_last_lines_say_where_to_look_and_that_the_model_is_left_out(finished):
+    *_, without_model, places = finished.first_output.splitlines()
+    assert "Figures: results/tiny/figures" in places
+    assert without_model.startswith(
+        "No estimates by the model, only by the rule: config"
+    )
 
 
-def test_progress_is_shown_per_file_point_and_epoch(finished):
-    point = "point 2 of 3: cache rate 50 %"
-    for words in ("32 of 32 files", point, "epoch 2 of 2: "):
-        assert words in finished.first_output
+def test_progress_is_shown_per_point_and_logged_per_file_and_epoch(finished):
+    output = finished.first_output
+    assert output.count("3 points in one launch of 4 processes, started") == 1
+    assert "point 2 of 3: cache rate 50 %" in output
+    logs = finished.path("logs")
+    (log,) = logs.glob("generate_dataset/tiny-60ost.log")
+    assert "32 of 32 files" in log.read_text()
+    log = logs / "run_benchmark" / SCENARIOS[1] / "cache-000_rep-0.log"
+    assert "epoch 2 of 2: " in log.read_text()
+
+
+def test_log_is_short_and_plain(finished):
+    """One line a job or point, no list of files, nothing that only a terminal shows."""
+    output = finished.first_output
+    lines = output.splitlines()
+    assert len(lines) < 60
+    assert max(map(len, lines)) < 200
+    assert "\x1b" not in output
+    assert "\r" not in output
+    assert "5 of 5 points, 25 of 25 jobs" in output
+
+
+def test_unknown_target_is_answered_with_all_targets(finished):
+    *_, line = finished.snakemake("figg2", expect=1).splitlines()
+    assert line.startswith("figg2: is no target; expected one of accuracy, all, audits")
+
+
+def test_staging_is_gone_when_all_is_done(finished):
+    assert not finished.path("staging").exists()
 
 
 def test_io_time_has_every_rank_epoch_and_class_of_every_run(finished):
@@ -151,6 +180,11 @@ def test_deleted_run_is_redone_with_what_depends_on_it_only(finished):
     deleted = finished.path("runs", SCENARIOS[0], "cache-050", "rep-0")
     for path in deleted.iterdir():
         path.unlink()
+    finished.path("tables", "breakdown.parquet").unlink()
+    for target in ("tables", "fig2"):  # not from the merged tables of before
+        plan = finished.snakemake("-n", target)
+        assert "1 point in one launch" in plan
+        assert "collect_io_time" in plan
     finished.snakemake()
     after = snapshot(finished)
     changed = {path for path in after if after[path] != before.get(path)}

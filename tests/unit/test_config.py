@@ -126,7 +126,7 @@ def test_paper_config_is_what_the_paper_ran(config):
             ["n_train_files", "5000", "multiple of 128"],
         ),
         ("studies.accuracy.n_test_files", 9, ["n_test_files", "9", "at least 10"]),
-        ("sweep.cache_rates_percent", [5, 5], ["[5, 5]", "without duplicates"]),
+        ("sweep.cache_rates_percent", [5, 0, 5], ["got 5 2 times", "without dupl"]),
         (
             "sweep.cache_rates_percent",
             [0.5],
@@ -158,7 +158,7 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("training.compute_time_s", float("nan"), ["compute_time_s", "nan", "number"]),
         ("training.compute_time_s", float("inf"), ["compute_time_s", "inf", "number"]),
         ("figures.improvements", [{"gfs_meta": 0}], ["gfs_meta", "0", "at least 1"]),
-        ("experiment", "bench", ["experiment", "bench", "matching"]),
+        ("experiment", "bench", ["experiment", "bench", "a name of letters"]),
         ("darshan.runtime", "/x/libdarshan.so", ["darshan.runtime", "/x/", "builtin"]),
         ("training.epohcs", 3, ["training", "epohcs", "epochs"]),
         ("training.compute_time_s", "2 ms", ["compute_time_s", "2 ms", "number"]),
@@ -168,7 +168,7 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("datasets.small.file_size", 9, ["datasets.small", "file_size", "file_size_"]),
         ("datasets.small.file_size_bytes", "128 KiB", ["128 KiB", "integer"]),
         ("datasets.other", {}, ["datasets", "other", "tiny"]),
-        ("experiment", "../x", ["experiment", "../x", "matching"]),
+        ("experiment", "../x", ["experiment", "../x", "a name of letters"]),
         ("system", "cray", ["system", "cray", "scale-model"]),
         ("figures.epoch", 3, ["figures.epoch", "3", "0 to 2"]),
         (
@@ -396,7 +396,10 @@ def test_every_system_file_is_accepted(path):
         ({"lfs": {"kind": "directory", "root": "scratch/gfs"}}, ["lfs.root", "apart"]),
         ({"n_nodes": 2.0}, ["n_nodes", "2.0", "integer"]),
         ({"n_nodes": 0}, ["n_nodes", "0", "at least 1"]),
-        ({"gfs": {"kind": "directory", "root": "a\tb"}}, ["gfs.root", "matching"]),
+        (
+            {"gfs": {"kind": "directory", "root": "a\tb"}},
+            ["gfs.root", "a path without tabs"],
+        ),
         ({"ndoes": 2}, ["ndoes", "n_nodes"]),
     ],
 )

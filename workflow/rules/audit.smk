@@ -117,6 +117,7 @@ rule collect_epochs:
         epochs=of_sweep("epochs.parquet"),
         runs=of_sweep("run.json"),
         audits=of_sweep("audit.json"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_epochs", "io_class", "tables"),
     output:
         f"{RESULTS}/{{sweep}}/epochs.parquet",
@@ -134,6 +135,7 @@ rule collect_epochs:
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
@@ -151,6 +153,7 @@ rule collect_io_time:
 use rule collect_io_time as collect_background with:
     input:
         background=of_sweep("background.parquet", is_dynamic),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
@@ -164,6 +167,7 @@ use rule collect_io_time as collect_peers with:
     input:
         stage_in=of_sweep("stage_in.parquet", has_peers),
         peers=of_sweep("peers.parquet", has_peers),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",

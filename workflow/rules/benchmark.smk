@@ -48,7 +48,7 @@ rule run_benchmark:
         run=lambda wildcards: RUN.format(**wildcards),
         runs=lambda wildcards: f"{RESULTS}/runs/{wildcards.scenario}",
     message:
-        f"Run {{wildcards.scenario}}, cache rate {{wildcards.cache_rate}} %{JOB_SIZE}."
+        MEASURING
     shell:
         # One launch at a time: one whose snakemake was killed ends first, and its runs
         # are taken over. In a batch job nodes would wait idle; the start sees to that.
@@ -68,7 +68,7 @@ rule run_benchmark:
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         ' --native results/native --launch "$launch" {resources.launch} ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }} }}'
-        ' 2>&1 | tee "$log";'
+        ' > "$log" 2>&1;'
         ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'
         " for name in log.darshan epochs.parquet run.json;"
         " do mv {params.staged:q}/$name {params.run:q}; done"

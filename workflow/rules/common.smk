@@ -106,6 +106,16 @@ def of_sweep(name, which=lambda scenario: True):
     return lambda wildcards: run_files(name, wildcards.sweep, which)
 
 
+def deletions(name):
+    """Return the note that runs are gone which a table was made from, if there is one.
+
+    As an input it has the table made again, and so the runs: Snakemake itself takes a
+    table whose input is gone for finished. `note_deleted_runs` writes it.
+    """
+    note = Path(LOGS, "deletions", f"{name}.txt")
+    return [str(note)] if note.exists() else []
+
+
 def is_dynamic(scenario):
     """Return whether a scenario's policy decides while it runs."""
     return scenario.policy in DYNAMIC

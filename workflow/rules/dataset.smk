@@ -11,6 +11,7 @@ rule generate_dataset:
     threads: 4
     resources:
         **generation_resources(),
+        terminal="progress",
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         tier=asdict(SYSTEM.gfs),
@@ -31,6 +32,7 @@ rule generate_database:
         "../../environment.yml"
     resources:
         **generation_resources(),
+        terminal="progress",
     params:
         dataset=lambda wildcards: asdict(EXPERIMENT.datasets[wildcards.dataset]),
         tier=asdict(SYSTEM.gfs),

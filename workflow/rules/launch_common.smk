@@ -14,6 +14,13 @@ BENCHMARK_LOG = (
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
     JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
+# A launch of all points of a scenario is one job to the reader.
+MEASURED = "{wildcards.scenario}"
+if SYSTEM.points_per_launch != "all":
+    MEASURED += (
+        ", cache rate {wildcards.cache_rate} %, repetition {wildcards.repetition}"
+    )
+MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
 
 
 def staging(wildcards):

@@ -30,10 +30,11 @@ rule probe_storage:
         "../../environment.yml"
     resources:
         **launch_resources(probe_job, PROBES_LOG),
+        terminal="progress",
     params:
         folder=lambda wildcards: PROBES.format(**wildcards),
     message:
-        f"Probe the storage, {{wildcards.n_osts}} OSTs{JOB_SIZE}."
+        f"Probing the storage, {{wildcards.n_osts}} OSTs{JOB_SIZE}."
     shell:
         # One launch at a time, whose ranks' failures go into the log: see run_benchmark.
         'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
@@ -46,13 +47,14 @@ rule probe_storage:
         " workflow/scripts/run_probes.py {input.description:q} --output {params.folder:q}"
         ' --native results/native --launch "$launch" ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }}'
-        ' 2>&1 | tee "$log"'
+        ' > "$log" 2>&1'
 
 
 rule calibrate_devices:
     input:
         io_time=calibration_runs,
         probes=calibration_probes,
+        deletions=lambda wildcards: deletions(f"model-{wildcards.calibration}"),
         library=library(
             "calibrate_devices",
             "breakdown",
@@ -81,6 +83,8 @@ rule calibrate_devices:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        terminal="log",
     params:
         description=lambda wildcards: EXPERIMENT.model_description(
             calibration(wildcards).scenario

@@ -96,5 +96,7 @@ rule nodes:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        terminal="log",
     shell:
-        "tee {log:q} < {input.text:q}"
+        "cat {input.text:q} > {log:q}"

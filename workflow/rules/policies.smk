@@ -187,5 +187,7 @@ rule policies:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        terminal="log",
     shell:
-        "cat {input.text:q} | tee {log:q}"
+        "cat {input.text:q} > {log:q}"

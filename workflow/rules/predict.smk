@@ -25,6 +25,8 @@ rule predict_io_time:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        terminal="log",
     params:
         calibrations=CALIBRATIONS,
         simulated=EXPERIMENT.simulated,

@@ -85,6 +85,8 @@ rule simulate_scenario:
     localrule: True
     conda:
         "../../environment.yml"
+    resources:
+        terminal="progress",
     params:
         description=description,
         points=simulated_points,
@@ -98,6 +100,7 @@ rule collect_simulated:
     input:
         io_time=of_simulated("io_time.parquet"),
         epochs=of_simulated("epochs.parquet"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
@@ -116,6 +119,7 @@ rule collect_simulated:
 use rule collect_simulated as collect_simulated_copies with:
     input:
         background=of_simulated("background.parquet", is_dynamic),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
@@ -129,6 +133,7 @@ use rule collect_simulated as collect_simulated_peers with:
     input:
         stage_in=of_simulated("stage_in.parquet", has_peers),
         peers=of_simulated("peers.parquet", has_peers),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables", "io_class", "tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",

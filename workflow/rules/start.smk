@@ -5,11 +5,14 @@ import os
 import signal
 import sys
 import threading
+import time
+from contextlib import suppress
 
 from tierscope.description import description_hash, difference_words
 from tierscope.lock import LockedError, lock_experiment
 from tierscope.tiers import TierError
 
+from snakemake.logging import logger
 from tierscope import slurm
 
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
@@ -32,6 +35,45 @@ def refuse_other_settings():
                 )
 
 
+def note_deleted_runs():
+    """Write down which runs are gone that a table was made from (see `deletions`)."""
+    for name, (table, files) in merged_runs().items():
+        absent = [file for file in files if not Path(file).exists()]
+        if absent and Path(table).exists():
+            note = Path(LOGS, "deletions", f"{name}.txt")
+            note.parent.mkdir(parents=True, exist_ok=True)
+            # Another time is other content: what is deleted twice is made twice.
+            note.write_text("\n".join([f"missing at {time.time()}:", *absent, ""]))
+
+
+def merged_runs():
+    """Return {name: (table, files of runs that it was made from)}."""
+    merged = {
+        sweep: (f"{RESULTS}/{sweep}/io_time.parquet", list(files_of_runs(sweep)))
+        for sweep in EXPERIMENT.sweeps
+    }
+    for name in SETTINGS["model"]["calibrations"]:
+        with suppress(ConfigError):  # the sweep does not have its points
+            plan = EXPERIMENT.calibration(name)
+            runs = [
+                f"{RESULTS}/runs/{plan.scenario.name}/{point.path}/io_time.parquet"
+                for point in plan.points
+            ]
+            merged[f"model-{name}"] = (f"{RESULTS}/model/{name}/devices.yaml", runs)
+    return merged
+
+
+def files_of_runs(sweep):
+    """Yield the files of runs that the tables of a sweep are made from."""
+    if not EXPERIMENT.simulated:
+        for name in ("run.json", "epochs.parquet", "audit.json", "io_time.parquet"):
+            yield from run_files(name, sweep)
+        return
+    for scenario, points in EXPERIMENT.sweeps[sweep].items():
+        folder = f"{RESULTS}/runs/{scenario.name}/{first_sweep(scenario, points)}"
+        yield from (f"{folder}/{name}.parquet" for name in ("epochs", "io_time"))
+
+
 def start():
     """Check what cannot be checked in a dry run, before the first job."""
     global LOCK
@@ -45,14 +87,10 @@ def start():
         SYSTEM.gfs.data_root()
         if executor == "slurm":
             check_slurm()
-        if len(EXPERIMENT.methods) < len(SETTINGS["figures"]["methods"]):
-            reason = EXPERIMENT.why_no_model
-            print(
-                f"No estimates by the model, only by the rule ({reason}).",
-                file=sys.stderr,
-            )
     except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
+    except OSError as error:
+        raise WorkflowError(f"{error.filename}: cannot be written: {error.strerror}.")
 
 
 def end_in_a_thread():
@@ -101,9 +139,8 @@ def check_slurm():
         for job_id in workflow.persistence.external_jobids(unfinished)
     }
     if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked):
-        print(
-            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}.",
-            file=sys.stderr,
+        logger.info(
+            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}."
         )
 
 
@@ -127,13 +164,62 @@ def mark_out_of_date():
 
 def how_to_go_on():
     """Return what to type after a failure; marked files need what the profiles set."""
-    if workflow.dag_settings.force_incomplete:
-        return "Start again to go on."
-    return "Start again with --rerun-incomplete to go on (the profiles set it)."
+    command = "the same command"
+    if not workflow.dag_settings.force_incomplete:
+        command += " with --rerun-incomplete (the profiles set it)"
+    return f"What is finished is kept. Remove the cause, then {command} goes on."
+
+
+def why_no_estimates_by_the_model():
+    """Return why figures that were made lack the model that was asked for, if so."""
+    made = {str(file) for made in workflow.dag.jobs for file in made.output}
+    if ESTIMATES[RULE] not in made or MODEL not in SETTINGS["figures"]["methods"]:
+        return []
+    if (reason := EXPERIMENT.why_no_model) is None:
+        return []
+    return [f"No estimates by the model, only by the rule: {reason}."]
+
+
+def remove_staging_folders():
+    """Remove what the launches of finished runs have left: links and empty folders."""
+    staging = Path(RESULTS, "staging")
+    for path in sorted(staging.rglob("*"), reverse=True):
+        if path.is_dir():
+            with suppress(OSError):  # it holds a run that is not taken over
+                path.rmdir()
+        elif path.stat().st_nlink > 1:  # the run has it, see `keep`
+            path.unlink()
+    with suppress(OSError):
+        staging.rmdir()
 
 
 # Jobs on other machines need the variables that the path of the GFS is made of.
 workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
+
+
+def refuse_target(wildcards):
+    """Refuse a name that is no target, and say which there are."""
+    known = sorted(str(rule) for rule in workflow.rules if not rule.output)
+    raise WorkflowError(
+        f"{wildcards.target}: is no target; expected one of {', '.join(known)}, or a "
+        f"file in {RESULTS}."
+    )
+
+
+# A name that is no rule's is a file to Snakemake, made here.
+rule refuse_unknown_target:
+    input:
+        refuse_target,
+    output:
+        "{target}",
+    wildcard_constraints:
+        target="[A-Za-z0-9_-]+",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    shell:
+        "false"
+
 
 if workflow.remote_exec:
     slurm.note_job(BATCH_JOBS)

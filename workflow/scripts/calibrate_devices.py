@@ -18,7 +18,7 @@ def devices_text(devices: Mapping[str, Any], comment: str) -> str:
 
 
 def main() -> None:
-    """Fit, write table and devices, and print what was found."""
+    """Fit, write table and devices, and write down what was found."""
     name = snakemake.wildcards.calibration
     description = snakemake.params.description
     probes = snakemake.input.probes
@@ -30,7 +30,6 @@ def main() -> None:
     )
     head = f"Calibration {name} of system {description['system']['name']}"
     report = f"{head} ({description['source']} data):\n{result.text()}"
-    print(report, file=sys.stderr, flush=True)
     Path(snakemake.log[0]).write_text(f"{report}\n")
     result.check()
     write_table(result.table(name), snakemake.output.calibration, "calibration")
@@ -42,8 +41,6 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
+        sys.stderr = open(snakemake.log[0], "a")
         instead = "Figures do without the model: figures.methods: [rule]."
-        message = f"tierscope: {error} {instead}"
-        with open(snakemake.log[0], "a") as log:
-            print(message, file=log)
-        sys.exit(message)
+        sys.exit(f"tierscope: {error} {instead}")

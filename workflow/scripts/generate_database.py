@@ -1,7 +1,6 @@
 """Write a dataset as one LMDB file on the global file system, and its manifest."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -53,6 +52,7 @@ def generate(
 
 
 if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w", buffering=1)
     try:
         manifest = generate(
             Dataset(**snakemake.params.dataset),
@@ -61,7 +61,5 @@ if __name__ == "__main__":
             snakemake.params.records_per_commit,
         )
     except (DatasetError, TierError) as error:
-        message = f"tierscope: {error}"
-        Path(snakemake.log[0]).write_text(f"{message}\n")
-        sys.exit(message)
+        sys.exit(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

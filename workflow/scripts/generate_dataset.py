@@ -1,7 +1,6 @@
 """Generate a dataset on the global file system and write its manifest."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -68,6 +67,7 @@ def generate(
 
 
 if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "w", buffering=1)
     try:
         manifest = generate(
             Dataset(**snakemake.params.dataset),
@@ -77,7 +77,5 @@ if __name__ == "__main__":
             snakemake.threads,
         )
     except (DatasetError, TierError) as error:
-        message = f"tierscope: {error}"
-        Path(snakemake.log[0]).write_text(f"{message}\n")
-        sys.exit(message)
+        sys.exit(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

@@ -96,13 +96,11 @@ def main() -> None:
     words = summary(errors) + "".join(["\n", *skipped] if skipped else [])
     Path(snakemake.output.summary).write_text(words)
     Path(snakemake.log[0]).write_text(words)
-    print(words, end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        message = f"tierscope: {error}"
-        Path(snakemake.log[0]).write_text(f"{message}\n")
-        sys.exit(message)
+        sys.stderr = open(snakemake.log[0], "w")
+        sys.exit(f"tierscope: {error}")

@@ -1,7 +1,6 @@
 """Simulate all runs of a scenario: I/O time, execution times, copies, peers."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,6 @@ if __name__ == "__main__":
             name = snakemake.wildcards.scenario
             line = progress(name, len(runs), len(points), tables["io_time"])
             print(line, file=log)
-            print(line, file=sys.stderr, flush=True)
     for name in TABLES:
         parts = [tables[name] for tables in runs if name in tables]
         table = pd.concat(parts) if parts else empty_table(name)

@@ -68,6 +68,8 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Any:
 
 def expectation(schema: Mapping[str, Any]) -> str:
     """Return in words what a schema accepts."""
+    if "expected" in schema:
+        return schema["expected"]
     if "const" in schema:
         return str(schema["const"])
     if "enum" in schema:
@@ -140,6 +142,10 @@ def _explain(error: jsonschema.ValidationError) -> str:
     if error.validator == MISSING_KEY:
         missing = [key for key in error.validator_value if key not in error.instance]
         return f"{path}: missing key {', '.join(missing)}"
+    if error.validator == "uniqueItems":
+        twice = [one for one in error.instance if error.instance.count(one) > 1]
+        times = f"{twice.count(twice[0])} times"
+        return f"{path}: got {twice[0]!r} {times}, expected a list without duplicates"
     hint = _number_in_text(error.instance) if error.validator == "type" else ""
     return f"{path}: got {error.instance!r}, expected {expectation(error.schema)}{hint}"
 

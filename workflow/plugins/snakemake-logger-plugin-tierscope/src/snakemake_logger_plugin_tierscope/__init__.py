@@ -1,0 +1,198 @@
+"""Snakemake logger: one line a job, points done of all, the cause of a failure last."""
+
+import logging
+import sys
+import threading
+import time
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from snakemake_logger_plugin_tierscope.errors import error_line
+from snakemake_logger_plugin_tierscope.failure import Failure
+from snakemake_logger_plugin_tierscope.jobs import Job
+from snakemake_logger_plugin_tierscope.plan import plan_lines
+from snakemake_logger_plugin_tierscope.profile import refuse_unknown_profile
+from snakemake_logger_plugin_tierscope.progress import Progress
+from snakemake_logger_plugin_tierscope.screen import Screen
+from snakemake_logger_plugin_tierscope.words import INTERRUPTED, is_noise
+
+REFRESH_S = 0.3
+MOST_WARNINGS = 20  # of one job: its log has all
+_STOPPED = "Stopped. What is finished is kept; the same command goes on from there."
+
+refuse_unknown_profile(sys.argv)
+
+
+class LogHandler(LogHandlerBase):
+    """Shows what a user of tierscope's workflow needs to see."""
+
+    def __post_init__(self) -> None:
+        settings = self.common_settings
+        self._screen = Screen(sys.stdout if settings.stdout else sys.stderr)
+        self._is_dry = settings.dryrun
+        self._is_verbose = settings.verbose or settings.printshellcmds
+        self._is_quiet = "all" in map(str, settings.quiet or ())
+        self._progress: Progress | None = None
+        self._running: dict[int, Job] = {}
+        self._planned: list[logging.LogRecord] = []
+        self._failures: dict[int, Failure] = {}
+        self._errors: list[str] = []
+        self._is_interrupted = False
+        self._lock = threading.RLock()
+        self._end = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._events = {
+            None: self._message,
+            LogEvent.RUN_INFO: self._run_info,
+            LogEvent.JOB_INFO: self._job_info,
+            LogEvent.JOB_FINISHED: self._job_finished,
+            LogEvent.JOB_ERROR: self._job_error,
+            LogEvent.GROUP_ERROR: self._message,
+            LogEvent.ERROR: self._error,
+        }
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a record, or note it for later."""
+        try:
+            with self._lock:
+                if self._is_verbose:
+                    self._screen.line(self.format(record))
+                elif show := self._events.get(getattr(record, "event", None)):
+                    show(record)
+        except Exception:
+            self.handleError(record)
+
+    def close(self) -> None:
+        """End the watch and say last why jobs have failed."""
+        self._end.set()
+        if self._watcher:
+            self._watcher.join()
+        with self._lock:
+            self._watcher = None
+            self._screen.status("")
+            errors, failures = self._errors, list(self._failures.values())
+            self._errors, self._failures = [], {}
+            if self._is_interrupted:
+                self._is_interrupted = False
+                self._screen.line(_STOPPED)
+            else:
+                for failure in failures:
+                    errors = failure.without_echo(errors)
+                    self._screen.line("\n".join(["", *failure.lines()]))
+                self._screen.line("\n".join(errors))
+        super().close()
+
+    def _message(self, record: logging.LogRecord) -> None:
+        """Show a message that is no event, unless it is noise."""
+        text = record.getMessage()
+        if self._is_dry and text.startswith("This was a dry-run"):
+            self._say(plan_lines(self._planned))
+        elif INTERRUPTED.match(text):
+            self._is_interrupted = True
+        elif self._is_interrupted and record.levelno < logging.ERROR:
+            return  # advice after a failure
+        elif not is_noise(record.levelno, text):
+            self._say([text])
+
+    def _run_info(self, record: logging.LogRecord) -> None:
+        """Say what is to be done: a dry run says it in its plan."""
+        stats = dict(record.stats)
+        if self._is_dry or self._progress:
+            return
+        stats.pop("total", None)
+        self._progress = Progress(stats)
+        self._say([f"{self._now()}  {self._progress.to_do()}"])
+
+    def _job_info(self, record: logging.LogRecord) -> None:
+        """Note a job that starts."""
+        if self._is_dry:
+            self._planned.append(record)
+            return
+        self._failures.pop(record.jobid, None)  # it is tried again
+        self._running[record.jobid] = Job(record)
+        if self._watcher is None:
+            self._watcher = threading.Thread(target=self._watch, daemon=True)
+            self._watcher.start()
+
+    def _job_finished(self, record: logging.LogRecord) -> None:
+        """Say that a job has ended, unless it only took over what a launch measured."""
+        job = self._running.pop(record.job_id, None)
+        if job is None or self._progress is None:
+            return
+        self._follow(job)
+        self._progress.finished(job)
+        head = f"{self._now()}  {self._progress.so_far()}"
+        if job.is_said:
+            self._say([f"{head}  {job.words} ({job.took()})"])
+        self._say([*job.warnings[:MOST_WARNINGS], *job.closing_words()])
+        if self._progress.is_complete:
+            self._say([f"{head}  Done in {self._progress.took()}."])
+
+    def _job_error(self, record: logging.LogRecord) -> None:
+        """Note why a job has failed, and say so when all is over."""
+        job = self._running.pop(record.jobid, None) or Job(record)
+        self._follow(job)
+        self._failures[record.jobid] = Failure(job, record)
+        if not self._is_interrupted:
+            line = f"Failed after {job.took()}: {job.words}"
+            words = self._failures[record.jobid].scheduler_words
+            self._say([f"{self._now()}  {'. '.join([line, *words])}"])
+
+    def _error(self, record: logging.LogRecord) -> None:
+        """Note an error of Snakemake or of the workflow: jobs say theirs themselves."""
+        if line := error_line(record.getMessage(), sys.argv):
+            self._errors.append(line)
+
+    def _watch(self) -> None:
+        """Follow the running jobs until the end."""
+        while not self._end.wait(REFRESH_S):
+            with self._lock:
+                for job in self._running.values():
+                    self._follow(job)
+                self._show_status()
+
+    def _follow(self, job: Job) -> None:
+        """Show what a job's log says anew."""
+        for line in job.news():
+            if not self._screen.is_terminal or line.is_head:
+                self._say([f"{self._now()}    {line.text}"])
+
+    def _show_status(self) -> None:
+        """Show on a terminal what is going on."""
+        doing = [job.status() for job in self._running.values()]
+        if self._progress and (doing := list(filter(None, doing))):
+            so_far = self._progress.so_far(self._running.values())
+            self._screen.status(f"{so_far}  {'; '.join(doing)}")
+
+    def _say(self, lines: list[str]) -> None:
+        if not self._is_quiet and lines:
+            self._screen.line("\n".join(lines))
+
+    def _now(self) -> str:
+        return time.strftime("%H:%M:%S")
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """It takes the place of Snakemake's own text on the terminal."""
+        return True
+
+    @property
+    def writes_to_file(self) -> bool:
+        """It keeps no file: Snakemake's own log does."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """It chooses itself what is shown."""
+        return True
+
+    @property
+    def has_formatter(self) -> bool:
+        """It has Snakemake's format records for `--verbose`."""
+        return False
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """It draws no graph."""
+        return False

@@ -1,0 +1,94 @@
+"""An error of Snakemake, or of our workflow, in one line that says what to type."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import yaml
+
+_OF_A_JOB = re.compile(r"CalledProcessError|SpawnedJobError")
+_WORKFLOW = re.compile(r'^WorkflowError(?: in rule \w+)?(?: in file ".*", line \d+)?:$')
+_FRAME = re.compile(r'^  File ".*", line \d+')
+_OS_ERROR = re.compile(r"^(\w+): \[Errno \d+\] (.+?): '(.+?)'", re.MULTILINE)
+_SAID = "At least one job did not complete successfully"
+_NOT_YAML = "Config file is not valid JSON or YAML"
+_NO_RULE = re.compile(r"^MissingRuleException:\nNo rule to produce (.+?) \(if you use")
+_OF_INPUT = re.compile(
+    r"^InputFunctionException[^\n]*\nError:\n  WorkflowError:\n(.*?)\nWildcards:",
+    re.DOTALL,
+)
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def error_line(text: str, arguments: Sequence[str]) -> str:
+    """Return an error for the terminal, empty if a job says it itself.
+
+    Parameters
+    ----------
+    text : str
+        As Snakemake prints it.
+    arguments : sequence of str
+        Of the command, which names the configuration files.
+    """
+    if ("Command '" in text and _OF_A_JOB.search(text)) or _SAID in text:
+        return ""
+    if _NOT_YAML in text:
+        return "\n".join(_malformed(arguments)) or text
+    if text.startswith("Traceback") and (found := _OS_ERROR.findall(text)):
+        return _of_system(*found[-1], list(configuration_files(arguments)))
+    if missing := _NO_RULE.search(text):
+        return (
+            f"{missing[1]}: nothing makes this file; snakemake --list-target-rules "
+            "names the targets."
+        )
+    if refused := _OF_INPUT.search(text):
+        return " ".join(refused[1].split())
+    first, _, rest = text.partition("\n")
+    if not _WORKFLOW.match(first):
+        return text
+    lines = [line for line in rest.split("\n") if line and not _FRAME.match(line)]
+    return "\n".join(lines)
+
+
+def configuration_files(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield what a command line gives as configuration files."""
+    is_list = False
+    for argument in arguments:
+        if argument.startswith("-"):
+            name, _, value = argument.partition("=")
+            is_list = name in ("--configfile", "--configfiles")
+            if is_list and value:
+                yield value
+        elif is_list:
+            yield argument
+
+
+def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
+    """Return a line for an error of the operating system, with what to do."""
+    given = next((name for name in files if Path(path).name == Path(name).name), None)
+    if kind == "FileNotFoundError" and given:
+        line = f"{given}: no such configuration file"
+        if not given.endswith(_SUFFIXES):
+            line += f"; a target goes before --configfile: snakemake {given} --profile"
+        return f"{line}."
+    if kind == "PermissionError" or reason == "Read-only file system":
+        return (
+            f"{path}: cannot be written here ({reason.lower()}); work in a folder that "
+            "is yours, or make this one writable: chmod -R u+w ."
+        )
+    return f"{path}: {reason}."
+
+
+def _malformed(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield file, line and problem of each configuration file that is no YAML."""
+    for name in ("config/config.yaml", *configuration_files(arguments)):
+        path = Path(name)
+        try:
+            yaml.safe_load(path.read_text() if path.is_file() else "")
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            words = " ".join(filter(None, (error.context, error.problem)))
+            where = f", line {mark.line + 1}" if mark else ""
+            yield f"{name}{where}: is no YAML: {words}."
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            yield f"{name}: is no YAML: {' '.join(str(error).split())}"

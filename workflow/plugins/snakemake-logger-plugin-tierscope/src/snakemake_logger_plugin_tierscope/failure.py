@@ -1,0 +1,100 @@
+"""Why a job has failed, in its own words."""
+
+import logging
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from snakemake_logger_plugin_tierscope.jobs import PROGRESS, Job
+
+OWN_WORDS = "tierscope: "
+_RANK = re.compile(r"\brank \d+")
+_N_LINES = 12
+_TRACEBACK = "Traceback (most recent call last)"
+_QUALIFIED = re.compile(r"^(?:\w+\.)+(?=\w+: )")  # where an exception is defined
+_NOISE = re.compile(
+    r"=|Abort\(|application called MPI_Abort|YOUR APPLICATION TERMINATED|This typically"
+    r"|Please see the FAQ|\[(proxy|mpiexec)|srun: |slurmstepd: "
+)
+
+
+def own_words(lines: Iterable[str]) -> list[str]:
+    """Return what a log says of the cause of a failure.
+
+    That is what follows the last line of progress, of a Python traceback only the
+    exception. Where lines begin with ``tierscope: ``, these and what they go with.
+    """
+    lines = [line.rstrip() for line in lines if line.strip() and not _NOISE.match(line)]
+    steps = [i for i, line in enumerate(lines) if PROGRESS.match(line)]
+    lines = _once(lines[steps[-1] + 1 :] if steps else lines)
+    said = [line for line in lines if line.startswith(OWN_WORDS)]
+    lines = _without_tracebacks(lines, keep_exceptions=not said)
+    return (said if said and len(lines) > _N_LINES else lines)[-_N_LINES:]
+
+
+def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str]:
+    """Return lines without tracebacks, with or without the exceptions at their ends.
+
+    Those that a line of ours repeats end with it: notes may follow an exception.
+    """
+    kept, is_inside = [], False
+    for line in lines:
+        if line.startswith(_TRACEBACK):
+            is_inside = True
+        elif line.startswith(OWN_WORDS) or not is_inside:
+            is_inside = False
+            kept.append(line)
+        elif keep_exceptions and not line.startswith(" "):
+            is_inside = False
+            kept.append(_QUALIFIED.sub("", line))
+    return kept
+
+
+def _once(lines: Iterable[str]) -> list[str]:
+    """Return lines without what another rank has said before."""
+    first: dict[str, str] = {}
+    for line in lines:
+        first.setdefault(_RANK.sub("rank", line), line)
+    return list(first.values())
+
+
+class Failure:
+    """A failed job with what its record and its logs say."""
+
+    def __init__(self, job: Job, record: logging.LogRecord):
+        self._job, self._message = job, (record.rule_msg or "").strip()
+        self._external = getattr(record, "aux", {}) or {}
+        # Those of the scheduler come after the job's own.
+        self._logs = [Path(path) for path in record.log]
+
+    @property
+    def scheduler_words(self) -> list[str]:
+        """Return what the scheduler says, if one ran the job."""
+        return [self._message] if self._message not in ("", "None") else []
+
+    def lines(self) -> list[str]:
+        """Return what has failed, where to read more, and last the cause."""
+        lines = [f"Failed: {self._job.words}."]
+        if job_id := self._external.get("external_jobid"):
+            lines.append(f"Job of the scheduler: {job_id}")
+        if logs := ", ".join(map(str, self._written())):
+            lines.append(f"Log: {logs}")
+        if self._job.points_done:
+            n = f"{self._job.points_done} of {self._job.n_points}"
+            lines.append(f"Points measured before, and kept: {n}.")
+        return lines + (self._cause() or ["It left no message."])
+
+    def without_echo(self, errors: Iterable[str]) -> list[str]:
+        """Return errors without those that only say that this job has failed."""
+        return [error for error in errors if self._job.rule not in error]
+
+    def _cause(self) -> list[str]:
+        """Return the message of the scheduler, if there is one, and the job's own."""
+        for path in self._written():
+            if words := own_words(path.read_text(errors="replace").splitlines()):
+                return [*self.scheduler_words, *words]
+        return self.scheduler_words
+
+    def _written(self) -> list[Path]:
+        """Return the logs that the job has written, its own first."""
+        return list(filter(self._job.has_written, self._logs))

@@ -1,0 +1,122 @@
+"""A job that runs: what it is, and what its log says meanwhile."""
+
+import logging
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from snakemake_logger_plugin_tierscope.words import duration, plural
+
+TAKES_OVER_S = 5  # a job that takes over what a launch has measured, at most
+_LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
+PROGRESS = re.compile(
+    r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
+    r"|\S+: \d+ of \d+ (?:files|records)"
+)
+_POINT = re.compile(r"point (\d+) of (\d+)")
+
+
+def _is_old(path: Path, record: logging.LogRecord) -> bool:
+    """Return whether a file was there before a job started."""
+    return path.is_file() and path.stat().st_mtime < record.created
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Return what changes when a file is written."""
+    return path.stat().st_mtime_ns, path.stat().st_size
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to show of a job's log; a head is shown on terminals, too."""
+
+    text: str
+    is_head: bool = False
+
+
+class Job:
+    """A job of a Snakemake record, and its log as far as it has been read."""
+
+    def __init__(self, record: logging.LogRecord, now=time.monotonic):
+        self.rule, self.logs = record.rule_name, [Path(p) for p in record.log]
+        resources = dict(getattr(record, "resources", None) or {})
+        self.is_point = "launch" in resources
+        self._terminal = "progress" if self.is_point else resources.get("terminal")
+        message = getattr(record, "rule_msg", None)
+        self.words = (message or self.rule.replace("_", " ")).strip().removesuffix(".")
+        self._is_named, self._name = bool(message), self.words
+        self.warnings: list[str] = []
+        self.points_done, self.n_points, self._activity = 0, 0, ""
+        self._now, self._start_s = now, now()
+        self._old = {path: _state(path) for path in self.logs if _is_old(path, record)}
+        self._read_bytes, self._rest = 0, ""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the job has run."""
+        return self._now() - self._start_s
+
+    @property
+    def is_said(self) -> bool:
+        """Return whether its end is a line: not where it took over a launch's point."""
+        return self._is_named and (not self.is_point or self.n_points > 0)
+
+    def took(self) -> str:
+        """Return how long it ran, in words."""
+        return duration(self.seconds)
+
+    def status(self) -> str:
+        """Return what it is doing now, for the bottom of a terminal."""
+        takes_over = self.is_point and not self.n_points and self.seconds < TAKES_OVER_S
+        if not self._is_named or takes_over:
+            return ""
+        return f"{self._name}: {self._activity}" if self._activity else self._name
+
+    def news(self) -> Iterator[Line]:
+        """Yield what is to be shown of the lines that have come to its log."""
+        if self._terminal != "progress":
+            return
+        for line in self._new_lines():
+            if launch := _LAUNCH.match(line):
+                self.n_points = int(launch[2])
+                processes = f"{launch[1]} process{'' if launch[1] == '1' else 'es'}"
+                words = f"{plural(self.n_points, 'point')} in one launch of {processes}"
+                if self.n_points > 1:
+                    self.words = f"{self.words}: {words}"
+                yield Line(f"{self.words}, started", is_head=True)
+            elif point := _POINT.search(line):
+                self.points_done = int(point[1]) - 1 if self.is_point else 0
+                self._activity = line.strip()
+                yield Line(f"  {line.strip()}")
+            elif PROGRESS.match(line):
+                before = self._activity.partition("; ")[0]
+                is_point = before.startswith("point")
+                self._activity = f"{before}; {line.strip()}" if is_point else line
+            elif line.strip() and line not in self.warnings:
+                self.warnings.append(line)
+
+    def closing_words(self) -> list[str]:
+        """Return the log of a job whose words are for the reader."""
+        if self._terminal != "log" or not self.logs:
+            return []
+        return self.logs[0].read_text(errors="replace").rstrip().splitlines()
+
+    def has_written(self, log: Path) -> bool:
+        """Return whether a log is of this job, not what an earlier start has left."""
+        return log.is_file() and _state(log) != self._old.get(log)
+
+    def _new_lines(self) -> list[str]:
+        """Return the whole lines that have come to the log since the last time."""
+        if not self.logs or not self.has_written(self.logs[0]):
+            return []
+        with self.logs[0].open("rb") as file:
+            size = file.seek(0, 2)
+            if size < self._read_bytes:  # it was begun anew
+                self._read_bytes, self._rest = 0, ""
+            file.seek(self._read_bytes)
+            text = self._rest + file.read().decode(errors="replace")
+        self._read_bytes = size
+        *lines, self._rest = text.split("\n")
+        return lines

@@ -1,0 +1,95 @@
+"""The plan of a dry run: a line a rule, and one for each scenario to be measured."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile, zip_longest
+
+from snakemake_logger_plugin_tierscope.words import plural
+
+# Why a job is run follows from another job where it says one of these.
+_FOLLOWS = "Input files updated by another job"
+_USUAL = ("Missing output files", _FOLLOWS)
+
+
+def pattern(paths: Iterable[str]) -> str:
+    """Return paths as one, with a star where they differ."""
+    parts = zip_longest(*(path.split("/") for path in paths), fillvalue="")
+    return "/".join(map(_common, parts))
+
+
+def _common(names: Sequence[str]) -> str:
+    """Return names as one: the whole words that all begin and end with, and a star."""
+    if len(set(names)) == 1:
+        return names[0]
+    start = _shared_words(names)
+    end = _shared_words([name[len(start) :][::-1] for name in names])[::-1]
+    return f"{start}*{end}"
+
+
+def _shared_words(names: Iterable[str]) -> str:
+    """Return what all names begin with, up to the end of a word."""
+    letters = takewhile(lambda some: len(set(some)) == 1, zip(*names, strict=False))
+    return re.match(r"(.*[-_.])?", "".join(some[0] for some in letters))[0]
+
+
+def why(reason: str) -> str:
+    """Return the kinds of reasons for a job, without their files."""
+    kinds = [part.partition(":")[0].strip() for part in reason.split("; ") if part]
+    own = [kind for kind in kinds if kind != _FOLLOWS]
+    return (own or kinds or [""])[0]
+
+
+def plan_lines(records: Sequence[logging.LogRecord]) -> list[str]:
+    """Return the plan of the jobs that a dry run has named."""
+    by_rule: dict[str, list[logging.LogRecord]] = {}
+    for record in records:
+        if record.output:
+            by_rule.setdefault(record.rule_name, []).append(record)
+    width = max(map(len, by_rule), default=0)
+    lines = []
+    for rule, jobs in by_rule.items():
+        makes = pattern(job.output[0] for job in jobs)
+        more = len(jobs[0].output) - 1
+        reasons = Counter(why(job.reason) for job in jobs)
+        reason = reasons.most_common(1)[0][0]
+        lines.append(
+            f"{rule:<{width}}  {len(jobs):>4}  {makes}{f' (+{more})' if more else ''}"
+            f"{f'  [{reason}]' if reason not in _USUAL else ''}"
+        )
+        lines += [f"{'':<{width}}        {line}" for line in launch_lines(jobs)]
+    total = sum(map(len, by_rule.values()))
+    return [*lines, f"{plural(total, 'job')} would be run; nothing was (-n)."]
+
+
+def launch_lines(jobs: Sequence[logging.LogRecord]) -> Iterator[str]:
+    """Yield for each scenario how its points are launched and what they ask for."""
+    scenarios: dict[str, list[dict]] = {}
+    for job in jobs:
+        resources = dict(job.resources or {})
+        if "launch" in resources:
+            name = job.wildcards.get("scenario", job.rule_name)
+            size = "minutes" in (job.rule_msg or "")  # it is submitted
+            scenarios.setdefault(name, []).append(resources | {"size": size})
+    for name, points in scenarios.items():
+        launches = {str(one["launch"]) for one in points}
+        words = f"{plural(len(points), 'point')} in {_launches(len(launches))}"
+        yield f"{name}: {words}{_size(points)}"
+
+
+def _launches(number: int) -> str:
+    return "one launch" if number == 1 else f"{number} launches"
+
+
+def _size(points: Sequence[dict]) -> str:
+    """Return what launches ask a scheduler for, where there is one."""
+    if not points[0]["size"]:
+        return ""
+    minutes = [one["runtime"] for one in points if isinstance(one.get("runtime"), int)]
+    nodes = sorted({one["nodes"] for one in points})
+    words = f" of {', '.join(map(str, nodes))} nodes"
+    if not minutes:
+        return words
+    low, high = min(minutes), max(minutes)
+    return f"{words}, {low if low == high else f'{low} to {high}'} minutes at most"

@@ -1,0 +1,99 @@
+"""How many points and jobs are done of all, and how long the rest will take."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from snakemake_logger_plugin_tierscope.jobs import Job
+from snakemake_logger_plugin_tierscope.words import duration, plural
+
+POINT_RULE = "run_benchmark"
+_ENOUGH = 3  # finished jobs to tell from how long another will take
+
+
+class Progress:
+    """Counts what is done, by rule, and keeps how long it took.
+
+    `counts` holds the number of jobs of each rule. Time left is that of the points,
+    which run one after the other, and that of the other jobs at the pace so far, where
+    a rule of which no job has ended is taken for an average one.
+    """
+
+    def __init__(self, counts: Mapping[str, int], now=time.monotonic):
+        self._counts = Counter(counts)
+        self._n_points = self._counts.pop(POINT_RULE, 0)
+        self._points_done = self._measured = 0
+        self._done: Counter = Counter()
+        self._took_s: defaultdict = defaultdict(float)
+        self._launches_s = 0.0
+        self._width = 0  # so that what is done stands in a column
+        self._now, self._start_s = now, now()
+
+    def to_do(self) -> str:
+        """Return what is to be done."""
+        jobs = plural(sum(self._counts.values()), "job")
+        if not self._n_points:
+            return f"{jobs} to do."
+        return f"{plural(self._n_points, 'point')} to measure, {jobs} besides."
+
+    def finished(self, job: Job) -> None:
+        """Count a job that has ended, and the points that its launch has measured."""
+        if job.is_point:
+            self._points_done += 1
+            self._measured += job.n_points
+            self._launches_s += job.seconds
+        else:
+            self._done[job.rule] += 1
+            self._took_s[job.rule] += job.seconds
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all that was to be done is done."""
+        return self._points_done >= self._n_points and self._counts <= self._done
+
+    def took(self) -> str:
+        """Return how long all has taken up to now."""
+        return duration(self._now() - self._start_s)
+
+    def so_far(self, running: Iterable[Job] = ()) -> str:
+        """Return what is done of all, points of running launches included."""
+        launches = [job for job in running if job.points_done]
+        measured = self._measured + sum(job.points_done for job in launches)
+        points = max(self._points_done, measured)
+        parts = []
+        if self._n_points:
+            done = min(points, self._n_points)
+            parts.append(f"{done} of {plural(self._n_points, 'point')}")
+        if total := sum(self._counts.values()):
+            parts.append(f"{sum(self._done.values())} of {plural(total, 'job')}")
+        spent_s = self._launches_s + sum(job.seconds for job in launches)
+        if left := self._left(points, spent_s):
+            parts.append(f"{left} left")
+        text = ", ".join(parts)
+        self._width = max(self._width, len(text))
+        return f"{text:<{self._width}}"
+
+    def _left(self, points: int, launches_s: float) -> str:
+        """Return about how long the rest takes, if there is something to tell from."""
+        done, remaining = sum(self._done.values()), self._counts - self._done
+        points_left = max(self._n_points - points, 0)
+        if done < _ENOUGH or (points_left and not points):
+            return ""
+        if not points_left and not remaining:
+            return ""
+        busy_s = sum(self._took_s.values())
+        elapsed_s = self._now() - self._start_s - launches_s
+        rest_s = sum(
+            n
+            * (
+                self._took_s[rule] / self._done[rule]
+                if self._done[rule]
+                else busy_s / done
+            )
+            for rule, n in remaining.items()
+        )
+        if 0 < elapsed_s < busy_s:  # several jobs at a time
+            rest_s *= elapsed_s / busy_s
+        if points_left:
+            rest_s += points_left * launches_s / points
+        return f"about {duration(rest_s)}"

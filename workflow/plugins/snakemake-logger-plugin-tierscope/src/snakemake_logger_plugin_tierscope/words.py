@@ -1,0 +1,44 @@
+"""Which of Snakemake's messages a user need not see, and how things are counted."""
+
+import logging
+import re
+
+INTERRUPTED = re.compile(
+    "Terminating processes on user request|Cancelling snakemake on user request"
+    "|Will exit after finishing currently running jobs"
+)
+_NOISE = re.compile(
+    r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:"
+    r"|Provided (cores|resources|remote nodes)|Rules claiming more threads"
+    r"|Conda environments: ignored|Singularity containers: ignored"
+    r"|Select jobs to execute|Execute \d+ jobs|Job stats:|host: |Config file "
+    r"|Write-protecting output|Removing output files of failed job|Shutting down"
+    r"|Exiting because a job execution failed|Complete log|Elapsed time"
+    r"|Touching output|Reasons:|Would remove|This was a dry-run|Waiting at most"
+    r"|Removing temporary output|None$|Cancelling snakemake|\s*$"
+)
+
+# What is said in other words beside it.
+_ECHO = re.compile(r"Exiting because a job execution failed|Failed to setup log file")
+
+
+def is_noise(level: int, text: str) -> bool:
+    """Return whether a message says nothing of what is done or wrong."""
+    if level >= logging.ERROR:
+        return bool(_ECHO.match(text))
+    return bool(_NOISE.match(text))
+
+
+def plural(number: int, name: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the units that one would say."""
+    if seconds < 60:
+        return f"{max(seconds, 0):.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,102 @@
+"""Errors in one line that says what to type."""
+
+import pytest
+
+from snakemake_logger_plugin_tierscope.errors import configuration_files, error_line
+from snakemake_logger_plugin_tierscope.profile import unknown_profile
+from snakemake_logger_plugin_tierscope.words import duration
+
+TRACEBACK = 'Traceback (most recent call last):\n\n  File "/x/y.py", line 3, in f\n'
+
+
+def os_error(kind, number, reason, path):
+    return f"{TRACEBACK}{kind}: [Errno {number}] {reason}: '{path}'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            'WorkflowError in file "/x/common.smk", line 22:\nconfig: got 1\n'
+            '  File "/x/common.smk", line 22, in <module>',
+            "config: got 1",
+        ),
+        (
+            os_error("FileNotFoundError", 2, "No such file or directory", "fig2"),
+            "fig2: no such configuration file; a target goes before --configfile: "
+            "snakemake fig2 --profile.",
+        ),
+        (
+            os_error("FileNotFoundError", 2, "No such file", "/work/mine.yaml"),
+            "mine.yaml: no such configuration file.",
+        ),
+        (
+            os_error("PermissionError", 13, "Permission denied", "/x/.snakemake"),
+            "/x/.snakemake: cannot be written here (permission denied); work in a "
+            "folder that is yours, or make this one writable: chmod -R u+w .",
+        ),
+        (
+            "MissingRuleException:\nNo rule to produce results/x (if you use input "
+            "functions make sure that they don't raise unexpected exceptions).",
+            "results/x: nothing makes this file; snakemake --list-target-rules names "
+            "the targets.",
+        ),
+        (
+            "NameError in file x, line 3:\nname 'a'",
+            "NameError in file x, line 3:\nname 'a'",
+        ),
+        ("WorkflowError:\nAt least one job did not complete successfully.", ""),
+        ("RuleException:\nCalledProcessError in file x:\nCommand 'set -e' x", ""),
+    ],
+)
+def test_error_is_one_line(text, line):
+    arguments = ["snakemake", "--configfile", "mine.yaml", "fig2", "--cores", "2"]
+    assert error_line(text, arguments) == line
+
+
+def test_file_that_is_no_yaml_is_named_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.yaml").write_text("a: 1\n")
+    (tmp_path / "bad.yaml").write_text("a: 1\nb: [1, 2\nc: 3\n")
+    text = "WorkflowError:\nConfig file is not valid JSON or YAML. In case of YAML"
+    line = error_line(text, ["snakemake", "--configfile", "good.yaml", "bad.yaml"])
+    assert line.startswith("bad.yaml, line 3: is no YAML: while parsing a flow seq")
+    assert "\n" not in line
+
+
+def test_configuration_files_are_those_of_the_option():
+    given = ["fig2", "--configfile=a.yaml", "-n", "x", "--configfiles", "b", "c", "-p"]
+    assert list(configuration_files(given)) == ["a.yaml", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["--profile", "locl"],
+            "--profile locl: unknown, expected one of local",
+        ),
+        (["--profile=locl"], "--profile locl: unknown, expected one of local"),
+        (
+            ["--profile", "slurm"],
+            "--profile slurm: the link slurm is missing",
+        ),
+        (["--profile", "local"], ""),
+        (["--profile", "profiles/local"], ""),
+        (["--profile", "mine"], ""),
+        (["--profile", "none"], ""),
+        (["fig2"], ""),
+    ],
+)
+def test_unknown_profile_is_answered_with_ours(tmp_path, arguments, words):
+    for name in ("local", "slurm"):
+        (tmp_path / "profiles" / name).mkdir(parents=True)
+        (tmp_path / "profiles" / name / "config.v9+.yaml").touch()
+    known = {"local": "a link", "profiles/local": "a folder", "mine": "of the user"}
+    line = unknown_profile(arguments, tmp_path, known.get)
+    assert line.startswith(words)
+    assert bool(line) == bool(words)
+
+
+def test_durations_are_said_in_the_unit_that_fits():
+    assert [duration(s) for s in (3.4, 95, 7260)] == ["3 s", "2 min", "2 h 01 min"]

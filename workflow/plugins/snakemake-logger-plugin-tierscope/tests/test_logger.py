@@ -1,0 +1,273 @@
+"""What a user sees of jobs, launches, failures and plans."""
+
+import logging
+import os
+import re
+from pathlib import Path
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+LOG = """\
+one launch of 4 processes measures 3 points; starting the loader posix
+point 1 of 3: cache rate 0 %, repetition 0
+  epoch 1 of 2: 0.1 s
+tierscope: cannot copy 7: No space left on device; reads go on from the GFS
+point 2 of 3: cache rate 50 %, repetition 0
+"""
+FAILED = "tierscope: rank 3 of 4 on vm failed in epoch 1 of 2: TierError: x is gone"
+
+
+def record(event=None, level=logging.INFO, msg="", **values):
+    """Return a record as Snakemake makes it."""
+    made = logging.LogRecord("snakemake", level, "", 0, msg, None, None)
+    if event:
+        made.event = getattr(LogEvent, event)
+    made.__dict__.update(values)
+    return made
+
+
+def job(jobid=1, rule="audit_run", message="Auditing a run.", **values):
+    """Return the record of a job that starts."""
+    common = {"log": [], "output": ["results/a"], "reason": "", "wildcards": {}}
+    named = {"jobid": jobid, "rule_name": rule, "rule_msg": message}
+    return record("JOB_INFO", **{"resources": {}, **common, **named, **values})
+
+
+def lines(stream):
+    """Return what was written, without times of day."""
+    return [re.sub(r"^\d\d:\d\d:\d\d +", "", line) for line in stream.text.splitlines()]
+
+
+def run_info(**counts):
+    return record("RUN_INFO", stats={**counts, "total": sum(counts.values())})
+
+
+def finished(jobid):
+    return record("JOB_FINISHED", job_id=jobid)
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """Return the record of a launch, whose log is to be written."""
+    resources = {"launch": "0/0 50/0 100/0", "mpi": "mpiexec"}
+    return job(
+        rule="run_benchmark",
+        message="Measuring small.",
+        log=[str(tmp_path / "run.log")],
+        resources=resources,
+    )
+
+
+def error_of(started, message="None", logs=None):
+    """Return the record of a job that has failed."""
+    values = {name: getattr(started, name) for name in ("jobid", "rule_name")}
+    log = started.log if logs is None else logs
+    return record(
+        "JOB_ERROR", logging.ERROR, rule_msg=message, log=log, aux={}, **values
+    )
+
+
+def test_a_job_is_one_line_with_what_is_done_of_all(logger, file):
+    handler = logger()
+    for one in (run_info(audit_run=2), job(), finished(1)):
+        handler.emit(one)
+    assert lines(file) == ["2 jobs to do.", "1 of 2 jobs  Auditing a run (0 s)"]
+
+
+def test_messages_that_help_nobody_are_left_out(logger, file):
+    handler = logger()
+    noise = ("Building DAG of jobs...", "Using shell: /bin/bash", "Execute 1 jobs...")
+    for text in (*noise, "Complete log(s): /x", "Write-protecting output file x."):
+        handler.emit(record(msg=text))
+    handler.emit(record(msg="Report: results/tiny/report.html"))
+    assert lines(file) == ["Report: results/tiny/report.html"]
+
+
+def test_launch_is_one_job_with_a_line_for_each_point(logger, file, launch):
+    handler = logger()
+    handler.emit(run_info(run_benchmark=3, audit_run=3))
+    handler.emit(launch)
+    Path(launch.log[0]).write_text(LOG)
+    handler.emit(finished(1))
+    taken_over = job(2, rule="run_benchmark", resources=launch.resources)
+    handler.emit(taken_over)
+    handler.emit(finished(2))
+    assert lines(file) == [
+        "3 points to measure, 3 jobs besides.",
+        "Measuring small: 3 points in one launch of 4 processes, started",
+        "point 1 of 3: cache rate 0 %, repetition 0",
+        "point 2 of 3: cache rate 50 %, repetition 0",
+        "3 of 3 points, 0 of 3 jobs  Measuring small: 3 points in one launch of 4 "
+        "processes (0 s)",
+        "tierscope: cannot copy 7: No space left on device; reads go on from the GFS",
+    ]
+
+
+def test_what_an_earlier_start_left_in_a_log_is_not_shown(logger, file, launch):
+    log = Path(launch.log[0])
+    log.write_text(LOG.replace("small", "old"))
+    os.utime(log, (1, 1))
+    handler = logger()
+    handler.emit(run_info(run_benchmark=3))
+    handler.emit(launch)
+    handler.emit(finished(1))
+    assert lines(file) == ["3 points to measure, 0 jobs besides."]
+
+
+def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch):
+    handler = logger()
+    handler.emit(run_info(run_benchmark=3))
+    handler.emit(launch)
+    noise = "= BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+    Path(launch.log[0]).write_text(f"{LOG}{FAILED}\n{noise}")
+    shell = "CalledProcessError in file x:\nCommand 'set -euo pipefail; rm' returned 1"
+    handler.emit(record("ERROR", logging.ERROR, f"RuleException:\n{shell}"))
+    handler.emit(error_of(launch))
+    handler.emit(record(msg="What is finished is kept."))
+    handler.close()
+    *_, advice, gap, what, log, kept, cause = lines(file)
+    assert (advice, gap) == ("What is finished is kept.", "")
+    assert what.startswith("Failed: Measuring small")
+    assert log == f"Log: {launch.log[0]}"
+    assert kept == "Points measured before, and kept: 1 of 3."
+    assert cause == FAILED
+    assert "pipefail" not in file.text
+    assert "BAD TERM" not in file.text
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (
+            'Traceback (most recent call last):\n  File "x", line 1\n    f()\n'
+            "tierscope.audit.AuditError: audit failed: got 3\nexpected 2\n",
+            ["AuditError: audit failed: got 3", "expected 2"],
+        ),
+        (
+            "module: command not found\ntierscope: a line of job.setup failed\n=BAD=\n",
+            ["module: command not found", "tierscope: a line of job.setup failed"],
+        ),
+        (
+            "point 1 of 3: x\n"
+            + "".join(
+                "Traceback (most recent call last):\n  File x\nOSError: b\nin epoch\n"
+                f"tierscope: rank {rank} of 4 on vm failed: OSError: b\n"
+                for rank in (2, 0)
+            ),
+            ["Log: {log}", "tierscope: rank 2 of 4 on vm failed: OSError: b"],
+        ),
+        ("Killed\n", ["Killed"]),
+        ("", ["It left no message."]),
+    ],
+)
+def test_cause_is_what_the_log_says(logger, file, tmp_path, log, cause):
+    handler = logger()
+    path = tmp_path / "x.log"
+    started = job(log=[str(path)])
+    handler.emit(started)
+    path.write_text(log)
+    handler.emit(error_of(started))
+    handler.close()
+    assert lines(file)[-len(cause) :] == [line.format(log=path) for line in cause]
+
+
+def test_schedulers_word_counts_where_a_job_left_no_log(logger, file, tmp_path):
+    handler = logger()
+    started = job(log=[str(tmp_path / "none.log")])
+    handler.emit(started)
+    words = "SLURM-job '7' failed, SLURM status is: 'TIMEOUT'."
+    handler.emit(error_of(started, message=words))
+    handler.close()
+    assert lines(file)[-1] == words
+
+
+def test_job_that_is_tried_again_has_not_failed(logger, file):
+    handler = logger()
+    for one in (job(), error_of(job()), job(), run_info(audit_run=1), finished(1)):
+        handler.emit(one)
+    handler.close()
+    assert "Failed: " not in file.text
+
+
+def test_interrupted_by_the_user_is_no_failure(logger, file, launch):
+    handler = logger()
+    handler.emit(launch)
+    Path(launch.log[0]).write_text(f"{LOG}{FAILED}\n")
+    handler.emit(record(msg="Terminating processes on user request, this might take"))
+    handler.emit(error_of(launch))
+    handler.emit(record(msg="What is finished is kept. Remove the cause, then"))
+    handler.close()
+    assert "Remove the cause" not in file.text
+    assert lines(file)[-1].startswith("Stopped. What is finished is kept")
+    assert "Failed" not in file.text
+
+
+def test_file_gets_no_codes_and_terminal_one_line_that_is_rewritten(
+    logger, file, terminal, launch
+):
+    for stream in (file, terminal):
+        Path(launch.log[0]).unlink(missing_ok=True)
+        handler = logger(stream)
+        handler.emit(run_info(run_benchmark=3, audit_run=3))
+        handler.emit(launch)
+        Path(launch.log[0]).write_text(LOG)
+        for running in handler._running.values():
+            handler._follow(running)
+        handler._show_status()
+        handler.close()
+    assert not re.search("[\r\x1b]", file.text)
+    assert "point 2 of 3" in file.text
+    status = terminal.text.split("\r\x1b[K")[1]
+    assert status.startswith("1 of 3 points, 0 of 3 jobs  Measuring small: point 2")
+    assert len(status) < 60
+    assert terminal.text.endswith("\r\x1b[K")
+
+
+def test_verbose_shows_snakemakes_own_text(logger, file):
+    handler = logger(verbose=True)
+    handler.setFormatter(logging.Formatter("own: %(message)s"))
+    handler.emit(record(msg="Building DAG of jobs..."))
+    assert lines(file) == ["own: Building DAG of jobs..."]
+
+
+def test_log_for_the_reader_is_printed_when_its_job_has_ended(logger, file, tmp_path):
+    handler = logger()
+    path = tmp_path / "summary.log"
+    path.write_text("mva: 3 % off\n")
+    started = job(message=None, log=[str(path)], resources={"terminal": "log"})
+    for one in (run_info(predict=2), started, finished(1)):
+        handler.emit(one)
+    assert lines(file) == ["2 jobs to do.", "mva: 3 % off"]
+
+
+def test_plan_is_a_line_a_rule_with_what_is_made(logger, file, launch):
+    handler = logger(dryrun=True, stdout=True)
+    for number, rate in enumerate(("000", "050", "100")):
+        one = job(number, "run_benchmark", resources=launch.resources)
+        one.output = [f"results/x/runs/small-1ost/cache-{rate}/rep-0/run.json", "more"]
+        one.wildcards = {"scenario": "small-1ost"}
+        one.reason = "Missing output files: a, b; Input files updated by another job: c"
+        handler.emit(one)
+    changed = "Params have changed since last execution: Before: 1, Now: 2"
+    handler.emit(job(4, reason=changed, input=["a"] * 100))
+    handler.emit(job(5, rule="all", output=[]))
+    handler.emit(record(msg="This was a dry-run (flag -n). The order of jobs"))
+    assert lines(file) == [
+        "run_benchmark     3  results/x/runs/small-1ost/cache-*/rep-0/run.json (+1)",
+        " " * 21 + "small-1ost: 3 points in one launch",
+        "audit_run         1  results/a  [Params have changed since last execution]",
+        "4 jobs would be run; nothing was (-n).",
+    ]
+
+
+def test_plan_says_what_submitted_launches_ask_for(logger, file):
+    handler = logger(dryrun=True)
+    for number, minutes in enumerate((30, 45)):
+        resources = {"launch": f"{number}/0", "nodes": 384, "runtime": minutes}
+        words = f"Measuring: 384 nodes, {minutes} minutes at most."
+        scenario = {"scenario": "small"}
+        handler.emit(job(number, "r", words, resources=resources, wildcards=scenario))
+    handler.emit(record(msg="This was a dry-run"))
+    words = "small: 2 points in 2 launches of 384 nodes, 30 to 45 minutes at most"
+    assert words in lines(file)[1]

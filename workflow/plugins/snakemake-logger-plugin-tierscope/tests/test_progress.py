@@ -1,0 +1,40 @@
+"""How much is done and how long the rest takes."""
+
+from types import SimpleNamespace
+
+from snakemake_logger_plugin_tierscope.progress import Progress
+
+
+def job(rule, seconds, n_points=0, points_done=0):
+    return SimpleNamespace(
+        rule=rule,
+        seconds=seconds,
+        is_point=rule == "run_benchmark",
+        n_points=n_points,
+        points_done=points_done,
+    )
+
+
+def test_time_left_is_that_of_points_in_turn_and_of_other_jobs_at_their_pace():
+    time_s = [0]
+    progress = Progress({"run_benchmark": 8, "audit": 6}, lambda: time_s[0])
+    for _ in range(3):
+        progress.finished(job("audit", 2))
+    time_s[0] = 3  # three jobs of 2 s took 3 s: two at a time
+    assert progress.so_far() == "0 of 8 points, 3 of 6 jobs"
+    time_s[0] = 23
+    running = job("run_benchmark", 20, n_points=8, points_done=4)
+    text = progress.so_far([running])
+    # Four points of 5 s, three audits of 2 s of which two run at a time.
+    assert text == "4 of 8 points, 3 of 6 jobs, about 23 s left"
+
+
+def test_points_that_were_taken_over_count_once():
+    progress = Progress({"run_benchmark": 3})
+    progress.finished(job("run_benchmark", 9, n_points=3, points_done=2))
+    assert progress.so_far() == "3 of 3 points"
+    progress.finished(job("run_benchmark", 0))
+    assert not progress.is_complete
+    progress.finished(job("run_benchmark", 0))
+    assert progress.so_far() == "3 of 3 points"
+    assert progress.is_complete
