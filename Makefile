@@ -11,7 +11,7 @@ TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup run test bench lint paper lock docs clean test-packages
+.PHONY: setup run test bench bench-small lint paper lock docs clean test-packages
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 run: setup
@@ -24,6 +24,10 @@ test: setup test-packages
 # Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench.
 bench: setup
 	$(BIN)/python tests/benchmarks $(BENCH)
+
+# Try every benchmark with small input, in two minutes; fails if one does not run.
+bench-small: setup
+	$(BIN)/python tests/benchmarks --small $(BENCH)
 
 lint: setup
 	ruff check .

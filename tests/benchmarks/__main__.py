@@ -8,6 +8,7 @@ that does not run is one.
 import argparse
 import sys
 import time
+import traceback
 
 import emulation
 import events
@@ -44,16 +45,19 @@ def main() -> None:
     for name in arguments.names or BENCHMARKS:
         try:
             results = BENCHMARKS[name](arguments.small)
-        except CannotMeasure as error:
-            failed.append(f"{name}: {error}")
+            results.finish()
+        except Exception as error:  # the others run all the same
+            if not isinstance(error, CannotMeasure):
+                traceback.print_exc()
+            failed.append(f"benchmark {name} does not run: {error!r}")
             continue
-        results.finish()
         finished.append(results)
     print(f"\nGoals ({time.monotonic() - started:.0f} s in all)")
     for results in finished:
         for c in results.comparisons:
             if c.goal:
-                print(f"  {results.name:11}{c.case:30}{c.what:46}{c.goal:8}{c.verdict}")
+                now = f"{c.by_median:9.3f} {c.goal:8}"
+                print(f"  {results.name:11}{c.case:30} {c.what:46}{now}{c.verdict}")
         for text in results.skipped:
             print(f"  {results.name:11}SKIPPED {text}")
     if failed:

@@ -54,7 +54,7 @@ class Files:
 # Batches divide both ranks' shares: DLIO would drop the rest, we do not.
 SMALL_FILES = Files("small", 4096, 128 * _KIB, batch_size=16)
 LARGE_FILES = Files("large", 128, 12 * _MIB, batch_size=2)
-TRIAL_FILES = [Files("small", 256, 128 * _KIB, 16), Files("large", 8, 12 * _MIB, 2)]
+TRIAL_FILES = [Files("small", 256, 128 * _KIB, batch_size=16)]
 
 
 @dataclass
@@ -79,13 +79,17 @@ class Measurement:
 
 @dataclass
 class Comparison:
-    """A ratio or a value beside its goal; `met` is None where there is no goal."""
+    """A ratio or a value beside its goal; `met` is None where there is no goal.
+
+    `start` is what was measured on 2026-11-22, before the goal was set.
+    """
 
     case: str
     what: str
     by_median: float
     by_minimum: float
     goal: str = ""
+    start: str = ""
     met_by_median: bool | None = None
     met_by_minimum: bool | None = None
 
@@ -166,12 +170,13 @@ class Results:
         *,
         at_most: float | None = None,
         at_least: float | None = None,
+        start: str = "",
     ) -> None:
         """Add the ratio of two measurements, if both are there."""
         a, b = self.find(case, over), self.find(case, under)
         if a and b:
             ratios = a.median / b.median, a.minimum / b.minimum
-            self._judge(case, f"{over} / {under}", ratios, at_most, at_least)
+            self._judge(case, f"{over} / {under}", ratios, at_most, at_least, start)
 
     def limit(self, case: str, what: str, at_most: float) -> None:
         """Compare the largest sample of something with an absolute limit."""
@@ -191,9 +196,10 @@ class Results:
         values: tuple[float, float],
         at_most: float | None,
         at_least: float | None = None,
+        start: str = "",
     ) -> None:
         """Add two values and whether they meet a goal."""
-        comparison = Comparison(case, what, *values)
+        comparison = Comparison(case, what, *values, start=start)
         if at_most is not None:
             comparison.goal = f"<= {at_most:g}"
             met = [value <= at_most for value in values]
@@ -246,10 +252,9 @@ class Results:
                     f"{len(m.samples)} ({m.unit})"
                 )
             for c in (c for c in self.comparisons if c.case == case):
-                lines.append(
-                    f"    {c.what:46}{c.by_median:>10.3f}{c.by_minimum:>10.3f}  "
-                    f"{c.goal:8} {c.verdict}".rstrip()
-                )
+                line = f"    {c.what:46}{c.by_median:>10.3f}{c.by_minimum:>10.3f}  "
+                line += f"{c.goal:8} {c.verdict}"
+                lines.append(f"{line} (start {c.start})" if c.start else line.rstrip())
         lines += [f"  SKIPPED {text}" for text in self.skipped]
         lines += [f"  note: {text}" for text in self.notes]
         return "\n".join(lines)

@@ -35,7 +35,7 @@ from tierscope.tiers.device import (
 )
 from tierscope.tiers.emulated import emulated_gfs
 
-N_PROCESSES = 8
+N_PROCESSES, TRIAL_PROCESSES = 8, 2
 BARE, EMULATED = "bare directory", "emulated devices"
 CALLS_PER_FILE = 3  # open, the read that returns bytes, close
 N_READERS, READ_S, BATCH_SIZE = 2, 0.02, 4  # of the comparison of both clocks
@@ -43,22 +43,22 @@ N_READERS, READ_S, BATCH_SIZE = 2, 0.02, 4  # of the comparison of both clocks
 
 def measure(small: bool = False) -> Results:
     """Measure what calls cost, and compute time in virtual and in real time."""
-    results = Results(
-        "emulation", f"emulated devices, {N_PROCESSES} processes, two clocks", small
-    )
+    n_ranks = TRIAL_PROCESSES if small else N_PROCESSES
+    title = f"emulated devices, {n_ranks} processes, two clocks"
+    results = Results("emulation", title, small)
     build_native()
     with temporary_folder() as folder:
-        _measure_cost(results, folder)
+        _measure_cost(results, folder, n_ranks)
     with temporary_folder() as folder:
         _measure_compute_time(results, folder)
     return results
 
 
-def _measure_cost(results: Results, folder: Path) -> None:
+def _measure_cost(results: Results, folder: Path, n_ranks: int) -> None:
     """Read with both loaders with and without devices, in turn."""
     n_files, n_rounds = (12, 1) if results.small else (192, 3)
     n_epochs = 2 if results.small else 6
-    data = _generate(folder, Files("small", N_PROCESSES * n_files, 1 << 17, 12))
+    data = _generate(folder, Files("small", n_ranks * n_files, 1 << 17, 12))
     system = asdict(read_system("scale-model", ROOT / "resources" / "systems"))
     system["gfs"]["root"] = str(folder / "gfs")
     device = emulated_gfs(system, 60)
@@ -66,8 +66,9 @@ def _measure_cost(results: Results, folder: Path) -> None:
     def us_per_file(loader: str, what: str) -> list[float]:
         clock = "virtual" if what == EMULATED else "real"
         devices = [device] if what == EMULATED else []
-        times_s = _epochs(folder, data, devices, clock, loader, n_epochs, 12, 0.0)
-        return [real_s / N_PROCESSES / n_files * 1e6 for real_s, _ in times_s[1:]]
+        times = loader, n_epochs, 12, 0.0
+        times_s = _epochs(folder, data, devices, clock, *times, n_ranks=n_ranks)
+        return [real_s / n_ranks / n_files * 1e6 for real_s, _ in times_s[1:]]
 
     for loader in ("posix", "tensorflow"):
         runs = {what: partial(us_per_file, loader, what) for what in (BARE, EMULATED)}
@@ -85,7 +86,7 @@ def _measure_compute_time(results: Results, folder: Path) -> None:
     n_rounds, n_files = (1, 24) if results.small else (3, 96)
     data = _generate(folder, Files("tiny", N_READERS * n_files, 4096, BATCH_SIZE))
     device = Device((str(folder / "gfs" / "data"),), request_s=READ_S)
-    for factor in (0.5, 1, 2):
+    for factor in (1,) if results.small else (0.5, 1, 2):
         compute_s = factor * READ_S * BATCH_SIZE * N_READERS
         case = f"an epoch whose steps take {factor:g} times their reads"
 
@@ -119,7 +120,7 @@ def _epochs(
     n_epochs: int,
     batch_size: int,
     compute_s: float,
-    n_ranks: int = N_PROCESSES,
+    n_ranks: int,
 ) -> list[tuple[float, float]]:
     """Return the real time of each epoch and its time on a clock, in seconds."""
     command = [BIN / "mpiexec", "-n", n_ranks]

@@ -3,6 +3,7 @@ import os
 import struct
 
 import google_crc32c
+import numpy as np
 import pytest
 import tierscope.dataset
 from tierscope.dataset import (
@@ -61,6 +62,34 @@ def test_generation_goes_on_where_it_stopped(tmp_path):
     assert (reports[0], reports[-1]) == ((4, 10), (10, 10))
     assert before == {name: os.stat(tmp_path / name).st_ino for name in NAMES[:4]}
     assert sorted(os.listdir(tmp_path)) == NAMES
+
+
+def test_what_a_killed_process_began_is_written_anew(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def write_a_part(descriptor, content):
+        real(descriptor, memoryview(content)[:100])
+        raise Killed
+
+    real = os.write
+    generate_files(tmp_path, NAMES[:1], [0], SIZE)
+    with monkeypatch.context() as dying:
+        dying.setattr(tierscope.dataset.os, "write", write_a_part)
+        dying.setattr(tierscope.dataset.os, "unlink", lambda path: None)
+        with pytest.raises(Killed):
+            generate_files(tmp_path, NAMES, range(10), SIZE)
+    assert os.stat(tmp_path / NAMES[0]).st_size == 100
+    assert len(os.listdir(tmp_path)) == 2  # and the list of what may be unfinished
+    generate_dataset(tmp_path, NAMES, SIZE, n_workers=1)
+    assert sorted(os.listdir(tmp_path)) == NAMES
+    assert read_sample_ids(tmp_path / name for name in NAMES) == list(range(10))
+
+
+def test_content_is_that_of_datasets_made_before(tmp_path):
+    SampleWriter(SIZE).write(str(tmp_path / "a.tfrecord"), 3)
+    block = np.random.default_rng(0).bytes(SIZE - 48)
+    assert (tmp_path / "a.tfrecord").read_bytes()[12:-36] == block
 
 
 def test_file_of_another_size_is_refused_and_kept(tmp_path):

@@ -24,6 +24,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -147,6 +148,7 @@ static const struct direction writing = {
 #define HEADER_BYTES 4096
 #define FIRST_SEGMENT_BYTES (256u << 10)
 #define LARGEST_SEGMENT_BYTES (4u << 20)
+#define LARGEST_BLOCK_BYTES (1u << 20)
 
 struct spool_header {
   char magic[16];
@@ -196,9 +198,15 @@ struct file {
 static const struct run *_Atomic current_run;
 static pid_t process_id;
 
+/* The hash stands beside the pointer: another path's file is not looked at. */
+struct file_slot {
+  uint64_t hash;
+  struct file *file; /* NULL: the slot is free */
+};
+
 static struct {
   pthread_mutex_t lock;
-  struct file **slots; /* open addressing; the capacity is a power of two */
+  struct file_slot *slots; /* open addressing; the capacity is a power of two */
   size_t capacity;
   size_t count;
 } files = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -285,6 +293,30 @@ static void report_loss(const struct run *run, int error) {
 }
 
 /*
+ * Fills a part of a file with zeros, in large writes. Returns 0 or an errno. Mapped
+ * pages that exist cost a third of those that a mapping's faults make one by one.
+ */
+static int write_zeros(int fd, off_t start, size_t bytes) {
+  enum { N_PARTS = 16 };
+  static char zeros[16 << 10];
+  struct iovec parts[N_PARTS];
+  for (int i = 0; i < N_PARTS; i++)
+    parts[i] = (struct iovec){zeros, sizeof zeros};
+  for (size_t done = 0; done < bytes;) {
+    size_t n_parts = (bytes - done) / sizeof zeros;
+    if (n_parts > N_PARTS)
+      n_parts = N_PARTS;
+    ssize_t written = n_parts ? REAL(pwritev)(fd, parts, (int)n_parts, start + done)
+                              : REAL(pwrite)(fd, zeros, bytes - done, start + done);
+    if (written < 0 && errno != EINTR)
+      return errno;
+    if (written > 0)
+      done += (size_t)written;
+  }
+  return 0;
+}
+
+/*
  * Maps more of the spool file. The file is opened anew each time, because a
  * descriptor of ours could be closed by the program and its number given to a file
  * of the user. Blocks are allocated first: a full disk must give an error here, not
@@ -305,6 +337,8 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
     return NULL;
   }
   *error = posix_fallocate(fd, (off_t)spool.file_bytes, (off_t)bytes);
+  if (*error == 0)
+    *error = write_zeros(fd, (off_t)spool.file_bytes, bytes);
   if (*error == 0) {
     map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                (off_t)spool.file_bytes);
@@ -427,49 +461,93 @@ static void leave_spool(void) {
 
 /* ---- Files and descriptors ---------------------------------------------------- */
 
+/*
+ * A word at a time, as bytes cost as much as the rest of the tracer. Each step can be
+ * undone, so paths of one length that differ in one word never have the same hash.
+ */
 static uint64_t hash_path(const char *path) {
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (; *path; path++)
-    hash = (hash ^ (unsigned char)*path) * 0x100000001b3u;
-  return hash;
+  size_t bytes = strlen(path);
+  uint64_t hash = 0xcbf29ce484222325u ^ bytes;
+  while (bytes > 0) {
+    uint64_t word = 0;
+    size_t n = bytes < sizeof word ? bytes : sizeof word;
+    if (LIKELY(n == sizeof word))
+      memcpy(&word, path, sizeof word);
+    else
+      memcpy(&word, path, n);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+    path += n;
+    bytes -= n;
+  }
+  hash *= 0xd6e8feb86659fd93u;
+  return hash ^ hash >> 32;
 }
 
 /* The slot of a path, or the free one where it belongs. */
-static struct file **file_slot(uint64_t hash, const char *path) {
+static struct file_slot *find_slot(uint64_t hash, const char *path) {
   size_t mask = files.capacity - 1;
-  size_t i = hash & mask;
-  while (files.slots[i] &&
-         (files.slots[i]->hash != hash || strcmp(files.slots[i]->path, path) != 0))
-    i = (i + 1) & mask;
-  return &files.slots[i];
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    struct file_slot *slot = &files.slots[i];
+    if (!slot->file)
+      return slot;
+    if (slot->hash != hash)
+      continue;
+    __builtin_prefetch(slot->file, 1);
+    if (LIKELY(strcmp(slot->file->path, path) == 0))
+      return slot;
+  }
 }
 
 static bool grow_files(void) {
-  struct file **old_slots = files.slots;
+  struct file_slot *old_slots = files.slots;
   size_t old_capacity = files.capacity;
   size_t capacity = old_capacity ? 2 * old_capacity : 1024;
-  struct file **slots = calloc(capacity, sizeof *slots);
+  struct file_slot *slots = calloc(capacity, sizeof *slots);
   if (!slots)
     return false;
   files.slots = slots;
   files.capacity = capacity;
   for (size_t i = 0; i < old_capacity; i++)
-    if (old_slots[i])
-      *file_slot(old_slots[i]->hash, old_slots[i]->path) = old_slots[i];
+    if (old_slots[i].file)
+      *find_slot(old_slots[i].hash, old_slots[i].file->path) = old_slots[i];
   free(old_slots);
   return true;
 }
 
+/*
+ * Memory for a file, all zeros; the caller holds files.lock. It comes in blocks whose
+ * pages exist at once: the faults of single ones cost more than a file's calls.
+ */
+static struct file *allocate_file(size_t bytes) {
+  static char *next, *end;
+  static size_t block_bytes = 32u << 10;
+  bytes = (bytes + 63) & ~(size_t)63;
+  if (bytes > (size_t)(end - next)) {
+    if (block_bytes < LARGEST_BLOCK_BYTES)
+      block_bytes *= 2;
+    char *block = mmap(NULL, block_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (block == MAP_FAILED)
+      return NULL;
+    next = block;
+    end = block + block_bytes;
+  }
+  struct file *file = (struct file *)next;
+  next += bytes;
+  return file;
+}
+
 /* The file of a path, made if new; the caller holds files.lock. NULL: no memory. */
 static struct file *find_or_add_file(const char *path) {
-  if (files.count >= files.capacity / 4 * 3 && !grow_files())
+  if (files.count >= files.capacity / 2 && !grow_files())
     return NULL;
   uint64_t hash = hash_path(path);
-  struct file **slot = file_slot(hash, path);
-  if (*slot)
-    return *slot;
+  struct file_slot *slot = find_slot(hash, path);
+  if (slot->file)
+    return slot->file;
   size_t path_bytes = strlen(path) + 1;
-  struct file *file = calloc(1, sizeof *file + path_bytes);
+  struct file *file = allocate_file(sizeof *file + path_bytes);
   if (!file)
     return NULL;
   pthread_mutex_init(&file->lock, NULL);
@@ -477,7 +555,8 @@ static struct file *find_or_add_file(const char *path) {
   file->last_lane = META_LANE;
   memcpy(file->path, path, path_bytes);
   files.count++;
-  return *slot = file;
+  *slot = (struct file_slot){hash, file};
+  return file;
 }
 
 static bool is_traced(const struct run *run, const char *path) {
@@ -573,6 +652,12 @@ static struct file *lookup(const struct run *run, const char *path) {
   return file;
 }
 
+/* Asks for the memory of a record, which what is read has driven out of the caches. */
+static void fetch_record(const void *record) {
+  for (size_t at = 0; at < sizeof(struct spool_entry); at += 64)
+    __builtin_prefetch((const char *)record + at, 1);
+}
+
 /* The file of a path given to a call; NULL if it is not traced. Keeps errno. */
 static struct file *path_file(int directory_fd, const char *path) {
   const struct run *run = current_run;
@@ -585,6 +670,20 @@ static struct file *path_file(int directory_fd, const char *path) {
   struct file *file = absolute ? lookup(run, absolute) : NULL;
   free(absolute);
   errno = saved_errno;
+  return file;
+}
+
+/*
+ * The file of a path that is about to be opened, if that can be said at once; else
+ * NULL. The memory of its record comes while the system opens the file.
+ */
+static struct file *file_to_open(const char *path) {
+  const struct run *run = current_run;
+  if (!run || !path || *path != '/' || !is_normal(path))
+    return NULL;
+  struct file *file = lookup(run, path);
+  if (file)
+    fetch_record(file->record ? (void *)file->record : spool.next);
   return file;
 }
 
@@ -609,16 +708,32 @@ static descriptor_slot *add_leaf(int index) {
 }
 
 /*
+ * Whether this may be a child that uses its parent's memory. The child of vfork also
+ * uses the memory of its parent's thread, which waits until the child is gone. To ask
+ * for the process costs as much as the rest of a close, hence only after a vfork.
+ */
+static _Thread_local bool has_vforked __attribute__((tls_model("initial-exec")));
+static bool has_cloned; /* a process with this memory; by another call than vfork */
+
+static bool is_child_in_memory(void) {
+  if (LIKELY(!has_vforked && !has_cloned))
+    return false;
+  if (getpid() != process_id)
+    return true;
+  has_vforked = false;
+  return false;
+}
+
+/*
  * Notes which file a descriptor stands for, NULL for none of ours. A child of vfork
  * uses its parent's memory but has descriptors of its own: its closing them before
- * exec must not touch the parent's entries. Returns false in such a child; to ask
- * for the process costs a system call, hence only before an entry is overwritten.
+ * exec must not touch the parent's entries. Returns false in such a child.
  */
 static bool set_descriptor(int fd, struct file *file) {
   struct file *before = descriptor_file(fd);
   if (LIKELY(before == file))
     return true;
-  if (before && getpid() != process_id)
+  if (before && is_child_in_memory())
     return false;
   if (fd < 0 || fd >> LEAF_BITS >= N_LEAVES)
     return true;
@@ -811,7 +926,7 @@ static void record_transfer(struct file *file, enum lane lane, int64_t offset,
 
 static void forget_records(void) {
   for (size_t i = 0; i < files.capacity; i++) {
-    struct file *file = files.slots[i];
+    struct file *file = files.slots[i].file;
     if (!file)
       continue;
     pthread_mutex_lock(&file->lock);
@@ -923,16 +1038,41 @@ static void after_fork_in_parent(void) {
 static void after_fork_in_child(void) {
   process_id = getpid();
   for (size_t i = 0; i < files.capacity; i++)
-    if (files.slots[i])
-      pthread_mutex_init(&files.slots[i]->lock, NULL);
+    if (files.slots[i].file)
+      pthread_mutex_init(&files.slots[i].file->lock, NULL);
   forget_records();
   leave_spool();
   pthread_mutex_unlock(&spool.lock);
   pthread_mutex_unlock(&files.lock);
 }
 
+static pid_t (*next_vfork)(void);
+
+/*
+ * The child returns into our caller before the parent does, so nothing of ours may be
+ * on the stack: the compiler must turn the call into a jump, as from level 2 it does.
+ */
+__attribute__((optimize("O2"))) pid_t vfork(void) {
+  has_vforked = true;
+  return next_vfork();
+}
+
+int clone(int (*function)(void *), void *stack, int flags, void *argument, ...) {
+  va_list arguments;
+  va_start(arguments, argument);
+  void *parent_id = va_arg(arguments, void *);
+  void *thread_memory = va_arg(arguments, void *);
+  void *child_id = va_arg(arguments, void *);
+  va_end(arguments);
+  if (flags & CLONE_VM && !(flags & CLONE_THREAD))
+    has_cloned = true;
+  return REAL(clone)(function, stack, flags, argument, parent_id, thread_memory,
+                     child_id);
+}
+
 __attribute__((constructor)) static void initialise(void) {
   process_id = getpid();
+  next_vfork = (pid_t (*)(void))dlsym(RTLD_NEXT, "vfork");
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   const char *spool_dir = getenv("TIERSCOPE_TRACE_SPOOL");
   const char *rank = getenv("TIERSCOPE_TRACE_RANK");
@@ -950,11 +1090,12 @@ __attribute__((constructor)) static void initialise(void) {
 /* Start of a call on a path; 0 spares the clock while nothing is traced. */
 static double call_start(void) { return current_run ? now_s() : 0; }
 
-static int opened(int directory_fd, const char *path, int64_t mode, int fd,
-                  double start_s) {
+static int opened(struct file *file, int directory_fd, const char *path, int64_t mode,
+                  int fd, double start_s) {
   if (fd < 0)
     return fd;
-  struct file *file = path_file(directory_fd, path);
+  if (!file)
+    file = path_file(directory_fd, path);
   if (set_descriptor(fd, file) && file)
     record_open(file, mode, false, start_s);
   return fd;
@@ -973,24 +1114,27 @@ static int opened(int directory_fd, const char *path, int64_t mode, int fd,
 #define TRACED_OPEN(name)                                                              \
   int name(const char *path, int flags, ...) {                                         \
     MODE_ARGUMENT(mode, flags)                                                         \
+    struct file *file = file_to_open(path);                                            \
     double start_s = call_start();                                                     \
     int fd = REAL(name)(path, flags, mode);                                            \
-    return opened(AT_FDCWD, path, mode, fd, start_s);                                  \
+    return opened(file, AT_FDCWD, path, mode, fd, start_s);                            \
   }
 
 #define TRACED_OPENAT(name)                                                            \
   int name(int directory_fd, const char *path, int flags, ...) {                       \
     MODE_ARGUMENT(mode, flags)                                                         \
+    struct file *file = file_to_open(path);                                            \
     double start_s = call_start();                                                     \
     int fd = REAL(name)(directory_fd, path, flags, mode);                              \
-    return opened(directory_fd, path, mode, fd, start_s);                              \
+    return opened(file, directory_fd, path, mode, fd, start_s);                        \
   }
 
 #define TRACED_CREAT(name)                                                             \
   int name(const char *path, mode_t mode) {                                            \
+    struct file *file = file_to_open(path);                                            \
     double start_s = call_start();                                                     \
     int fd = REAL(name)(path, mode);                                                   \
-    return opened(AT_FDCWD, path, mode, fd, start_s);                                  \
+    return opened(file, AT_FDCWD, path, mode, fd, start_s);                            \
   }
 
 TRACED_OPEN(open)

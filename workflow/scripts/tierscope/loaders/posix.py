@@ -1,6 +1,7 @@
 """Loader `posix`: open, read to the end of the file, close; nothing else."""
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,7 @@ class PosixLoader:
         self._read_threads = read_threads
         self._prefetch_batches = prefetch_batches
         self._buffer_bytes = buffer_bytes or DEFAULT_BUFFER_BYTES
+        self._of_thread = threading.local()
 
     def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Return an iterator over (samples, bytes) of each batch."""
@@ -87,14 +89,23 @@ class PosixLoader:
     def _sizes(self, paths: Sequence[str]) -> Iterator[int]:
         """Yield the length of each file when it has been read to its end."""
         for path in paths:
+            parts = self._parts()
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 n_bytes = 0
-                while chunk := os.pread(descriptor, self._buffer_bytes, n_bytes):
-                    n_bytes += len(chunk)
+                while n_read := os.preadv(descriptor, parts, n_bytes):
+                    n_bytes += n_read
                 yield n_bytes
             finally:
                 os.close(descriptor)
+
+    def _parts(self) -> list[bytearray]:
+        """Return this thread's buffer: fresh memory for a read takes as long as it."""
+        try:
+            return self._of_thread.parts
+        except AttributeError:
+            self._of_thread.parts = [bytearray(self._buffer_bytes)]
+            return self._of_thread.parts
 
     def _fed_sizes(self, feed: Feed, indices: Iterable[int]) -> Iterator[int]:
         """Yield the length of each file of a feed, and tell it when one is closed."""

@@ -1,5 +1,6 @@
 """Attribute a log's records to epochs, tiers and dataset files."""
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -124,8 +125,7 @@ def _attribute(
 
     The arguments are used up.
     """
-    found = np.searchsorted(names.ids, columns["id"])
-    found = np.minimum(found, max(len(names.ids) - 1, 0))
+    found = _positions(names.ids, columns["id"])
     nameless = names.ids[found] != columns["id"] if len(names.ids) else columns["id"]
     if np.any(nameless):
         n_nameless = np.count_nonzero(nameless)
@@ -145,6 +145,17 @@ def _attribute(
     tier_names = np.array(list(tiers), object)
     table["tier"] = pd.Series(tier_names[table["tier"]], dtype="str")
     return table
+
+
+def _positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return where each wanted id stands in sorted ids, if it is there.
+
+    They are looked up in their order, as looking about at random misses the caches.
+    """
+    order = np.argsort(wanted)
+    found = np.empty(len(wanted), np.int64)
+    found[order] = np.searchsorted(ids, wanted[order])
+    return np.minimum(found, max(len(ids) - 1, 0), out=found)
 
 
 def _place_names(
@@ -306,6 +317,23 @@ def _check_counters(
         refuse(~np.isfinite(columns[name]), f"have infinite {name}")
 
 
+def _order_of(keys: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the order of records by their keys, those of equal ones kept.
+
+    Keys whose values fit together into one number are sorted as one.
+    """
+    sizes = {key: int(keys[key].max()) + 1 for key in _KEYS}
+    if math.prod(sizes.values()) > np.iinfo(np.int64).max or any(
+        keys[key].min() < 0 for key in _KEYS
+    ):
+        return np.lexsort([keys[key] for key in reversed(_KEYS)])
+    joined = np.zeros(len(keys[_KEYS[0]]), np.int64)
+    for key in _KEYS:
+        joined *= sizes[key]
+        joined += keys[key]
+    return np.argsort(joined, kind="stable")
+
+
 def _sum_by_key(
     keys: dict[str, np.ndarray], values: dict[str, np.ndarray]
 ) -> pd.DataFrame:
@@ -313,7 +341,7 @@ def _sum_by_key(
 
     Each column is replaced as soon as it is done: a large run's fill the memory.
     """
-    order = np.lexsort([keys[key] for key in reversed(_KEYS)])
+    order = _order_of(keys)
     is_first = np.zeros(len(order), bool)
     is_first[0] = True
     for key in _KEYS:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,7 +92,9 @@ _MODULES = [
 _ZLIB_OR_GZIP = 47  # what wbits selects; Darshan writes gzip streams
 _READ_BYTES = 1 << 18
 _BLOCK_BYTES = 1 << 22
+_CACHED_RECORDS = 512  # so few that all columns are taken while a cache holds them
 _CHILD_TIMEOUT_S = 1800
+_ID_BYTES = 8
 
 
 class LogError(ValueError):
@@ -159,7 +160,7 @@ class _Log:
     def blocks(self, region: np.void, what: str) -> Iterator[bytes]:
         """Yield the decompressed bytes of a region in blocks of a few MiB."""
         pieces, n_bytes = [], 0
-        for piece in self._inflate(region, what):
+        for piece in self.pieces(region, what):
             pieces.append(piece)
             n_bytes += len(piece)
             if n_bytes >= _BLOCK_BYTES:
@@ -167,7 +168,7 @@ class _Log:
                 pieces, n_bytes = [], 0
         yield b"".join(pieces)
 
-    def _inflate(self, region: np.void, what: str) -> Iterator[bytes]:
+    def pieces(self, region: np.void, what: str) -> Iterator[bytes]:
         """Yield the decompressed bytes of a region's streams, which end with it."""
         inflater = zlib.decompressobj(wbits=_ZLIB_OR_GZIP)
         for data in self._compressed(region, what):
@@ -236,6 +237,11 @@ def _regions(log: _Log) -> list[tuple[int, int]]:
     table = [log.header["names"], *log.header["modules"]]
     regions = [(int(region["offset"]), int(region["length"])) for region in table]
     return sorted(region for region in regions if region[1])
+
+
+def regions_of(path: str | Path) -> list[tuple[int, int]]:
+    """Return (offset, length) of the names and modules of a sound log, in order."""
+    return _regions(_open(path))
 
 
 def _check_regions(log: _Log, n_bytes: int) -> None:
@@ -347,18 +353,32 @@ def _posix_blocks(log: _Log) -> Iterator[bytes]:
 
 def _read_columns(log: _Log, columns: Mapping[str, str]) -> dict[str, np.ndarray]:
     """Read the columns from records of the current version, block by block."""
-    parts = {column: [] for column in columns}
-    rest = b""
-    for block in _posix_blocks(log):
-        block = rest + block
-        n_records = len(block) // POSIX_RECORD.itemsize
-        records = np.frombuffer(block, POSIX_RECORD, n_records)
-        for column, counter in columns.items():
-            parts[column].append(records[counter].copy())
-        rest = block[n_records * POSIX_RECORD.itemsize :]
+    parts = {column: [np.empty(0, POSIX_RECORD[columns[column]])] for column in columns}
+    for records in _records(log):
+        for start in range(0, len(records), _CACHED_RECORDS):
+            cached = records[start : start + _CACHED_RECORDS]
+            for column, counter in columns.items():
+                parts[column].append(cached[counter].copy())
+    return {column: np.concatenate(parts.pop(column)) for column in columns}
+
+
+def _records(log: _Log) -> Iterator[np.ndarray]:
+    """Yield the POSIX records where they were inflated; only cut ones are copied."""
+    size, rest = POSIX_RECORD.itemsize, b""
+    region = log.header["modules"][POSIX_MODULE]
+    for piece in filter(None, log.pieces(region, "POSIX records")):
+        start = 0
+        if rest:
+            start = size - len(rest)
+            rest += piece[:start]
+            if len(rest) < size:
+                continue
+            yield np.frombuffer(rest, POSIX_RECORD)
+        n_records = max(0, len(piece) - start) // size
+        yield np.frombuffer(piece, POSIX_RECORD, n_records, min(start, len(piece)))
+        rest = piece[start + n_records * size :]
     if rest:
         raise log.error("corrupt in its POSIX records: the last one is cut.")
-    return {column: np.concatenate(parts.pop(column)) for column in columns}
 
 
 def _read_old_columns(log: _Log, record_bytes: int) -> dict[str, np.ndarray]:
@@ -437,12 +457,20 @@ def _name_starts(block: bytes) -> tuple[np.ndarray, int]:
 
     Ids contain zeros too, so the pairs can only be found one after the other.
     """
-    starts = array("q")
-    append, find, position = starts.append, block.find, 0
-    while end := find(0, position + 8) + 1:
-        append(position)
-        position = end
-    return np.frombuffer(starts, np.int64), position
+    zeros = np.flatnonzero(np.frombuffer(block, np.uint8) == 0)
+    if not len(zeros):
+        return zeros, 0
+    # A zero that follows the last one at once may be part of an id, and then is at
+    # most eight bytes behind the end of a path.
+    is_end = np.diff(zeros, prepend=-1) > _ID_BYTES
+    end = -1
+    for i in np.flatnonzero(~is_end).tolist():
+        if i and is_end[i - 1]:
+            end = int(zeros[i - 1])
+        is_end[i] = zeros[i] - end > _ID_BYTES
+    ends = zeros[is_end] + 1
+    starts = np.append(0, ends)
+    return starts[:-1], int(starts[-1])
 
 
 def _split_names(
