@@ -20,11 +20,10 @@ from tierscope.driver import Benchmark
 from tierscope.environment import TENSORFLOW_ENVIRONMENT
 from tierscope.keeper import Keeper
 from tierscope.launch import (
-    fail,
     is_started_again,
+    run_or_fail,
     say,
     start_again,
-    terminate_by_exception,
 )
 from tierscope.loaders import Loader, make_loader
 from tierscope.processes import BenchmarkError, Processes
@@ -101,16 +100,14 @@ def main() -> None:
         say=lambda line: say(processes, line),
     )
     processes.keep(benchmark.storage)
-    terminate_by_exception()
-    try:
+
+    def run() -> None:
         tracer.join(processes)
         if emulation:
             emulation.join(processes)
         benchmark.run(points, arguments.staging)
-    except BaseException as error:  # the whole job has to end, whatever it was
-        benchmark.stop()
-        fail(processes, benchmark.release, error)
-    benchmark.stop()
+
+    run_or_fail(processes, run, benchmark.stop, benchmark.release)
     MPI.Finalize()
     processes.end()
     if processes.rank == 0:

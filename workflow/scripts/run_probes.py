@@ -15,11 +15,10 @@ from pathlib import Path
 
 from tierscope.keeper import Keeper
 from tierscope.launch import (
-    fail,
     is_started_again,
+    run_or_fail,
     say,
     start_again,
-    terminate_by_exception,
 )
 from tierscope.probe_launch import ProbeLaunch
 from tierscope.processes import BenchmarkError, Processes
@@ -68,15 +67,13 @@ def main() -> None:
         say=lambda line: say(processes, line),
     )
     processes.keep(probes.storage)
-    terminate_by_exception()
-    try:
+
+    def run() -> None:
         if emulation:
             emulation.join(processes)
         probes.run(arguments.output)
-    except BaseException as error:  # the whole job has to end, whatever it was
-        probes.stop()
-        fail(processes, probes.release, error)
-    probes.stop()
+
+    run_or_fail(processes, run, probes.stop, probes.release)
     MPI.Finalize()
     processes.end()
 

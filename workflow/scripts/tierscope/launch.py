@@ -23,6 +23,7 @@ from tierscope.trace.runtime import OVERRIDES
 from tierscope.validation import ConfigError
 
 PRELOADED = "TIERSCOPE_PRELOADED"
+_is_told = False  # by a signal, to end
 _DYING_S = 0.05  # from when a process closes its connections until it is gone
 # Keep memory once it is there: else glibc gives large batches back to the kernel and
 # faults them in again, tens of thousands of times an epoch, now and then.
@@ -75,8 +76,42 @@ def terminate_by_exception() -> None:
 
 
 def _terminate(signum: int, frame: object) -> None:
-    signal.signal(signum, signal.SIG_IGN)
-    raise Terminated(signal.Signals(signum).name)
+    """Raise for the first signal only: others may come while it is dealt with."""
+    global _is_told
+    if not _is_told:
+        _is_told = True
+        raise Terminated(signal.Signals(signum).name)
+
+
+def _ignore_signals() -> None:
+    """Let no signal disturb the clean-up."""
+    if threading.current_thread() is threading.main_thread():
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, signal.SIG_IGN)
+
+
+def run_or_fail(
+    processes: Processes,
+    work: Callable[[], None],
+    stop: Callable[[], None],
+    release: Callable[[], None],
+) -> None:
+    """Do the work of a rank; if it fails, whatever the reason, end the whole job.
+
+    Signals that end a job come at any time, also when another error is in hand.
+    """
+    terminate_by_exception()
+    try:
+        try:
+            work()
+        except BaseException:
+            _ignore_signals()
+            raise
+    except BaseException as error:  # that one, or of a signal that came right then
+        _ignore_signals()
+        stop()
+        fail(processes, release, error)
+    stop()
 
 
 def say(processes: Processes, line: str) -> None:
@@ -89,9 +124,7 @@ def fail(
     processes: Processes, release: Callable[[], None], error: BaseException
 ) -> None:
     """Report an error, let all ranks clean up, end the whole job with exit code 1."""
-    if threading.current_thread() is threading.main_thread():
-        for signum in (signal.SIGTERM, signal.SIGINT):  # one may come after another's
-            signal.signal(signum, signal.SIG_IGN)
+    _ignore_signals()  # one may come after another's
     error = _cause(processes, error)
     if isinstance(error, OtherRankFailed):
         if error.line and processes.speaks:
