@@ -14,13 +14,7 @@ from tierscope.breakdown import (
     spread_over_repetitions,
 )
 from tierscope.io_class import NET_READ, IOClass
-from tierscope.plot import (
-    epoch_words,
-    plot_breakdown,
-    plot_times,
-    save_figure,
-    scenario_titles,
-)
+from tierscope.plot import plot_breakdown, plot_times, save_figure
 from tierscope.plot_map import plot_sufficient
 from tierscope.plot_whatif import plot_cheapest, plot_improvement
 from tierscope.search import cheapest_combination, search_combinations
@@ -35,6 +29,7 @@ from tierscope.whatif import (
     improvement_grid,
     sufficient_combinations,
 )
+from tierscope.words import epoch_words, scenario_titles
 
 PROVENANCE = "emulated · system scale-model · 2 processes"
 TITLES = {"small": "128 KiB files", "large": "12 MiB files"}

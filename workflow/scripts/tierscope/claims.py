@@ -34,9 +34,9 @@ from tierscope.claim_status import (
     measured_words,
 )
 from tierscope.claim_tables import ScenarioTables
-from tierscope.plot import scenario_titles
 from tierscope.tables import TABLES
 from tierscope.validation import check, read_yaml
+from tierscope.words import scenario_titles
 
 
 def read_claims(path: str | Path) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from tierscope.explorer_data import (
 )
 from tierscope.explorer_views import cell_edges, line_names, page_views
 from tierscope.io_class import IOClass
-from tierscope.plot import epoch_words
 from tierscope.tables import MODEL, RULE
 from tierscope.whatif import IMPROVEMENTS, Goal
+from tierscope.words import epoch_words
 
 GOAL_LIMITS_PERCENT = 1, 150  # of the best I/O time without improvement
 _METHODS = ["paper's rule: waiting stays", "model: waiting moves"]

@@ -5,33 +5,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tierscope.breakdown import SCENARIO
+from tierscope.breakdown import SCENARIO, io_time_spread
 from tierscope.io_class import IOClass
-from tierscope.plot import (
-    epoch_words,
-    io_time_spread,
-    scenario_titles,
-    source_notes,
-    styled,
-    titled,
-    write_around,
-)
-from tierscope.plot_whatif import (
-    ONLY_THE_MEAN,
-    goal_notes,
-    goal_words,
-    improvement_words,
-    ties_words,
-)
+from tierscope.plot import shades, source_notes, styled, titled, write_around
+from tierscope.plot_whatif import ONLY_THE_MEAN, goal_notes, goal_words
 from tierscope.sources import METHOD_WORDS, method_notes
 from tierscope.whatif import cheapest_sufficient
+from tierscope.words import epoch_words, improvement_words, scenario_titles, ties_words
 
 _DOT_AREA = 42  # in points, for at most 21 dots on an axis
 _INSUFFICIENT = {"color": "#999999", "marker": ".", "markersize": 4, "ls": ""}
@@ -139,10 +125,9 @@ def plot_sufficient(
     return figure
 
 
-def _colours(rates: Sequence[int]) -> dict[int, tuple[float, float, float]]:
+def _colours(rates: Sequence[int]) -> dict[int, tuple[float, ...]]:
     """Return a colour for each cache rate, from dark to light."""
-    palette = sns.color_palette("viridis", len(rates))
-    return dict(zip(map(int, rates), palette, strict=True))
+    return dict(zip(map(int, rates), shades(len(rates)), strict=True))
 
 
 def _draw_map(

@@ -6,44 +6,48 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.breakdown import SCENARIO
-from tierscope.io_class import IOClass
+from tierscope.breakdown import SCENARIO, io_time_spread, sums_of_classes
 from tierscope.plot import (
     SLOWEST_LABEL,
     class_handles,
     draw_error_bars,
-    epoch_words,
+    draw_mean,
     has_one_rate,
-    in_seconds,
-    io_time_spread,
     mark_flagged,
     new_figure,
-    scenario_titles,
     set_cache_rate_axis,
     source_notes,
     spread_handles,
-    spread_style,
     stack_classes,
     styled,
-    sums_of_classes,
     titled,
 )
 from tierscope.sources import METHOD_WORDS, RULE_NOTE, method_notes
 from tierscope.whatif import IMPROVEMENTS, best_point
-
-# What a goal is a goal of, by the word in table `goals`.
-GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
+from tierscope.words import (
+    GOAL_KINDS,
+    epoch_words,
+    improvement_words,
+    in_seconds,
+    scenario_titles,
+    ties_words,
+)
 
 ONLY_THE_MEAN = "met by the mean, not by every repetition"
 # Characters of a title that fit above a panel, of two or of three in a row.
 _PANEL_OF_TWO, _PANEL_OF_THREE = 46, 36
-_BEFORE = {"color": "#777777", "marker": "o", "markersize": 4, "linewidth": 1.5}
+_BEFORE = {
+    "color": "#777777",
+    "marker": "o",
+    "markersize": 4,
+    "markeredgewidth": 0,
+    "linewidth": 1.5,
+}
 _GOAL = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
 _BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
 _BEST_BEFORE = {"color": "#777777"} | _BEST
@@ -145,16 +149,7 @@ def _draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Ser
 def _draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
     """Draw a breakdown's sum as the line before, with its best point; return that."""
     sums = sums_of_classes(breakdown)
-    sns.lineplot(
-        sums,
-        x="cache_rate_percent",
-        y="io_time_s",
-        errorbar=("pi", 100),
-        markeredgewidth=0,
-        ax=ax,
-        **spread_style(sums),
-        **_BEFORE,
-    )
+    draw_mean(ax, sums, "io_time_s", **_BEFORE)
     best = best_point(sums).iloc[0]
     ax.plot(best["cache_rate_percent"], best["io_time_s"], **_BEST_BEFORE, zorder=3)
     return best
@@ -184,34 +179,6 @@ def _with(
     """Return the rows of one improvement, by default of none at all."""
     wanted = pd.Series(percents or dict.fromkeys(IMPROVEMENTS, 0))
     return table[(table[IMPROVEMENTS] == wanted).all(axis=1)]
-
-
-def improvement_words(percents: Mapping[str, int]) -> str:
-    """Return an improvement in words, such as ``GFS-META +50 %``.
-
-    `percents` has the columns of `tierscope.whatif.IMPROVEMENTS`.
-    """
-    words = [
-        f"{io_class.label} +{percents[column]} %"
-        for io_class, column in zip(IOClass, IMPROVEMENTS, strict=True)
-        if percents[column]
-    ]
-    return ", ".join(words) or "no improvement"
-
-
-def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
-    """Return how many other combinations cost as much as the cheapest, if any do.
-
-    `cheapest` has ``n_as_cheap``: of `tierscope.search.cheapest_combination` it counts
-    the minimal combinations, of `tierscope.whatif.cheapest_sufficient` all.
-    """
-    n_others = int(cheapest["n_as_cheap"])
-    if n_others == 0:
-        return ""
-    others = "other minimal one" if minimal else "other"
-    if n_others == 1:
-        return f"1 {others} costs as much"
-    return f"{n_others} {others}s cost as much"
 
 
 def _wrapped(words: str, width: int) -> str:

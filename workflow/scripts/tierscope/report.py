@@ -18,10 +18,6 @@ from tierscope import scorecard
 from tierscope.breakdown import select_scenarios
 from tierscope.claim_status import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.plot import (
-    epoch_words,
-    scenario_titles,
-)
 from tierscope.report_facts import (
     SIMULATED,
     Run,
@@ -41,6 +37,7 @@ from tierscope.report_runs import (
 from tierscope.report_summary import goal_kind, summary_table, warming_policies
 from tierscope.report_words import FAILED, PASSED, UNKNOWN, time_words
 from tierscope.sources import source_note
+from tierscope.words import epoch_words, scenario_titles
 
 _MEANINGS = {
     IOClass.GFS_READ: "reading files on the global file system",
