@@ -48,6 +48,7 @@ rule plot_prediction:
             "prediction",
             "tables",
             "whatif",
+            "words",
         ),
     output:
         **figure("prediction"),

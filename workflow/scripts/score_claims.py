@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tierscope.claims import read_claims, score_claims
 from tierscope.plot import save_figure
-from tierscope.scorecard import html, markdown, plot_scorecard
+from tierscope.plot_scorecard import plot_scorecard
+from tierscope.scorecard import html, markdown
 from tierscope.tables import read_table, write_table
 
 if __name__ == "__main__":

@@ -1,18 +1,15 @@
-"""Show the table of claims as Markdown, as a page of HTML and as a figure.
+"""Show the table of claims as Markdown and as a page of HTML.
 
 Whatever was not measured says so in the title, with how many of the claims hold that
 the devices were not fitted to, which is the evidence. The fitted ones are marked. A
 status is a word and a shape, not only a colour.
 """
 
-import textwrap
 from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
 import pandas as pd
-from matplotlib import style
-from matplotlib.figure import Figure
 
 from tierscope.claim_status import FAILS, HOLDS, UNMEASURABLE
 
@@ -32,9 +29,13 @@ LOOKS = {
     FAILS: _Look("\N{MULTIPLICATION X}", "X", "#882255", True),
     UNMEASURABLE: _Look("\N{EN DASH}", "D", "#666666", False),
 }
-_FITTED = {"no": "", "target": "fitted", "by hand": "set by hand", "derived": "derived"}
+FITTED = {
+    "no": "",
+    "target": "fitted",
+    "by hand": "set by hand",
+    "derived": "derived",
+}
 _COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
-_STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5}
 
 # For `html_table`, also where it is part of a larger page.
 STYLE = """\
@@ -167,9 +168,9 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
     if evidence := _evidence(claims):
         paragraphs.append(
             "The model's devices were themselves fitted to the paper: "
-            f"{_FITTED['target']} are the claims that the fit searched for "
-            f"({targets}), {_FITTED['by hand']} those for which a parameter was chosen "
-            f"({by_hand}), {_FITTED['derived']} those that follow from them or nearly "
+            f"{FITTED['target']} are the claims that the fit searched for "
+            f"({targets}), {FITTED['by hand']} those for which a parameter was chosen "
+            f"({by_hand}), {FITTED['derived']} those that follow from them or nearly "
             f"so ({derived}). For all these this is a check of consistency, not a "
             f"validation; only the other claims are evidence ({evidence})."
         )
@@ -185,7 +186,7 @@ def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "name": claim["claim"],
             "section": f"Sec. {claim['section']}",
             "status": f"{sign} {claim['status']}",
-            "mark": _FITTED[claim["fitted"]],
+            "mark": FITTED[claim["fitted"]],
             "statement": claim["statement"],
             "paper": claim["expected"],
             "here": "" if unmeasured else claim["measured"],
@@ -284,83 +285,3 @@ def html(claims: pd.DataFrame, paper: str, provenance: str) -> str:
         notes="\n".join(paragraphs),
         table=html_table(claims),
     )
-
-
-def plot_scorecard(claims: pd.DataFrame, provenance: str) -> Figure:
-    """Draw a row for each claim: status, what the paper says, what was found.
-
-    Parameters
-    ----------
-    claims : DataFrame, shape (n_claims, 17)
-        Table ``claims``.
-    provenance : str
-        Where the numbers come from, written below the rows.
-
-    Returns
-    -------
-    Figure
-        A filled circle where a claim holds, a cross where it does not, a hollow
-        diamond where it is not measurable, with the word beside it.
-    """
-    with style.context(["default", _STYLE]):
-        return _draw(claims, provenance)
-
-
-def _draw(claims: pd.DataFrame, provenance: str) -> Figure:
-    """Draw the scorecard in the present style."""
-    figure = Figure(figsize=(13.6, 1.5 + 0.3 * len(claims)), layout="constrained")
-    figure.suptitle(title(claims), x=0.01, ha="left", fontsize=12.5, fontweight="bold")
-    source = f"Source: {provenance}"
-    if (claims["fitted"] != "no").any():
-        source += (
-            f". {', '.join(filter(None, _FITTED.values()))}: the devices were made to "
-            "agree with the paper here, or it follows from where they were: a check of "
-            "consistency, not a validation"
-        )
-    figure.supxlabel(
-        textwrap.fill(source, 176), x=0.01, ha="left", fontsize=8.5, color="#555555"
-    )
-    ax = figure.subplots()
-    ax.set(xlim=(0, 1), ylim=(len(claims) - 0.4, -1.6))
-    ax.axis("off")
-    columns = {
-        "status": 0.025,
-        "fitted": 0.13,
-        "claim": 0.2,
-        "title": 0.235,
-        "paper": 0.5,
-        "here": 0.65,
-        "holds for": 0.82,
-    }
-    for name in ("status", "claim", "paper", "here", "holds for"):
-        ax.text(columns[name], -0.9, name, va="center", fontweight="bold")
-    ax.axhline(-0.5, color="#444444", linewidth=0.8)
-    for y, claim in enumerate(claims.to_dict("records")):
-        if y % 2:
-            ax.axhspan(y - 0.5, y + 0.5, color="#f3f3f3", linewidth=0)
-        look = LOOKS[claim["status"]]
-        ax.scatter(
-            0.011,
-            y,
-            s=70,
-            marker=look.marker,
-            edgecolor=look.colour,
-            facecolor=look.colour if look.filled else "white",
-        )
-        texts = {
-            "status": claim["status"],
-            "fitted": _FITTED[claim["fitted"]],
-            "claim": claim["claim"],
-            "title": claim["title"],
-            "paper": claim["expected"],
-            "here": claim["measured"],
-            "holds for": claim["accepted"],
-        }
-        if claim["status"] == UNMEASURABLE:
-            reason = claim["reason"].split(" (")[0]
-            texts["here"] = textwrap.shorten(reason, 60, placeholder=" ...")
-            texts["holds for"] = ""
-        for name, text in texts.items():
-            colour = {"status": look.colour, "fitted": "#555555"}.get(name, "#222222")
-            ax.text(columns[name], y, text, va="center", color=colour)
-    return figure
