@@ -124,6 +124,7 @@ def report_context(
     claims: pd.DataFrame,
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
+    needs: str = "",
 ) -> dict[str, Any]:
     """Return everything that the template shows.
 
@@ -153,6 +154,8 @@ def report_context(
         Table ``estimates`` by the model.
     policy_claims : DataFrame, optional
         Table ``policy_claims``, where policies or loaders are compared.
+    needs : str, optional
+        What `tierscope.claims.needed_sweep` returns.
     """
     if simulations:
         scenarios = [simulation["scenario"] for simulation in simulations]
@@ -184,7 +187,7 @@ def report_context(
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
         "scorecard_title": scorecard.title(claims),
-        "scorecard_notes": scorecard.notes(claims, paper, provenance),
+        "scorecard_notes": scorecard.notes(claims, paper, provenance, needs),
         "scorecard_table": scorecard.html_table(claims),
         "scorecard_style": scorecard.STYLE,
         "papers": papers_table(policy_claims),

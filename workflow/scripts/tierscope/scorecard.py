@@ -126,7 +126,9 @@ def _evidence(claims: pd.DataFrame) -> str:
     return f"{n_holding} of the {len(others)} not fitted {_hold(n_holding)}"
 
 
-def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
+def notes(
+    claims: pd.DataFrame, paper: str, provenance: str, needs: str = ""
+) -> list[str]:
     """Return what to know about the scorecard, a paragraph each.
 
     Parameters
@@ -137,6 +139,8 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
         The paper, as it is cited.
     provenance : str
         Where the numbers come from.
+    needs : str, optional
+        What `tierscope.claims.needed_sweep` returns.
     """
     counts = claims["status"].value_counts()
     counted = ", ".join(
@@ -151,6 +155,8 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
         f"Paper: {paper}.",
         f"Data: {provenance}. Of {len(claims)} claims {counted}.",
     ]
+    if needs:
+        paragraphs[-1] += f" {needs}"
     if (claims["n_repetitions"] == 1).any():
         paragraphs.append(
             "Points were run once, all or some, so a verdict that hangs on some "
@@ -178,10 +184,10 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
 
 
 def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the texts of each claim."""
-    for claim in claims.to_dict("records"):
+    """Yield the texts of each claim; those that lack the same follow in one row."""
+    is_measurable = claims["status"] != UNMEASURABLE
+    for claim in claims[is_measurable].to_dict("records"):
         sign = LOOKS[claim["status"]].sign
-        unmeasured = claim["status"] == UNMEASURABLE
         yield {
             "name": claim["claim"],
             "section": f"Sec. {claim['section']}",
@@ -189,17 +195,70 @@ def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "mark": FITTED[claim["fitted"]],
             "statement": claim["statement"],
             "paper": claim["expected"],
-            "here": "" if unmeasured else claim["measured"],
-            "details": claim["reason"] if unmeasured else claim["details"],
-            "why": "" if unmeasured else claim["reason"],
+            "here": claim["measured"],
+            "details": claim["details"],
+            "why": claim["reason"],
             "scenarios": claim["scenarios"],
             "accepted": claim["accepted"],
             "tolerance": claim["tolerance"],
             "class": _CLASSES[claim["status"]],
         }
+    empty = ("mark", "paper", "here", "why", "scenarios", "accepted", "tolerance")
+    for names, reason, group in unmeasurable_groups(claims):
+        yield dict.fromkeys(empty, "") | {
+            "name": names,
+            "section": f"{len(group)} claims" if len(group) > 1 else "1 claim",
+            "status": f"{LOOKS[UNMEASURABLE].sign} {UNMEASURABLE}",
+            "statement": "; ".join(group["title"]),
+            "details": reason,
+            "class": _CLASSES[UNMEASURABLE],
+        }
 
 
-def markdown(claims: pd.DataFrame, paper: str, provenance: str) -> str:
+def unmeasurable_groups(
+    claims: pd.DataFrame,
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield the claims that are not measurable as they lack the same.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+
+    Yields
+    ------
+    names : str
+        Their names, such as ``C9 to C11, C22``.
+    reason : str
+        The reason; without the details in brackets if these differ.
+    group : DataFrame
+        Their rows.
+    """
+    numbered = claims.reset_index(drop=True)
+    unmeasurable = numbered[numbered["status"] == UNMEASURABLE]
+    lacking = unmeasurable["reason"].str.split(" (", regex=False).str[0]
+    for words, group in unmeasurable.groupby(lacking, sort=False):
+        reasons = group["reason"].unique()
+        reason = reasons[0] if len(reasons) == 1 else words
+        yield _names(group["claim"]), reason, group
+
+
+def _names(claims: pd.Series) -> str:
+    """Return names of claims, those in a row as the first ``to`` the last."""
+    spans: list[list[int]] = []
+    for row in claims.index:
+        if spans and row == spans[-1][-1] + 1:
+            spans[-1].append(row)
+        else:
+            spans.append([row])
+    words = []
+    for span in spans:
+        ends = claims[span[0]], claims[span[-1]]
+        words += [f"{ends[0]} to {ends[1]}"] if len(span) > 2 else list(claims[span])
+    return ", ".join(words)
+
+
+def markdown(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
     """Return the scorecard in Markdown; arguments as for `notes`."""
     lines = [_COLUMNS, tuple("---" for _ in _COLUMNS)]
     for row in _rows(claims):
@@ -226,7 +285,9 @@ def markdown(claims: pd.DataFrame, paper: str, provenance: str) -> str:
         for heading, items in parts.items()
         if items
     ]
-    paragraphs = "\n\n".join(_cell(note) for note in notes(claims, paper, provenance))
+    paragraphs = "\n\n".join(
+        _cell(note) for note in notes(claims, paper, provenance, needs)
+    )
     return "\n\n".join([f"# {title(claims)}", paragraphs, table, *lists]) + "\n"
 
 
@@ -276,9 +337,11 @@ def _small(text: str) -> str:
     return f"<small>{text}</small>" if text else ""
 
 
-def html(claims: pd.DataFrame, paper: str, provenance: str) -> str:
+def html(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
     """Return the scorecard as a page that needs no other file; arguments as `notes`."""
-    paragraphs = [f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance)]
+    paragraphs = [
+        f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance, needs)
+    ]
     return _PAGE.format(
         title=escape(title(claims)),
         style=STYLE,
