@@ -462,6 +462,8 @@ def save_figure(figure: Figure, paths: Iterable[str | Path]) -> None:
         Where to write it; the suffix is the format. Each file is written under a
         temporary name and renamed.
     """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once for all formats
     for path in map(Path, paths):
         if path.suffix not in _METADATA:
             raise ValueError(f"{path}: got {path.suffix}, expected {list(_METADATA)}.")
