@@ -25,16 +25,17 @@ from tierscope.claim_status import (
     number_words,
 )
 from tierscope.claim_tables import ScenarioTables
-from tierscope.claims import read_claims, score_claims
+from tierscope.claims import needed_sweep, read_claims, score_claims
 from tierscope.config import read_experiment
 from tierscope.plot import save_figure
+from tierscope.plot_scorecard import plot_scorecard
 from tierscope.scorecard import (
     html,
     html_table,
     markdown,
     notes,
-    plot_scorecard,
     title,
+    unmeasurable_groups,
 )
 from tierscope.tables import check_table
 from tierscope.validation import ConfigError, read_yaml
@@ -309,13 +310,18 @@ def test_cache_rates_too_coarse_for_a_claim_are_named():
     coarse = io_time[io_time["cache_rate_percent"] % 20 == 0]
     claims = score(coarse)
     assert claims.loc["C5", "reason"] == (
-        "policy pinning was not run at 65 % (cache rate, within 2.5 points; 128 KiB "
-        "files, 60 OSTs, loader posix: only at 0, 20, 40, 60, 80, 100 %)"
+        "cache rates are missing in 128 KiB files, 60 OSTs (policy pinning, loader "
+        "posix was not run at 65 %, within 2.5 points; only at 0, 20, 40, 60, 80, "
+        "100 %)"
     )
     few = score(io_time[io_time["cache_rate_percent"].isin([50, 100])])
-    start = "policy pinning was not run at "
-    assert few.loc["C1", "reason"].startswith(f"{start}0, 60, 70 % (")
-    assert few.loc["C8", "reason"].startswith(f"{start}0 % (")
+    assert "was not run at 0, 60, 70 %, within" in few.loc["C1", "reason"]
+    assert "was not run at 0 %, within" in few.loc["C8", "reason"]
+    reasons = {names: reason for names, reason, _ in unmeasurable_groups(few)}
+    together = (names for names in reasons if names.startswith("C1 to "))
+    assert (
+        reasons[next(together)] == "cache rates are missing in 128 KiB files, 60 OSTs"
+    )
     assert claims.loc["C14", "status"] == HOLDS
     assert claims.loc["C24", "status"] == UNMEASURABLE
 
@@ -792,7 +798,7 @@ def test_the_page_is_whole_and_needs_no_other_file(without_one_ost):
     assert page.open == []
     assert not re.search(r"https?:|src=|href=|@import|url\(", text)
     statuses = [a["class"] for tag, a in page.seen if tag == "tr" and "class" in a]
-    assert len(statuses) == 24
+    assert len(statuses) == 24 - 3  # four lack the same
     assert set(statuses) == {"holds", "fails", "unmeasurable"}
     for words in ("✓ holds", "✕ does not hold", "\N{EN DASH} not measurable here"):
         assert words in page.text
@@ -823,9 +829,13 @@ def test_the_figure_has_a_row_for_each_claim_with_word_and_shape(without_one_ost
     figure = plot_scorecard(without_one_ost, PROVENANCE)
     (ax,) = figure.axes
     words = [text.get_text() for text in ax.texts]
-    for status in (HOLDS, FAILS, UNMEASURABLE):
+    for status in (HOLDS, FAILS):
         assert words.count(status) == (without_one_ost["status"] == status).sum()
-    assert all(words.count(claim) == 1 for claim in IDS)
+    assert words.count(UNMEASURABLE) == 1
+    lacking = "C9 to C11, C22: no scenario of 128 KiB files on one OST"
+    assert sum(word.startswith(lacking) for word in words) == 1
+    measurable = set(IDS) - {"C9", "C10", "C11", "C22"}
+    assert all(words.count(claim) == 1 for claim in measurable)
     shapes = {
         (len(mark.get_paths()[0]), tuple(mark.get_facecolor()[0]))
         for mark in ax.collections
@@ -842,6 +852,19 @@ def test_texts_of_the_figure_do_not_overlap(without_one_ost):
     for number, box in enumerate(boxes):
         assert box.x1 <= figure.bbox.x1
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+
+
+def test_what_to_run_for_claims_that_are_not_measurable(base, without_one_ost):
+    assert needed_sweep(PAPER, base) == ""
+    needs = needed_sweep(PAPER, without_one_ost)
+    assert "128 KiB files on the fast GFS, 128 KiB files on one OST; cache" in needs
+    assert "cache rates 0, 20, 40, 50, 60, 70, 80, 100 %; 2 epochs or more" in needs
+    for text in (
+        html(without_one_ost, "Paper", PROVENANCE, needs),
+        markdown(without_one_ost, "Paper", PROVENANCE, needs),
+        plot_scorecard(without_one_ost, PROVENANCE, needs).get_supxlabel(),
+    ):
+        assert " ".join(needs.split()) in " ".join(text.split())
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

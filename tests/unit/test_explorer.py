@@ -22,7 +22,6 @@ from tierscope.explorer_data import (
 )
 from tierscope.explorer_spec import nearest_goal_percent
 from tierscope.io_class import IOClass
-from tierscope.plot import scenario_titles
 from tierscope.tables import check_table
 from tierscope.whatif import (
     CLASS_TIMES,
@@ -33,6 +32,7 @@ from tierscope.whatif import (
     improvement_grid,
     upper_envelope,
 )
+from tierscope.words import scenario_titles
 
 TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
 PAGE = (TEMPLATES / "explorer.html").read_text()

@@ -14,13 +14,7 @@ from tierscope.breakdown import (
     spread_over_repetitions,
 )
 from tierscope.io_class import NET_READ, IOClass
-from tierscope.plot import (
-    epoch_words,
-    plot_breakdown,
-    plot_times,
-    save_figure,
-    scenario_titles,
-)
+from tierscope.plot import plot_breakdown, plot_times, save_figure
 from tierscope.plot_map import plot_sufficient
 from tierscope.plot_whatif import plot_cheapest, plot_improvement
 from tierscope.search import cheapest_combination, search_combinations
@@ -35,6 +29,7 @@ from tierscope.whatif import (
     improvement_grid,
     sufficient_combinations,
 )
+from tierscope.words import epoch_words, scenario_titles
 
 PROVENANCE = "emulated · system scale-model · 2 processes"
 TITLES = {"small": "128 KiB files", "large": "12 MiB files"}
@@ -485,7 +480,7 @@ def test_an_impossible_goal_is_said_to_be_so():
     assert text.startswith("No combination on this grid meets\nthe goal of 0.600 s")
     figure = draw_cheapest(io_time_of(), impossible)
     assert figure.get_suptitle().startswith("No improvements of the grid meet the goal")
-    assert "even that does not meet the goal" in figure.axes[1].get_title()
+    assert figure.axes[1].get_title().startswith("even after GFS-")
 
 
 def test_the_goal_and_its_share_of_the_best_time_are_in_the_title():
@@ -515,11 +510,11 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
     assert before.get_title() == "before\nbest at 50 %: 6.00 s"
     assert after.get_title().splitlines() == [
         "after GFS-META +100 %",
-        "cost 100",
         "best at 50 %:",
         "6.00 s → 4.50 s (\N{MINUS SIGN}25.0 %)",
-        "needs 50 % on the LFS: 50 GiB a node",
     ]
+    needs = "Cheapest improvement: costs 100; needs 50 % on the LFS: 50 GiB a node."
+    assert needs in notes_of(figure)
     assert points_of(lines_with(after, "v")[0]) == [(50, 4.5)]
     assert before.get_ylim() == after.get_ylim()
 
@@ -527,9 +522,9 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
 @pytest.mark.parametrize(
     ("n_others", "words"),
     [
-        (0, "cost 100"),
-        (1, "cost 100; 1 other minimal one costs as much"),
-        (2, "cost 100; 2 other minimal ones cost as much"),
+        (0, "costs 100; needs"),
+        (1, "costs 100; 1 other minimal one costs as much; needs"),
+        (2, "costs 100; 2 other minimal ones cost as much; needs"),
     ],
 )
 def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):
@@ -541,14 +536,14 @@ def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):
     figure = plot_cheapest(
         improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
     )
-    assert figure.axes[1].get_title().splitlines()[1] == words
+    assert f"Cheapest improvement: {words}" in notes_of(figure)
 
 
 def test_a_map_counts_the_combinations_as_cheap_as_its_cheapest():
     figure = draw_sufficient(io_time_of(), cost=0)
-    title = figure.axes[0].get_title(loc="left").splitlines()
-    assert title[0] == "By the rule: 7 of 9 meet the goal"
-    assert title[2] == "6 others cost as much"
+    title = figure.axes[0].get_title(loc="left")
+    assert title.splitlines()[0] == "By the rule: 7 of 9 meet the goal"
+    assert " ".join(title.split()).endswith("; 6 others cost as much")
 
 
 def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():
@@ -558,17 +553,59 @@ def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():
         improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
     )
     assert figure.axes[1].get_title().splitlines() == [
-        "Goal is met without improvement",
+        "goal is met without improvement",
         "best at 50 %: 6.00 s",
-        "needs 50 % on the LFS: 50 GiB a node",
     ]
+    assert "improvement: needs 50 % on the LFS: 50 GiB a node." in notes_of(figure)
 
 
 def test_a_cheapest_combination_that_only_the_mean_meets_is_said_to_be_so():
     """META and READ +100 % at 50 %: 3.5, 4.5 and 5.5 s; once it is 3.5 s."""
     words = "met by the mean, not by every repetition"
-    assert words in drawn("cheapest", 3).axes[1].get_title()
-    assert words not in drawn("cheapest", 1).axes[1].get_title()
+    assert f"50 GiB a node; {words}." in notes_of(drawn("cheapest", 3))
+    assert words not in notes_of(drawn("cheapest", 1))
+
+
+def test_bars_of_another_process_than_before_are_marked():
+    """Rank 1 reads its LFS for 5.5 s; GFS-META +100 % takes rank 0 from 6 to 4.5 s."""
+    io_time = io_time_of()
+    busy = (io_time["rank"] == 1) & (io_time["io_class"] == "lfs_read")
+    busy &= io_time["cache_rate_percent"] == 50
+    table = improved(
+        io_time.assign(time_s=io_time["time_s"].mask(busy, 5.5)),
+        [{"gfs_meta": 100}],
+        ("rule", "model"),
+    )
+    table.loc[table["method"] == "model", "slowest_rank"] = -1
+    figure = plot_improvement(table, spread_of(io_time), model=MODEL_WORDS, **ARGUMENTS)
+    rule, model = figure.axes
+    assert lines_with(rule, "s")[0].get_xdata().tolist() == [50]
+    assert [len(mark.get_xdata()) for mark in lines_with(model, "s")] == [0]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    words = "another process\nis the slowest now"
+    assert words in labels
+    same = drawn("improvement", 1).legends[0].get_texts()
+    assert words not in [text.get_text() for text in same]
+
+
+def test_a_map_of_one_cache_rate_names_it_in_the_legend_and_has_no_colour_bar():
+    io_time = io_time_of()
+    figure = draw_sufficient(io_time[io_time["cache_rate_percent"] == 50])
+    (ax,) = figure.axes
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "least cache rate that meets the goal: 50 %" in labels
+    met = draw_sufficient(io_time, Goal("io_time", 50.0)).axes[0].get_legend()
+    assert "no cache rate meets the goal" not in [t.get_text() for t in met.get_texts()]
+
+
+def test_subtitles_of_maps_do_not_touch():
+    figure = draw_sufficient(
+        io_time_of(), Goal("io_time", 3.5), methods=("rule", "model")
+    )
+    figure.draw_without_rendering()
+    left, right = (ax._left_title.get_window_extent() for ax in figure.axes[:2])
+    assert len(figure.axes[0].get_title(loc="left").splitlines()) > 2
+    assert not left.overlaps(right)
 
 
 def test_a_goal_below_the_difference_has_no_line_and_a_note_that_says_why():

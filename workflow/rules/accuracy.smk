@@ -110,6 +110,7 @@ rule plot_accuracy:
             "sources",
             "tables",
             "whatif",
+            "words",
         ),
     output:
         **figure("accuracy", source="trained"),

@@ -1,5 +1,6 @@
 """What all rules share: the checked experiment, its paths and its points."""
 
+import functools
 import re
 import sys
 from dataclasses import asdict
@@ -88,7 +89,13 @@ MODEL_MODULES = (
 def library(script, *modules):
     """Return a rule's script and the modules it uses: editing one reruns the rule."""
     names = [script, *(f"tierscope/{module}" for module in modules)]
-    return [workflow.source_path(f"../scripts/{name}.py") for name in names]
+    return list(map(module_path, names))
+
+
+@functools.cache
+def module_path(name):
+    """Return the path of a script or module of ours; Snakemake takes long to say it."""
+    return workflow.source_path(f"../scripts/{name}.py")
 
 
 def run_files(name, sweep="tables", which=lambda scenario: True):

@@ -52,6 +52,7 @@ rule plot_nodes:
         claims=workflow.source_path("../../resources/paper/policy_claims.yaml"),
         library=library(
             "plot_nodes",
+            *POLICY_MODULES,
             "accuracy",
             "breakdown",
             "claim_checks",
@@ -68,7 +69,7 @@ rule plot_nodes:
             "shuffle",
             "tables",
             "whatif",
-            *POLICY_MODULES,
+            "words",
         ),
     output:
         **figure("nodes"),

@@ -32,6 +32,7 @@ rule compare_policies:
         stage_in=peer_tables()[:1],
         library=library(
             "compare_policies",
+            *POLICY_MODULES,
             "breakdown",
             "claim_status",
             "io_class",
@@ -45,7 +46,7 @@ rule compare_policies:
             "shuffle",
             "tables",
             "whatif",
-            *POLICY_MODULES,
+            "words",
         ),
     output:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
@@ -72,6 +73,7 @@ rule plot_policies:
         summary=f"{COMPARISON}/policy_summary.parquet",
         library=library(
             "plot_policies",
+            *POLICY_MODULES,
             "breakdown",
             "io_class",
             "plot",
@@ -81,7 +83,7 @@ rule plot_policies:
             "shuffle",
             "tables",
             "whatif",
-            *POLICY_MODULES,
+            "words",
         ),
     output:
         **figure("policies"),
@@ -112,6 +114,7 @@ rule plot_loaders:
             "plot_loaders",
             "tables",
             "whatif",
+            "words",
         ),
     output:
         **figure("loaders"),

@@ -50,6 +50,7 @@ rule plot_prediction:
             "prediction",
             "tables",
             "whatif",
+            "words",
         ),
     output:
         **figure("prediction"),

@@ -30,6 +30,7 @@ rule build_report:
         template=workflow.source_path("../templates/report.html.j2"),
         library=library(
             "build_report",
+            *POLICY_MODULES,
             "breakdown",
             "claim_checks",
             "claim_formulas",
@@ -37,8 +38,6 @@ rule build_report:
             "claim_tables",
             "claims",
             "io_class",
-            "plot",
-            "plot_whatif",
             "policy_comparison",
             "report",
             "report_facts",
@@ -52,7 +51,7 @@ rule build_report:
             "sources",
             "tables",
             "whatif",
-            *POLICY_MODULES,
+            "words",
         ),
     output:
         report=page("report", "Report"),

@@ -23,9 +23,11 @@ rule score_claims:
             "claims",
             "io_class",
             "plot",
+            "plot_scorecard",
             "scorecard",
             "tables",
             "whatif",
+            "words",
         ),
     output:
         **figure("scorecard"),

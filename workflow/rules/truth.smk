@@ -56,10 +56,10 @@ rule plot_whatif_truth:
             "io_class",
             "plot",
             "plot_truth",
-            "plot_whatif",
             "sources",
             "tables",
             "whatif",
+            "words",
         ),
     output:
         **figure("whatif_truth"),

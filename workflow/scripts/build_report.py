@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tierscope.claims import read_claims
+from tierscope.claims import needed_sweep, read_claims
 from tierscope.report import Picture, render, report_context
 from tierscope.report_facts import Run
 from tierscope.tables import read_table
@@ -33,14 +33,17 @@ if __name__ == "__main__":
     policy_claims = None
     if given.policy_claims:
         policy_claims = read_table(given.policy_claims, "policy_claims")
-    tables = ("breakdown", "spread", "goals", "combinations", "claims")
+    names = ("breakdown", "spread", "goals", "combinations", "claims")
+    tables = {name: read_table(given[name], name) for name in names}
+    paper = read_claims(given.paper)
     context = report_context(
         experiment=params.experiment,
         description=params.description,
         provenance=params.provenance,
         epoch=params.epoch,
         dataset_titles=params.dataset_titles,
-        paper=read_claims(given.paper)["paper"],
+        paper=paper["paper"],
+        needs=needed_sweep(paper, tables["claims"]),
         runs=runs,
         simulations=list(map(read_json, given.simulations)),
         pictures=pictures,
@@ -50,7 +53,7 @@ if __name__ == "__main__":
         },
         estimates=estimates,
         policy_claims=policy_claims,
-        **{table: read_table(given[table], table) for table in tables},
+        **tables,
     )
     page = render(Path(given.template).read_text(), context)
     Path(snakemake.output.report).write_text(page, encoding="utf-8")

@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
-from tierscope.claims import read_claims, score_claims
+from tierscope.claims import needed_sweep, read_claims, score_claims
 from tierscope.plot import save_figure
-from tierscope.scorecard import html, markdown, plot_scorecard
+from tierscope.plot_scorecard import plot_scorecard
+from tierscope.scorecard import html, markdown
 from tierscope.tables import read_table, write_table
 
 if __name__ == "__main__":
@@ -23,11 +24,11 @@ if __name__ == "__main__":
         dataset_titles=snakemake.params.dataset_titles,
     )
     write_table(claims, snakemake.output.claims, "claims")
-    provenance = snakemake.params.provenance
+    provenance, needs = snakemake.params.provenance, needed_sweep(paper, claims)
     for write, path in ((markdown, "markdown"), (html, "html")):
-        text = write(claims, paper["paper"], provenance)
+        text = write(claims, paper["paper"], provenance, needs)
         Path(snakemake.output[path]).write_text(text, encoding="utf-8")
     figures = [snakemake.output[kind] for kind in ("svg", "png", "pdf")]
-    save_figure(plot_scorecard(claims, provenance), figures)
+    save_figure(plot_scorecard(claims, provenance, needs), figures)
     columns = ["claim", "status", "measured", "accepted", "reason"]
     print(claims[columns].to_string(index=False))

@@ -388,3 +388,16 @@ def _rows_of_scenario(
 def _scenarios(table: pd.DataFrame) -> list[dict[str, str | int]]:
     """Return the scenarios of a table, as mappings that can be printed."""
     return table[SCENARIO].drop_duplicates().to_dict("records")
+
+
+def io_time_spread(spread: pd.DataFrame, epoch: int) -> pd.DataFrame:
+    """Return the rows of table ``spread`` about the I/O time of an epoch."""
+    return select_epoch(spread[spread["quantity"] == "I/O time"], epoch)
+
+
+def sums_of_classes(breakdown: pd.DataFrame) -> pd.DataFrame:
+    """Return the I/O time of the slowest process of each run of a breakdown."""
+    keys = [column for column in breakdown if column not in ("io_class", "share")]
+    keys.remove("time_s")
+    sums = breakdown.groupby(keys, sort=True)["time_s"].sum()
+    return sums.rename("io_time_s").reset_index()

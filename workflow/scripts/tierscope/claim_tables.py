@@ -83,9 +83,10 @@ class ScenarioTables:
         if lacking:
             rates = ", ".join(map(str, self.rates))
             raise NotMeasurable(
-                f"policy {self.key('policy')} was not run at {', '.join(lacking)} % "
-                f"(cache rate, within {_HALF_STEP_PERCENT} points; {self.title}, "
-                f"loader {self.key('loader')}: only at {rates} %)"
+                f"cache rates are missing in {self.title} (policy "
+                f"{self.key('policy')}, loader {self.key('loader')} was not run at "
+                f"{', '.join(lacking)} %, within {_HALF_STEP_PERCENT} points; only at "
+                f"{rates} %)"
             )
 
     def _nearest(self, wanted_percent: float) -> int:

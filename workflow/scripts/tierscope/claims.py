@@ -34,9 +34,9 @@ from tierscope.claim_status import (
     measured_words,
 )
 from tierscope.claim_tables import ScenarioTables
-from tierscope.plot import scenario_titles
 from tierscope.tables import TABLES
 from tierscope.validation import check, read_yaml
+from tierscope.words import scenario_titles
 
 
 def read_claims(path: str | Path) -> dict[str, Any]:
@@ -210,10 +210,8 @@ def _find(
     role: Mapping[str, Any], scenarios: Sequence[ScenarioTables]
 ) -> ScenarioTables:
     """Return the scenario with a role's file size and speed of the GFS."""
-    size = role["file_size_bytes"]
-    kib = f"{size / 1024:.10g} KiB" if size < 2**20 else f"{size / 2**20:.10g} MiB"
-    slow = role["gfs"] == "slow"
-    words = f"{kib} files on {'one OST' if slow else 'the fast GFS'}"
+    size, slow = role["file_size_bytes"], role["gfs"] == "slow"
+    words = _role_words(role)
     found = [
         scenario
         for scenario in scenarios
@@ -226,6 +224,47 @@ def _find(
         names = "; ".join(scenario.title for scenario in found)
         raise NotMeasurable(f"several scenarios of {words}: {names}")
     return max(found, key=lambda scenario: scenario.key("n_osts"))
+
+
+def _role_words(role: Mapping[str, Any]) -> str:
+    """Return a role in words, such as ``128 KiB files on one OST``."""
+    size = role["file_size_bytes"]
+    kib = f"{size / 1024:.10g} KiB" if size < 2**20 else f"{size / 2**20:.10g} MiB"
+    return f"{kib} files on {'one OST' if role['gfs'] == 'slow' else 'the fast GFS'}"
+
+
+def needed_sweep(paper: Mapping[str, Any], claims: pd.DataFrame) -> str:
+    """Return what to run to measure the claims that are not measurable.
+
+    Parameters
+    ----------
+    paper : mapping
+        What `read_claims` returns.
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+
+    Returns
+    -------
+    str
+        A sentence; empty if no claim lacks a scenario, a cache rate or an epoch.
+    """
+    missing = set(claims.loc[claims["status"] == UNMEASURABLE, "claim"])
+    needed = [claim for claim in paper["claims"] if claim["id"] in missing]
+    # What a claim about all scenarios lacks is no part of a sweep.
+    needed = [claim for claim in needed if claim["scenarios"] != "all"]
+    if not needed:
+        return ""
+    names = {name for claim in needed for name in claim["scenarios"]}
+    roles = [
+        _role_words(paper["scenarios"][n]) for n in paper["scenarios"] if n in names
+    ]
+    rates = sorted({rate for claim in needed for rate in claim["cache_rates_percent"]})
+    n_epochs = max(claim["least_epochs"] for claim in needed)
+    return (
+        f"A sweep that can measure them: {', '.join(roles)}; cache rates "
+        f"{', '.join(map(str, rates))} %; {n_epochs} epochs or more. The sweep of "
+        "config/config.yaml is one."
+    )
 
 
 def _measure(

@@ -32,9 +32,9 @@ from tierscope.explorer_spec import (
     specification,
 )
 from tierscope.io_class import IOClass
-from tierscope.plot import epoch_words, in_seconds, scenario_titles
 from tierscope.sources import model_note, source_note
 from tierscope.whatif import IMPROVEMENTS, best_point
+from tierscope.words import epoch_words, in_seconds, scenario_titles
 
 _METHOD_INPUT = '<section><h2>Estimate</h2><div id="method"></div></section>\n'
 _EMBED_OPTIONS = {

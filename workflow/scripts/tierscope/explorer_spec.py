@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import vl_convert
 import yaml
+from altair.utils.schemapi import debug_mode
 
 from tierscope.breakdown import CLASSES, SCENARIO
 from tierscope.explorer_data import (
@@ -20,9 +21,10 @@ from tierscope.explorer_data import (
 )
 from tierscope.explorer_views import cell_edges, line_names, page_views
 from tierscope.io_class import IOClass
-from tierscope.plot import epoch_words
 from tierscope.tables import MODEL, RULE
+from tierscope.validation import FAST_LOADER
 from tierscope.whatif import IMPROVEMENTS, Goal
+from tierscope.words import epoch_words
 
 GOAL_LIMITS_PERCENT = 1, 150  # of the best I/O time without improvement
 _METHODS = ["paper's rule: waiting stays", "model: waiting moves"]
@@ -52,10 +54,13 @@ def specification(
         What the points hold of the model; default: nothing, the rule is all there is.
     """
     has_model = answers is not None
-    inputs = _inputs(points, scenarios, best, start, has_model)
-    spec = _compiled(page_views(start, has_model=has_model).add_params(*inputs))
+    # Altair's checks of every part take longer than all else, and the whole is checked
+    # when it is compiled.
+    with debug_mode(False):
+        inputs = _inputs(points, scenarios, best, start, has_model)
+        spec = _compiled(page_views(start, has_model=has_model).add_params(*inputs))
     names = _names(points, start, answers or ModelAnswers())
-    computed = yaml.safe_load(Template(computation).substitute(names))
+    computed = yaml.load(Template(computation).substitute(names), FAST_LOADER)
     (table,) = (table for table in computed["data"] if table["name"] == "sweep")
     table["values"] = list(points)
     named = {table["name"] for table in computed["data"]}

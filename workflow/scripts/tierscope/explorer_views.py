@@ -7,7 +7,7 @@ import altair as alt
 
 from tierscope.explorer_data import Start
 from tierscope.io_class import IOClass
-from tierscope.plot import CACHE_RATE_LABEL
+from tierscope.words import CACHE_RATE_LABEL
 
 TODAY, IMPROVED = "today", "with the improvements"
 BY_THE_RULE, BY_THE_MODEL = "improved, by the rule", "improved, by the model"

@@ -17,19 +17,24 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib import style
+from matplotlib import colormaps, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
-from tierscope.breakdown import SCENARIO, epoch_times, select_epoch
+from tierscope.breakdown import (
+    SCENARIO,
+    epoch_times,
+    io_time_spread,
+    select_epoch,
+    sums_of_classes,
+)
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.whatif import best_point
+from tierscope.words import CACHE_RATE_LABEL, epoch_words, in_seconds, scenario_titles
 
-CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
 SLOWEST_LABEL = "I/O time of the slowest process (s)"
 
 _STYLE = {
@@ -55,10 +60,14 @@ _METADATA = {
     ".pdf": {"CreationDate": None},
 }
 _EPOCH_COLOURS = ["#000000", "#009E73", "#CC79A7"]
-_ORDINALS = ["first", "second", "third", "fourth", "fifth"]
 _TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 _TITLE_WIDTH = 44  # characters, of a panel
 BAND = {"alpha": 0.15, "linewidth": 0}
+_EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
+_QUANTITIES = {
+    "execution time": {"marker": "o"},
+    "I/O time": {"marker": "^", "linestyle": (0, (4, 2))},
+}
 _ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
 _ERROR_BAR_MARK = {"color": "#222222", "marker": "|", "markersize": 13, "ls": ""}
 _FLAG = {
@@ -83,54 +92,15 @@ def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     return styled
 
 
-def epoch_words(epoch: int) -> str:
-    """Return an epoch, counted from 0, in words: 1 is the ``second epoch``."""
-    if epoch < len(_ORDINALS):
-        return f"{_ORDINALS[epoch]} epoch"
-    return f"epoch number {epoch + 1}"
-
-
-def scenario_titles(
-    table: pd.DataFrame, dataset_titles: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Return the scenarios of a table in the order of their rows, with a title.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Any table with the keys of a scenario.
-    dataset_titles : mapping of str to str, optional
-        What to call each dataset, such as ``{"small": "128 KiB files"}``.
-
-    Returns
-    -------
-    DataFrame, shape (n_scenarios, 7)
-        The keys and ``title``, such as "128 KiB files, 60 OSTs", followed by
-        whatever else differs between the scenarios (policy, loader, system, source).
-    """
-    scenarios = table[SCENARIO].drop_duplicates(ignore_index=True)
-    others = [key for key in SCENARIO if key not in ("dataset", "n_osts")]
-    differing = [key for key in reversed(others) if scenarios[key].nunique() > 1]
-    titles = []
-    for scenario in scenarios.to_dict("records"):
-        dataset = scenario["dataset"]
-        words = [(dataset_titles or {}).get(dataset, f"{dataset} dataset")]
-        if n_osts := scenario["n_osts"]:
-            words.append(f"{n_osts} OST" if n_osts == 1 else f"{n_osts} OSTs")
-        words += [str(scenario[key]) for key in differing]
-        titles.append(", ".join(words))
-    return scenarios.assign(title=titles)
-
-
-def in_seconds(time_s: float) -> str:
-    """Return a time with three digits and its unit, such as ``10.0 s``."""
-    return f"{time_s:#.3g}".rstrip(".") + " s"
-
-
 def titled(title: str, table: pd.DataFrame) -> str:
     """Return a title that names sources other than measurement."""
     sources = sorted(set(table["source"]) - {"measured"})
     return f"{title} ({', '.join(sources)})" if sources else title
+
+
+def shades(n: int) -> list[tuple[float, ...]]:
+    """Return so many colours, evenly spaced from dark to light."""
+    return [tuple(c) for c in colormaps["viridis"](np.linspace(0, 1, n + 2)[1:-1])]
 
 
 def new_figure(
@@ -217,11 +187,54 @@ def mark_flagged(ax: Axes, spread: pd.DataFrame) -> None:
         ax.plot("cache_rate_percent", "mean_s", data=flagged, **_FLAG)
 
 
-def spread_style(points: pd.DataFrame) -> dict[str, Any]:
-    """Return how a line shows the spread: a band, at a single cache rate bars."""
+def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
+    """Draw the mean over the repetitions as a line, and how far they lie apart.
+
+    A band goes from the least to the largest, at a single cache rate a bar; there is
+    none where there is one repetition.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where to draw.
+    points : DataFrame
+        ``cache_rate_percent`` and a time of each repetition.
+    time : str
+        The column of the time, in seconds.
+    **line
+        Properties of the line.
+    """
+    means_s, least_s, largest_s = _over_repetitions(points, time)
+    (drawn,) = ax.plot(means_s.index, means_s, **_EDGE | line)
+    if least_s.isna().all():
+        return
     if has_one_rate(points):
-        return {"err_style": "bars", "err_kws": _ERROR_BARS}
-    return {"err_style": "band", "err_kws": BAND}
+        _draw_bars(ax, means_s, least_s, largest_s, drawn.get_color())
+    else:
+        spread = least_s.index, least_s, largest_s
+        ax.fill_between(*spread, color=drawn.get_color(), **BAND)
+
+
+def _over_repetitions(
+    points: pd.DataFrame, time: str
+) -> tuple[pd.Series, pd.Series, pd.Series]:
+    """Return mean, least and largest time by cache rate; the latter two of several."""
+    times_s = points.groupby("cache_rate_percent")[time]
+    are_several = times_s.size() > 1
+    least_s, largest_s = times_s.min(), times_s.max()
+    return times_s.mean(), least_s.where(are_several), largest_s.where(are_several)
+
+
+def _draw_bars(
+    ax: Axes,
+    means_s: pd.Series,
+    least_s: pd.Series,
+    largest_s: pd.Series,
+    colour: str,
+) -> None:
+    """Draw error bars from the least to the largest."""
+    ends_s = [means_s - least_s, largest_s - means_s]
+    ax.errorbar(means_s.index, means_s, ends_s, color=colour, ls="", **_ERROR_BARS)
 
 
 def has_one_rate(points: pd.DataFrame) -> bool:
@@ -231,19 +244,9 @@ def has_one_rate(points: pd.DataFrame) -> bool:
 
 def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
     """Draw from the least to the largest of the repetitions, if there are several."""
-    if sums["repetition"].nunique() == 1:
-        return
-    sns.lineplot(
-        sums,
-        x="cache_rate_percent",
-        y="io_time_s",
-        errorbar=("pi", 100),
-        err_style="bars",
-        err_kws=_ERROR_BARS,
-        color="#222222",
-        linestyle="",
-        ax=ax,
-    )
+    means_s, least_s, largest_s = _over_repetitions(sums, "io_time_s")
+    if least_s.notna().any():
+        _draw_bars(ax, means_s, least_s, largest_s, "#222222")
 
 
 def spread_handles(spread: pd.DataFrame, *, bars: bool) -> list[Line2D | Patch]:
@@ -307,43 +310,27 @@ def plot_times(
     spread = spread.merge(scenarios[SCENARIO], on=SCENARIO)
     notes = source_notes(provenance, spread, scenarios)
     figure, axes = new_figure(len(scenarios), title, notes)
-    numbers = sorted(times["epoch"].unique())
+    numbers = sorted(times["epoch"].unique().tolist())
     words = {epoch: epoch_words(epoch) for epoch in numbers}
     palette = _EPOCH_COLOURS[: len(numbers)]
     if len(numbers) > len(_EPOCH_COLOURS):
-        palette = sns.color_palette("viridis", len(numbers))
-    times = times.assign(epoch_words=times["epoch"].map(words))
+        palette = shades(len(numbers))
     for ax, (title, panel) in zip(axes, panels(times, scenarios), strict=True):
-        sns.lineplot(
-            panel,
-            x="cache_rate_percent",
-            y="time_s",
-            hue="epoch_words",
-            hue_order=list(words.values()),
-            palette=list(palette),
-            style="quantity",
-            style_order=["execution time", "I/O time"],
-            markers=["o", "^"],
-            dashes=["", (4, 2)],
-            errorbar=("pi", 100),
-            legend=False,
-            ax=ax,
-            **spread_style(panel),
-        )
+        for (quantity, epoch), points in panel.groupby(["quantity", "epoch"]):
+            colour = palette[numbers.index(epoch)]
+            draw_mean(ax, points, "time_s", color=colour, **_QUANTITIES[quantity])
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
         set_cache_rate_axis(ax, times["cache_rate_percent"])
         ax.set(title=title, ylabel="Time of an epoch (s)")
         ax.set_ylim(top=1.05 * panel["time_s"].max() or 1)
     figure.legend(
         handles=[
-            Line2D([], [], color="#444444", marker="o", label="execution time"),
-            Line2D(
-                [],
-                [],
-                color="#444444",
-                marker="^",
-                linestyle=(0, (4, 2)),
-                label="I/O time of the\nslowest process",
+            *(
+                Line2D([], [], color="#444444", label=label, **_QUANTITIES[quantity])
+                for quantity, label in (
+                    ("execution time", "execution time"),
+                    ("I/O time", "I/O time of the\nslowest process"),
+                )
             ),
             *(
                 Line2D([], [], color=colour, linewidth=3, label=word)
@@ -406,14 +393,8 @@ def plot_breakdown(
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
         stack_classes(ax, panel)
         sums = sums_of_classes(panel)
-        sns.lineplot(
-            sums,
-            x="cache_rate_percent",
-            y="io_time_s",
-            errorbar=None,
-            ax=ax,
-            **_TOTAL,
-        )
+        means_s, _, _ = _over_repetitions(sums, "io_time_s")
+        ax.plot(means_s.index, means_s, **_EDGE | _TOTAL)
         draw_error_bars(ax, sums)
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
         set_cache_rate_axis(ax, breakdown["cache_rate_percent"])
@@ -429,19 +410,6 @@ def plot_breakdown(
         loc="outside right center",
     )
     return figure
-
-
-def io_time_spread(spread: pd.DataFrame, epoch: int) -> pd.DataFrame:
-    """Return the rows of table ``spread`` about the I/O time of an epoch."""
-    return select_epoch(spread[spread["quantity"] == "I/O time"], epoch)
-
-
-def sums_of_classes(breakdown: pd.DataFrame) -> pd.DataFrame:
-    """Return the I/O time of the slowest process of each run of a breakdown."""
-    keys = [column for column in breakdown if column not in ("io_class", "share")]
-    keys.remove("time_s")
-    sums = breakdown.groupby(keys, sort=True)["time_s"].sum()
-    return sums.rename("io_time_s").reset_index()
 
 
 def stack_classes(ax: Axes, panel: pd.DataFrame) -> None:
@@ -494,6 +462,8 @@ def save_figure(figure: Figure, paths: Iterable[str | Path]) -> None:
         Where to write it; the suffix is the format. Each file is written under a
         temporary name and renamed.
     """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once for all formats
     for path in map(Path, paths):
         if path.suffix not in _METADATA:
             raise ValueError(f"{path}: got {path.suffix}, expected {list(_METADATA)}.")

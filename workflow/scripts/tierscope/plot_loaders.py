@@ -11,13 +11,8 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from tierscope.io_class import IOClass
 from tierscope.lmdb_settings import LOADERS as DATABASES
-from tierscope.plot import (
-    class_handles,
-    scenario_titles,
-    styled,
-    titled,
-    write_around,
-)
+from tierscope.plot import class_handles, styled, titled, write_around
+from tierscope.words import scenario_titles
 
 _OPENS = {"color": IOClass.GFS_META.colour, "marker": "o", "ms": 8, "ls": ""}
 _SPREAD = {"color": "#222222", "lw": 1.2}

@@ -5,34 +5,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import offset_copy
 
-from tierscope.breakdown import SCENARIO
+from tierscope.breakdown import SCENARIO, io_time_spread
 from tierscope.io_class import IOClass
-from tierscope.plot import (
-    epoch_words,
-    io_time_spread,
-    scenario_titles,
-    source_notes,
-    styled,
-    titled,
-    write_around,
-)
-from tierscope.plot_whatif import (
-    ONLY_THE_MEAN,
-    goal_notes,
-    goal_words,
-    improvement_words,
-    ties_words,
-)
+from tierscope.plot import shades, source_notes, styled, titled, write_around
+from tierscope.plot_whatif import ONLY_THE_MEAN, goal_notes, goal_words, wrapped
 from tierscope.sources import METHOD_WORDS, method_notes
 from tierscope.whatif import cheapest_sufficient
+from tierscope.words import epoch_words, improvement_words, scenario_titles, ties_words
 
+_TITLE_WIDTH = 54  # characters, of a panel
 _DOT_AREA = 42  # in points, for at most 21 dots on an axis
 _INSUFFICIENT = {"color": "#999999", "marker": ".", "markersize": 4, "ls": ""}
 _CHEAPEST = {
@@ -126,12 +114,13 @@ def plot_sufficient(
         ax.set_yticks(_some(panel[columns[1]]))
         ax.grid(False)
     axes[0].set_ylabel(f"{IOClass(classes[1]).label} improvement (% more throughput)")
-    if colours:
+    if len(colours) > 1:
         _add_colour_bar(figure, axes, colours)
     axes[0].legend(
-        handles=_handles(combinations),
+        handles=_handles(combinations, colours),
         loc="upper left",
-        bbox_to_anchor=(-0.02, -0.1),
+        bbox_to_anchor=(-0.02, 0),
+        bbox_transform=offset_copy(axes[0].transAxes, figure, y=-32, units="points"),
         ncols=2,
         handletextpad=0.2,
         columnspacing=1.2,
@@ -139,10 +128,9 @@ def plot_sufficient(
     return figure
 
 
-def _colours(rates: Sequence[int]) -> dict[int, tuple[float, float, float]]:
+def _colours(rates: Sequence[int]) -> dict[int, tuple[float, ...]]:
     """Return a colour for each cache rate, from dark to light."""
-    palette = sns.color_palette("viridis", len(rates))
-    return dict(zip(map(int, rates), palette, strict=True))
+    return dict(zip(map(int, rates), shades(len(rates)), strict=True))
 
 
 def _draw_map(
@@ -196,9 +184,10 @@ def _panel_words(
         words,
         f"cheapest of these: {improvement_words(cheapest)}, cache rate "
         f"{cheapest['min_cache_rate_percent']} %",
-        ties_words(cheapest, minimal=False),
     ]
-    return "\n".join(filter(None, lines))
+    if ties := ties_words(cheapest, minimal=False):
+        lines[1] += f"; {ties}"
+    return "\n".join(wrapped(line, _TITLE_WIDTH) for line in lines)
 
 
 def _add_colour_bar(figure: Figure, axes: Sequence[Axes], colours: Mapping) -> None:
@@ -214,10 +203,18 @@ def _add_colour_bar(figure: Figure, axes: Sequence[Axes], colours: Mapping) -> N
     bar.ax.tick_params(length=0, which="both")
 
 
-def _handles(combinations: pd.DataFrame) -> list[Line2D]:
-    """Return the legend entries of the marks."""
-    handles = [Line2D([], [], **_INSUFFICIENT, label="no cache rate meets the goal")]
+def _handles(combinations: pd.DataFrame, colours: Mapping) -> list[Line2D]:
+    """Return the legend entries of the marks, and of a colour that is the only one."""
+    handles = []
     sufficient = combinations[combinations["sufficient"]]
+    if len(sufficient) < len(combinations):
+        label = "no cache rate meets the goal"
+        handles.append(Line2D([], [], **_INSUFFICIENT, label=label))
+    if len(colours) == 1:
+        ((rate, colour),) = colours.items()
+        label = f"least cache rate that meets the goal: {rate} %"
+        mark = {"marker": "o", "markeredgecolor": "#444444", "ls": ""}
+        handles.append(Line2D([], [], color=colour, **mark, label=label))
     if len(sufficient):
         handles.append(Line2D([], [], **_CHEAPEST, label="cheapest"))
     if not sufficient["in_every_repetition"].all():

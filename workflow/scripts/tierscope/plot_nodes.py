@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierscope.node_counts import hit_law, per_record
-from tierscope.plot import new_figure, scenario_titles, styled, titled
+from tierscope.plot import new_figure, styled, titled
 from tierscope.plot_policies import terminal_lines
 from tierscope.savings import cut_words, spread_words
+from tierscope.words import scenario_titles
 
 # The Monarch paper's number of epochs.
 PAPER_EPOCHS = 3

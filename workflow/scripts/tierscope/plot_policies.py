@@ -12,14 +12,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.plot import (
-    class_handles,
-    scenario_titles,
-    styled,
-    titled,
-    write_around,
-)
+from tierscope.plot import class_handles, styled, titled, write_around
 from tierscope.policy_comparison import ESTIMATED, is_reference
+from tierscope.words import scenario_titles
 
 SCENE = ["source", "system", "dataset", "n_osts", "loader"]
 # Of Paul Tol's colour-blind-safe palette, none of an I/O class.

@@ -14,13 +14,13 @@ from tierscope.breakdown import SCENARIO
 from tierscope.io_class import IOClass
 from tierscope.plot import (
     class_handles,
-    scenario_titles,
     set_cache_rate_axis,
     styled,
     titled,
     write_around,
 )
 from tierscope.prediction import AS_WRITTEN, SCALING, compare_points, study_words
+from tierscope.words import scenario_titles
 
 _STUDY = [*SCENARIO, "calibration"]
 _LABELS = {

@@ -7,16 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tierscope.breakdown import SCENARIO
-from tierscope.plot import (
-    CACHE_RATE_LABEL,
-    new_figure,
-    scenario_titles,
-    source_notes,
-    styled,
-    titled,
-)
-from tierscope.plot_whatif import improvement_words
+from tierscope.plot import new_figure, source_notes, styled, titled
 from tierscope.whatif import IMPROVEMENTS
+from tierscope.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
 
 # A model's cut is good enough within this of the measured one.
 GOAL_POINTS = 3

@@ -6,44 +6,55 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.breakdown import SCENARIO
-from tierscope.io_class import IOClass
+from tierscope.breakdown import SCENARIO, io_time_spread, sums_of_classes
 from tierscope.plot import (
     SLOWEST_LABEL,
     class_handles,
     draw_error_bars,
-    epoch_words,
+    draw_mean,
     has_one_rate,
-    in_seconds,
-    io_time_spread,
     mark_flagged,
     new_figure,
-    scenario_titles,
     set_cache_rate_axis,
     source_notes,
     spread_handles,
-    spread_style,
     stack_classes,
     styled,
-    sums_of_classes,
     titled,
 )
 from tierscope.sources import METHOD_WORDS, RULE_NOTE, method_notes
 from tierscope.whatif import IMPROVEMENTS, best_point
-
-# What a goal is a goal of, by the word in table `goals`.
-GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
+from tierscope.words import (
+    GOAL_KINDS,
+    epoch_words,
+    improvement_words,
+    in_seconds,
+    scenario_titles,
+    ties_words,
+)
 
 ONLY_THE_MEAN = "met by the mean, not by every repetition"
 # Characters of a title that fit above a panel, of two or of three in a row.
 _PANEL_OF_TWO, _PANEL_OF_THREE = 46, 36
-_BEFORE = {"color": "#777777", "marker": "o", "markersize": 4, "linewidth": 1.5}
+_BEFORE = {
+    "color": "#777777",
+    "marker": "o",
+    "markersize": 4,
+    "markeredgewidth": 0,
+    "linewidth": 1.5,
+}
+_OTHER_SLOWEST = {
+    "color": "white",
+    "marker": "s",
+    "markersize": 5,
+    "markeredgecolor": "black",
+    "ls": "",
+}
 _GOAL = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
 _BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
 _BEST_BEFORE = {"color": "#777777"} | _BEST
@@ -85,7 +96,8 @@ def plot_improvement(
     -------
     Figure
         Stacked bars: breakdown of the process that is slowest after the
-        improvement; grey line: I/O time without it; diamonds: the best points. All
+        improvement; grey line: I/O time without it; diamonds: the best points; white
+        squares: by the rule, another process than without it is the slowest. All
         panels have the same y range. With repetitions all are means; error bars and
         the band go from the least to the largest, and rings mark a measured spread
         above the limit.
@@ -109,21 +121,24 @@ def plot_improvement(
         share_y=True,
         n_columns=n_columns,
     )
+    has_others = False
     for ax, (percents, method) in zip(axes, wanted, strict=True):
         estimated = improved[improved["method"] == method]
-        best_after = _draw_bars(ax, _with(estimated, percents), _BEST_AFTER)
-        best_before = _draw_line(ax, _with(estimated))
+        before, after = _with(estimated), _with(estimated, percents)
+        best_after = _draw_bars(ax, after, _BEST_AFTER)
+        best_before = _draw_line(ax, before)
+        has_others |= _mark_other_slowest(ax, before, after)
         mark_flagged(ax, spread)
         words = improvement_words(percents)
         if n_columns:
-            words = _wrapped(f"{words}, {METHOD_WORDS[method]}", _PANEL_OF_TWO)
+            words = wrapped(f"{words}, {METHOD_WORDS[method]}", _PANEL_OF_TWO)
         else:
-            words = _wrapped(words, _PANEL_OF_THREE)
+            words = wrapped(words, _PANEL_OF_THREE)
         ax.set_title(f"{words}\n{_cut_words(best_before, best_after)}")
     _set_axes(axes, improved)
     figure.legend(
         handles=[
-            *_mark_handles(),
+            *_mark_handles(has_others),
             *class_handles(),
             *spread_handles(spread, bars=has_one_rate(improved)),
         ],
@@ -145,19 +160,27 @@ def _draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Ser
 def _draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
     """Draw a breakdown's sum as the line before, with its best point; return that."""
     sums = sums_of_classes(breakdown)
-    sns.lineplot(
-        sums,
-        x="cache_rate_percent",
-        y="io_time_s",
-        errorbar=("pi", 100),
-        markeredgewidth=0,
-        ax=ax,
-        **spread_style(sums),
-        **_BEFORE,
-    )
+    draw_mean(ax, sums, "io_time_s", **_BEFORE)
     best = best_point(sums).iloc[0]
     ax.plot(best["cache_rate_percent"], best["io_time_s"], **_BEST_BEFORE, zorder=3)
     return best
+
+
+def _mark_other_slowest(ax: Axes, before: pd.DataFrame, after: pd.DataFrame) -> bool:
+    """Mark where another process than before is the slowest; return whether there is.
+
+    With repetitions, in one of them at least. The model names no process.
+    """
+    point = ["cache_rate_percent", "repetition"]
+    ranks, new_ranks = (
+        table.drop_duplicates(point).set_index(point)["slowest_rank"]
+        for table in (before, after)
+    )
+    is_other = (new_ranks != ranks.reindex(new_ranks.index)) & (new_ranks >= 0)
+    rates = is_other[is_other].index.unique("cache_rate_percent")
+    at_bottom = ax.get_xaxis_transform()
+    ax.plot(rates, [0.03] * len(rates), **_OTHER_SLOWEST, transform=at_bottom, zorder=4)
+    return len(rates) > 0
 
 
 def _set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
@@ -169,13 +192,16 @@ def _set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
     axes[0].set_ylim(top=1.08 * highest_s or 1)
 
 
-def _mark_handles() -> list[Line2D]:
-    """Return the legend entries of the line before and the best points."""
-    return [
-        Line2D([], [], **_BEFORE, label="before the\nimprovement"),
-        Line2D([], [], **_BEST_BEFORE, label="best before"),
-        Line2D([], [], **_BEST_AFTER, label="best after"),
-    ]
+def _mark_handles(has_others: bool) -> list[Line2D]:
+    """Return the legend entries of the line before, best points and other slowest."""
+    marks = {
+        "before the\nimprovement": _BEFORE,
+        "best before": _BEST_BEFORE,
+        "best after": _BEST_AFTER,
+    }
+    if has_others:
+        marks["another process\nis the slowest now"] = _OTHER_SLOWEST
+    return [Line2D([], [], **mark, label=label) for label, mark in marks.items()]
 
 
 def _with(
@@ -186,35 +212,7 @@ def _with(
     return table[(table[IMPROVEMENTS] == wanted).all(axis=1)]
 
 
-def improvement_words(percents: Mapping[str, int]) -> str:
-    """Return an improvement in words, such as ``GFS-META +50 %``.
-
-    `percents` has the columns of `tierscope.whatif.IMPROVEMENTS`.
-    """
-    words = [
-        f"{io_class.label} +{percents[column]} %"
-        for io_class, column in zip(IOClass, IMPROVEMENTS, strict=True)
-        if percents[column]
-    ]
-    return ", ".join(words) or "no improvement"
-
-
-def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
-    """Return how many other combinations cost as much as the cheapest, if any do.
-
-    `cheapest` has ``n_as_cheap``: of `tierscope.search.cheapest_combination` it counts
-    the minimal combinations, of `tierscope.whatif.cheapest_sufficient` all.
-    """
-    n_others = int(cheapest["n_as_cheap"])
-    if n_others == 0:
-        return ""
-    others = "other minimal one" if minimal else "other"
-    if n_others == 1:
-        return f"1 {others} costs as much"
-    return f"{n_others} {others}s cost as much"
-
-
-def _wrapped(words: str, width: int) -> str:
+def wrapped(words: str, width: int) -> str:
     """Return what `improvement_words` returns in lines that keep a class together."""
     for apart in (" +", " %", " the ", " rule", " model"):
         words = words.replace(apart, apart.replace(" ", "\N{NO-BREAK SPACE}"))
@@ -316,7 +314,8 @@ def plot_cheapest(
     Figure
         Left: the measured breakdown; right: the breakdown after the improvements, with
         the line from the left in grey; both with the goal, the best points and, with
-        repetitions, the spread from least to largest. If no combination meets the goal,
+        repetitions, the spread from least to largest; squares as in
+        `plot_improvement`. If no combination meets the goal,
         the right panel says so and shows how far the grid gets; if no I/O time does,
         there is no line of the goal.
     """
@@ -327,24 +326,29 @@ def plot_cheapest(
     what = "Cheapest improvements that" if found else "No improvements of the grid"
     subject = f"{scenarios['title'].iloc[0]}, {epoch_words(epoch)}"
     title = f"{what} meet {goal_words(goal)}: {subject}"
-    notes = [*source_notes(provenance, spread, scenarios), *goal_notes(goal), RULE_NOTE]
+    percents = improved[IMPROVEMENTS].max().to_dict()
+    notes = source_notes(provenance, spread, scenarios)
+    if found:
+        notes.append(_cheapest_note(cheapest, percents))
+    notes += [*goal_notes(goal), RULE_NOTE]
     figure, axes = new_figure(
         2, titled(title, improved), notes, row_height=4.8, share_y=True
     )
-    percents = improved[IMPROVEMENTS].max().to_dict()
-    best_before = _draw_bars(axes[0], _with(improved), _BEST_BEFORE)
-    best_after = _draw_bars(axes[1], _with(improved, percents), _BEST_AFTER)
-    _draw_line(axes[1], _with(improved))
+    before, after = _with(improved), _with(improved, percents)
+    best_before = _draw_bars(axes[0], before, _BEST_BEFORE)
+    best_after = _draw_bars(axes[1], after, _BEST_AFTER)
+    _draw_line(axes[1], before)
+    has_others = _mark_other_slowest(axes[1], before, after)
     for ax in axes:
         mark_flagged(ax, spread)
         if not _is_out_of_reach(goal):
             ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
     axes[0].set_title(f"before\n{_best_words(best_before)}")
-    handles = _mark_handles()
+    handles = _mark_handles(has_others)
     if not _is_out_of_reach(goal):
         handles.append(Line2D([], [], **_GOAL, label="goal (I/O time)"))
     lines = [
-        _wrapped(f"after {improvement_words(percents)}", _PANEL_OF_TWO),
+        wrapped(f"after {improvement_words(percents)}", _PANEL_OF_TWO),
         _cut_words(best_before, best_after),
     ]
     if found:
@@ -352,19 +356,10 @@ def plot_cheapest(
         at = cheapest["min_cache_rate_percent"], cheapest["io_time_s"]
         axes[1].plot(*at, **_LEAST, transform=above)
         handles.append(Line2D([], [], **_LEAST, label="least cache rate\nto meet it"))
-        if any(percents.values()):
-            words = f"cost {cheapest['cost']:.6g}", ties_words(cheapest, minimal=True)
-            lines.insert(1, _wrapped("; ".join(filter(None, words)), _PANEL_OF_TWO))
-        else:
-            lines = ["Goal is met without improvement", _best_words(best_after)]
-        lines.append(
-            f"needs {cheapest['min_cache_rate_percent']} % on the LFS: "
-            f"{cheapest['lfs_gib_per_node']:.3g} GiB a node"
-        )
-        if not cheapest["in_every_repetition"]:
-            lines.append(ONLY_THE_MEAN)
+        if not any(percents.values()):
+            lines = ["goal is met without improvement", _best_words(best_after)]
     else:
-        lines.append("even that does not meet the goal")
+        lines[0] = wrapped(f"even {lines[0]}", _PANEL_OF_TWO)
     axes[1].set_title("\n".join(lines))
     _set_axes(axes, improved)
     figure.legend(
@@ -376,3 +371,18 @@ def plot_cheapest(
         loc="outside right center",
     )
     return figure
+
+
+def _cheapest_note(cheapest: pd.Series, percents: Mapping[str, int]) -> str:
+    """Return what the cheapest combination costs, and what it needs on the LFS."""
+    parts = []
+    if any(percents.values()):
+        ties = ties_words(cheapest, minimal=True)
+        parts += [f"costs {cheapest['cost']:.6g}", *([ties] if ties else [])]
+    parts.append(
+        f"needs {cheapest['min_cache_rate_percent']} % on the LFS: "
+        f"{cheapest['lfs_gib_per_node']:.3g} GiB a node"
+    )
+    if not cheapest["in_every_repetition"]:
+        parts.append(ONLY_THE_MEAN)
+    return f"Cheapest improvement: {'; '.join(parts)}."

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from tierscope.claim_status import number_words
-from tierscope.plot import scenario_titles
 from tierscope.plot_loaders import in_order as loaders_in_order
 from tierscope.plot_policies import cautions, in_order, terminal_lines
 from tierscope.policy_comparison import ESTIMATED, is_reference
 from tierscope.savings import RUN, VARIANT, cut_words, spread_words
+from tierscope.words import scenario_titles
 
 _SCENE = ["dataset", "n_osts", "loader"]
 _HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "staging ", "pays")

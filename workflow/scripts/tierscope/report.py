@@ -18,10 +18,6 @@ from tierscope import scorecard
 from tierscope.breakdown import select_scenarios
 from tierscope.claim_status import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 from tierscope.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.plot import (
-    epoch_words,
-    scenario_titles,
-)
 from tierscope.report_facts import (
     SIMULATED,
     Run,
@@ -41,6 +37,7 @@ from tierscope.report_runs import (
 from tierscope.report_summary import goal_kind, summary_table, warming_policies
 from tierscope.report_words import FAILED, PASSED, UNKNOWN, time_words
 from tierscope.sources import source_note
+from tierscope.words import epoch_words, scenario_titles
 
 _MEANINGS = {
     IOClass.GFS_READ: "reading files on the global file system",
@@ -127,6 +124,7 @@ def report_context(
     claims: pd.DataFrame,
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
+    needs: str = "",
 ) -> dict[str, Any]:
     """Return everything that the template shows.
 
@@ -156,6 +154,8 @@ def report_context(
         Table ``estimates`` by the model.
     policy_claims : DataFrame, optional
         Table ``policy_claims``, where policies or loaders are compared.
+    needs : str, optional
+        What `tierscope.claims.needed_sweep` returns.
     """
     if simulations:
         scenarios = [simulation["scenario"] for simulation in simulations]
@@ -187,7 +187,7 @@ def report_context(
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
         "scorecard_title": scorecard.title(claims),
-        "scorecard_notes": scorecard.notes(claims, paper, provenance),
+        "scorecard_notes": scorecard.notes(claims, paper, provenance, needs),
         "scorecard_table": scorecard.html_table(claims),
         "scorecard_style": scorecard.STYLE,
         "papers": papers_table(policy_claims),

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 
 from tierscope.breakdown import SCENARIO
-from tierscope.plot import epoch_words, scenario_titles
 from tierscope.report_facts import SIMULATED, Run, count_words
 from tierscope.report_words import (
     FAILED,
@@ -18,6 +17,7 @@ from tierscope.report_words import (
     time_words,
 )
 from tierscope.tables import RUN_KEYS, run_keys
+from tierscope.words import epoch_words, scenario_titles
 
 _RUN = list(RUN_KEYS)
 

@@ -7,10 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.breakdown import CLASSES, SCENARIO, select_epoch
+from tierscope.breakdown import (
+    CLASSES,
+    SCENARIO,
+    io_time_spread,
+    select_epoch,
+    sums_of_classes,
+)
 from tierscope.io_class import NET_READ, io_class_of
-from tierscope.plot import io_time_spread, sums_of_classes
-from tierscope.plot_whatif import GOAL_KINDS, improvement_words, ties_words
 from tierscope.policies import DYNAMIC
 from tierscope.policy_comparison import is_reference
 from tierscope.report_words import FLAG, UNKNOWN, seconds_words
@@ -22,6 +26,7 @@ from tierscope.whatif import (
     mean_over_repetitions,
     select_improvements,
 )
+from tierscope.words import GOAL_KINDS, improvement_words, ties_words
 
 _BY_MODEL = "Best I/O time then by the model (s)"
 

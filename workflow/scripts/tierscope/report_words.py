@@ -2,7 +2,7 @@
 
 import math
 
-from tierscope.plot import in_seconds
+from tierscope.words import in_seconds
 
 PASSED, FAILED, UNKNOWN, FLAG = (
     "\N{CHECK MARK}",

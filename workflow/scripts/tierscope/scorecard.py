@@ -1,18 +1,15 @@
-"""Show the table of claims as Markdown, as a page of HTML and as a figure.
+"""Show the table of claims as Markdown and as a page of HTML.
 
 Whatever was not measured says so in the title, with how many of the claims hold that
 the devices were not fitted to, which is the evidence. The fitted ones are marked. A
 status is a word and a shape, not only a colour.
 """
 
-import textwrap
 from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
 import pandas as pd
-from matplotlib import style
-from matplotlib.figure import Figure
 
 from tierscope.claim_status import FAILS, HOLDS, UNMEASURABLE
 
@@ -32,9 +29,13 @@ LOOKS = {
     FAILS: _Look("\N{MULTIPLICATION X}", "X", "#882255", True),
     UNMEASURABLE: _Look("\N{EN DASH}", "D", "#666666", False),
 }
-_FITTED = {"no": "", "target": "fitted", "by hand": "set by hand", "derived": "derived"}
+FITTED = {
+    "no": "",
+    "target": "fitted",
+    "by hand": "set by hand",
+    "derived": "derived",
+}
 _COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
-_STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5}
 
 # For `html_table`, also where it is part of a larger page.
 STYLE = """\
@@ -125,7 +126,9 @@ def _evidence(claims: pd.DataFrame) -> str:
     return f"{n_holding} of the {len(others)} not fitted {_hold(n_holding)}"
 
 
-def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
+def notes(
+    claims: pd.DataFrame, paper: str, provenance: str, needs: str = ""
+) -> list[str]:
     """Return what to know about the scorecard, a paragraph each.
 
     Parameters
@@ -136,6 +139,8 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
         The paper, as it is cited.
     provenance : str
         Where the numbers come from.
+    needs : str, optional
+        What `tierscope.claims.needed_sweep` returns.
     """
     counts = claims["status"].value_counts()
     counted = ", ".join(
@@ -150,6 +155,8 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
         f"Paper: {paper}.",
         f"Data: {provenance}. Of {len(claims)} claims {counted}.",
     ]
+    if needs:
+        paragraphs[-1] += f" {needs}"
     if (claims["n_repetitions"] == 1).any():
         paragraphs.append(
             "Points were run once, all or some, so a verdict that hangs on some "
@@ -167,9 +174,9 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
     if evidence := _evidence(claims):
         paragraphs.append(
             "The model's devices were themselves fitted to the paper: "
-            f"{_FITTED['target']} are the claims that the fit searched for "
-            f"({targets}), {_FITTED['by hand']} those for which a parameter was chosen "
-            f"({by_hand}), {_FITTED['derived']} those that follow from them or nearly "
+            f"{FITTED['target']} are the claims that the fit searched for "
+            f"({targets}), {FITTED['by hand']} those for which a parameter was chosen "
+            f"({by_hand}), {FITTED['derived']} those that follow from them or nearly "
             f"so ({derived}). For all these this is a check of consistency, not a "
             f"validation; only the other claims are evidence ({evidence})."
         )
@@ -177,28 +184,81 @@ def notes(claims: pd.DataFrame, paper: str, provenance: str) -> list[str]:
 
 
 def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the texts of each claim."""
-    for claim in claims.to_dict("records"):
+    """Yield the texts of each claim; those that lack the same follow in one row."""
+    is_measurable = claims["status"] != UNMEASURABLE
+    for claim in claims[is_measurable].to_dict("records"):
         sign = LOOKS[claim["status"]].sign
-        unmeasured = claim["status"] == UNMEASURABLE
         yield {
             "name": claim["claim"],
             "section": f"Sec. {claim['section']}",
             "status": f"{sign} {claim['status']}",
-            "mark": _FITTED[claim["fitted"]],
+            "mark": FITTED[claim["fitted"]],
             "statement": claim["statement"],
             "paper": claim["expected"],
-            "here": "" if unmeasured else claim["measured"],
-            "details": claim["reason"] if unmeasured else claim["details"],
-            "why": "" if unmeasured else claim["reason"],
+            "here": claim["measured"],
+            "details": claim["details"],
+            "why": claim["reason"],
             "scenarios": claim["scenarios"],
             "accepted": claim["accepted"],
             "tolerance": claim["tolerance"],
             "class": _CLASSES[claim["status"]],
         }
+    empty = ("mark", "paper", "here", "why", "scenarios", "accepted", "tolerance")
+    for names, reason, group in unmeasurable_groups(claims):
+        yield dict.fromkeys(empty, "") | {
+            "name": names,
+            "section": f"{len(group)} claims" if len(group) > 1 else "1 claim",
+            "status": f"{LOOKS[UNMEASURABLE].sign} {UNMEASURABLE}",
+            "statement": "; ".join(group["title"]),
+            "details": reason,
+            "class": _CLASSES[UNMEASURABLE],
+        }
 
 
-def markdown(claims: pd.DataFrame, paper: str, provenance: str) -> str:
+def unmeasurable_groups(
+    claims: pd.DataFrame,
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield the claims that are not measurable as they lack the same.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+
+    Yields
+    ------
+    names : str
+        Their names, such as ``C9 to C11, C22``.
+    reason : str
+        The reason; without the details in brackets if these differ.
+    group : DataFrame
+        Their rows.
+    """
+    numbered = claims.reset_index(drop=True)
+    unmeasurable = numbered[numbered["status"] == UNMEASURABLE]
+    lacking = unmeasurable["reason"].str.split(" (", regex=False).str[0]
+    for words, group in unmeasurable.groupby(lacking, sort=False):
+        reasons = group["reason"].unique()
+        reason = reasons[0] if len(reasons) == 1 else words
+        yield _names(group["claim"]), reason, group
+
+
+def _names(claims: pd.Series) -> str:
+    """Return names of claims, those in a row as the first ``to`` the last."""
+    spans: list[list[int]] = []
+    for row in claims.index:
+        if spans and row == spans[-1][-1] + 1:
+            spans[-1].append(row)
+        else:
+            spans.append([row])
+    words = []
+    for span in spans:
+        ends = claims[span[0]], claims[span[-1]]
+        words += [f"{ends[0]} to {ends[1]}"] if len(span) > 2 else list(claims[span])
+    return ", ".join(words)
+
+
+def markdown(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
     """Return the scorecard in Markdown; arguments as for `notes`."""
     lines = [_COLUMNS, tuple("---" for _ in _COLUMNS)]
     for row in _rows(claims):
@@ -225,7 +285,9 @@ def markdown(claims: pd.DataFrame, paper: str, provenance: str) -> str:
         for heading, items in parts.items()
         if items
     ]
-    paragraphs = "\n\n".join(_cell(note) for note in notes(claims, paper, provenance))
+    paragraphs = "\n\n".join(
+        _cell(note) for note in notes(claims, paper, provenance, needs)
+    )
     return "\n\n".join([f"# {title(claims)}", paragraphs, table, *lists]) + "\n"
 
 
@@ -275,92 +337,14 @@ def _small(text: str) -> str:
     return f"<small>{text}</small>" if text else ""
 
 
-def html(claims: pd.DataFrame, paper: str, provenance: str) -> str:
+def html(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
     """Return the scorecard as a page that needs no other file; arguments as `notes`."""
-    paragraphs = [f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance)]
+    paragraphs = [
+        f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance, needs)
+    ]
     return _PAGE.format(
         title=escape(title(claims)),
         style=STYLE,
         notes="\n".join(paragraphs),
         table=html_table(claims),
     )
-
-
-def plot_scorecard(claims: pd.DataFrame, provenance: str) -> Figure:
-    """Draw a row for each claim: status, what the paper says, what was found.
-
-    Parameters
-    ----------
-    claims : DataFrame, shape (n_claims, 17)
-        Table ``claims``.
-    provenance : str
-        Where the numbers come from, written below the rows.
-
-    Returns
-    -------
-    Figure
-        A filled circle where a claim holds, a cross where it does not, a hollow
-        diamond where it is not measurable, with the word beside it.
-    """
-    with style.context(["default", _STYLE]):
-        return _draw(claims, provenance)
-
-
-def _draw(claims: pd.DataFrame, provenance: str) -> Figure:
-    """Draw the scorecard in the present style."""
-    figure = Figure(figsize=(13.6, 1.5 + 0.3 * len(claims)), layout="constrained")
-    figure.suptitle(title(claims), x=0.01, ha="left", fontsize=12.5, fontweight="bold")
-    source = f"Source: {provenance}"
-    if (claims["fitted"] != "no").any():
-        source += (
-            f". {', '.join(filter(None, _FITTED.values()))}: the devices were made to "
-            "agree with the paper here, or it follows from where they were: a check of "
-            "consistency, not a validation"
-        )
-    figure.supxlabel(
-        textwrap.fill(source, 176), x=0.01, ha="left", fontsize=8.5, color="#555555"
-    )
-    ax = figure.subplots()
-    ax.set(xlim=(0, 1), ylim=(len(claims) - 0.4, -1.6))
-    ax.axis("off")
-    columns = {
-        "status": 0.025,
-        "fitted": 0.13,
-        "claim": 0.2,
-        "title": 0.235,
-        "paper": 0.5,
-        "here": 0.65,
-        "holds for": 0.82,
-    }
-    for name in ("status", "claim", "paper", "here", "holds for"):
-        ax.text(columns[name], -0.9, name, va="center", fontweight="bold")
-    ax.axhline(-0.5, color="#444444", linewidth=0.8)
-    for y, claim in enumerate(claims.to_dict("records")):
-        if y % 2:
-            ax.axhspan(y - 0.5, y + 0.5, color="#f3f3f3", linewidth=0)
-        look = LOOKS[claim["status"]]
-        ax.scatter(
-            0.011,
-            y,
-            s=70,
-            marker=look.marker,
-            edgecolor=look.colour,
-            facecolor=look.colour if look.filled else "white",
-        )
-        texts = {
-            "status": claim["status"],
-            "fitted": _FITTED[claim["fitted"]],
-            "claim": claim["claim"],
-            "title": claim["title"],
-            "paper": claim["expected"],
-            "here": claim["measured"],
-            "holds for": claim["accepted"],
-        }
-        if claim["status"] == UNMEASURABLE:
-            reason = claim["reason"].split(" (")[0]
-            texts["here"] = textwrap.shorten(reason, 60, placeholder=" ...")
-            texts["holds for"] = ""
-        for name, text in texts.items():
-            colour = {"status": look.colour, "fitted": "#555555"}.get(name, "#222222")
-            ax.text(columns[name], y, text, va="center", color=colour)
-    return figure

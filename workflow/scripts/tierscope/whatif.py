@@ -331,11 +331,11 @@ def estimated_breakdown(
 
     Returns
     -------
-    DataFrame, shape (n_estimates * 4, 16)
+    DataFrame, shape (n_estimates * 4, 17)
         The run, ``epoch``, ``method``, the improvement of each class in percent,
-        ``io_class`` and ``time_s`` in seconds.
+        ``slowest_rank`` (-1 by the model), ``io_class`` and ``time_s`` in seconds.
     """
-    keys = [*RUN_EPOCH, "method", *IMPROVEMENTS]
+    keys = [*RUN_EPOCH, "method", *IMPROVEMENTS, "slowest_rank"]
     wanted = [
         select_improvements(estimates, [improvement]) for improvement in improvements
     ]
