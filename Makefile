@@ -21,6 +21,14 @@ run: setup
 test: setup test-packages
 	pytest -q
 
+# Say which lines no test runs, in whatever process; fails below 92 %.
+coverage: setup test-packages
+	rm -rf .coverage && mkdir .coverage
+	coverage run -m pytest -q $(TESTS)
+	$(BIN)/python tests/coverage_lines.py .coverage/data.*
+	coverage combine --quiet
+	coverage report --fail-under=92
+
 # Write the golden numbers anew; the reason goes into CHANGELOG.md.
 golden: setup
 	TIERSCOPE_GOLDEN_RENEW=1 pytest -q -k test_numbers_are_golden tests/integration

@@ -125,7 +125,7 @@ def _attribute(
     The arguments are used up.
     """
     found = np.searchsorted(names.ids, columns["id"])
-    found = np.minimum(found, max(len(names.ids) - 1, 0))
+    found = np.minimum(found, len(names.ids) - 1)
     nameless = names.ids[found] != columns["id"] if len(names.ids) else columns["id"]
     if np.any(nameless):
         n_nameless = np.count_nonzero(nameless)
