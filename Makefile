@@ -11,7 +11,8 @@ TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup run test bench bench-small lint paper lock docs clean test-packages
+.PHONY: setup run test test-darshan coverage golden bench bench-small lint paper \
+  lock docs clean test-packages
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 run: setup
@@ -20,6 +21,24 @@ run: setup
 # Set up and run all tests.
 test: setup test-packages
 	pytest -q
+
+# Say which lines no test runs, in whatever process; fails below 92 %.
+coverage: setup test-packages
+	rm -rf .coverage && mkdir .coverage
+	coverage run -m pytest -q $(TESTS)
+	$(BIN)/python tests/coverage_lines.py .coverage/data.*
+	coverage combine --quiet
+	coverage report --fail-under=92
+
+# Write the golden numbers anew; the reason goes into CHANGELOG.md.
+golden: setup
+	TIERSCOPE_GOLDEN_RENEW=1 pytest -q -k test_numbers_are_golden tests/integration
+
+# Run a tiny experiment with the Darshan runtime of a site.
+test-darshan: setup
+	@test -n "$(DARSHAN)" || { echo "which? make test-darshan DARSHAN=/path/to/libdarshan.so"; exit 1; }
+	@$(BIN)/python -P workflow/scripts/tierscope/trace/darshan_probe.py "$(DARSHAN)"
+	TIERSCOPE_DARSHAN="$(abspath $(DARSHAN))" pytest -q tests/darshan/test_real_darshan.py
 
 # Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench.
 bench: setup

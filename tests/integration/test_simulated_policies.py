@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from golden import assert_golden
 from integration.conftest import Project
 from tierscope.tables import read_table
 
@@ -59,6 +60,11 @@ def test_copies_stage_in_and_peers_have_the_tables_of_measured_runs(
     hits = tables["epochs"].groupby(["policy", "epoch"])["lfs_files"].sum()
     assert hits["lru", 0] == hits["monarch", 0] == 0
     assert abs(hits["monarch", 1] - 6144 / 768) <= 4 * np.sqrt(2 * 6144 / 768)
+
+
+def test_numbers_are_golden(compared):
+    folders = [compared.path("tables"), compared.path("policies")]
+    assert_golden("policies", [p for f in folders for p in f.glob("*.parquet")])
 
 
 def test_log_of_a_run_that_moves_files_is_refused_in_one_line(compared):

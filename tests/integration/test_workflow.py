@@ -9,6 +9,7 @@ from pathlib import Path
 import darshan
 import pytest
 from counts import assert_expected_counts
+from golden import assert_golden
 from tierscope.tables import read_table
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +115,12 @@ def test_io_time_has_every_rank_epoch_and_class_of_every_run(finished):
 
 def test_counts_are_those_of_every_scheduler(finished):
     assert_expected_counts(finished.path())
+
+
+def test_numbers_are_golden(finished):
+    # The model's estimates rest on a fit, which no two processors make alike.
+    tables = set(finished.path("tables").glob("*.parquet"))
+    assert_golden("default", tables - {finished.path("tables/estimates_model.parquet")})
 
 
 def test_execution_time_is_above_io_time(finished):

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.audit import AuditError, as_json, audit, raise_failed
-from tierscope.policies import Pinning
+from tierscope.policies import Pinning, strata
 from tierscope.shuffle import epoch_files
 from tierscope.tables import run_keys
 
@@ -37,7 +37,13 @@ def manifest():
 @pytest.fixture
 def file_records(run):
     """Every process reads its four files an epoch, 0.1 s each."""
-    on_lfs = Pinning(N_FILES, 50, seed=1).on_lfs()
+    return records_of(run)
+
+
+def records_of(run):
+    """Return what the processes of a run read, dealt by its policy."""
+    rate = run["point"]["cache_rate_percent"]
+    on_lfs = Pinning(N_FILES, rate, seed=1).on_lfs()
     rows = [
         {
             "rank": rank,
@@ -60,6 +66,7 @@ def file_records(run):
             seed=1,
             repetition=0,
             epoch=epoch,
+            strata=strata(run["scenario"]["policy"], on_lfs),
         )
     ]
     return pd.DataFrame(rows)
@@ -152,6 +159,27 @@ def test_more_io_time_than_time_is_found_with_one_read_thread_only(
     assert names == ["largest ratio of I/O time to execution time"]
     run["loader"]["read_threads"] = 2
     assert failed(file_records, epochs, manifest, run) == []
+
+
+def test_limit_of_the_io_time_is_the_time_and_the_tolerance(
+    file_records, epochs, manifest, run
+):
+    limits = {"io_time_tolerance_percent": 50}
+    check = audit(file_records, epochs, manifest, run, limits)[-1]
+    assert check.name == "largest ratio of I/O time to execution time"
+    assert (check.got, check.expected) == ("0.800", "at most 1.500")
+
+
+@pytest.mark.parametrize(("cache_rate", "difference"), [(50, 0), (38, 1), (0, 0)])
+def test_stratified_processes_differ_by_a_file_only_if_they_must(
+    epochs, manifest, run, cache_rate, difference
+):
+    run["scenario"]["policy"] = "stratified-pinning"
+    run["point"]["cache_rate_percent"] = cache_rate
+    checks = audit(records_of(run), epochs, manifest, run, LIMITS)
+    (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
+    assert check.passed
+    assert check.expected == str(difference)
 
 
 def test_run_keys_are_the_keys_of_the_tables(run):

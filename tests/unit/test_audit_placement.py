@@ -1,6 +1,6 @@
 import pandas as pd
 import pytest
-from tierscope.audit_placement import check_decisions
+from tierscope.audit_placement import check_decisions, n_broken_rules
 from tierscope.background import sum_background
 from tierscope.policies import Copy, clairvoyant, node_policy
 from tierscope.shuffle import epoch_files
@@ -193,6 +193,22 @@ def test_background_traffic_that_was_not_decided_is_found(good, change, name):
     read = next(row for row in good.background if row["tier"] == "gfs")
     read |= change
     assert good.failed() == [name]
+
+
+def test_process_that_never_asked_is_found(good):
+    asked = [
+        row for row in good.decisions if (row["rank"], row["event"]) != (1, "begin")
+    ]
+    good.decisions = asked
+    assert "processes that asked their node" in good.failed()
+
+
+@pytest.mark.parametrize(("n_coming", "n_broken"), [(5, 0), (6, 1), (7, 2)])
+def test_files_on_their_way_take_room_of_the_cache_rate(n_coming, n_broken):
+    """Six files may be there, one is."""
+    events = [("copy", 0), ("placed", 0), *(("copy", 1 + i) for i in range(n_coming))]
+    rows = [{"event": e, "file_id": i, "place": "lfs"} for e, i in events]
+    assert n_broken_rules(rows, describe("monarch")) == n_broken
 
 
 def test_background_writing_of_too_few_bytes_is_found(good):

@@ -334,6 +334,16 @@ class TestAudit:
             tables, epochs, run
         )
 
+    def test_reads_that_only_touch_do_not_overlap(self, good, run):
+        tables, epochs = good
+        calls = tables["read_calls"]
+        first = calls.index[calls["kind"] == "data"][0]
+        halves = calls.loc[[first, first]].reset_index(drop=True)
+        halves["bytes"] //= 2
+        halves.loc[1, "offset"] += halves.loc[0, "bytes"]
+        tables["read_calls"] = pd.concat([calls.drop(first), halves])
+        assert "reads that overlap another" not in failed(tables, epochs, run)
+
     def test_overlapping_reads(self, good, run):
         tables, epochs = good
         calls = tables["read_calls"]

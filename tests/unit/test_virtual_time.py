@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tierscope.tiers.clock import create_virtual_state
+from tierscope.tiers.clock import create_virtual_state, is_in_epoch
 from tierscope.tiers.device import (
     DEVICES_VARIABLE,
     STATE_VARIABLE,
@@ -585,6 +585,20 @@ def test_process_that_is_gone_ends_the_waits_of_the_others(launch):
     """
     errors = both.finish(both.start(0, code), expect=1)
     assert "RuntimeError: [1] are gone" in errors
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (["idle", "idle"], False),
+        (["running", "idle"], False),
+        (["idle", "waiting"], True),
+        (["blocked", "running"], True),
+    ],
+)
+def test_only_who_waits_for_another_may_want_for_progress(states, expected):
+    actors = "".join(f"rank {i} reader: {state}\n" for i, state in enumerate(states))
+    assert is_in_epoch(actors) == expected
 
 
 def test_no_progress_names_every_actor_and_whom_it_waits_for(launch):

@@ -83,7 +83,7 @@ def main() -> None:
                 environment |= emulation.environment()
             start_again(preload, environment)
         keeper = Keeper(arguments.launch)  # before MPI: it may not like new processes
-    except (TierError, OSError) as error:
+    except (ConfigError, TierError, OSError) as error:
         sys.exit(f"tierscope: {error}")
     from mpi4py import MPI
 

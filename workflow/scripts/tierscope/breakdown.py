@@ -101,7 +101,7 @@ def without_peers(io_time: pd.DataFrame) -> pd.DataFrame:
     is_net = (io_time["io_class"] == NET_READ).to_numpy()
     if not is_net.any():
         return io_time
-    run = io_time.groupby(list(RUN_KEYS), sort=True).ngroup().to_numpy()
+    run = io_time.groupby(list(RUN_KEYS)).ngroup().to_numpy()
     return io_time[~np.isin(run, run[is_net])]
 
 

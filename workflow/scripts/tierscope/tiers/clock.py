@@ -515,7 +515,7 @@ class VirtualClock:
                 return
             now_s, seen = time.monotonic(), self._library.tierscope_clock_events()
             actors = self.describe_actors() if seen == n_events else ""
-            if seen != n_events or not _is_in_epoch(actors):
+            if seen != n_events or not is_in_epoch(actors):
                 n_events, changed_s = seen, now_s
             elif now_s - changed_s > patience_s:
                 self._library.tierscope_clock_stop()
@@ -529,7 +529,7 @@ class VirtualClock:
                 return
 
 
-def _is_in_epoch(actors: str) -> bool:
+def is_in_epoch(actors: str) -> bool:
     """Return whether anybody waits for another one."""
     return any(word in actors for word in ("waiting", "blocked"))
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -24,6 +25,8 @@ OVERRIDES = (
 )
 
 _LIBRARY = "libdarshan.so"
+_PROBE = Path(__file__).with_name("darshan_probe.py")
+_PROBE_S = 120  # for a file system that has much to do
 _SLACK = 1.25  # even excluded files count against a full memory, and set the flag
 _SPARE_RECORDS = 64
 _SMALLEST_MIB = 8
@@ -105,6 +108,37 @@ def darshan_environment(settings: str | Path, log: str | Path) -> dict[str, str]
         "DARSHAN_LOGFILE": str(log),
         "DARSHAN_DISABLE_SHARED_REDUCTION": "1",
     }
+
+
+def check_darshan_runtime(library: Path) -> None:
+    """Refuse a library that cannot trace ranks, before MPI starts with it.
+
+    Raises
+    ------
+    ConfigError
+        If the library cannot be loaded, is no Darshan, or is of another MPI than
+        mpi4py.
+    """
+    unwanted = {*OVERRIDES, "LD_PRELOAD"}
+    environment = {k: v for k, v in os.environ.items() if k not in unwanted}
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-P", _PROBE, library],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ConfigError(
+            f"{library}: loading it with MPI takes longer than {_PROBE_S} s."
+        ) from None
+    if probe.returncode:
+        lines = probe.stderr.strip().splitlines()
+        words = lines[-1] if lines else f"exit code {probe.returncode}"
+        by_us = words.startswith(f"{library}: ")
+        reason = f"{library}: MPI and it cannot be loaded together: {words}"
+        raise ConfigError(words if by_us else reason)
 
 
 def find_darshan_runtime(

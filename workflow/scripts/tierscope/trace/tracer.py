@@ -21,6 +21,7 @@ from tierscope.policies import PEERS
 from tierscope.scenario import Dataset, Point
 from tierscope.tiers import Tier, background_root, peer_root
 from tierscope.trace.runtime import (
+    check_darshan_runtime,
     darshan_environment,
     darshan_settings,
     find_darshan_runtime,
@@ -116,7 +117,14 @@ class SiteDarshan:
         self._library, self._environment = library, environment
 
     def preload(self) -> list[Path]:
-        """Return the libraries that the rank's interpreter must preload."""
+        """Return the libraries that the rank's interpreter must preload.
+
+        Raises
+        ------
+        ConfigError
+            If Darshan could not trace the rank: the loader would only warn.
+        """
+        check_darshan_runtime(self._library)
         return [self._library]
 
     def environment(self) -> dict[str, str]:
@@ -124,21 +132,7 @@ class SiteDarshan:
         return dict(self._environment)
 
     def join(self, processes) -> None:
-        """Make sure that Darshan is at work, not only at the end of the job.
-
-        Raises
-        ------
-        ConfigError
-            On rank 0, if the loader refused the library anywhere: it only warns.
-        """
-        names = {self._library.name, self._library.resolve().name}
-        loaded = any(name in Path("/proc/self/maps").read_text() for name in names)
-        answers = processes.gather(loaded)
-        if answers and not all(answers):
-            raise ConfigError(
-                f"{self._library}: is not loaded in {answers.count(False)} of "
-                f"{len(answers)} processes; what ld.so says above tells why."
-            )
+        """Do nothing: Darshan joins when MPI starts."""
 
     def begin(self, folder: Path) -> None:
         """Do nothing: the aliases select what Darshan counts."""
