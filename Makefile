@@ -6,21 +6,26 @@ UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard workflow/plugins/*)
+PARALLEL := --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
 # Of Debian, for the tests on a real Slurm and of the explorer.
 TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup run test test-darshan coverage golden bench bench-small lint paper \
+.PHONY: setup run test check test-darshan coverage golden bench bench-small lint paper \
   lock docs clean test-packages
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 run: setup
 	snakemake --profile local
 
-# Set up and run all tests.
+# Set up and run all tests, three at a time, as some of them wait.
 test: setup test-packages
-	pytest -q
+	pytest -q $(PARALLEL) --durations=20
+
+# The quick part of it: a minute and a half.
+check: lint
+	pytest -q $(PARALLEL) tests/unit workflow/plugins
 
 # Say which lines no test runs, in whatever process; fails below 92 %.
 coverage: setup test-packages

@@ -9,9 +9,9 @@ hypothesis.settings.register_profile(
     "suite", max_examples=30, deadline=None, derandomize=True, database=None
 )
 hypothesis.settings.load_profile("suite")
-# Fixtures of a session, which are costly: their tests share a process.
-SHARED = ("finished",)
-FOLDERS = ("slurm", "pjm", "darshan", "explorer", "lustre")
+FINISHED = "finished"  # a costly fixture
+FOLDERS = ("slurm", "pjm", "darshan", "explorer", "lustre")  # with others
+LONGEST = ("slurm", FINISHED, "pjm", "darshan", "explorer")
 
 
 def group_of(item) -> str:
@@ -19,19 +19,18 @@ def group_of(item) -> str:
 
     They share what is costly, such as a cluster or an experiment that has been run.
     """
-    for name in SHARED:
-        if name in item.fixturenames:
-            return name
-    folder = item.path.parent
-    if folder.name in FOLDERS:
-        return folder.name
-    return str(item.path)
+    if FINISHED in item.fixturenames:
+        return FINISHED
+    folder = item.path.parent.name
+    return folder if folder in FOLDERS else str(item.path)
 
 
 def pytest_collection_modifyitems(items):
-    """Tell pytest-xdist which tests share a process."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    """Tell pytest-xdist which tests share a process; the longest begin first."""
+    groups = {item: group_of(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: (LONGEST + (groups[item],)).index(groups[item]))
 
 
 @pytest.fixture(autouse=True)

@@ -21,8 +21,6 @@ from darshan_sites import (
 from integration.conftest import ROOT
 from tierscope.tables import read_table
 
-pytestmark = pytest.mark.xdist_group("darshan")  # few projects, many tests
-
 # What a module may leave behind, which would switch Darshan off, or let each program
 # that a rank starts write a log in the rank's place.
 MODULE = "export DARSHAN_ENABLE_NONMPI=1 DARSHAN_DISABLE=1"

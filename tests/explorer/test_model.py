@@ -14,8 +14,6 @@ from tierscope.whatif import (
     sufficient_combinations,
 )
 
-pytestmark = pytest.mark.xdist_group("explorer")  # one browser
-
 CELLS = [{}, {"gfs_meta": 50}, {"gfs_meta": 200, "lfs_read": 30}]
 AXES = [("gfs_meta", "lfs_read"), ("lfs_read", "gfs_meta")]
 

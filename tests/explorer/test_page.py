@@ -14,8 +14,6 @@ from tierscope.whatif import (
     sufficient_combinations,
 )
 
-pytestmark = pytest.mark.xdist_group("explorer")
-
 SCENARIOS = [{"dataset": "small", "n_osts": 60}, {"dataset": "small", "n_osts": 1}]
 SETTINGS = [
     {},

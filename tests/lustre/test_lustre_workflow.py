@@ -13,7 +13,6 @@ SYSTEM = {
     "gfs": {"kind": "lustre", "root": "scratch/gfs", "n_osts": 4, "pools": {2: [3, 1]}},
     "lfs": {"kind": "directory", "root": "scratch/lfs"},
 }
-pytestmark = pytest.mark.xdist_group("lustre")  # one project
 
 UNTIL_DATASET = ("--until", "generate_dataset")
 

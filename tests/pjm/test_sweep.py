@@ -11,8 +11,6 @@ from counts import assert_expected_counts_at
 from scheduled import ScheduledProject, assert_one_after_the_other
 from sessions import HANG_S
 
-pytestmark = pytest.mark.xdist_group("pjm")  # one measured project
-
 BIN = Path(__file__).parent / "bin"
 ACTIVE = {"QUE", "RUN"}
 JOB = {

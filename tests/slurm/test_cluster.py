@@ -10,7 +10,6 @@ import pytest
 from sessions import HANG_S
 from slurm.cluster import SlurmCluster, marked_processes, wait_until
 
-pytestmark = pytest.mark.xdist_group("slurm")
 
 KILLED_RUN = """
 import os, signal, sys

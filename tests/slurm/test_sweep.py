@@ -16,7 +16,6 @@ from scheduled import ScheduledProject, assert_one_after_the_other
 from sessions import HANG_S
 from slurm.cluster import ENDED, SlurmCluster
 
-pytestmark = pytest.mark.xdist_group("slurm")  # one cluster, one measured project
 
 HERE = Path(__file__).parent
 # As shipped, but failing at once, and with time limits that a busy machine keeps.
