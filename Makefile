@@ -78,7 +78,7 @@ $(READY): requirements.lock $(PLUGINS:%=%/pyproject.toml)
 	  $(BIN)/pip install --quiet --require-hashes -r $<
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation $(PLUGINS:%=--editable %)
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
-	  'import matplotlib.figure, mpi4py.MPI, pyarrow.parquet, snakemake.cli, tensorflow' \
+	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }
 	touch $@
 

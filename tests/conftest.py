@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items):
     groups = {item: group_of(item) for item in items}
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: (LONGEST + (groups[item],)).index(groups[item]))
+    items.sort(key=lambda item: (*LONGEST, groups[item]).index(groups[item]))
 
 
 @pytest.fixture(autouse=True)

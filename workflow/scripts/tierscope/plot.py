@@ -204,15 +204,19 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
     **line
         Properties of the line.
     """
-    means_s, least_s, largest_s = _over_repetitions(points, time)
-    (drawn,) = ax.plot(means_s.index, means_s, **_EDGE | line)
-    if least_s.isna().all():
-        return
+    import seaborn as sns  # takes a second: not for figures without such lines
+
+    spread = {"err_style": "band", "err_kws": BAND}
     if has_one_rate(points):
-        _draw_bars(ax, means_s, least_s, largest_s, drawn.get_color())
-    else:
-        spread = least_s.index, least_s, largest_s
-        ax.fill_between(*spread, color=drawn.get_color(), **BAND)
+        spread = {"err_style": "bars", "err_kws": _ERROR_BARS}
+    sns.lineplot(
+        points,
+        x="cache_rate_percent",
+        y=time,
+        errorbar=("pi", 100),
+        ax=ax,
+        **_EDGE | spread | line,
+    )
 
 
 def _over_repetitions(
