@@ -25,6 +25,7 @@ def group_of(item) -> str:
     return folder if folder in FOLDERS else str(item.path)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Tell pytest-xdist which tests share a process; the longest begin first."""
     groups = {item: group_of(item) for item in items}
