@@ -6,7 +6,7 @@ UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard workflow/plugins/*)
-PARALLEL := --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
+PARALLEL := --numprocesses=3 --no-loadscope-reorder
 # Of Debian, for the tests on a real Slurm and of the explorer.
 TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))

@@ -3,35 +3,52 @@
 import hypothesis
 import pytest
 import sessions
+from xdist.scheduler import LoadScopeScheduling
 
 # The same examples in every run, and not more than a suite has time for.
 hypothesis.settings.register_profile(
     "suite", max_examples=30, deadline=None, derandomize=True, database=None
 )
 hypothesis.settings.load_profile("suite")
-FINISHED = "finished"  # a costly fixture
-FOLDERS = ("slurm", "pjm", "darshan", "explorer", "lustre")  # with others
-LONGEST = ("slurm", FINISHED, "pjm", "darshan", "explorer")
+# Tests that share what is costly: a cluster, or an experiment that has been run. The
+# longest begin first.
+GROUPS = {
+    "slurm": "tests/slurm/",
+    "finished experiment": (
+        "tests/integration/test_workflow.py",
+        "tests/integration/test_report.py",
+    ),
+    "pjm": "tests/pjm/",
+    "darshan": "tests/darshan/",
+    "explorer": "tests/explorer/",
+    "lustre": "tests/lustre/",
+}
 
 
-def group_of(item) -> str:
-    """Return the name of the tests that run one after the other with this one.
-
-    They share what is costly, such as a cluster or an experiment that has been run.
-    """
-    if FINISHED in item.fixturenames:
-        return FINISHED
-    folder = item.path.parent.name
-    return folder if folder in FOLDERS else str(item.path)
+def group_of(nodeid: str) -> str:
+    """Return the name of the tests that run one after the other with this one."""
+    for name, paths in GROUPS.items():
+        if nodeid.startswith(paths):
+            return name
+    return nodeid.split("::")[0]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+class OneProcessAGroup(LoadScopeScheduling):
+    """Give each group of tests to one process of pytest-xdist."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Return what deals the tests to processes."""
+    return OneProcessAGroup(config, log)
+
+
 def pytest_collection_modifyitems(items):
-    """Tell pytest-xdist which tests share a process; the longest begin first."""
-    groups = {item: group_of(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: (*LONGEST, groups[item]).index(groups[item]))
+    """Let the longest groups begin first."""
+    order = {name: place for place, name in enumerate(GROUPS)}
+    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
 
 
 @pytest.fixture(autouse=True)

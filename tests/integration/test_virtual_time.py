@@ -4,14 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from integration.conftest import Project, busy_machine
+from integration.conftest import Project
 from tierscope.io_class import IOClass
 from tierscope.model.placed_run import simulate_run
 from tierscope.tables import read_table
 from tierscope.trace.log import read_posix
 
 POLICIES = ["none", "pinning", "stratified-pinning"]
-TABLES = ("io_time", "epochs", "breakdown", "claims")
 
 
 def make_project(folder, prefetch_batches, cache_rates_percent, exclude):
@@ -130,29 +129,9 @@ def test_devices_count_what_the_log_holds(swept):
                 assert sum(one[name] for one in counted) == mine[column].sum()
 
 
-def test_tables_of_another_run_are_equal_byte_for_byte_on_a_busy_machine(
-    finished, tmp_path
-):
-    folder = tmp_path / "another place"
-    folder.mkdir()
-    again = Project(folder)
-    with busy_machine():
-        again.snakemake(*(f"results/tiny/tables/{name}.parquet" for name in TABLES))
-    for name in TABLES:
-        tables = [p.path("tables", f"{name}.parquet") for p in (finished, again)]
-        assert tables[0].read_bytes() == tables[1].read_bytes(), name
-
-
 def test_log_lasts_as_long_as_the_run_in_virtual_time(swept):
     for folder in runs_of(swept, "pinning", "posix"):
         job, _, _ = read_posix(folder / "log.darshan")
         epochs = read_table(folder / "epochs.parquet", "run_epochs")
         total_s = epochs.groupby("epoch")["execution_time_s"].max().sum()
         assert 0 <= job.end_time_s - job.start_time_s - total_s < 1
-
-
-def test_progress_shows_both_clocks(finished):
-    logs = finished.path("logs", "run_benchmark").rglob("*.log")
-    text = "".join(path.read_text() for path in logs)
-    assert " s of virtual time, " in text
-    assert " s of real time" in text

@@ -10,9 +10,11 @@ import darshan
 import pytest
 from counts import assert_expected_counts
 from golden import assert_golden
+from integration.conftest import Project, busy_machine
 from tierscope.tables import read_table
 
 ROOT = Path(__file__).parents[2]
+TABLES = ("io_time", "epochs", "breakdown", "claims")
 SCENARIOS = ["tiny-60ost-pinning-tensorflow", "tiny-1ost-pinning-tensorflow"]
 
 
@@ -230,3 +232,23 @@ def test_edited_analysis_code_reruns_analysis_only(finished):
     assert "plot_breakdown" in plan
     assert "run_benchmark" not in plan
     finished.snakemake("--touch")
+
+
+def test_tables_of_another_run_are_equal_byte_for_byte_on_a_busy_machine(
+    finished, tmp_path
+):
+    folder = tmp_path / "another place"
+    folder.mkdir()
+    again = Project(folder)
+    with busy_machine():
+        again.snakemake(*(f"results/tiny/tables/{name}.parquet" for name in TABLES))
+    for name in TABLES:
+        tables = [p.path("tables", f"{name}.parquet") for p in (finished, again)]
+        assert tables[0].read_bytes() == tables[1].read_bytes(), name
+
+
+def test_progress_shows_both_clocks(finished):
+    logs = finished.path("logs", "run_benchmark").rglob("*.log")
+    text = "".join(path.read_text() for path in logs)
+    assert " s of virtual time, " in text
+    assert " s of real time" in text
