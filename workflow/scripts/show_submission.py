@@ -54,7 +54,7 @@ def submission(config: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
         target = prepare(Path(folder), config)
         command = [sys.executable, "-m", "snakemake", "--profile", "fugaku"]
-        command += ["--directory", folder]
+        command += ["--directory", folder, "--printshellcmds"]
         command += ["--pjm-print-only", target, "--configfile", str(config.resolve())]
         done = subprocess.run(
             command,
