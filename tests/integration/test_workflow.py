@@ -73,8 +73,8 @@ def test_progress_is_shown_per_point_and_logged_per_file_and_epoch(finished):
     logs = finished.path("logs")
     (log,) = logs.glob("generate_dataset/tiny-60ost.log")
     assert "32 of 32 files" in log.read_text()
-    log = logs / "run_benchmark" / SCENARIOS[1] / "cache-000_rep-0.log"
-    assert "epoch 2 of 2: " in log.read_text()
+    launched = (logs / "run_benchmark" / SCENARIOS[1]).glob("cache-*.log")
+    assert any("epoch 2 of 2: " in log.read_text() for log in launched)
 
 
 def test_log_is_short_and_plain(finished):
@@ -82,7 +82,7 @@ def test_log_is_short_and_plain(finished):
     output = finished.first_output
     lines = output.splitlines()
     assert len(lines) < 60
-    assert max(map(len, lines)) < 200
+    assert max(map(len, lines)) < 250
     assert "\x1b" not in output
     assert "\r" not in output
     assert "5 of 5 points, 25 of 25 jobs" in output
