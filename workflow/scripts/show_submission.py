@@ -59,7 +59,11 @@ def submission(config: Path) -> str:
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env={"TIERSCOPE_GFS_ROOT": "/2ndfs/GROUP/tierscope", **os.environ},
+            env={
+                "TIERSCOPE_GFS_ROOT": "/2ndfs/GROUP/tierscope",
+                **os.environ,
+                "PYTHONHASHSEED": "0",  # of Snakemake's sets, such as the files to wait for
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
