@@ -62,7 +62,7 @@ def submission(config: Path) -> str:
             env={
                 "TIERSCOPE_GFS_ROOT": "/2ndfs/GROUP/tierscope",
                 **os.environ,
-                "PYTHONHASHSEED": "0",  # of Snakemake's sets, such as the files to wait for
+                "PYTHONHASHSEED": "0",  # as Snakemake has sets of files
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
