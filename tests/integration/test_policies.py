@@ -144,29 +144,6 @@ def test_second_start_does_nothing(swept):
     assert "Nothing to be done" in swept.snakemake("audits")
 
 
-def test_tensorflow_on_emulated_devices_without_hand_over_and_drain(tmp_path):
-    policy = "monarch"
-    options = {"copy_threads": 2, "drain": False, "hand_over": False}
-    project = make_project(
-        tmp_path / "project",
-        [policy],
-        loader="tensorflow",
-        kind="emulated",
-        policies=options | {"stop": "first-misfit"},
-    )
-    project.snakemake("audits")
-    assert_every_file_is_read_once(project, policy)
-    table = read_table(project.path("tables", "background.parquet"), "background")
-    assert table["placed_files"].sum() > 0
-    assert (table["gfs_opens"] == table["placed_files"]).all()
-    assert (table["gfs_bytes"] == SIZE * table["placed_files"]).all()
-    run = json.loads((run_folder(project, policy) / "run.json").read_text())
-    gfs = run["emulation"]["statistics"][0]
-    foreground = read_run(project, policy, "file_records")
-    n_reads = int((foreground["tier"] == "gfs").sum())
-    assert gfs["n_opens"] == n_reads + table["gfs_opens"].sum()
-
-
 def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
     project = make_project(tmp_path / "project", ["monarch"])
     prefix = 'TEMPORARY_PREFIX = "{}"'.format
