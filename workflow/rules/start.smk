@@ -181,16 +181,11 @@ def why_no_estimates_by_the_model():
 
 
 def remove_staging_folders():
-    """Remove what the launches of finished runs have left: links and empty folders."""
+    """Remove the empty folders that launches have left; see `keep` for the others."""
     staging = Path(RESULTS, "staging")
-    for path in sorted(staging.rglob("*"), reverse=True):
-        if path.is_dir():
-            with suppress(OSError):  # it holds a run that is not taken over
-                path.rmdir()
-        elif path.stat().st_nlink > 1:  # the run has it, see `keep`
-            path.unlink()
-    with suppress(OSError):
-        staging.rmdir()
+    for path in (*sorted(staging.rglob("*/"), reverse=True), staging):
+        with suppress(OSError):  # it holds tables, or a run that is not taken over
+            path.rmdir()
 
 
 # Jobs on other machines need the variables that the path of the GFS is made of.
