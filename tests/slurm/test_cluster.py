@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sessions import processes_in
 from sessions import HANG_S
 from slurm.cluster import SlurmCluster, marked_processes, wait_until
 
@@ -29,10 +30,10 @@ def test_job_spans_two_nodes(slurm_cluster):
     assert len(set(names.split()) & set(slurm_cluster.nodes)) == 2
 
 
-def test_job_of_a_lost_node_runs_again(slurm_cluster):
+def test_job_of_a_lost_node_runs_again(slurm_cluster, tmp_path):
     job_id = slurm_cluster.run(
         *("sbatch", "--parsable", "--nodelist=node4", "--output=/dev/null"),
-        *("--wrap", "sleep 600"),
+        *("--chdir", str(tmp_path), "--wrap", "sleep 600"),
     ).strip()
 
     def job():
@@ -42,6 +43,8 @@ def test_job_of_a_lost_node_runs_again(slurm_cluster):
     slurm_cluster.set_down("node4")
     assert wait_until(lambda: job().state == "PENDING")
     assert slurm_cluster.node_states()["node4"] == "down"
+    # Else the node, still ending the old processes, ends the new ones of this job, too.
+    assert wait_until(lambda: not processes_in(tmp_path))
     slurm_cluster.resume("node4")
     slurm_cluster.start_now(job_id)
     assert wait_until(lambda: job().state == "RUNNING")
