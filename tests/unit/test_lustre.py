@@ -249,7 +249,7 @@ def test_pools_are_names_and_lists(tmp_path):
     [
         (
             {2: [0, 0]},
-            r"gfs.pools.2: got \[0, 0\], expected a name of letters, .* or list",
+            r"gfs.pools.2: got \[0, 0\], expected a name .* or list",
         ),
         ({2: [0, -1]}, r"gfs.pools.2: got \[0, -1\], expected .* at least 0"),
         ({2: [0, "1"]}, r"gfs.pools.2: got \[0, '1'\], expected .* each integer"),
