@@ -29,6 +29,7 @@ include: "workflow/rules/truth.smk"
 include: "workflow/rules/predict.smk"
 include: "workflow/rules/nodes.smk"
 include: "workflow/rules/accuracy.smk"
+include: "workflow/rules/unknown.smk"
 
 
 if EXPERIMENT.simulated:

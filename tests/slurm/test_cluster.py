@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from sessions import processes_in
-from sessions import HANG_S
+from sessions import HANG_S, processes_in
 from slurm.cluster import SlurmCluster, marked_processes, wait_until
-
 
 KILLED_RUN = """
 import os, signal, sys

@@ -16,7 +16,6 @@ from scheduled import ScheduledProject, assert_one_after_the_other
 from sessions import HANG_S
 from slurm.cluster import ENDED, SlurmCluster
 
-
 HERE = Path(__file__).parent
 # As shipped, but failing at once, and with time limits that a busy machine keeps.
 CLUSTER = yaml.safe_load((ROOT / "resources/systems/cluster.yaml").read_text())

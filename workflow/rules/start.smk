@@ -201,21 +201,6 @@ def refuse_target(wildcards):
     )
 
 
-# A name that is no rule's is a file to Snakemake, made here.
-rule refuse_unknown_target:
-    input:
-        refuse_target,
-    output:
-        "{target}",
-    wildcard_constraints:
-        target="[A-Za-z0-9_-]+",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    shell:
-        "false"
-
-
 if workflow.remote_exec:
     slurm.note_job(BATCH_JOBS)
 elif not EXPERIMENT.simulated:  # or it is simulated again
