@@ -115,6 +115,20 @@ def test_what_an_earlier_start_left_in_a_log_is_not_shown(logger, file, launch):
     assert lines(file) == ["3 points to measure, 0 jobs besides."]
 
 
+def test_log_that_snakemake_removes_meanwhile_is_no_error(
+    logger, file, launch, monkeypatch
+):
+    monkeypatch.setattr(Path, "is_file", lambda path: True)  # it was there just now
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    handler = logger()
+    handler.emit(run_info(run_benchmark=1))
+    handler.emit(launch)
+    handler.emit(error_of(launch))
+    handler.close()
+    assert lines(file)[-1] == "It left no message."
+    assert "Traceback" not in file.text
+
+
 def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch):
     handler = logger()
     handler.emit(run_info(run_benchmark=3))

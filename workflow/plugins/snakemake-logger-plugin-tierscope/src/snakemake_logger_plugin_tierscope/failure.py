@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from snakemake_logger_plugin_tierscope.jobs import PROGRESS, Job
+from snakemake_logger_plugin_tierscope.jobs import PROGRESS, Job, text_of
 
 OWN_WORDS = "tierscope: "
 _RANK = re.compile(r"\brank \d+")
@@ -91,7 +91,7 @@ class Failure:
     def _cause(self) -> list[str]:
         """Return the message of the scheduler, if there is one, and the job's own."""
         for path in self._written():
-            if words := own_words(path.read_text(errors="replace").splitlines()):
+            if words := own_words(text_of(path).splitlines()):
                 return [*self.scheduler_words, *words]
         return self.scheduler_words
 

@@ -18,14 +18,31 @@ PROGRESS = re.compile(
 _POINT = re.compile(r"point (\d+) of (\d+)")
 
 
-def _is_old(path: Path, record: logging.LogRecord) -> bool:
-    """Return whether a file was there before a job started."""
-    return path.is_file() and path.stat().st_mtime < record.created
+def _state(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is written, None if it is gone meanwhile."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
-def _state(path: Path) -> tuple[int, int]:
-    """Return what changes when a file is written."""
-    return path.stat().st_mtime_ns, path.stat().st_size
+def text_of(path: Path) -> str:
+    """Return the text of a log, empty if it is gone meanwhile."""
+    try:
+        return path.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _old_states(paths: list[Path], created_s: float) -> dict[Path, tuple[int, int]]:
+    """Return the state of the files that were there before a job started."""
+    states = {path: _state(path) for path in paths}
+    return {
+        path: state
+        for path, state in states.items()
+        if state and state[0] < created_s * 1e9
+    }
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ class Job:
         self.warnings: list[str] = []
         self.points_done, self.n_points, self._activity = 0, 0, ""
         self._now, self._start_s = now, now()
-        self._old = {path: _state(path) for path in self.logs if _is_old(path, record)}
+        self._old = _old_states(self.logs, record.created)
         self._read_bytes, self._rest = 0, ""
 
     @property
@@ -101,17 +118,22 @@ class Job:
         """Return the log of a job whose words are for the reader."""
         if self._terminal != "log" or not self.logs:
             return []
-        return self.logs[0].read_text(errors="replace").rstrip().splitlines()
+        return text_of(self.logs[0]).rstrip().splitlines()
 
     def has_written(self, log: Path) -> bool:
         """Return whether a log is of this job, not what an earlier start has left."""
-        return log.is_file() and _state(log) != self._old.get(log)
+        state = _state(log)
+        return state is not None and state != self._old.get(log)
 
     def _new_lines(self) -> list[str]:
         """Return the whole lines that have come to the log since the last time."""
         if not self.logs or not self.has_written(self.logs[0]):
             return []
-        with self.logs[0].open("rb") as file:
+        try:
+            file = self.logs[0].open("rb")
+        except FileNotFoundError:  # it is gone since then
+            return []
+        with file:
             size = file.seek(0, 2)
             if size < self._read_bytes:  # it was begun anew
                 self._read_bytes, self._rest = 0, ""
