@@ -23,7 +23,7 @@ run: setup
 test: setup test-packages
 	pytest -q $(PARALLEL) --durations=20
 
-# The quick part of it: a minute and a half.
+# The quick part of it, in three minutes.
 check: lint
 	pytest -q $(PARALLEL) tests/unit workflow/plugins
 
