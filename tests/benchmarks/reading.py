@@ -7,6 +7,7 @@ it warms up (ours does so before, DLIO does not).
 import json
 import os
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,7 @@ from common import (
     Files,
     Results,
     build_native,
+    run,
     run_as_script,
     run_python_ranks,
     run_ranks,
@@ -174,15 +176,16 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
     description = folder / "scenario.json"
     description.write_text(json.dumps(experiment.description(scenario)))
     with temporary_folder() as staging:
-        run_ranks(
-            SCRIPTS / "run_benchmark.py",
-            description,
+        command = [
+            *(SCRIPTS / "run_benchmark.py", description),
             *("--staging", staging),
             *("--runs", staging / "none"),
             *("--native", NATIVE),
             *("--launch", "bench"),
             "0/0",
-        )
+        ]
+        start = run([sys.executable, *command, "--prepare"])
+        run_ranks(*command, environment={"TIERSCOPE_START": start})
         table = pd.read_parquet(staging / point.path / "epochs.parquet")
     if (table.groupby("epoch")["samples"].sum() != dataset.n_files).any():
         raise CannotMeasure("our driver did not read every file once an epoch.")

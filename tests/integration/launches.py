@@ -38,17 +38,17 @@ class Launch:
         self.staging = project.path("staging", scenario)
         folder = project.path("runs", scenario)
         launcher = str(Path(sys.executable).with_name("mpiexec"))
+        command = [
+            *(sys.executable, "workflow/scripts/run_benchmark.py"),
+            folder / "scenario.json",
+            *("--staging", self.staging, "--runs", folder),
+            *("--native", project.folder / "results" / "native"),
+            *("--launch", self.name, *points),
+        ]
         self.process = sessions.start(
-            [
-                *(launcher, *options, "-n", "4", sys.executable),
-                "workflow/scripts/run_benchmark.py",
-                folder / "scenario.json",
-                *("--staging", self.staging, "--runs", folder),
-                *("--native", project.folder / "results" / "native"),
-                *("--launch", self.name, *points),
-            ],
+            [launcher, *options, "-n", "4", *command],
             project.folder,
-            env=project.environment,
+            env=prepared(command, project.folder, project.environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -88,6 +88,19 @@ class Launch:
             str(path.relative_to(self.staging)): path.read_bytes()
             for path in sorted(self.staging.rglob("*.parquet"))
         }
+
+
+def prepared(command: list, folder: Path, environment: dict) -> dict[str, str]:
+    """Return the environment in which a launcher may start the command's ranks."""
+    start = subprocess.run(
+        [*command, "--prepare"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return {**environment, "TIERSCOPE_START": start.stdout}
 
 
 def edit(project, module: str, old: str, new: str) -> None:

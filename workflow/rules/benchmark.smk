@@ -61,12 +61,13 @@ rule run_benchmark:
         " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
         " exec 9> results/.launch;"
         ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-        " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
-        " || {{ {resources.setup} &&"
-        " {resources.mpi} -n {resources.tasks} {resources.python:q}"
-        " workflow/scripts/run_benchmark.py"
+        " command=({resources.python:q} workflow/scripts/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
-        ' --native results/native --launch "$launch" {resources.launch} ||'
+        ' --native results/native --launch "$launch" {resources.launch});'
+        " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
+        ' || {{ {resources.setup} && TIERSCOPE_START="$("${{command[@]}}" --prepare)" &&'
+        " export TIERSCOPE_START &&"
+        ' {resources.mpi} -n {resources.tasks} "${{command[@]}}" ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }} }}'
         ' > "$log" 2>&1;'
         ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'

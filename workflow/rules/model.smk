@@ -42,10 +42,12 @@ rule probe_storage:
         " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
         " exec 9> results/.launch;"
         ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-        " {{ {resources.setup} &&"
-        " {resources.mpi} -n {resources.tasks} {resources.python:q}"
-        " workflow/scripts/run_probes.py {input.description:q} --output {params.folder:q}"
-        ' --native results/native --launch "$launch" ||'
+        " command=({resources.python:q} workflow/scripts/run_probes.py"
+        " {input.description:q} --output {params.folder:q}"
+        ' --native results/native --launch "$launch");'
+        ' {{ {resources.setup} && TIERSCOPE_START="$("${{command[@]}}" --prepare)" &&'
+        " export TIERSCOPE_START &&"
+        ' {resources.mpi} -n {resources.tasks} "${{command[@]}}" ||'
         ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }}'
         ' > "$log" 2>&1'
 

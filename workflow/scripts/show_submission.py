@@ -18,7 +18,7 @@ from tierscope.config import read_experiment
 from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[)", re.DOTALL | re.MULTILINE)
+SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[|^Execute )", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(
     r"^ +shell:\n +(.*?)\n +\(command exited", re.DOTALL | re.MULTILINE
 )

@@ -1,4 +1,4 @@
-"""How a rank of a launch starts (again, with libraries preloaded) and is ended."""
+"""How a rank of a launch works, tells of it and is ended."""
 
 import os
 import signal
@@ -7,7 +7,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 
 from tierscope.dataset import DatasetError
 from tierscope.placement import PlacementError
@@ -19,19 +18,10 @@ from tierscope.processes import (
 )
 from tierscope.shared_memory import remove_mpi_segments
 from tierscope.tiers import TierError
-from tierscope.trace.runtime import OVERRIDES
 from tierscope.validation import ConfigError
 
-PRELOADED = "TIERSCOPE_PRELOADED"
 _is_told = False  # by a signal, to end
 _DYING_S = 0.05  # from when a process closes its connections until it is gone
-# Keep memory once it is there: else glibc gives large batches back to the kernel and
-# faults them in again, tens of thousands of times an epoch, now and then.
-MEMORY_ENVIRONMENT = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-}
 
 
 class Terminated(BaseException):
@@ -42,31 +32,6 @@ _EXPLAINED = (
     *(BenchmarkError, ConfigError, DatasetError, PlacementError, TierError),
     Terminated,
 )
-
-
-def preloadable(path: Path) -> str:
-    """Return a path as LD_PRELOAD can hold it: it has no way to quote separators."""
-    for text in (str(path.absolute()), os.path.relpath(path)):
-        if not set(" \t\n:") & set(text):
-            return text
-    sys.exit(f"tierscope: {path}: got a space or colon, expected none in this path.")
-
-
-def start_again(preload: list[Path], environment: dict[str, str]) -> None:
-    """Replace this process by itself with libraries preloaded."""
-    for name in OVERRIDES:
-        os.environ.pop(name, None)
-    os.environ |= MEMORY_ENVIRONMENT | environment
-    os.environ[PRELOADED] = "1"
-    libraries = [*map(preloadable, preload), os.environ.get("LD_PRELOAD")]
-    if preloads := ":".join(filter(None, libraries)):
-        os.environ["LD_PRELOAD"] = preloads
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
-def is_started_again() -> bool:
-    """Return whether this process carries the preloaded libraries."""
-    return bool(os.environ.get(PRELOADED))
 
 
 def terminate_by_exception() -> None:

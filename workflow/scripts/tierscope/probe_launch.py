@@ -1,7 +1,10 @@
 """A launch of the micro-probes: all processes make a probe's calls between barriers."""
 
+import argparse
 import json
 import os
+import platform
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,14 +12,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tierscope.benchmark_launch import join_launch, leave_launch
 from tierscope.dataset import generate_files
 from tierscope.description import description_hash
+from tierscope.launch import run_or_fail, say
 from tierscope.launch_storage import (
     check_is_there,
     check_room,
     claim_storage,
     release_storage,
 )
+from tierscope.preparation import announce
 from tierscope.probes import (
     REPEATS,
     Client,
@@ -29,8 +35,10 @@ from tierscope.probes import (
 from tierscope.processes import Processes
 from tierscope.run_folder import scheduler_job, software_versions
 from tierscope.scenario import Dataset
-from tierscope.tiers import Tier
+from tierscope.tiers import Tier, TierError
+from tierscope.tiers.emulated import Emulation
 from tierscope.tiers.local_storage import LocalStorage
+from tierscope.trace.runtime import OVERRIDES
 
 TABLE, SUMMARY = "probes.parquet", "probes.json"
 # The processes of a machine leave a barrier at most this much apart, or so.
@@ -205,3 +213,42 @@ class ProbeLaunch:
             "versions": software_versions(),
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
+
+
+def _emulation_of(arguments: argparse.Namespace, description: dict) -> Emulation | None:
+    """Return the emulated devices of the probed system, if any tier is emulated."""
+    native = arguments.native / platform.machine()
+    try:
+        return Emulation.of(description, native, arguments.output, arguments.launch)
+    except (TierError, OSError, ValueError) as error:
+        sys.exit(f"tierscope: {error}")
+
+
+def prepare_probes(arguments: argparse.Namespace) -> None:
+    """Make the devices' files and print what the ranks need to start."""
+    description = json.loads(arguments.description.read_text())
+    emulation = _emulation_of(arguments, description)
+    try:
+        environment = emulation.environment() if emulation else {}
+    except (TierError, OSError) as error:
+        sys.exit(f"tierscope: {error}")
+    announce([emulation.library] if emulation else [], environment, OVERRIDES)
+
+
+def run_probes(arguments: argparse.Namespace) -> None:
+    """Run all probes, as one of the ranks; arguments are those of `run_probes.py`."""
+    description = json.loads(arguments.description.read_text())
+    emulation = _emulation_of(arguments, description)
+    processes = join_launch(description["system"], arguments.launch)
+    probes = ProbeLaunch(
+        description, processes, emulation, say=lambda line: say(processes, line)
+    )
+    processes.keep(probes.storage)
+
+    def run() -> None:
+        if emulation:
+            emulation.join(processes)
+        probes.run(arguments.output)
+
+    run_or_fail(processes, run, probes.stop, probes.release)
+    leave_launch(processes)

@@ -1,0 +1,139 @@
+"""One launch of the benchmark: what its job prepares, and what each rank then does."""
+
+import argparse
+import json
+import platform
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from tierscope.database import Database
+from tierscope.driver import Benchmark
+from tierscope.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.keeper import Keeper
+from tierscope.launch import run_or_fail, say
+from tierscope.loaders import Loader, make_loader
+from tierscope.preparation import announce
+from tierscope.processes import BenchmarkError, Processes
+from tierscope.run_folder import is_complete
+from tierscope.scenario import Point
+from tierscope.tiers import TierError
+from tierscope.tiers.clock import Clock
+from tierscope.tiers.emulated import Emulation
+from tierscope.trace.runtime import OVERRIDES
+from tierscope.trace.tracer import choose_tracer
+from tierscope.validation import ConfigError
+
+
+@dataclass
+class BenchmarkLaunch:
+    """A launch that runs the points that are missing.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        As `run_benchmark.py` takes them from the command line.
+    """
+
+    arguments: argparse.Namespace
+
+    def __post_init__(self):
+        arguments = self.arguments
+        self.description = json.loads(arguments.scenario.read_text())
+        self.points = [point for point in arguments.points if self._is_missing(point)]
+        native = arguments.native / platform.machine()
+        self.tracer, self.emulation = None, None
+        if not self.points:
+            return
+        try:
+            self.tracer = choose_tracer(
+                self.description, native, arguments.staging, self.points
+            )
+            self.emulation = Emulation.of(
+                self.description, native, arguments.staging, arguments.launch
+            )
+        except (ConfigError, TierError, OSError, ValueError) as error:
+            sys.exit(f"tierscope: {error}")
+
+    def _is_missing(self, point: Point) -> bool:
+        """Return whether a point is neither staged nor among the runs."""
+        return not any(
+            is_complete(folder / point.path, self.description)
+            for folder in (self.arguments.staging, self.arguments.runs)
+        )
+
+    def prepare(self) -> None:
+        """Make the devices' files and print what the ranks need to start."""
+        if not self.points:
+            announce([], {}, [])
+            return
+        try:
+            preload = self.tracer.preload()
+            environment = TENSORFLOW_ENVIRONMENT | self.tracer.environment()
+            if self.emulation:
+                preload = [*preload, self.emulation.library]
+                environment |= self.emulation.environment()
+        except (ConfigError, TierError, OSError) as error:
+            sys.exit(f"tierscope: {error}")
+        announce(preload, environment, OVERRIDES)
+
+    def run(self) -> None:
+        """Run the points, as one of the ranks."""
+        if not self.points:
+            return
+        processes = join_launch(self.description["system"], self.arguments.launch)
+        benchmark = Benchmark(
+            self.description,
+            processes,
+            make_loader=lambda clock: self._make_loader(processes, clock),
+            tracer=self.tracer,
+            emulation=self.emulation,
+            say=lambda line: say(processes, line),
+        )
+        processes.keep(benchmark.storage)
+
+        def run() -> None:
+            self.tracer.join(processes)
+            if self.emulation:
+                self.emulation.join(processes)
+            benchmark.run(self.points, self.arguments.staging)
+
+        run_or_fail(processes, run, benchmark.stop, benchmark.release)
+        leave_launch(processes)
+        if processes.rank == 0:
+            try:
+                benchmark.finish()
+            except (ValueError, OSError) as error:  # LogError, large to import before
+                sys.exit(f"tierscope: {error}")
+
+    def _make_loader(self, processes: Processes, clock: Clock) -> Loader:
+        """Return the loader of the scenario."""
+        if database := Database.of(self.description):
+            return database.make_loader(processes, clock)
+        return make_loader(
+            self.description["scenario"]["loader"],
+            batch_size=self.description["dataset"]["batch_size"],
+            **self.description["loader"],
+        )
+
+
+def join_launch(system: dict[str, Any], launch: str) -> Processes:
+    """Start MPI and return the processes of a launch of this name."""
+    try:
+        keeper = Keeper(launch)  # before MPI: it may not like new processes
+    except OSError as error:
+        sys.exit(f"tierscope: {error}")
+    from mpi4py import MPI
+
+    try:
+        return Processes(MPI.COMM_WORLD, system, keeper)
+    except BenchmarkError as error:  # all ranks see the same
+        sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
+
+
+def leave_launch(processes: Processes) -> None:
+    """End MPI, and with it the launch."""
+    from mpi4py import MPI
+
+    MPI.Finalize()
+    processes.end()
