@@ -81,5 +81,6 @@ onsuccess:
 
 
 onerror:
+    end_batch_jobs()
     mark_out_of_date()
     logger.info(how_to_go_on())

@@ -169,10 +169,14 @@ def test_job_cancelled_by_hand_is_named_and_redone_by_the_next_start(project):
     assert project.rates() == [50]
 
 
-def test_interrupted_snakemake_cancels_its_jobs(project):
+@pytest.mark.parametrize("while_it_asks", [False, True])
+def test_interrupted_snakemake_cancels_its_jobs(project, while_it_asks):
     project.hold(50)
     running = project.start("audits")
     project.running_benchmark(running)
+    if while_it_asks:  # Snakemake itself then forgets the jobs that it asks about
+        (project.folder / "answer-slowly").touch()
+        project.wait_until((project.folder / "asking").exists, running)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=HANG_S)
     assert running.returncode != 0

@@ -4,7 +4,12 @@ import os
 
 import pytest
 from tierscope import slurm
-from tierscope.slurm import SlurmError, cancel_left_jobs, check_memory_of_ended_jobs
+from tierscope.slurm import (
+    SlurmError,
+    cancel_forgotten_jobs,
+    cancel_left_jobs,
+    check_memory_of_ended_jobs,
+)
 
 
 @pytest.fixture
@@ -41,6 +46,17 @@ def test_noted_and_marked_jobs_of_this_folder_are_cancelled(queue, tmp_path):
     assert cancel_left_jobs(notes, ["4", "None"]) == ["2", "4"]
     assert sorted(os.listdir(queue)) == ["3", "5"]
     assert not list(notes.iterdir())
+
+
+def test_forgotten_jobs_are_cancelled_and_stay_noted(queue, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for job, folder in {"1": os.getcwd(), "2": "/elsewhere"}.items():
+        (notes / job).touch()
+        (queue / job).write_text(folder)
+    cancel_forgotten_jobs(notes, [])
+    assert os.listdir(queue) == ["2"]
+    assert sorted(os.listdir(notes)) == ["1", "2"]
 
 
 def test_nothing_is_asked_where_nothing_was_left(tmp_path, monkeypatch):

@@ -133,15 +133,26 @@ def check_slurm():
     """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
     if workflow.executor_settings.status_command == "squeue":
         slurm.check_memory_of_ended_jobs()
-    marked = {
+    if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked_jobs()):
+        logger.info(
+            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}."
+        )
+
+
+def marked_jobs():
+    """Return the ids of batch jobs that Snakemake has marked unfinished outputs with."""
+    return {
         job_id
         for unfinished in workflow.dag.jobs
         for job_id in workflow.persistence.external_jobids(unfinished)
     }
-    if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked):
-        logger.info(
-            f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}."
-        )
+
+
+def end_batch_jobs():
+    """Cancel the batch jobs that Snakemake has left, so that none runs on for nobody."""
+    if workflow.executor_plugin.name == "slurm":
+        with suppress(slurm.SlurmError):  # the next start does so as well
+            slurm.cancel_forgotten_jobs(BATCH_JOBS, marked_jobs())
 
 
 def mark_out_of_date():

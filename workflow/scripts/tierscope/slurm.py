@@ -47,6 +47,15 @@ def check_memory_of_ended_jobs() -> None:
         )
 
 
+def cancel_forgotten_jobs(folder: Path, marked: Iterable[str]) -> None:
+    """Cancel the jobs of a start that ends, without waiting; as for `cancel_left_jobs`.
+
+    Snakemake forgets, when it is interrupted, the jobs that it is just asking about.
+    """
+    if left := _active(_known_jobs(folder, marked)):
+        _scancel(left)
+
+
 def cancel_left_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
     """Cancel the jobs of an earlier start and wait until they are gone.
 
@@ -67,14 +76,12 @@ def cancel_left_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
     SlurmError
         If Slurm cannot be asked, or a job does not end.
     """
-    noted = [path.name for path in folder.glob("*")] if folder.is_dir() else []
-    known = sorted({job for job in [*noted, *marked] if job.isdecimal()}, key=int)
+    known = _known_jobs(folder, marked)
     left = _active(known)
     end = time.monotonic() + _GONE_TIMEOUT_S
     remaining = left
     while remaining:
-        # Again and again: one that has just ended makes scancel fail.
-        subprocess.run(["scancel", *remaining], capture_output=True, check=False)
+        _scancel(remaining)  # again and again: one that has just ended makes it fail
         time.sleep(_POLL_S)
         remaining = _active(left)
         if remaining and time.monotonic() > end:
@@ -82,9 +89,20 @@ def cancel_left_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
                 f"Slurm jobs {', '.join(remaining)} of an earlier start do not end "
                 f"{_GONE_TIMEOUT_S:.0f} s after scancel; see squeue."
             )
-    for job in noted:
+    for job in known:
         (folder / job).unlink(missing_ok=True)
     return left
+
+
+def _known_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
+    """Return the jobs that have noted their ids or that Snakemake has marked."""
+    noted = [path.name for path in folder.glob("*")]
+    return sorted({job for job in [*noted, *marked] if job.isdecimal()}, key=int)
+
+
+def _scancel(jobs: list[str]) -> None:
+    """Tell Slurm to end jobs, whether they still run or not."""
+    subprocess.run(["scancel", *jobs], capture_output=True, check=False)
 
 
 def _active(jobs: list[str]) -> list[str]:
