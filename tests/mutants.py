@@ -261,15 +261,11 @@ def prepare(parent: Path, i: int) -> Path:
 def import_what_tests_import() -> None:
     """Import once what every fork would import: nothing of our own."""
     sys.dont_write_bytecode = True  # of mutants
-    import hypothesis
+    import hypothesis  # noqa: F401
     import numba  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import pytest  # noqa: F401
-
-    phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]  # no shrinking
-    hypothesis.settings.register_profile("mutants", phases=phases, max_examples=30)
-    hypothesis.settings.load_profile("mutants")
 
 
 def main() -> None:

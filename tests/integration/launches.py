@@ -150,9 +150,17 @@ def wait_for_log(project, text: str) -> None:
     """Wait until the log of a launch of a running project holds a text."""
     end = time.monotonic() + HANG_S
     logs = project.path("logs", "run_benchmark")
-    while not any(text in log.read_text() for log in logs.rglob("*.log")):
+    while not any(text in text_of(log) for log in logs.rglob("*.log")):
         assert time.monotonic() < end, f"no {text!r} in {logs}"
         time.sleep(0.05)
+
+
+def text_of(log: Path) -> str:
+    """Return the text of a log, empty if Snakemake has removed it meanwhile."""
+    try:
+        return log.read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def wait_until_idle(folder: Path) -> None:

@@ -70,7 +70,7 @@ def test_signals_during_the_clean_up_do_not_end_it(plain):
             try:
                 os.kill(pid, signal.SIGTERM)
             except ProcessLookupError:
-                del ranks[rank]
+                ranks.pop(rank, None)
             if launch.process.poll() is not None:
                 ranks.clear()
     output = launch.fail()

@@ -1,6 +1,11 @@
 import errno
+import fcntl
 import os
+import signal
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import google_crc32c
 import numpy as np
@@ -146,3 +151,32 @@ def test_folder_that_is_a_file_is_named(tmp_path):
 def test_file_too_small_for_its_header_is_refused():
     with pytest.raises(DatasetError, match="got 47, expected at least 48"):
         SampleWriter(47)
+
+
+def test_dataset_that_another_process_writes_is_refused(tmp_path):
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(DatasetError, match="another process is writing this dataset"):
+        generate_dataset(tmp_path, ["0.tfrecord"], 100, 1)
+    os.close(other)
+    generate_dataset(tmp_path, ["0.tfrecord"], 100, 1)
+    assert os.listdir(tmp_path) == ["0.tfrecord"]
+
+
+def test_workers_end_with_their_parent(tmp_path):
+    script = (
+        "import os, sys, pathlib\n"
+        "from tierscope.dataset import generate_dataset\n"
+        "def report(done, total):\n"
+        "    done and os.kill(os.getpid(), 9)\n"
+        "generate_dataset(pathlib.Path(sys.argv[1]), [f'{i}.tfrecord' for i in range(64)], 100, 2,"
+        " report)\n"
+    )
+    scripts = Path(__file__).parents[2] / "workflow" / "scripts"
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], env={"PYTHONPATH": str(scripts)}
+    )
+    assert done.returncode == -signal.SIGKILL
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)  # as soon as no worker is left
+    os.close(folder)

@@ -39,11 +39,21 @@ def note_deleted_runs():
     """Write down which runs are gone that a table was made from (see `deletions`)."""
     for name, (table, files) in merged_runs().items():
         absent = [file for file in files if not Path(file).exists()]
-        if absent and Path(table).exists():
-            note = Path(LOGS, "deletions", f"{name}.txt")
-            note.parent.mkdir(parents=True, exist_ok=True)
-            # Another time is other content: what is deleted twice is made twice.
-            note.write_text("\n".join([f"missing at {time.time()}:", *absent, ""]))
+        note = Path(LOGS, "deletions", f"{name}.txt")
+        if absent and Path(table).exists() and not is_noted(absent, note, Path(table)):
+            with suppress(OSError):  # a plan needs no note, a start says what is wrong
+                note.parent.mkdir(parents=True, exist_ok=True)
+                # Another time is other content: what is deleted twice is made twice.
+                note.write_text("\n".join([f"missing at {time.time()}:", *absent, ""]))
+
+
+def is_noted(absent, note, table):
+    """Return whether a note names just these files, and the table is older than it."""
+    try:
+        is_newer = note.stat().st_mtime > table.stat().st_mtime
+        return is_newer and note.read_text().splitlines()[1:] == absent
+    except OSError:
+        return False
 
 
 def merged_runs():

@@ -1,4 +1,4 @@
-"""A target that is no rule's name: it is a file to Snakemake, made here."""
+"""A target that is no rule's name: Snakemake takes it for a file, and this refuses it."""
 
 
 rule refuse_unknown_target:

@@ -38,9 +38,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "a", buffering=1)
+    sys.stderr.truncate(0)  # main writes to this log as well
     try:
         main()
     except ModelError as error:
-        sys.stderr = open(snakemake.log[0], "a")
         instead = "Figures do without the model: figures.methods: [rule]."
         sys.exit(f"tierscope: {error} {instead}")

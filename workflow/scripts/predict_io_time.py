@@ -99,8 +99,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.stderr = open(snakemake.log[0], "a", buffering=1)
+    sys.stderr.truncate(0)  # main writes to this log as well
     try:
         main()
     except ModelError as error:
-        sys.stderr = open(snakemake.log[0], "w")
         sys.exit(f"tierscope: {error}")

@@ -1,6 +1,7 @@
 """Simulate all runs of a scenario: I/O time, execution times, copies, peers."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,12 @@ def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> s
 if __name__ == "__main__":
     description, points = snakemake.params.description, snakemake.params.points
     runs = []
-    with open(snakemake.log[0], "w", buffering=1) as log:
-        for tables in simulate_points(description, points):
-            runs.append(tables)
-            name = snakemake.wildcards.scenario
-            line = progress(name, len(runs), len(points), tables["io_time"])
-            print(line, file=log)
+    sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    for tables in simulate_points(description, points):
+        runs.append(tables)
+        name = snakemake.wildcards.scenario
+        line = progress(name, len(runs), len(points), tables["io_time"])
+        print(line, file=sys.stderr)
     for name in TABLES:
         parts = [tables[name] for tables in runs if name in tables]
         table = pd.concat(parts) if parts else empty_table(name)

@@ -7,7 +7,10 @@ file costs one write and neither fresh random numbers nor a pass over its bytes.
 storage system that deduplicates would notice.)
 """
 
+import ctypes
+import fcntl
 import os
+import signal
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +33,7 @@ _LIST_PREFIX = f"{TEMPORARY_PREFIX}list-"
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _FILES_PER_TASK = 512
 _CRC_MASK_DELTA = 0xA282EAD8
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class DatasetError(RuntimeError):
@@ -247,6 +251,30 @@ def make_directory(folder: Path) -> None:
         raise DatasetError(f"{folder}: cannot make it: {error.strerror}.") from error
 
 
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Refuse to write a dataset that another process writes, here or elsewhere.
+
+    The lock is on the folder. The workers inherit it, so it lasts as long as any of
+    them, whatever becomes of their parent. A file system without locks refuses nothing.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise DatasetError(
+            f"{folder}: another process is writing this dataset; wait until it has "
+            "ended, then start again."
+        ) from error
+    except OSError:  # no locks here
+        pass
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 @lru_cache(maxsize=1)
 def _writer(file_size_bytes: int) -> SampleWriter:
     """Return this process's writer; its random block is made once."""
@@ -318,10 +346,26 @@ def generate_dataset(
     Raises
     ------
     DatasetError
-        If the space does not suffice, a file cannot be written, or one with another
-        size is in the way. What was written stays, and the next call goes on.
+        If another process writes the dataset, the space does not suffice, a file
+        cannot be written, or one with another size is in the way. What was written
+        stays, and the next call goes on.
     """
     make_directory(folder)
+    with _only_writer(folder):
+        _generate_missing(
+            folder, file_names, file_size_bytes, n_workers, report, write_in
+        )
+
+
+def _generate_missing(
+    folder: Path,
+    file_names: Sequence[str],
+    file_size_bytes: int,
+    n_workers: int,
+    report: Callable[[int, int], None],
+    write_in: Sequence[Path],
+) -> None:
+    """Write the missing files; see `generate_dataset`."""
     try:
         present = present_files(folder, file_size_bytes)
         free_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
@@ -336,7 +380,7 @@ def generate_dataset(
     done = len(file_names) - len(missing)
     report(done, len(file_names))
     _writer(file_size_bytes)  # the workers inherit it
-    with ProcessPoolExecutor(n_workers) as pool:
+    with ProcessPoolExecutor(n_workers, initializer=_end_with_parent) as pool:
         tasks = {
             pool.submit(
                 generate_files,
@@ -356,6 +400,11 @@ def generate_dataset(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """Have this worker killed with its parent, as it would wait for tasks for ever."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:

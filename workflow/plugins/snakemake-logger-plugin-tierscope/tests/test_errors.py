@@ -32,8 +32,8 @@ def os_error(kind, number, reason, path):
         ),
         (
             os_error("PermissionError", 13, "Permission denied", "/x/.snakemake"),
-            "/x/.snakemake: cannot be written here (permission denied); work in a "
-            "folder that is yours, or make this one writable: chmod -R u+w .",
+            "/x/.snakemake: permission denied; work in a folder where you may read and "
+            "write.",
         ),
         (
             "MissingRuleException:\nNo rule to produce results/x (if you use input "

@@ -118,11 +118,21 @@ def test_what_an_earlier_start_left_in_a_log_is_not_shown(logger, file, launch):
 def test_log_that_snakemake_removes_meanwhile_is_no_error(
     logger, file, launch, monkeypatch
 ):
-    monkeypatch.setattr(Path, "is_file", lambda path: True)  # it was there just now
+    log = Path(launch.log[0])
+
+    def state_before_it_is_gone(path):
+        log.write_text(LOG)
+        os.utime(log, (1e10, 1e10))
+        state = stat(log)
+        log.unlink()
+        return state
+
     monkeypatch.setattr(logging, "raiseExceptions", True)
     handler = logger()
     handler.emit(run_info(run_benchmark=1))
     handler.emit(launch)
+    stat = os.stat
+    monkeypatch.setattr(Path, "stat", state_before_it_is_gone)
     handler.emit(error_of(launch))
     handler.close()
     assert lines(file)[-1] == "It left no message."
@@ -215,6 +225,16 @@ def test_interrupted_by_the_user_is_no_failure(logger, file, launch):
     assert "Remove the cause" not in file.text
     assert lines(file)[-1].startswith("Stopped. What is finished is kept")
     assert "Failed" not in file.text
+
+
+def test_failure_before_ctrl_c_is_still_explained(logger, file, launch):
+    handler = logger()
+    handler.emit(launch)
+    Path(launch.log[0]).write_text(f"{LOG}{FAILED}\n")
+    handler.emit(error_of(launch))
+    handler.emit(record(msg="Terminating processes on user request, this might take"))
+    handler.close()
+    assert lines(file)[-1] == FAILED
 
 
 def test_file_gets_no_codes_and_terminal_one_line_that_is_rewritten(

@@ -93,14 +93,14 @@ class PosixLoader:
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 n_bytes = 0
-                while n_read := os.preadv(descriptor, parts, n_bytes):
+                while n_read := os.readv(descriptor, parts):
                     n_bytes += n_read
                 yield n_bytes
             finally:
                 os.close(descriptor)
 
     def _parts(self) -> list[bytearray]:
-        """Return this thread's buffer: fresh memory for a read takes as long as it."""
+        """Return this thread's buffer: to allocate one takes as long as the read."""
         try:
             return self._of_thread.parts
         except AttributeError:

@@ -102,7 +102,7 @@ class PeerClient:
             if content is None:
                 raise EOFError("it closed the connection")
         except (OSError, EOFError) as error:
-            self._clock.refuse_if_stopped()  # by who knows the cause
+            self._clock.refuse_if_stopped()  # who stopped the launch says why
             raise self._given_up(node, file_id, error) from error
         if not is_there:
             self._clock.refuse_if_stopped()

@@ -107,7 +107,7 @@ class PlacementClient:
 
     def _given_up(self, reason: object) -> PlacementError:
         """Note and return the error of a server that does not answer."""
-        self._clock.refuse_if_stopped()  # by who knows the cause
+        self._clock.refuse_if_stopped()  # who stopped the launch says why
         if isinstance(reason, TimeoutError):
             reason = f"no answer within {self._timeout_s:g} s"
         self.error = PlacementError(

@@ -20,7 +20,16 @@ MARKER = ".tierscope-local-storage"
 _POLL_S = 0.05
 _HOST_SUFFIX = ".host"
 _MARKER_TEXT = "tierscope fills and empties this directory.\n"
-_CLAIMS, _CLAIM_S = 50, 0.1  # tries, while an ended job removes the root
+_CLAIMS, _CLAIM_S = 50, 0.1  # tries, while others remove or lock the root
+
+
+def _lock(folder: int) -> None:
+    """Lock a folder, unless another program does so for long."""
+    for _ in range(_CLAIMS):
+        with suppress(BlockingIOError):
+            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(_CLAIM_S)
+    return None
 
 
 @dataclass(frozen=True)
@@ -100,14 +109,14 @@ class LocalStorage:
         """Keep other nodes of this machine from making or removing the root meanwhile.
 
         The lock is on the folder that holds the root. Without one, as on a file system
-        that knows no locks, a root that is removed while it is claimed may be left
-        without its marker.
+        that knows no locks or where another program holds it for long, a root that is
+        removed while it is claimed may be left without its marker.
         """
         with ExitStack() as stack:
             with suppress(OSError):
                 folder = os.open(self.data_root.parent.parent, os.O_RDONLY)
                 stack.callback(os.close, folder)
-                fcntl.flock(folder, fcntl.LOCK_EX)
+                _lock(folder)
             yield
 
     @property

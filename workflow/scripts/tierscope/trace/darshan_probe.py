@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-_MPI = re.compile(r"libmpi\w*\.so")
+_MPI = re.compile(r"libmpi(?:ch|_\w+)?\.so")  # not of languages: libmpifort
 
 
 def mpi_libraries() -> list[Path]:

@@ -132,7 +132,21 @@ class SiteDarshan:
         return dict(self._environment)
 
     def join(self, processes) -> None:
-        """Do nothing: Darshan joins when MPI starts."""
+        """Make sure that Darshan is at work in all processes.
+
+        Raises
+        ------
+        ConfigError
+            On rank 0, if the loader refused the library anywhere: it only warns.
+        """
+        names = {self._library.name, self._library.resolve().name}
+        loaded = any(name in Path("/proc/self/maps").read_text() for name in names)
+        answers = processes.gather(loaded)
+        if answers and not all(answers):
+            raise ConfigError(
+                f"{self._library}: is not loaded in {answers.count(False)} of "
+                f"{len(answers)} processes; what ld.so says above tells why."
+            )
 
     def begin(self, folder: Path) -> None:
         """Do nothing: the aliases select what Darshan counts."""

@@ -18,7 +18,6 @@ from snakemake_logger_plugin_tierscope.screen import Screen
 from snakemake_logger_plugin_tierscope.words import INTERRUPTED, is_noise
 
 REFRESH_S = 0.3
-MOST_WARNINGS = 20  # of one job: its log has all
 _STOPPED = "Stopped. What is finished is kept; the same command goes on from there."
 
 refuse_unknown_profile(sys.argv)
@@ -73,14 +72,13 @@ class LogHandler(LogHandlerBase):
             self._screen.status("")
             errors, failures = self._errors, list(self._failures.values())
             self._errors, self._failures = [], {}
+            for failure in failures:
+                errors = failure.without_echo(errors)
+                self._screen.line("\n".join(["", *failure.lines()]))
             if self._is_interrupted:
                 self._is_interrupted = False
-                self._screen.line(_STOPPED)
-            else:
-                for failure in failures:
-                    errors = failure.without_echo(errors)
-                    self._screen.line("\n".join(["", *failure.lines()]))
-                self._screen.line("\n".join(errors))
+                errors = [] if failures else [_STOPPED]
+            self._screen.line("\n".join(errors))
         super().close()
 
     def _message(self, record: logging.LogRecord) -> None:
@@ -125,19 +123,23 @@ class LogHandler(LogHandlerBase):
         head = f"{self._now()}  {self._progress.so_far()}"
         if job.is_said:
             self._say([f"{head}  {job.words} ({job.took()})"])
-        self._say([*job.warnings[:MOST_WARNINGS], *job.closing_words()])
+        self._say([*job.warnings, *job.closing_words()])
         if self._progress.is_complete:
             self._say([f"{head}  Done in {self._progress.took()}."])
 
     def _job_error(self, record: logging.LogRecord) -> None:
-        """Note why a job has failed, and say so when all is over."""
+        """Note why a job has failed, and say so when all is over.
+
+        Ctrl-C ends jobs: those that end after it have not failed.
+        """
         job = self._running.pop(record.jobid, None) or Job(record)
         self._follow(job)
+        if self._is_interrupted:
+            return
         self._failures[record.jobid] = Failure(job, record)
-        if not self._is_interrupted:
-            line = f"Failed after {job.took()}: {job.words}"
-            words = self._failures[record.jobid].scheduler_words
-            self._say([f"{self._now()}  {'. '.join([line, *words])}"])
+        line = f"Failed after {job.took()}: {job.words}"
+        words = self._failures[record.jobid].scheduler_words
+        self._say([f"{self._now()}  {'. '.join([line, *words])}"])
 
     def _error(self, record: logging.LogRecord) -> None:
         """Note an error of Snakemake or of the workflow: jobs say theirs themselves."""
@@ -189,7 +191,7 @@ class LogHandler(LogHandlerBase):
 
     @property
     def has_formatter(self) -> bool:
-        """It has Snakemake's format records for `--verbose`."""
+        """It lets Snakemake's formatter format records for `--verbose`."""
         return False
 
     @property

@@ -73,8 +73,7 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
         return f"{line}."
     if kind == "PermissionError" or reason == "Read-only file system":
         return (
-            f"{path}: cannot be written here ({reason.lower()}); work in a folder that "
-            "is yours, or make this one writable: chmod -R u+w ."
+            f"{path}: {reason.lower()}; work in a folder where you may read and write."
         )
     return f"{path}: {reason}."
 

@@ -86,7 +86,8 @@ class Failure:
 
     def without_echo(self, errors: Iterable[str]) -> list[str]:
         """Return errors without those that only say that this job has failed."""
-        return [error for error in errors if self._job.rule not in error]
+        words = re.compile(rf"\bin rule {re.escape(self._job.rule)}\b")
+        return [error for error in errors if not words.search(error)]
 
     def _cause(self) -> list[str]:
         """Return the message of the scheduler, if there is one, and the job's own."""

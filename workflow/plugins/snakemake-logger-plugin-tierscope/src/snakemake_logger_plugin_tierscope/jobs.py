@@ -9,6 +9,7 @@ from pathlib import Path
 
 from snakemake_logger_plugin_tierscope.words import duration, plural
 
+MOST_WARNINGS = 20  # of one job
 TAKES_OVER_S = 5  # a job that takes over what a launch has measured, at most
 _LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
 PROGRESS = re.compile(
@@ -22,7 +23,7 @@ def _state(path: Path) -> tuple[int, int] | None:
     """Return what changes when a file is written, None if it is gone meanwhile."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return found.st_mtime_ns, found.st_size
 
@@ -31,7 +32,7 @@ def text_of(path: Path) -> str:
     """Return the text of a log, empty if it is gone meanwhile."""
     try:
         return path.read_text(errors="replace")
-    except FileNotFoundError:
+    except OSError:
         return ""
 
 
@@ -111,8 +112,13 @@ class Job:
                 before = self._activity.partition("; ")[0]
                 is_point = before.startswith("point")
                 self._activity = f"{before}; {line.strip()}" if is_point else line
-            elif line.strip() and line not in self.warnings:
-                self.warnings.append(line)
+            elif line.strip() and (self.n_points or not self.is_point):
+                self._warn(line)
+
+    def _warn(self, line: str) -> None:
+        """Keep a line that is no progress; of very many only the log has all."""
+        if line not in self.warnings and len(self.warnings) < MOST_WARNINGS:
+            self.warnings.append(line)
 
     def closing_words(self) -> list[str]:
         """Return the log of a job whose words are for the reader."""
@@ -131,7 +137,7 @@ class Job:
             return []
         try:
             file = self.logs[0].open("rb")
-        except FileNotFoundError:  # it is gone since then
+        except OSError:  # it is gone since then
             return []
         with file:
             size = file.seek(0, 2)

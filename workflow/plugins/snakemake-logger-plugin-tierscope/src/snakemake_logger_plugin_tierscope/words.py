@@ -18,7 +18,7 @@ _NOISE = re.compile(
     r"|Removing temporary output|None$|Cancelling snakemake|\s*$"
 )
 
-# What is said in other words beside it.
+# Other messages say these things already.
 _ECHO = re.compile(r"Exiting because a job execution failed|Failed to setup log file")
 
 
