@@ -169,8 +169,8 @@ def test_workers_end_with_their_parent(tmp_path):
         "from tierscope.dataset import generate_dataset\n"
         "def report(done, total):\n"
         "    done and os.kill(os.getpid(), 9)\n"
-        "generate_dataset(pathlib.Path(sys.argv[1]), [f'{i}.tfrecord' for i in range(64)], 100, 2,"
-        " report)\n"
+        "names = [f'{i}.tfrecord' for i in range(64)]\n"
+        "generate_dataset(pathlib.Path(sys.argv[1]), names, 100, 2, report)\n"
     )
     scripts = Path(__file__).parents[2] / "workflow" / "scripts"
     done = subprocess.run(
