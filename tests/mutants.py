@@ -14,14 +14,15 @@ import ast
 import copy
 import os
 import random
-import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from typing import NamedTuple
@@ -49,7 +50,7 @@ TESTS = {
     "policies/static": ["policies", "shuffle", "audit"],
     "tiers/clock": ["virtual_time", "device", "placement"],
 }
-MOST_CPU_S = 120  # of a mutant that goes on for ever
+MOST_S = 60  # of a mutant that goes on or waits for ever; most tests take a second
 SWAPS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -166,13 +167,20 @@ def draw(seed: int, n: int) -> list[Mutant]:
     return random.Random(seed).sample(everything, min(n, len(everything)))
 
 
-def in_fork(folder: Path, work: Callable[[], int]) -> int:
-    """Return what a function returns in a forked process, whose output is in a file."""
+def in_fork(folder: Path, work: Callable[[], int], limit_s: int = 0) -> int:
+    """Return what a function returns in a forked process, whose output is in a file.
+
+    If it takes longer than `limit_s` seconds (0: any time), the code is that of a signal.
+    """
     if pid := os.fork():
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # what it has started
+        return code
     try:
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(limit_s)
         os.chdir(folder)
         output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for descriptor in (1, 2):
@@ -239,7 +247,7 @@ def judge(
     chosen = None if "" in names else names
     start = time.monotonic()
     try:
-        code = in_fork(folder, lambda: run_tests(folder, mutant.module, chosen))
+        code = in_fork(folder, lambda: run_tests(folder, mutant.module, chosen), MOST_S)
     finally:
         path.write_text(source(mutant.module))
     return "survived" if code == 0 else "killed", time.monotonic() - start
