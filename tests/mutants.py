@@ -170,7 +170,7 @@ def draw(seed: int, n: int) -> list[Mutant]:
 def in_fork(folder: Path, work: Callable[[], int], limit_s: int = 0) -> int:
     """Return what a function returns in a forked process, whose output is in a file.
 
-    If it takes longer than `limit_s` seconds (0: any time), the code is that of a signal.
+    If it takes longer than `limit_s` seconds (0: any), the code is that of a signal.
     """
     if pid := os.fork():
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
