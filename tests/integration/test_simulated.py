@@ -85,7 +85,7 @@ def test_explorer_and_scorecard_say_that_they_are_simulated(simulated):
 def simulation(project):
     """Return what the first scenario was simulated of."""
     path = project.path(
-        "runs", "tiny-60ost-pinning-tensorflow", "tables", "simulation.json"
+        "runs", "tiny-60ost-pinning-posix", "tables", "simulation.json"
     )
     return json.loads(path.read_text())
 
@@ -104,7 +104,7 @@ def test_second_run_does_nothing(simulated):
 
 
 def test_log_is_made_on_request_and_passes_the_audit(simulated):
-    run = simulated.path("runs", "tiny-60ost-pinning-tensorflow", "cache-050", "rep-0")
+    run = simulated.path("runs", "tiny-60ost-pinning-posix", "cache-050", "rep-0")
     simulated.snakemake(str((run / "audit.json").relative_to(simulated.folder)))
     assert json.loads((run / "audit.json").read_text())["passed"]
     table = read_table(simulated.path("tables", "io_time.parquet"), "io_time")

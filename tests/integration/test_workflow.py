@@ -15,7 +15,7 @@ from integration.conftest import busy_machine
 from tierscope.tables import read_table
 
 ROOT = Path(__file__).parents[2]
-SCENARIOS = ["tiny-60ost-pinning-tensorflow", "tiny-1ost-pinning-tensorflow"]
+SCENARIOS = ["tiny-60ost-pinning-posix", "tiny-1ost-pinning-posix"]
 
 
 def snapshot(project):

@@ -9,9 +9,11 @@ repetitions: marks where it is above the limit, and a line that says how much.
 import functools
 import math
 import os
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import matplotlib
@@ -204,8 +206,7 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
     **line
         Properties of the line.
     """
-    import seaborn as sns  # takes a second: not for figures without such lines
-
+    sns = _seaborn()
     spread = {"err_style": "band", "err_kws": BAND}
     if has_one_rate(points):
         spread = {"err_style": "bars", "err_kws": _ERROR_BARS}
@@ -217,6 +218,22 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
         ax=ax,
         **_EDGE | spread | line,
     )
+
+
+def _seaborn() -> ModuleType:
+    """Return seaborn, which is large: not for figures without lines of means.
+
+    It does without scipy.stats, which takes a second to load and which no figure needs.
+    """
+    if "seaborn" not in sys.modules and "scipy.stats" not in sys.modules:
+        sys.modules["scipy.stats"] = None
+        try:
+            import seaborn
+        finally:
+            del sys.modules["scipy.stats"]
+    import seaborn
+
+    return seaborn
 
 
 def _over_repetitions(
