@@ -84,9 +84,7 @@ def test_explorer_and_scorecard_say_that_they_are_simulated(simulated):
 
 def simulation(project):
     """Return what the first scenario was simulated of."""
-    path = project.path(
-        "runs", "tiny-60ost-pinning-posix", "tables", "simulation.json"
-    )
+    path = project.path("runs", "tiny-60ost-pinning-posix", "tables", "simulation.json")
     return json.loads(path.read_text())
 
 

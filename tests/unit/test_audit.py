@@ -170,6 +170,15 @@ def test_limit_of_the_io_time_is_the_time_and_the_tolerance(
     assert (check.got, check.expected) == ("0.800", "at most 1.500")
 
 
+def test_io_time_may_be_all_of_the_time(file_records, epochs, manifest, run):
+    times = file_records.groupby(["rank", "epoch"])[["read_time_s", "meta_time_s"]]
+    io_time_s = times.sum().sum(axis=1)
+    keys = pd.MultiIndex.from_frame(epochs[["rank", "epoch"]])
+    epochs["execution_time_s"] = io_time_s.reindex(keys).to_numpy()
+    limits = {"io_time_tolerance_percent": 0}
+    assert audit(file_records, epochs, manifest, run, limits)[-1].passed
+
+
 @pytest.mark.parametrize(("cache_rate", "difference"), [(50, 0), (38, 1), (0, 0)])
 def test_stratified_processes_differ_by_a_file_only_if_they_must(
     epochs, manifest, run, cache_rate, difference
@@ -180,6 +189,16 @@ def test_stratified_processes_differ_by_a_file_only_if_they_must(
     (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
     assert check.passed
     assert check.expected == str(difference)
+
+
+def test_only_reads_from_the_lfs_are_to_be_shared_equally(epochs, manifest, run):
+    run["scenario"]["policy"] = "stratified-pinning"
+    records = records_of(run)
+    twice = records[(records["tier"] == "gfs") & (records["rank"] == 0)]
+    more = pd.concat([records, twice], ignore_index=True)
+    checks = audit(more, epochs, manifest, run, LIMITS)
+    (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
+    assert (check.passed, check.got) == (True, "0")
 
 
 def test_run_keys_are_the_keys_of_the_tables(run):

@@ -1,6 +1,10 @@
 import pandas as pd
 import pytest
-from tierscope.audit_placement import check_decisions, n_broken_rules
+from tierscope.audit_placement import (
+    check_decisions,
+    n_broken_rules,
+    n_differences,
+)
 from tierscope.background import sum_background
 from tierscope.policies import Copy, clairvoyant, node_policy
 from tierscope.shuffle import epoch_files
@@ -85,15 +89,19 @@ class Recorder:
                     carry_out(policy.end_read(file_id, place), epoch)
         self.decisions += steps
 
-    def failed(self):
-        """Return the names of the failed checks."""
+    def checks(self):
+        """Return all checks by their names."""
         checks = check_decisions(
             pd.DataFrame(self.records),
             pd.DataFrame(self.decisions),
             pd.DataFrame(self.background),
             self.run,
         )
-        return [check.name for check in checks if not check.passed]
+        return {check.name: check for check in checks}
+
+    def failed(self):
+        """Return the names of the failed checks."""
+        return [name for name, check in self.checks().items() if not check.passed]
 
     def first(self, event, **wanted):
         """Return the first row of decisions of this kind."""
@@ -144,6 +152,31 @@ def test_decision_for_a_file_that_is_not_on_the_lfs_is_found(good):
     for row in (good.first("begin"), good.first("end"), good.records[0]):
         row["tier" if "tier" in row else "place"] = "lfs"
     assert good.failed() == [POLICY, LFS_RULES]
+    checks = good.checks()
+    assert int(checks[LFS_RULES].got) == 1
+    assert int(checks[POLICY].got) > 0
+
+
+def test_actions_that_a_log_leaves_out_are_counted():
+    run = describe("clairvoyant")
+    policy = [node_policy(run, run["point"], range(PER_NODE)) for _ in range(2)]
+    due = policy[0].start()
+    assert due
+    assert n_differences([], policy[1]) == len(due)
+
+
+def test_eviction_of_a_file_that_is_being_read_is_found():
+    run = describe("lru")
+    moves = [("copy", 1), ("placed", 1), ("begin", 1), ("evict", 1)]
+    rows = [{"event": event, "file_id": i, "place": "lfs"} for event, i in moves]
+    assert n_broken_rules(rows, run) == 1
+    read = {"event": "end", "file_id": 1, "place": "lfs"}
+    assert n_broken_rules([*rows[:3], read, rows[3]], run) == 0
+
+
+def test_processes_that_asked_are_those_of_all_nodes(good):
+    check = good.checks()["processes that asked their node"]
+    assert (check.got, check.expected) == ("4", "4")
 
 
 def test_read_before_its_placement_is_found(good):

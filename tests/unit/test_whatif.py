@@ -202,6 +202,11 @@ def test_upper_envelope_keeps_a_lower_rank_that_could_tie_by_rounding():
     times_s = np.array([[1.0, 0, 0, 0], [1.0, 1e-17, 0, 0]])
     assert upper_envelope(times_s).tolist() == [0, 1]
     assert upper_envelope(times_s[::-1]).tolist() == [0]
+    # Of what a higher rank is no less slow by rounding, it is left out only by more.
+    times_s = np.array([[1.0, 0, 0, 0], [1.0 + 1e-12, 0, 0, 0]])
+    assert upper_envelope(times_s).tolist() == [0, 1]
+    times_s = np.array([[1.0, 0, 0, 0], [1.0 + 1e-6, 0, 0, 0]])
+    assert upper_envelope(times_s).tolist() == [1]
 
 
 def test_breakdown_after_an_improvement_is_that_of_the_new_slowest_process():

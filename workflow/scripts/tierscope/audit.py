@@ -197,7 +197,7 @@ def _check_readers(
     n_files, training = run["dataset"]["n_files"], run["training"]
     known = file_records[file_records["file_id"] < n_files]
     dealt_apart = strata(run["scenario"]["policy"], _held_files(run))
-    reader = np.full((training["epochs"], n_files), -1)
+    reader = np.empty((training["epochs"], n_files), dtype=np.int64)
     n_processes = run["n_processes"]
     shares = [process_share(n_files, rank, n_processes) for rank in range(n_processes)]
     reader_of_read = np.repeat(

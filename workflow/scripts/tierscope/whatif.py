@@ -339,7 +339,7 @@ def estimated_breakdown(
     wanted = [
         select_improvements(estimates, [improvement]) for improvement in improvements
     ]
-    rows = pd.concat(wanted, ignore_index=True)
+    rows = pd.concat(wanted)
     names = dict(zip(CLASS_TIMES, CLASSES, strict=True))
     rows = rows[[*keys, *CLASS_TIMES]].rename(columns=names)
     return rows.melt(keys, CLASSES, "io_class", "time_s")
