@@ -98,6 +98,8 @@ def test_missing_read_is_found_with_its_numbers(file_records, epochs, manifest, 
         AuditError, match=r"runs/x: .*opens in epoch 0: got 7, expec.*8"
     ):
         raise_failed(checks, "runs/x")
+    (check,) = (c for c in checks if c.name == "files opened exactly once in epoch 0")
+    assert (check.got, check.expected) == ("7", "8")
 
 
 def test_file_read_twice_instead_of_another_is_found(
@@ -142,12 +144,16 @@ def test_rank_that_did_not_finish_is_found(file_records, epochs, manifest, run):
     assert names[:2] == ["ranks and epochs that finished", "rows of the epochs table"]
 
 
+@pytest.mark.parametrize("file_id", [N_FILES, 99])
 def test_record_of_an_unknown_epoch_or_file_is_found(
-    file_records, epochs, manifest, run
+    file_records, epochs, manifest, run, file_id
 ):
-    extra = file_records.iloc[[0]].assign(epoch=2, file_id=99)
+    extra = file_records.iloc[[0]].assign(epoch=2, file_id=file_id)
     names = failed(pd.concat([file_records, extra]), epochs, manifest, run)
     assert "records of other epochs" in names
+    assert "records on the tier that the policy chose" in names
+    extra["epoch"] = 1
+    names = failed(pd.concat([file_records, extra]), epochs, manifest, run)
     assert "records on the tier that the policy chose" in names
 
 

@@ -119,6 +119,11 @@ def test_read_from_the_gfs_of_a_staged_file_is_found(good):
     assert PLACE in good.failed()
 
 
+def test_read_of_a_file_that_the_dataset_does_not_have_is_found(good):
+    good.logged[0]["file_id"] = N_FILES
+    assert PLACE in good.failed()
+
+
 def test_file_staged_in_twice_is_found(good):
     good.staged.append(good.staged[0] | {"rank": 3})
     assert good.failed() == [ONCE, GFS_BYTES]

@@ -165,6 +165,21 @@ def test_actions_that_a_log_leaves_out_are_counted():
     assert n_differences([], policy[1]) == len(due)
 
 
+def test_rows_after_an_end_of_what_was_not_begun_all_count(good):
+    rows = [row for row in good.decisions if row["node"] == 0][:5]
+    stray = rows[0] | {"event": "placed", "place": "lfs", "file_id": 11}
+    run, ranks = good.run, range(PER_NODE)
+    policy = node_policy(run, run["point"], ranks)
+    assert n_differences([rows[0], stray, *rows[1:4]], policy) == 4
+
+
+def test_second_placement_under_monarch_breaks_a_rule_of_its_own():
+    moves = [("copy", 1), ("placed", 1), ("evict", 1), ("copy", 1), ("placed", 1)]
+    rows = [{"event": event, "file_id": i, "place": "lfs"} for event, i in moves]
+    assert n_broken_rules(rows, describe("monarch")) == 2
+    assert n_broken_rules(rows, describe("lru")) == 0
+
+
 def test_eviction_of_a_file_that_is_being_read_is_found():
     run = describe("lru")
     moves = [("copy", 1), ("placed", 1), ("begin", 1), ("evict", 1)]

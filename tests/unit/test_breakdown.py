@@ -120,6 +120,7 @@ def test_slowest_process_has_the_largest_sum_not_the_largest_class():
     slowest = slowest_process(io_time_of({0: [5, 0, 0, 0], 1: [2, 2, 2, 0]}))
     assert slowest["slowest_rank"].tolist() == [1]
     assert slowest["io_time_s"].tolist() == [6.0]
+    assert slowest.shape == (1, 11)
 
 
 def test_of_equally_slow_processes_the_lowest_rank_is_the_slowest():

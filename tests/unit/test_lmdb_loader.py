@@ -149,6 +149,13 @@ def failed(tables, epochs, run, records=None):
     return [check.name for check in checks if not check.passed]
 
 
+def check_of(name, tables, epochs, run):
+    """Return the check of this name."""
+    checks = check_database(traced(tables["read_calls"]), epochs, tables, run)
+    (found,) = (check for check in checks if check.name == name)
+    return found
+
+
 @pytest.mark.parametrize("on", ALL_SETS, ids=lambda on: "-".join(sorted(on)) or "none")
 @pytest.mark.parametrize("order", ["blocks", "records"])
 def test_every_combination_reads_every_record_once(folder, run, on, order):
@@ -225,6 +232,7 @@ def test_mapped_access_is_timed_and_becomes_read_time(folder, run):
     added = with_faults["reads"].sum() - records["reads"].sum()
     assert added == mapped["faults"].sum() > 0
     assert with_faults["opens"].sum() == records["opens"].sum()
+    assert with_faults["meta_time_s"].sum() == records["meta_time_s"].sum()
     run["system"]["gfs"]["kind"] = run["system"]["lfs"]["kind"] = "emulated"
     assert with_mapped_reads(records, calls, run).equals(records)
     faults = tables["faults"]
@@ -351,6 +359,25 @@ class TestAudit:
         tables["read_calls"] = pd.concat([calls, first])
         names = failed(tables, epochs, run)
         assert "reads that overlap another" in names
+
+    @pytest.mark.parametrize("tier", ["gfs", "lfs"])
+    def test_each_overlap_is_counted(self, good, run, tier):
+        tables, epochs = good
+        calls = tables["read_calls"]
+        calls = calls[(calls["kind"] == "data") & (calls["tier"] == tier)]
+        last = calls.sort_values(["epoch", "offset"]).iloc[[-1]]
+        tables["read_calls"] = pd.concat([tables["read_calls"], last, last])
+        check = check_of("reads that overlap another", tables, epochs, run)
+        assert (check.got, check.expected) == ("2", "0")
+
+    def test_copies_on_several_nodes_do_not_overlap(self, good, run):
+        tables, epochs = good
+        calls = tables["read_calls"]
+        copy = calls[(calls["kind"] == "data") & (calls["tier"] == "lfs")].iloc[[0]]
+        other = copy.assign(rank=copy["rank"] + 1)
+        tables["read_calls"] = pd.concat([calls, other])
+        check = check_of("reads that overlap another", tables, epochs, run)
+        assert check.got == "0"
 
     @pytest.mark.parametrize(
         ("column", "words"),

@@ -412,6 +412,19 @@ def test_missing_epoch_is_refused(write):
         read_file_records(write(["/srv/gfs/s_1.bin"]), TIERS)
 
 
+def test_first_epoch_contradicts_another_one_as_well(write):
+    with pytest.raises(LogError, match="contradicts the given epoch 2"):
+        read_file_records(write(["/srv/gfs.ep0/s_1.bin"]), TIERS, epoch=2)
+
+
+def test_files_of_any_number_are_sorted(write):
+    # Numbers and epochs do not fit together into one number.
+    numbers = [10**18 - 1, 3, 10**18 - 2]
+    log = write([f"/srv/gfs.ep99/s_{number}.bin" for number in numbers])
+    table = read_file_records(log, TIERS)
+    assert [key[-1] for key in keys(table)] == sorted(numbers)
+
+
 def test_epoch_that_contradicts_the_alias_is_refused(write):
     log = write(["/srv/gfs.ep1/s_1.bin", "/srv/gfs/s_2.bin"])
     with pytest.raises(LogError, match="contradicts the given epoch 2"):
@@ -423,7 +436,13 @@ def test_epoch_that_contradicts_the_alias_is_refused(write):
 
 
 @pytest.mark.parametrize(
-    "path", ["/srv/gfs.ep1/a.ep2/s_1.bin", "/srv/gfs.ep1/s_1.bin.ep2"]
+    "path",
+    [
+        "/srv/gfs.ep1/a.ep2/s_1.bin",
+        "/srv/gfs.ep1/s_1.bin.ep2",
+        "/srv/gfs.ep0/a.ep2/s_1.bin",
+        "/srv/gfs.ep1/s_1.bin.ep0",
+    ],
 )
 def test_path_with_two_epochs_is_refused(write, path):
     with pytest.raises(LogError, match="two epochs"):
