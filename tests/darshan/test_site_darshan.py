@@ -100,7 +100,9 @@ def test_log_counts_what_the_builtin_tracer_counts(measured, builtin):
 
 
 def test_setup_keeps_quotes_and_spaces(measured):
-    assert "it's  set   up\n" in measured.output
+    logs = list(measured.path("logs", "run_benchmark").rglob("*.log"))
+    assert logs
+    assert all("it's  set   up\n" in log.read_text() for log in logs)
 
 
 def test_only_the_ranks_interpreters_are_preloaded(measured):

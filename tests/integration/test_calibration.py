@@ -16,7 +16,7 @@ FITTED = ["gfs.open_s", "lfs.request_s"]
 MODEL = {
     "calibrations": {
         "all-osts": {
-            "scenario": {"dataset": "tiny", "n_osts": 60},
+            "scenario": {"dataset": "tiny", "n_osts": 60, "loader": "posix"},
             "cache_rates_percent": [0, 50, 100],
             "probed_n_osts": [60],
             "parameters": FITTED,
