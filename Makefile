@@ -32,7 +32,7 @@ check: lint
 # Say which lines no test runs, in whatever process; fails below 92 %.
 coverage: setup test-packages
 	rm -rf .coverage && mkdir .coverage
-	coverage run -m pytest -q $(TESTS)
+	coverage run -m pytest -q $(PARALLEL) $(TESTS)
 	$(BIN)/python tests/coverage_lines.py .coverage/data.*
 	coverage combine --quiet
 	coverage report --fail-under=92
