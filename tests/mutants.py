@@ -281,7 +281,9 @@ def import_what_tests_import() -> None:
     import pytest  # noqa: F401
 
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]  # no shrinking
-    hypothesis.settings.register_profile("mutants", phases=phases, max_examples=30)
+    hypothesis.settings.register_profile(
+        "mutants", phases=phases, max_examples=30, deadline=None, database=None
+    )
 
 
 def main() -> None:
