@@ -54,7 +54,7 @@ def test_runs_are_traced_by_it_and_audits_pass(real, scenario):
     assert json.loads((folder / "audit.json").read_text())["passed"]
     report = darshan.DarshanReport(str(folder / "log.darshan"), read_all=False)
     job = report.metadata["job"]
-    assert job["nprocs"] == 4
+    assert job["nprocs"] == run_json(real, scenario)["n_processes"] == 2
     assert re.fullmatch(r"3\.\d+\.\d+.*", job["metadata"]["lib_ver"])
 
 
