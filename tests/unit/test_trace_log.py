@@ -405,6 +405,9 @@ def test_records_of_one_key_are_summed(write):
     table = read_file_records(log, TIERS)
     assert table[["opens", "reads", "bytes_read"]].values.tolist() == [[3, 4, 200]]
     assert table[["read_time_s", "meta_time_s"]].values.tolist() == [[0.5, 1.0]]
+    paths = ["0/s_1.bin", "0/a/s_2.bin", "0/b/s_2.bin"]
+    log = write([f"/srv/gfs.ep0/{path}" for path in paths], POSIX_OPENS=[1, 2, 3])
+    assert read_file_records(log, TIERS)["opens"].tolist() == [1, 5]
 
 
 def test_missing_epoch_is_refused(write):
@@ -442,6 +445,7 @@ def test_epoch_that_contradicts_the_alias_is_refused(write):
         "/srv/gfs.ep1/s_1.bin.ep2",
         "/srv/gfs.ep0/a.ep2/s_1.bin",
         "/srv/gfs.ep1/s_1.bin.ep0",
+        "/srv/gfs.ep0/s_1.bin.ep1",
     ],
 )
 def test_path_with_two_epochs_is_refused(write, path):
