@@ -48,7 +48,7 @@ TESTS = {
     "policies/node": ["policies", "audit_placement", "placement"],
     "policies/pinning": ["policies", "shuffle", "audit"],
     "policies/static": ["policies", "shuffle", "audit"],
-    "tiers/clock": ["virtual_time", "device", "placement"],
+    "tiers/clock": ["real_clock", "virtual_time", "device", "placement"],
 }
 MOST_S = 180  # of a mutant that goes on or waits for ever
 # Coverage knows tests of hypothesis by the name of a function of hypothesis only.

@@ -423,9 +423,16 @@ def test_first_epoch_contradicts_another_one_as_well(write):
 def test_files_of_any_number_are_sorted(write):
     # Numbers and epochs do not fit together into one number.
     numbers = [10**18 - 1, 3, 10**18 - 2]
-    log = write([f"/srv/gfs.ep99/s_{number}.bin" for number in numbers])
+    log = write(
+        [
+            f"/srv/gfs.ep{epoch}/s_{number}.bin"
+            for epoch in (10, 9)
+            for number in numbers
+        ]
+    )
     table = read_file_records(log, TIERS)
-    assert [key[-1] for key in keys(table)] == sorted(numbers)
+    assert table["epoch"].tolist() == [9, 9, 9, 10, 10, 10]
+    assert table["file_id"].tolist() == 2 * sorted(numbers)
 
 
 def test_epoch_that_contradicts_the_alias_is_refused(write):

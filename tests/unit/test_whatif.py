@@ -237,6 +237,11 @@ def test_grid_holds_every_combination_of_the_classes():
     assert len(improvement_grid(["gfs_meta", "lfs_read"], 200, 10)) == 21 * 21
 
 
+def test_smallest_step_of_a_grid_is_one_percent():
+    grid = improvement_grid(["gfs_read"], max_improvement_percent=2, step_percent=1)
+    assert grid == [{"gfs_read": percent} for percent in range(3)]
+
+
 def test_grid_without_a_step_is_rejected():
     with pytest.raises(ValueError, match="got 0, expected 1 or more"):
         improvement_grid(["gfs_meta"], 100, 0)
