@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from coverage import CoverageData
+from coverage.exceptions import DataError
 
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
 PREAMBLE_LINES = 3  # which Snakemake 9 puts in front of a script
@@ -20,7 +21,11 @@ _COPY = re.compile(r".*/\.snakemake/scripts/tmp[^./]+\.(\w+\.py)$")
 def give_back(path: str) -> None:
     """Rename the copies in a file of coverage's data to what they are copies of."""
     data = CoverageData(path)
-    data.read()
+    try:
+        data.read()
+    except DataError:  # of a process that a test has killed while it wrote
+        Path(path).unlink()
+        return
     lines: dict[str, set[int]] = {}
     for file in data.measured_files():
         offset, name = 0, file
