@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
+import numpy as np  # noqa: F401 - the library that is loaded
 import pytest
 from tierscope.trace.tracer import SiteDarshan
 from tierscope.validation import ConfigError
@@ -25,7 +25,6 @@ def loaded_library():
 
 
 def test_darshan_that_all_processes_have_loaded_is_joined():
-    assert np.__version__
     SiteDarshan(loaded_library(), {}).join(Rank0(True, True))
 
 

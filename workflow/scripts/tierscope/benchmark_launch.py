@@ -5,16 +5,14 @@ import json
 import platform
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from tierscope.database import Database
 from tierscope.driver import Benchmark
 from tierscope.environment import TENSORFLOW_ENVIRONMENT
-from tierscope.keeper import Keeper
-from tierscope.launch import run_or_fail, say
+from tierscope.launch import join_launch, leave_launch, run_or_fail, say
 from tierscope.loaders import Loader, make_loader
 from tierscope.preparation import announce
-from tierscope.processes import BenchmarkError, Processes
+from tierscope.processes import Processes
 from tierscope.run_folder import is_complete
 from tierscope.scenario import Point
 from tierscope.tiers import TierError
@@ -115,25 +113,3 @@ class BenchmarkLaunch:
             batch_size=self.description["dataset"]["batch_size"],
             **self.description["loader"],
         )
-
-
-def join_launch(system: dict[str, Any], launch: str) -> Processes:
-    """Start MPI and return the processes of a launch of this name."""
-    try:
-        keeper = Keeper(launch)  # before MPI: it may not like new processes
-    except OSError as error:
-        sys.exit(f"tierscope: {error}")
-    from mpi4py import MPI
-
-    try:
-        return Processes(MPI.COMM_WORLD, system, keeper)
-    except BenchmarkError as error:  # all ranks see the same
-        sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
-
-
-def leave_launch(processes: Processes) -> None:
-    """End MPI, and with it the launch."""
-    from mpi4py import MPI
-
-    MPI.Finalize()
-    processes.end()

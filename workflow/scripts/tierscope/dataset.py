@@ -258,7 +258,10 @@ def _only_writer(folder: Path) -> Iterator[None]:
     The lock is on the folder. The workers inherit it, so it lasts as long as any of
     them, whatever becomes of their parent. A file system without locks refuses nothing.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise DatasetError(f"{folder}: cannot use it: {error.strerror}.") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -7,8 +7,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from tierscope.dataset import DatasetError
+from tierscope.keeper import Keeper
 from tierscope.placement import PlacementError
 from tierscope.processes import (
     BenchmarkError,
@@ -32,6 +34,28 @@ _EXPLAINED = (
     *(BenchmarkError, ConfigError, DatasetError, PlacementError, TierError),
     Terminated,
 )
+
+
+def join_launch(system: dict[str, Any], launch: str) -> Processes:
+    """Start MPI and return the processes of a launch of this name."""
+    try:
+        keeper = Keeper(launch)  # before MPI: it may not like new processes
+    except OSError as error:
+        sys.exit(f"tierscope: {error}")
+    from mpi4py import MPI
+
+    try:
+        return Processes(MPI.COMM_WORLD, system, keeper)
+    except BenchmarkError as error:  # all ranks see the same
+        sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
+
+
+def leave_launch(processes: Processes) -> None:
+    """End MPI, and with it the launch."""
+    from mpi4py import MPI
+
+    MPI.Finalize()
+    processes.end()
 
 
 def terminate_by_exception() -> None:

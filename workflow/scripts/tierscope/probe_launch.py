@@ -12,10 +12,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tierscope.benchmark_launch import join_launch, leave_launch
 from tierscope.dataset import generate_files
 from tierscope.description import description_hash
-from tierscope.launch import run_or_fail, say
+from tierscope.launch import join_launch, leave_launch, run_or_fail, say
 from tierscope.launch_storage import (
     check_is_there,
     check_room,
