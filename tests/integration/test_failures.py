@@ -18,6 +18,7 @@ from integration.launches import (
     wait_until_idle,
 )
 from sessions import HANG_S
+from tierscope.lease import Lease
 from tierscope.tables import read_table
 
 SCENARIO = "tiny-0ost-pinning-posix"
@@ -153,11 +154,25 @@ def test_second_snakemake_on_the_same_experiment_is_refused(plain):
     wait_for_log(plain, "point 1 of")
     running.send_signal(signal.SIGSTOP)  # so that it cannot end before
     output = plain.snakemake(*audits, expect=1)
-    assert "another snakemake is working on this experiment" in output
+    assert "wait until it has ended" in output
     running.send_signal(signal.SIGTERM)
     running.send_signal(signal.SIGCONT)
     running.communicate(timeout=HANG_S)
     assert running.returncode == 1
+
+
+def test_second_experiment_on_the_same_gfs_is_told_who_works_there(plain):
+    other = Lease(
+        plain.folder / "scratch" / "gfs" / ".tierscope.lease",
+        "snakemake of experiment other in /elsewhere",
+    )
+    other.take()
+    output = plain.snakemake(*plain.audits_of(SCENARIO, 0), expect=1)
+    assert "snakemake of experiment other in /elsewhere (process" in output
+    assert "wait until it has ended" in output
+    other.give_back()
+    plain.snakemake(*plain.audits_of(SCENARIO, 0))
+    assert other.holder() is None
 
 
 def test_terminated_snakemake_ends_while_it_finishes_a_job(plain):

@@ -1,5 +1,4 @@
 import errno
-import fcntl
 import os
 import signal
 import struct
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import tierscope.dataset
 from tierscope.dataset import (
+    LEASE,
     DatasetError,
     SampleWriter,
     generate_dataset,
@@ -19,6 +19,7 @@ from tierscope.dataset import (
     masked_crc32c,
     read_sample_ids,
 )
+from tierscope.lease import Lease
 
 SIZE = 4096
 NAMES = [f"{i:07d}.tfrecord" for i in range(10)]
@@ -154,29 +155,45 @@ def test_file_too_small_for_its_header_is_refused():
 
 
 def test_dataset_that_another_process_writes_is_refused(tmp_path):
-    other = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(other, fcntl.LOCK_EX)
-    with pytest.raises(DatasetError, match="another process is writing this dataset"):
+    other = Lease(tmp_path / LEASE, "the generation of this dataset")
+    other.take()
+    with pytest.raises(DatasetError, match=r"the generation of this dataset \(process"):
         generate_dataset(tmp_path, ["0.tfrecord"], 100, 1)
-    os.close(other)
+    other.give_back()
     generate_dataset(tmp_path, ["0.tfrecord"], 100, 1)
     assert os.listdir(tmp_path) == ["0.tfrecord"]
 
 
-def test_workers_end_with_their_parent(tmp_path):
+def generation_that_signals_itself(folder, number, before=""):
+    """Return a process that has generated files until its first report."""
     script = (
         "import os, sys, pathlib\n"
-        "from tierscope.dataset import generate_dataset\n"
+        "from tierscope.dataset import clean_up_when_terminated, generate_dataset\n"
         "def report(done, total):\n"
-        "    done and os.kill(os.getpid(), 9)\n"
+        f"    done and os.kill(os.getpid(), {number:d})\n"
+        f"{before}\n"
         "names = [f'{i}.tfrecord' for i in range(64)]\n"
         "generate_dataset(pathlib.Path(sys.argv[1]), names, 100, 2, report)\n"
     )
     scripts = Path(__file__).parents[2] / "workflow" / "scripts"
-    done = subprocess.run(
-        [sys.executable, "-c", script, tmp_path], env={"PYTHONPATH": str(scripts)}
+    return subprocess.run(
+        [sys.executable, "-c", script, folder],
+        env={"PYTHONPATH": str(scripts)},
+        capture_output=True,  # until no worker holds it open any more
+        text=True,
+        timeout=300,
     )
+
+
+def test_workers_end_with_their_parent(tmp_path):
+    done = generation_that_signals_itself(tmp_path, signal.SIGKILL)
     assert done.returncode == -signal.SIGKILL
-    folder = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)  # as soon as no worker is left
-    os.close(folder)
+
+
+def test_generation_that_a_scheduler_ends_gives_its_lease_back(tmp_path):
+    done = generation_that_signals_itself(
+        tmp_path, signal.SIGTERM, before="clean_up_when_terminated()"
+    )
+    assert done.returncode == 1
+    assert "was terminated" in done.stderr
+    assert not (tmp_path / LEASE).exists()

@@ -22,7 +22,7 @@ from tierscope.tiers.local_storage import LocalStorage
 launch, root, rank, then = sys.argv[1:]
 orders = os.fdopen(os.dup(0))
 keeper = Keeper(launch)
-keeper.introduce(int(rank), 2, LocalStorage(Path(root) / "data", 0, 1))
+keeper.introduce(int(rank), 2, LocalStorage(Path(root) / "data", 0, 1, launch))
 print("there", flush=True)
 orders.readline()
 exec(then)
@@ -36,7 +36,7 @@ def launch(tmp_path):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"\0tierscope-{os.getuid()}-{name}")
     listener.listen()
-    storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1)
+    storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1, name)
     storage.claim()
     ranks = []
 
@@ -132,9 +132,8 @@ def test_rank_that_goes_on_after_a_failure_is_ended(launch, capsys):
 
 
 def test_first_process_of_a_launch_starts_its_keeper(tmp_path):
-    storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1)
-    storage.claim()
     launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    LocalStorage(tmp_path / "lfs" / "data", 0, 1, launch).claim()
     done = subprocess.run(
         [sys.executable, "-S", "-c", RANK, launch, str(tmp_path / "lfs"), "0", ""],
         env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
@@ -146,6 +145,16 @@ def test_first_process_of_a_launch_starts_its_keeper(tmp_path):
     text = gone_text([0], 2, os.uname().nodename)
     assert done.stderr == f"tierscope: {text}\n"
     assert not (tmp_path / "lfs").exists()
+
+
+def test_keeper_of_another_user_is_not_told_anything(monkeypatch):
+    launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setattr("tierscope.keeper._process_and_user_of", lambda _: (1, -1))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0tierscope-{os.getuid()}-{launch}")
+        listener.listen()
+        with pytest.raises(PermissionError, match="another user listens"):
+            Keeper(launch)
 
 
 def test_rank_without_a_keeper_goes_on():

@@ -40,7 +40,7 @@ def make(others, monkeypatch):
     """Return a function that makes a rank's `Processes`; nobody reports a failure."""
     monkeypatch.setattr(Processes, "_hear", lambda self: None)
     pids = [child.pid for child in others]
-    return lambda rank: Processes(Communicator(rank, pids), SYSTEM)
+    return lambda rank: Processes(Communicator(rank, pids), SYSTEM, "test")
 
 
 def kill(child):

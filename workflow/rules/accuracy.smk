@@ -22,7 +22,9 @@ wildcard_constraints:
 
 rule generate_samples:
     input:
-        library=library("generate_samples", "dataset", "samples"),
+        library=library(
+            "generate_samples", "dataset", "lease", "process_times", "samples"
+        ),
     output:
         samples=temp(directory(f"{ACCURACY}/samples")),
     log:
@@ -46,6 +48,8 @@ rule train_network:
         library=library(
             "train_network",
             "dataset",
+            "lease",
+            "process_times",
             "environment",
             "io_class",
             "samples",
@@ -77,7 +81,14 @@ rule compare_accuracy:
             network=ACCURACY_STUDY["networks"],
         ),
         library=library(
-            "compare_accuracy", "accuracy", "dataset", "io_class", "samples", "tables"
+            "compare_accuracy",
+            "accuracy",
+            "dataset",
+            "io_class",
+            "lease",
+            "process_times",
+            "samples",
+            "tables",
         ),
     output:
         accuracy=f"{ACCURACY}/accuracy.parquet",

@@ -50,6 +50,8 @@ rule simulate_scenario:
             "breakdown",
             "check",
             "dataset",
+            "lease",
+            "process_times",
             "io_class",
             "lmdb_layout",
             "lmdb_pages",

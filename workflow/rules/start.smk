@@ -9,7 +9,8 @@ import time
 from contextlib import suppress
 
 from tierscope.description import description_hash, difference_words
-from tierscope.lock import LockedError, lock_experiment
+from tierscope.lease import LeaseError, hold_lease
+from tierscope.own_folder import FolderError, check_way
 from tierscope.tiers import TierError
 
 from snakemake.logging import logger
@@ -86,21 +87,30 @@ def files_of_runs(sweep):
 
 def start():
     """Check what cannot be checked in a dry run, before the first job."""
-    global LOCK
     end_in_a_thread()
     executor = workflow.executor_plugin.name
+    me = f"snakemake of experiment {EXPERIMENT.name} in {Path.cwd()}"
     try:
-        LOCK = lock_experiment(Path(RESULTS))
+        hold_lease(Path(RESULTS, ".lease"), me)
         if EXPERIMENT.simulated:  # submits nothing, reads no file of the tiers
             return
         SYSTEM.check_executor(executor)
-        SYSTEM.gfs.data_root()
+        gfs_root = SYSTEM.gfs.data_root().parent
+        if uses_the_gfs():
+            check_way(gfs_root)
+            # Only our own: the jobs of another snakemake that was killed may go on.
+            hold_lease(gfs_root / ".tierscope.lease", me, only_own=True)
         if executor == "slurm":
             check_slurm()
-    except (ConfigError, LockedError, slurm.SlurmError, TierError) as error:
+    except (ConfigError, FolderError, LeaseError, slurm.SlurmError, TierError) as error:
         raise WorkflowError(str(error))
     except OSError as error:
         raise WorkflowError(f"{error.filename}: cannot be written: {error.strerror}.")
+
+
+def uses_the_gfs():
+    """Return whether a job generates or measures there, and nobody else may meanwhile."""
+    return any("gfs" in todo.rule.resources for todo in workflow.dag.needrun_jobs())
 
 
 def end_in_a_thread():

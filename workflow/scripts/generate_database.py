@@ -5,7 +5,12 @@ import sys
 import numpy as np
 import pandas as pd
 from tierscope.database import database_folder
-from tierscope.dataset import DatasetError, ProgressLine, make_directory
+from tierscope.dataset import (
+    DatasetError,
+    ProgressLine,
+    clean_up_when_terminated,
+    make_directory,
+)
 from tierscope.lmdb_dataset import DATA_FILE, generate_database, provenance_here
 from tierscope.lmdb_layout import Provenance
 from tierscope.scenario import Dataset
@@ -53,6 +58,7 @@ def generate(
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    clean_up_when_terminated()
     try:
         manifest = generate(
             Dataset(**snakemake.params.dataset),

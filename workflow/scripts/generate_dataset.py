@@ -7,6 +7,7 @@ import pandas as pd
 from tierscope.dataset import (
     DatasetError,
     ProgressLine,
+    clean_up_when_terminated,
     generate_dataset,
     make_directory,
 )
@@ -68,6 +69,7 @@ def generate(
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    clean_up_when_terminated()
     try:
         manifest = generate(
             Dataset(**snakemake.params.dataset),

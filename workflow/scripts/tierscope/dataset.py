@@ -8,10 +8,10 @@ storage system that deduplicates would notice.)
 """
 
 import ctypes
-import fcntl
 import os
 import signal
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -22,6 +22,8 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
+from tierscope.lease import Lease, LeaseError
+
 FRAMING_BYTES = 16
 HEADER = struct.Struct("<16sQQ")
 MAGIC = b"tierscope sample"
@@ -29,6 +31,7 @@ _CRC = struct.Struct("<I")
 _END_BYTES = HEADER.size + _CRC.size
 MINIMUM_FILE_BYTES = FRAMING_BYTES + HEADER.size
 TEMPORARY_PREFIX = ".writing-"
+LEASE = ".tierscope.lease"
 _LIST_PREFIX = f"{TEMPORARY_PREFIX}list-"
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _FILES_PER_TASK = 512
@@ -167,7 +170,7 @@ def read_timed(
 ) -> tuple[bytes, float, float]:
     """Return a file's content and the seconds of reading, of opening and closing."""
     start = now_ns()
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     opened = now_ns()
     try:
         chunks, n_bytes = [], 0
@@ -252,30 +255,26 @@ def make_directory(folder: Path) -> None:
 
 
 @contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
+def only_writer(folder: Path) -> Iterator[None]:
     """Refuse to write a dataset that another process writes, here or elsewhere.
 
-    The lock is on the folder. The workers inherit it, so it lasts as long as any of
-    them, whatever becomes of their parent. A file system without locks refuses nothing.
+    Raises
+    ------
+    DatasetError
+        If one does, or the folder cannot be written.
     """
+    lease = Lease(folder / LEASE, "the generation of this dataset")
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        lease.take()
+    except LeaseError as error:
+        raise DatasetError(str(error)) from error
     except OSError as error:
         raise DatasetError(f"{folder}: cannot use it: {error.strerror}.") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise DatasetError(
-            f"{folder}: another process is writing this dataset; wait until it has "
-            "ended, then start again."
-        ) from error
-    except OSError:  # no locks here
-        pass
-    try:
         yield
     finally:
-        os.close(descriptor)
+        with suppress(OSError, LeaseError):
+            lease.give_back()
 
 
 @lru_cache(maxsize=1)
@@ -354,7 +353,7 @@ def generate_dataset(
         stays, and the next call goes on.
     """
     make_directory(folder)
-    with _only_writer(folder):
+    with only_writer(folder):
         _generate_missing(
             folder, file_names, file_size_bytes, n_workers, report, write_in
         )
@@ -403,6 +402,11 @@ def _generate_missing(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def clean_up_when_terminated() -> None:
+    """Let SIGTERM, by which schedulers end a job, end this process in good order."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("tierscope: was terminated."))
 
 
 def _end_with_parent() -> None:

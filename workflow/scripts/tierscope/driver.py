@@ -88,7 +88,7 @@ class Benchmark:
             self.lfs_root,
             self.processes.node,
             self.training["epochs"],
-            None if system["virtual_nodes"] else self.processes.host,
+            self.processes.launch,
         )
         self._real_clock = RealClock(self.processes.barrier)
         self._held_files: np.ndarray | None = None  # by the LFS, in virtual time

@@ -78,7 +78,7 @@ class Keeper:
                 str(storage.data_root),
                 storage.node,
                 storage.n_epochs,
-                storage.host,
+                storage.launch,
             ],
         )
 
@@ -111,6 +111,10 @@ class Keeper:
                 socket.socket(socket.AF_UNIX) as connection,
             ):
                 connection.connect(address)
+                if _process_and_user_of(connection)[1] != os.getuid():
+                    raise OSError(
+                        errno.EPERM, "another user listens in place of the keeper"
+                    )
                 os.dup2(connection.fileno(), _INPUT, inheritable=False)
                 return socket.socket(fileno=_INPUT)
             time.sleep(_POLL_S)  # bound, but it does not listen yet
@@ -164,6 +168,15 @@ def _inherited(path: Path) -> list[int]:
 
 
 # ---- the keeper ----------------------------------------------------------------------
+
+
+def _process_and_user_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end of a connection."""
+    credentials = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+    )
+    pid, user, _ = _CREDENTIALS.unpack(credentials)
+    return pid, user
 
 
 @dataclass
@@ -236,10 +249,7 @@ class Watch:
     def _accept(self) -> None:
         """Take a new process, unless it is another user's."""
         connection, _ = self._listener.accept()
-        credentials = connection.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-        )
-        pid, user, _ = _CREDENTIALS.unpack(credentials)
+        pid, user = _process_and_user_of(connection)
         if user != os.getuid():
             connection.close()
             return
@@ -273,8 +283,8 @@ class Watch:
         if "gone" in message:
             rank.gone = message["gone"]
             self._segments.update(message["segments"])
-            root, node, n_epochs, host = message["lfs"]
-            self._storages.add(LocalStorage(Path(root), node, n_epochs, host))
+            root, node, n_epochs, launch = message["lfs"]
+            self._storages.add(LocalStorage(Path(root), node, n_epochs, launch))
 
     def _lose(self, rank: _Rank) -> None:
         """Note that a rank is gone."""

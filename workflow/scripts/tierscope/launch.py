@@ -45,7 +45,7 @@ def join_launch(system: dict[str, Any], launch: str) -> Processes:
     from mpi4py import MPI
 
     try:
-        return Processes(MPI.COMM_WORLD, system, keeper)
+        return Processes(MPI.COMM_WORLD, system, launch, keeper)
     except BenchmarkError as error:  # all ranks see the same
         sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
 

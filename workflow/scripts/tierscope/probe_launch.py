@@ -77,7 +77,7 @@ class ProbeLaunch:
             self.tiers["lfs"].data_root(),
             self.processes.node,
             0,
-            None if system["virtual_nodes"] else self.processes.host,
+            self.processes.launch,
         )
         self.folders = {
             "gfs": self.tiers["gfs"].data_root() / self.folder_name,

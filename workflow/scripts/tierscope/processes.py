@@ -58,11 +58,20 @@ class Processes:
         All processes of the launch.
     system : mapping
         `n_nodes`, `processes_per_node` and `virtual_nodes` of the system.
+    launch : str
+        Name of the launch, the same for all its processes and for no other launch.
     keeper : Keeper, optional
         What outlives the processes of this machine, and ends those that hang.
     """
 
-    def __init__(self, comm, system: Mapping[str, Any], keeper: "Keeper | None" = None):
+    def __init__(
+        self,
+        comm,
+        system: Mapping[str, Any],
+        launch: str,
+        keeper: "Keeper | None" = None,
+    ):
+        self.launch = launch
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
         self._keeper, self.has_failed = keeper, False
         self._reported: tuple[int, str | None] | None = None
