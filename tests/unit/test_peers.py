@@ -1,6 +1,8 @@
 """Reads from peers with real sockets, threads and files, in plain directories."""
 
+import errno
 import itertools
+import json
 import os
 import queue
 import socket
@@ -9,7 +11,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,10 +20,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.dataset import generate_files
+from tierscope.lease import Holder
 from tierscope.loaders import make_loader
 from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
-from tierscope.peers.mount import MountedFiles, check_live, check_room
+from tierscope.peers.mount import (
+    MountedFiles,
+    check_live,
+    check_room,
+    folder_name,
+    remove_left,
+)
+from tierscope.peers.network import listening_address, own_addresses
 from tierscope.peers.node import NodePeers
 from tierscope.peers.report import sum_peers, sum_stage_in, with_peer_reads
 from tierscope.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
@@ -157,7 +168,7 @@ class Cluster:
 
     def client(self, **options):
         return PeerClient(
-            self.addresses, OWNERS, name_of, TOKEN, 0, 0, CLOCK, **options
+            self.addresses, OWNERS, name_of, SIZE, TOKEN, 0, 0, CLOCK, **options
         )
 
     def feed(self, rank, epoch, client):
@@ -319,6 +330,213 @@ def test_server_that_breaks_fails_all_its_readers_and_its_own_node(cluster):
     assert time.monotonic() - start < 2
 
 
+# ---- strangers --------------------------------------------------------------------
+
+
+def strange(server, content=b"", source="127.0.0.1"):
+    """Connect to a server without its token, and return the connection."""
+    address = ("127.0.0.1", server.port)
+    stranger = socket.create_connection(address, 30, (source, 0))
+    stranger.sendall(content)
+    return stranger
+
+
+def is_closed_by(server, stranger):
+    """Return whether a server closes a connection."""
+    with suppress(ConnectionResetError):
+        return stranger.recv(1) == b""
+    return True
+
+
+def test_strangers_that_say_nothing_or_half_a_token_hold_nobody_up(cluster):
+    one, file_id = cluster(), of_peer(0)
+    server = one.servers[OWNERS[file_id]]
+    strangers = [strange(server, TOKEN[: number % 2]) for number in range(12)]
+    # Two threads serve. Each would wait for a token for a minute.
+    content, *_ = one.client(timeout_s=30).fetch(0, file_id)
+    assert len(content) == SIZE
+    for stranger in strangers:
+        assert is_closed_by(server, stranger)
+    assert server._strangers == {}
+    one.client(timeout_s=30).fetch(0, file_id)
+    server.check()
+
+
+def test_stranger_with_another_token_is_closed(cluster):
+    server = cluster().servers[0]
+    wrong = bytes(TOKEN_BYTES) + REQUEST.pack(0, 0, 0)
+    assert is_closed_by(server, strange(server, wrong))
+    assert server._connections == {}
+
+
+def test_token_may_come_in_pieces(cluster):
+    one, file_id = cluster(), of_peer(0)
+    stranger = strange(one.servers[OWNERS[file_id]])
+    stranger.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for part in (TOKEN[:5], TOKEN[5:6], TOKEN[6:] + REQUEST.pack(0, file_id, 0)):
+        stranger.sendall(part)
+        time.sleep(0.01)
+    head = stranger.recv(ANSWER.size, socket.MSG_WAITALL)
+    assert ANSWER.unpack(head)[:2] == (True, SIZE)
+
+
+def test_only_machines_of_the_job_are_let_in(cluster):
+    one, file_id = cluster(), of_peer(0)
+    server = one.servers[OWNERS[file_id]]
+    token_and_request = TOKEN + REQUEST.pack(0, file_id, 0)
+    assert is_closed_by(server, strange(server, token_and_request, "127.0.0.2"))
+    assert one.opened == []
+
+
+def test_number_of_strangers_is_limited(cluster, monkeypatch):
+    monkeypatch.setattr("tierscope.peers.server._STRANGERS", 3)
+    monkeypatch.setattr("tierscope.peers.server._HANDSHAKE_S", 1000)
+    server = cluster().servers[0]
+    strangers = [strange(server) for _ in range(5)]
+    for stranger in strangers[:2]:
+        assert is_closed_by(server, stranger)
+    for stranger in strangers[2:]:
+        stranger.sendall(TOKEN)  # they are still heard
+        stranger.sendall(REQUEST.pack(0, int(np.flatnonzero(OWNERS == 0)[0]), 0))
+        assert stranger.recv(1) != b""
+
+
+def test_token_that_came_while_all_threads_were_busy_is_not_late(cluster, monkeypatch):
+    monkeypatch.setattr("tierscope.peers.server._HANDSHAKE_S", 0.05)
+    one, file_id = cluster(), of_peer(0)
+    server = one.servers[OWNERS[file_id]]
+    path = server._path
+
+    def slow_path(*of):
+        time.sleep(0.1)
+        return path(*of)
+
+    server._path = slow_path
+    with ThreadPoolExecutor(8) as pool:
+        clients = [one.client(timeout_s=30) for _ in range(8)]
+        answers = [pool.submit(client.fetch, 0, file_id) for client in clients]
+        assert all(len(answer.result()[0]) == SIZE for answer in answers)
+
+
+def test_strangers_that_come_and_go_do_not_end_the_server(cluster, monkeypatch):
+    monkeypatch.setattr("tierscope.peers.server._HANDSHAKE_S", 0.004)
+    one, file_id = cluster(), of_peer(0)
+    server = one.servers[OWNERS[file_id]]
+
+    def bother(number):
+        with suppress(OSError):
+            stranger = strange(server, TOKEN[:3])
+            time.sleep(number % 5 / 1000)
+            stranger.sendall(TOKEN[3:4])
+            stranger.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(bother, range(400)))
+    server.check()
+    monkeypatch.setattr("tierscope.peers.server._HANDSHAKE_S", 30)
+    assert len(one.client(timeout_s=30).fetch(0, file_id)[0]) == SIZE
+
+
+@pytest.mark.parametrize(
+    "error", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPERM]
+)
+def test_server_survives_errors_of_accept(cluster, error):
+    one, file_id = cluster(), of_peer(0)
+    server = one.servers[OWNERS[file_id]]
+
+    class Failing:
+        """A listener that fails three times."""
+
+        def __init__(self, listener):
+            self._listener, self.failures = listener, 0
+
+        def accept(self):
+            self.failures += 1
+            if self.failures <= 3:
+                raise OSError(error, "cannot accept")
+            return self._listener.accept()
+
+        def close(self):
+            self._listener.close()
+
+    server._listener = Failing(server._listener)
+    content, *_ = one.client(timeout_s=30).fetch(0, file_id)
+    assert len(content) == SIZE
+    assert server._listener.failures >= 4
+    server.check()
+
+
+@pytest.mark.parametrize("n_bytes", [SIZE - 1, SIZE + 1, 1 << 62])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_size_that_is_not_the_manifests_is_refused_before_memory_is_taken(
+    cluster, n_bytes, is_there, monkeypatch
+):
+    one, file_id = cluster(), of_peer(0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one.addresses[int(OWNERS[file_id])] = listener.getsockname()
+        client = one.client(timeout_s=30)
+
+        def answer():
+            connection, _ = listener.accept()
+            n_asked = TOKEN_BYTES + REQUEST.size
+            connection.recv(n_asked, socket.MSG_WAITALL)
+            connection.sendall(ANSWER.pack(is_there, n_bytes, 0.0, 0.0))
+            connection.close()
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(answer)
+            words = f"announces {n_bytes} bytes, expected {SIZE}"
+            if not is_there and n_bytes < 4096:
+                words = "it closed the connection"
+            with pytest.raises(PeerError, match=words):
+                client.fetch(0, file_id)
+
+
+def test_addresses_are_those_of_the_interfaces():
+    assert own_addresses()["lo"] == "127.0.0.1"
+
+
+def test_machine_that_is_alone_listens_to_itself_only():
+    assert listening_address(None, ["a", "a"], "a") == ("lo", "127.0.0.1")
+    assert listening_address("ib0", ["a", "a"], "a") == ("lo", "127.0.0.1")
+
+
+def test_interface_of_the_system_is_used_and_one_that_is_missing_named():
+    assert listening_address("lo", ["a", "b"], "a") == ("lo", "127.0.0.1")
+    with pytest.raises(PeerError, match=r"got 'ib7', but a has .*lo.* with an IPv4"):
+        listening_address("ib7", ["a", "b"], "a")
+
+
+def test_else_that_which_leads_to_the_next_machine():
+    found = listening_address(None, ["127.0.0.1", "127.0.0.3"], "127.0.0.3")
+    assert found == ("lo", "127.0.0.1")
+    with pytest.raises(PeerError, match=r"a: finds no way to no\.such\.invalid"):
+        listening_address(None, ["no.such.invalid", "a"], "a")
+
+
+def test_token_is_on_no_command_line_and_in_nothing_that_is_kept(
+    tmp_path, monkeypatch, capfd
+):
+    token = "0123456789abcdef" * 2
+    monkeypatch.setattr("secrets.token_hex", lambda n_bytes: token)
+    description = describe(n_nodes=1)
+    description["loader"] = {"buffer_bytes": 1024}
+    point = {"cache_rate_percent": 100, "repetition": 0}
+    copier = Copier(tmp_path, tmp_path, "set", "set", SIZE)
+    peers = NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
+    try:
+        assert peers._transport._token == bytes.fromhex(token)
+        said = capfd.readouterr()
+        kept = f"{peers.report()} {said}"
+        assert token not in kept
+        assert not list(tmp_path.rglob("*"))
+    finally:
+        peers.stop()
+
+
+# ---- faults of servers ------------------------------------------------------------
+
+
 def test_server_that_hangs_is_given_up_after_a_time(cluster):
     one, file_id = cluster(), of_peer(0)
     server, free = one.servers[OWNERS[file_id]], threading.Event()
@@ -349,7 +567,7 @@ def test_process_that_is_killed_while_it_serves_is_noticed_at_once():
     with process:
         address = ("127.0.0.1", int(process.stdout.readline()))
         client = PeerClient(
-            {0: address}, np.zeros(1, int), name_of, TOKEN, 1, 0, CLOCK, 30
+            {0: address}, np.zeros(1, int), name_of, SIZE, TOKEN, 1, 0, CLOCK, 30
         )
         timer = threading.Timer(0.2, process.kill)
         timer.start()
@@ -444,9 +662,21 @@ class OneNode:
         pass
 
 
-def test_live_mount_is_accepted_and_left_as_it_was(tmp_path):
-    check_live(tmp_path, OneNode(), "name", "launch", 1, {})
-    assert list(tmp_path.iterdir()) == []
+def in_mount(mount, name="tierscope-0-launch", watch=nullcontext):
+    """Return the files of a measurement in a mount."""
+    return MountedFiles(mount, name, name_of, 1024, watch)
+
+
+def test_live_mount_is_accepted_and_only_this_user_may_use_the_folder(tmp_path):
+    check_live(in_mount(tmp_path), OneNode(), "launch", 1, {})
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in folder.iterdir()] == [".tierscope.lease"]
+
+
+def test_names_of_folders_in_a_mount_cannot_be_foreseen():
+    assert folder_name() != folder_name()
+    assert len(folder_name().rpartition("-")[2]) == 32
 
 
 def test_mount_without_what_another_node_wrote_is_refused(tmp_path, monkeypatch):
@@ -454,17 +684,23 @@ def test_mount_without_what_another_node_wrote_is_refused(tmp_path, monkeypatch)
     processes = OneNode()
     processes.hosts = ("here", "there")
     with pytest.raises(TierError, match="does not show what node 1 wrote there: No su"):
-        check_live(tmp_path, processes, "name", "launch", 1, {})
+        check_live(in_mount(tmp_path), processes, "launch", 1, {})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sentinel_of_a_killed_launch_is_not_taken_for_a_node(tmp_path, monkeypatch):
+def test_sentinel_of_another_launch_is_not_taken_for_a_node(tmp_path, monkeypatch):
     monkeypatch.setattr("tierscope.peers.mount._LIVE_S", 0.1)
-    (tmp_path / ".name-1").write_text("earlier 1\n")
-    processes = OneNode()
+    processes, files = OneNode(), in_mount(tmp_path)
     processes.hosts = ("here", "there")
+    make = files.make
+
+    def make_with_another_ones_sentinel():
+        make()
+        (files.folder / ".node-1").write_text("earlier 1\n")
+
+    files.make = make_with_another_ones_sentinel
     with pytest.raises(TierError, match="what node 1 wrote there: other content"):
-        check_live(tmp_path, processes, "name", "launch", 1, {})
+        check_live(files, processes, "launch", 1, {})
 
 
 def test_directory_of_a_tier_is_no_mount(tmp_path):
@@ -473,16 +709,16 @@ def test_directory_of_a_tier_is_no_mount(tmp_path):
     with pytest.raises(
         TierError, match=r"it is on the GFS's file system, that of .*gfs"
     ):
-        check_live(tmp_path, OneNode(), "name", "launch", 1, tiers)
+        check_live(in_mount(tmp_path), OneNode(), "launch", 1, tiers)
     assert [path.name for path in tmp_path.iterdir()] == ["gfs"]
     del tiers["GFS"]
-    check_live(tmp_path, OneNode(), "name", "launch", 1, tiers)
+    check_live(in_mount(tmp_path), OneNode(), "launch", 1, tiers)
 
 
 def test_mount_that_is_missing_or_too_small_is_refused(tmp_path):
     missing = tmp_path / "missing"
     with pytest.raises(TierError, match="its room: No such file or directory"):
-        check_live(missing, OneNode(), "name", "launch", 1, {})
+        check_live(in_mount(missing), OneNode(), "launch", 1, {})
     assert check_room(tmp_path, 0) is None
     assert check_room(tmp_path, 1 << 62).endswith(f"expected {1 << 62}")
 
@@ -492,11 +728,9 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     (gfs / "set").mkdir(parents=True)
     make_epoch_aliases(gfs, 1, background=True)
     generate_files(gfs / "set", [name_of(7)], [7], SIZE)
-    files = MountedFiles(mount, "launch", name_of, 1024)
-    (mount / "launch").mkdir(parents=True)
-    (mount / "launch" / "left").touch()  # by a killed launch
+    mount.mkdir()
+    files = in_mount(mount)
     files.make()
-    assert list(files.folder.iterdir()) == []
     copier = Copier(gfs, tmp_path, "set", "set", SIZE)
 
     def stage(name):
@@ -516,16 +750,73 @@ def test_mount_gives_back_what_was_staged_in(tmp_path):
     assert list(mount.iterdir()) == []
 
 
-def test_what_cannot_be_removed_from_a_mount_is_named(tmp_path):
-    files = MountedFiles(tmp_path, "launch", name_of, 1024)
-    (files.folder / "left").mkdir(parents=True)
+def test_what_cannot_be_removed_from_a_mount_stays(tmp_path):
+    files = in_mount(tmp_path)
+    files.make()
+    (files.folder / "left").mkdir()
     for file_id in range(3):
-        (files.folder / name_of(file_id)).touch()
+        files.write(name_of(file_id), b"x")
+        assert (files.folder / name_of(file_id)).stat().st_mode & 0o777 == 0o600
     files.remove()
-    assert [path.name for path in files.folder.iterdir()] == ["left"]
-    wrong = rf"launch: cannot make it anew: {files.folder / 'left'}: Is a directory\."
-    with pytest.raises(TierError, match=wrong):
-        files.make()
+    names = sorted(path.name for path in files.folder.iterdir())
+    assert names == [".tierscope.lease", "left"]
+
+
+def planted(tmp_path):
+    """Return a mount, and a folder of this user that holds something precious."""
+    (tmp_path / "mount").mkdir()
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("precious")
+    return tmp_path / "mount", victim
+
+
+def test_planted_link_has_no_folder_emptied(tmp_path):
+    mount, victim = planted(tmp_path)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    holder = replace(Holder.this_process("a launch", "x"), pid=dead.pid, started=1)
+    (victim / ".tierscope.lease").write_text(json.dumps(asdict(holder)))
+    (mount / f"tierscope-{os.getuid()}-abc").symlink_to(victim)
+    remove_left(mount)
+    assert (victim / "file").read_text() == "precious"
+    (mount / "tierscope-0-launch").symlink_to(victim)
+    with pytest.raises(TierError, match="cannot be written to: File exists"):
+        check_live(in_mount(mount), OneNode(), "launch", 1, {})
+    assert (victim / "file").read_text() == "precious"
+
+
+def test_planted_link_is_not_written_through(tmp_path):
+    mount, victim = planted(tmp_path)
+    files = in_mount(mount)
+    files.make()
+    for name in (name_of(1), ".node-0"):
+        (files.folder / name).symlink_to(victim / "file")
+        with pytest.raises(FileExistsError):
+            files.write(name, b"x")
+        with pytest.raises(OSError, match="symbolic links"):
+            files.read(name, 10)
+    assert (victim / "file").read_text() == "precious"
+
+
+def test_folder_that_was_swapped_is_not_emptied_and_named(tmp_path):
+    mount, victim = planted(tmp_path)
+    files = in_mount(mount)
+    files.make()
+    files.write(name_of(0), b"x")
+    files.folder.rename(mount / "moved")
+    victim.rename(files.folder)
+    with pytest.raises(TierError, match="launch: something else has taken its place"):
+        files.remove()
+    assert (files.folder / "file").exists()
+
+
+def test_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
+    (tmp_path / "tierscope-0-launch").mkdir()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    with pytest.raises(PermissionError, match="not a directory of this user alone"):
+        in_mount(tmp_path).open()
 
 
 def mounted_peers(mount, gfs):
@@ -557,7 +848,7 @@ def test_mount_is_emptied_after_the_last_epoch(staged):
     peers, mount, _ = staged
     (folder,) = mount.iterdir()
     peers.end_epoch(0)
-    assert len(list(folder.iterdir())) == N_FILES
+    assert len(list(folder.glob("*.tfrecord"))) == N_FILES
     peers.end_epoch(EPOCHS - 1)
     assert list(mount.iterdir()) == []
 
@@ -568,7 +859,10 @@ def test_launch_that_fails_does_not_touch_the_mount_and_the_next_one_empties_it(
     peers, mount, gfs = staged
     (folder,) = mount.iterdir()
     peers.stop()
-    assert len(list(folder.iterdir())) == N_FILES
+    assert len(list(folder.glob("*.tfrecord"))) == N_FILES
+    mounted_peers(mount, gfs).stop()
+    assert folder.exists()  # its launch, this process, runs
+    monkeypatch.setattr(Holder, "is_dead", True)
     left = []
     monkeypatch.setattr(
         "tierscope.peers.mount.check_room",
@@ -576,7 +870,6 @@ def test_launch_that_fails_does_not_touch_the_mount_and_the_next_one_empties_it(
     )
     mounted_peers(mount, gfs).stop()
     assert left == []
-    assert list(mount.iterdir()) == []
 
 
 def test_sentinel_stays_when_another_process_fails_as_the_mount_may_hang(tmp_path):
@@ -587,18 +880,26 @@ def test_sentinel_stays_when_another_process_fails_as_the_mount_may_hang(tmp_pat
 
     processes.barrier = fail
     with pytest.raises(OtherRankFailed):
-        check_live(tmp_path, processes, "name", "launch", 1, {})
-    assert [path.name for path in tmp_path.iterdir()] == [".name-0"]
+        check_live(in_mount(tmp_path), processes, "launch", 1, {})
+    (folder,) = tmp_path.iterdir()
+    assert (folder / ".node-0").exists()
 
 
 @pytest.mark.parametrize("call", ["read", "write"])
-def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path, call):
+def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(
+    tmp_path, call, monkeypatch
+):
     path = tmp_path / "launch" / name_of(7)
     path.parent.mkdir()
-    os.mkfifo(path)  # opening one side waits for the other
+    fifo = path if call == "read" else tmp_path / "fifo"
+    os.mkfifo(fifo)  # opening one side waits for the other
+    monkeypatch.setattr(
+        "tierscope.peers.mount.write_all", lambda *_: fifo.open("wb").close()
+    )
     ended = queue.SimpleQueue()
     watch = MountWatch(tmp_path, ended.put, timeout_s=0.2)
-    files = MountedFiles(tmp_path, "launch", name_of, 1024, watch)
+    files = in_mount(tmp_path, "launch", watch)
+    files.open()
     with ThreadPoolExecutor(1) as pool:
         if call == "read":
             hanging = pool.submit(files.fetch, 0, 7)
@@ -608,7 +909,7 @@ def test_call_that_hangs_in_a_mount_ends_the_launch_and_names_the_path(tmp_path,
             error = ended.get(timeout=60)
             assert not hanging.done()
         finally:
-            other = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+            other = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
             hanging.exception(timeout=60)
             os.close(other)
     assert isinstance(error, PeerError)

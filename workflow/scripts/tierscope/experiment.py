@@ -7,7 +7,7 @@ from typing import Any
 from tierscope.job import BenchmarkJob
 from tierscope.lmdb_settings import lmdb_description
 from tierscope.model.network import ModelError, network_of
-from tierscope.policies import policy_options
+from tierscope.policies import PEERS, policy_options
 from tierscope.scenario import CalibrationPlan, Dataset, Point, Scenario, Sweep
 from tierscope.system import System
 from tierscope.tables import MODEL
@@ -15,7 +15,13 @@ from tierscope.tiers.emulated import DEVICES_VERSION
 from tierscope.validation import ConfigError
 
 # Of a system: no run depends on them.
-UNMEASURED = ("description", "points_per_launch", "job", "devices_of")
+UNMEASURED = (
+    "description",
+    "points_per_launch",
+    "job",
+    "devices_of",
+    "network_interface",  # of policies that read from other nodes only
+)
 
 
 @dataclass(frozen=True)
@@ -226,6 +232,8 @@ class Experiment:
     def _policy_options(self, scenario: Scenario) -> dict[str, Any]:
         """Return the options of a scenario's policy, if it has any."""
         options = policy_options(scenario.policy, self.settings["policies"])
+        if scenario.policy in PEERS and self.system.network_interface:
+            options = {**options, "interface": self.system.network_interface}
         return {"policy": options} if options else {}
 
     @property

@@ -35,6 +35,7 @@ class System:
     devices: Mapping | None = None
     devices_of: str | None = None
     improvements: Mapping[str, int] = field(default_factory=dict)
+    network_interface: str | None = None
     job: JobSettings = field(default_factory=JobSettings)
 
     @property

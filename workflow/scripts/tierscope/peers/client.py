@@ -11,7 +11,7 @@ import numpy as np
 
 from tierscope.dataset import write_all
 from tierscope.peers import PeerError
-from tierscope.peers.server import ANSWER, REQUEST
+from tierscope.peers.server import ANSWER, MESSAGE_BYTES, REQUEST
 from tierscope.placement.messages import TIMEOUT_S, receive
 from tierscope.policies import AdHoc, Place
 from tierscope.tiers.clock import Clock
@@ -47,6 +47,8 @@ class PeerClient:
         Each file's owner.
     file_name : callable
         Returns the name of a file.
+    file_size_bytes : int
+        Exact size of each file.
     token : bytes
         The launch's secret.
     node, rank : int
@@ -62,6 +64,7 @@ class PeerClient:
         addresses: Mapping[int, tuple[str, int]],
         owners: np.ndarray,
         file_name: Callable[[int], str],
+        file_size_bytes: int,
         token: bytes,
         node: int,
         rank: int,
@@ -70,7 +73,7 @@ class PeerClient:
     ):
         self._node, self._rank, self._clock = node, rank, clock
         self._addresses, self._owners, self._file_name = addresses, owners, file_name
-        self._token, self._timeout_s = token, timeout_s
+        self._size, self._token, self._timeout_s = file_size_bytes, token, timeout_s
         self._idle: dict[int, list[socket.socket]] = {node: [] for node in addresses}
         self.error: PeerError | None = None
 
@@ -98,6 +101,7 @@ class PeerClient:
             if head is None:
                 raise EOFError("it closed the connection")
             is_there, n_bytes, read_time_s, meta_time_s = ANSWER.unpack(head)
+            self._check_size(is_there, n_bytes)
             content = receive(connection, n_bytes, events)
             if content is None:
                 raise EOFError("it closed the connection")
@@ -120,6 +124,12 @@ class PeerClient:
         for connections in self._idle.values():
             while connections:
                 connections.pop().close()
+
+    def _check_size(self, is_there: bool, n_bytes: int) -> None:
+        """Refuse an answer of a wrong size before memory is taken for it."""
+        is_right = n_bytes == self._size if is_there else 0 <= n_bytes <= MESSAGE_BYTES
+        if not is_right:
+            raise EOFError(f"it announces {n_bytes} bytes, expected {self._size}")
 
     def _connection(self, node: int) -> socket.socket:
         """Return a connection to a node that nobody else uses."""

@@ -5,13 +5,18 @@ no links, and may be reached by preloading a library, so a log tells nothing of 
 sure: its reads are timed in the process, as those from peers.
 """
 
+import errno
 import os
+import secrets
+import shlex
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from tierscope.dataset import read_timed, write_all
+from tierscope.lease import Lease, LeaseError
 from tierscope.peers import PeerError
 from tierscope.peers.client import UNKNOWN_OWNER
 from tierscope.tiers import TierError
@@ -19,17 +24,35 @@ from tierscope.tiers import TierError
 Watch = Callable[[Path], AbstractContextManager[None]]
 _LIVE_S = 5.0
 _POLL_S = 0.05
+_LEASE = ".tierscope.lease"
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+def folder_name() -> str:
+    """Return a name for a measurement's folder that nobody can foresee."""
+    return f"{_prefix()}{secrets.token_hex(16)}"
+
+
+def _prefix() -> str:
+    """Return how the names of this user's folders in a mount begin."""
+    return f"tierscope-{os.getuid()}-"
 
 
 class MountedFiles:
     """The files of a dataset in a mounted ad hoc file system (a `Transport`).
+
+    Others may write to the mount, too: the folder's name cannot be foreseen, only this
+    user may use it, no link is followed, and nothing is removed but by a descriptor of
+    a folder of this user.
 
     Parameters
     ----------
     mount : Path
         Where it is mounted.
     name : str
-        Name of the measurement's folder in it, the same after a killed launch.
+        Name of the measurement's folder in it (`folder_name`), the same in all
+        processes.
     file_name : callable
         Returns the name of a file.
     buffer_bytes : int
@@ -49,6 +72,7 @@ class MountedFiles:
         self.folder = mount / name
         self._file_name, self._buffer_bytes = file_name, buffer_bytes
         self._watch = watch
+        self._descriptor: int | None = None
         self.error: PeerError | None = None
 
     def owner(self, file_id: int) -> int:
@@ -69,70 +93,156 @@ class MountedFiles:
         return content, time_s, 0.0, 0.0
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, which nobody reads before all are there."""
+        """Write a new file, which nobody reads before all are there."""
         path = self.folder / name
         with self._watch(path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=self._descriptor)
             try:
                 write_all(descriptor, content)
             finally:
                 os.close(descriptor)
 
+    def read(self, name: str, n_bytes: int) -> bytes:
+        """Return the beginning of a file that another node wrote."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW
+        with self._watch(self.folder / name):
+            descriptor = os.open(name, flags, dir_fd=self._descriptor)
+            try:
+                return os.read(descriptor, n_bytes)
+            finally:
+                os.close(descriptor)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file."""
+        with self._watch(self.folder / name):
+            os.unlink(name, dir_fd=self._descriptor)
+
     def make(self) -> None:
-        """Make the folder, without what a killed launch has left in it.
-
-        Raises
-        ------
-        TierError
-            If it cannot be made or emptied.
-        """
-        try:
-            self._remove()
-            with self._watch(self.folder):
-                self.folder.mkdir()
-        except OSError as error:
-            raise TierError(
-                f"{self.folder}: cannot make it anew: {error.filename}: "
-                f"{error.strerror}."
-            ) from error
-
-    def remove(self) -> None:
-        """Remove the folder; what cannot be removed stays."""
-        with suppress(OSError):
-            self._remove()
-
-    def _remove(self) -> None:
-        """Remove the folder, file by file, as many may take long.
+        """Make the folder, and note that this process uses it.
 
         Raises
         ------
         OSError
-            The first one; what can be removed is removed nevertheless.
+            If it cannot be made, or is there.
         """
         with self._watch(self.folder):
-            if not self.folder.exists():
-                return
-            entries = os.scandir(self.folder)
-        errors = []
-        for path in list(self._watched(entries)):
-            try:
-                with self._watch(path):
-                    path.unlink()
-            except OSError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        with self._watch(self.folder):
-            self.folder.rmdir()
+            os.mkdir(self.folder, 0o700)
+            self.open()
+            Lease(self.folder / _LEASE, "a launch", folder=self._descriptor).take()
 
-    def _watched(self, entries: Iterator[os.DirEntry]) -> Iterator[Path]:
-        """Yield the paths of a folder's entries, of which there may be many."""
-        while True:
+    def open(self) -> None:
+        """Open the folder, once.
+
+        Raises
+        ------
+        OSError
+            If it is not there, or not a directory of this user.
+        """
+        if self._descriptor is None:
             with self._watch(self.folder):
-                entry = next(entries, None)
-            if entry is None:
-                return
-            yield Path(entry.path)
+                self._descriptor = _open_own(self.folder)
+
+    def check(self) -> None:
+        """Refuse to go on if another folder has taken the place of ours.
+
+        Raises
+        ------
+        TierError
+            If so, or if there is none.
+        """
+        with self._watch(self.folder):
+            try:
+                found = os.lstat(self.folder)
+            except OSError as error:
+                raise TierError(f"{self.folder}: {error.strerror}.") from error
+            if not os.path.samestat(found, os.fstat(self._descriptor)):
+                raise TierError(
+                    f"{self.folder}: something else has taken its place while it was "
+                    "read; who else may write to the mount?"
+                )
+
+    def remove(self) -> None:
+        """Remove the folder; what cannot be removed stays.
+
+        Raises
+        ------
+        TierError
+            If another folder has taken its place.
+        """
+        if self._descriptor is None:
+            return
+        self.check()
+        with suppress(OSError):
+            _remove(self.folder, self._descriptor, self._watch)
+
+    def close(self) -> None:
+        """Close the folder."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
+    """Remove the folders of this user's launches that were killed on this machine."""
+    with watch(mount), suppress(OSError):
+        names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
+        for name in names:
+            with suppress(OSError, LeaseError), _opened(mount / name) as descriptor:
+                lease = Lease(mount / name / _LEASE, "a launch", folder=descriptor)
+                holder = lease.holder()
+                if holder and holder.is_dead:
+                    lease.take()
+                    _remove(mount / name, descriptor, watch)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Open a directory of this user for a while."""
+    descriptor = _open_own(folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_own(folder: Path) -> int:
+    """Return the descriptor of a directory of this user.
+
+    Raises
+    ------
+    OSError
+        If it is a link, no directory, or another user's.
+    """
+    descriptor = os.open(folder, _FOLDER)
+    state = os.fstat(descriptor)
+    if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o022:
+        os.close(descriptor)
+        raise PermissionError(1, "is not a directory of this user alone", str(folder))
+    return descriptor
+
+
+def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
+    """Remove a folder, file by file, as many may take long; its lease comes last.
+
+    Raises
+    ------
+    OSError
+        The first one; what can be removed is removed nevertheless.
+    """
+    with watch(folder):
+        names = set(os.listdir(descriptor)) - {_LEASE}
+    errors = []
+    for name in sorted(names):
+        try:
+            with watch(folder / name):
+                os.unlink(name, dir_fd=descriptor)
+        except OSError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    with watch(folder):
+        os.unlink(_LEASE, dir_fd=descriptor)
+        os.rmdir(folder)
 
 
 def check_room(mount: Path, n_bytes: int) -> str | None:
@@ -165,35 +275,29 @@ def check_apart(mount: Path, tiers: Mapping[str, Path]) -> str | None:
 
 
 def check_live(
-    mount: Path,
+    files: MountedFiles,
     processes,
-    name: str,
     launch: str,
     n_bytes: int,
     tiers: Mapping[str, Path],
-    watch: Watch = nullcontext,
 ) -> None:
-    """Check that all nodes see one file system: each reads what another one wrote.
+    """Make the folder, and check that all nodes see it: each reads what another wrote.
 
     The first process of each node writes a sentinel file, which that of the next node
     reads; a system of one node can only read its own.
 
     Parameters
     ----------
-    mount : Path
-        Where it is mounted.
+    files : MountedFiles
+        The files below the mount; their folder is made by the first process.
     processes : Processes
         The MPI processes; all call this.
-    name : str
-        What the sentinel files are called after, the same after a killed launch.
     launch : str
         What the sentinel files say: no other launch's.
     n_bytes : int
         Room that is needed.
     tiers : mapping of str to Path
         A directory of each tier, whose file system the mount must not be.
-    watch : callable
-        As for `MountedFiles`.
 
     Raises
     ------
@@ -201,52 +305,89 @@ def check_live(
         On all processes, if the mount is not there, too small, not shared, or a
         directory of a tier's file system.
     """
+    mount = files.folder.parent
     n_nodes = len(processes.hosts)
-    first = processes.node_rank == 0
 
-    def sentinel(node: int) -> Path:
-        return mount / f".{name}-{node}"
+    def sentinel(node: int) -> str:
+        return f".node-{node}"
 
     def written(node: int) -> bytes:
         return f"{launch} {node}\n".encode()
 
     def wrong() -> str | None:
-        if reason := check_room(mount, n_bytes) or check_apart(mount, tiers):
+        if reason := check_room(mount, n_bytes):
+            return reason + _left_folders(mount)
+        if reason := check_apart(mount, tiers):
             return reason
-        try:
-            sentinel(processes.node).write_bytes(written(processes.node))
-        except OSError as error:
-            return f"cannot be written to: {error.strerror}"
+        if processes.rank == 0:
+            try:
+                files.make()
+            except (LeaseError, OSError) as error:
+                return f"cannot be written to: {_text(error)}"
         return None
+
+    def unseen() -> str | None:
+        def write() -> None:
+            files.open()
+            files.write(sentinel(processes.node), written(processes.node))
+
+        return _tried(write, "does not show, or let write to, what rank 0 made there")
 
     def unread() -> str | None:
         other = (processes.node + 1) % n_nodes
-        end, reason = time.monotonic() + _LIVE_S, ""
-        while time.monotonic() < end:
-            try:
-                if sentinel(other).read_bytes() == written(other):
-                    return None
-                reason = "other content"
-            except OSError as error:
-                reason = error.strerror
-            time.sleep(_POLL_S)
-        return f"does not show what node {other} wrote there: {reason}"
+
+        def read() -> None:
+            expected = written(other)
+            if files.read(sentinel(other), len(expected) + 1) != expected:
+                raise OSError(0, "other content")
+
+        return _tried(read, f"does not show what node {other} wrote there")
 
     found: dict[int, str] = {}
-    for step in (wrong, unread):
-        with watch(sentinel(processes.node)):
-            reason = step() if first else None
+    for step in (wrong, unseen, unread):
+        reason = step() if processes.node_rank == 0 else None
         reasons = processes.share(processes.gather(reason))
         found = {rank: reason for rank, reason in enumerate(reasons) if reason}
         if found:
             break
     processes.barrier()  # if that fails the mount may hang: it is left alone
-    if first:
-        with watch(sentinel(processes.node)), suppress(OSError):
-            sentinel(processes.node).unlink()
-    if found:
-        rank, reason = min(found.items())
-        raise TierError(
-            f"policies.adhoc.mount: {mount} is no live mount on the node of rank "
-            f"{rank}: it {reason}."
-        )
+    if processes.node_rank == 0:
+        with suppress(OSError):
+            files.unlink(sentinel(processes.node))
+    if not found:
+        return
+    processes.barrier()
+    if processes.rank == 0:
+        files.remove()
+    rank, reason = min(found.items())
+    raise TierError(
+        f"policies.adhoc.mount: {mount} is no live mount on the node of rank {rank}: "
+        f"it {reason}."
+    )
+
+
+def _left_folders(mount: Path) -> str:
+    """Return how to remove the folders of launches that were killed elsewhere."""
+    with suppress(OSError):
+        names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
+        if names:
+            paths = " ".join(shlex.quote(str(mount / name)) for name in names)
+            return f" (of launches that were killed, if none runs: rm -r {paths})"
+    return ""
+
+
+def _tried(action: Callable[[], None], failure: str) -> str | None:
+    """Return why an action fails for some seconds, None once it does not."""
+    end_s = time.monotonic() + _LIVE_S
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if time.monotonic() > end_s or error.errno == errno.EEXIST:
+                return f"{failure}: {_text(error)}"
+        time.sleep(_POLL_S)
+
+
+def _text(error: Exception) -> str:
+    """Return what an error says, without the path."""
+    return getattr(error, "strerror", None) or str(error)

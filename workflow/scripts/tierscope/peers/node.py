@@ -1,19 +1,18 @@
 """The ad hoc file system of one measurement, as one process sees it."""
 
-import os
+import platform
 import resource
 import secrets
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tierscope.description import description_hash
 from tierscope.loaders.posix import DEFAULT_BUFFER_BYTES
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
-from tierscope.peers.mount import MountedFiles, check_live
+from tierscope.peers.mount import MountedFiles, check_live, folder_name, remove_left
+from tierscope.peers.network import listening_address, own_addresses
 from tierscope.peers.server import TOKEN_BYTES, PeerServer
 from tierscope.peers.stage_in import stage_in
 from tierscope.peers.watch import MountWatch
@@ -70,15 +69,13 @@ class NodePeers:
         )
         self._log = PeerReads(processes.rank)
         self._feeds: list[PeerFeed] = []
-        self._server = self._mounted = self._watch = None
+        self._server = self._mounted = self._watch = self._interface = None
         self._stage_in_time_s = 0.0
         self._last_epoch = description["training"]["epochs"] - 1
         _allow_open_files()
         launch = processes.share(secrets.token_hex(TOKEN_BYTES))
         if self._options["mount"]:
-            self._mounted = self._transport = self._use_mount(
-                _folder_name(description, point), launch, end
-            )
+            self._mounted = self._transport = self._use_mount(launch, end)
         else:
             self._transport = self._start_servers(bytes.fromhex(launch))
 
@@ -86,8 +83,6 @@ class NodePeers:
         """Stage the dataset in: all nodes at once, each what it owns."""
         processes = self._processes
         mine = self._my_files()
-        if self._mounted and processes.rank == 0:
-            self._mounted.make()
         start_s = self._clock.barrier()
         with self._clock.act(processes.rank, Role.CONSUMER):
             stage_in(
@@ -129,8 +124,10 @@ class NodePeers:
         while self._feeds:
             self._feeds.pop().close()
         is_last = epoch == self._last_epoch
+        if self._mounted and self._processes.node_rank == 0 and not is_last:
+            self._mounted.check()
         if is_last and self._mounted and self._processes.rank == 0:
-            self._mounted.remove()
+            self._mounted.remove()  # checks, too; other nodes may come too late
 
     def stop(self) -> None:
         """End the node's server and threads; a mount, which may hang, is left alone."""
@@ -138,13 +135,13 @@ class NodePeers:
             self._server.stop()
         if self._watch:
             self._watch.close()
-        else:
-            self._transport.close()
+        self._transport.close()
 
     def report(self) -> dict[str, Any]:
         """Return this process's log and the time of stage-in, after the last epoch."""
         return {
             "stage_in_time_s": self._stage_in_time_s,
+            "interface": self._interface,
             "peer_reads": self._log.columns(),
         }
 
@@ -152,9 +149,14 @@ class NodePeers:
 
     def _start_servers(self, token: bytes) -> PeerClient:
         """Start the node's server and return the way to those of all nodes."""
-        processes, server, host = self._processes, None, ""
-        if len(set(processes.hosts)) == 1:
-            host = "127.0.0.1"
+        processes, server = self._processes, None
+        self._interface, host = listening_address(
+            self._options.get("interface"),
+            processes.share(processes.gather(platform.node())),
+            platform.node(),
+        )
+        mine = [*own_addresses().values(), host]
+        allowed = processes.share(processes.gather(mine))
         if processes.node_rank == 0:
             server = self._server = PeerServer(
                 self._lfs_path,
@@ -165,14 +167,17 @@ class NodePeers:
                 token,
                 self._clock,
                 host,
+                {address for addresses in allowed for address in addresses},
+                processes.size,
             )
-        address = (host or socket.gethostname(), server.port) if server else None
+        address = (host, server.port) if server else None
         found = processes.share(processes.gather((processes.node, address)))
         addresses = {node: address for node, address in found if address}
         return PeerClient(
             addresses,
             self.policy.owners,
             self._dataset.file_name,
+            self._dataset.file_size_bytes,
             token,
             processes.node,
             processes.rank,
@@ -180,20 +185,23 @@ class NodePeers:
         )
 
     def _use_mount(
-        self, name: str, launch: str, end: Callable[[BaseException], None]
+        self, launch: str, end: Callable[[BaseException], None]
     ) -> MountedFiles:
         """Return the files of a mount that is live and has room for them."""
+        processes = self._processes
         mount = Path(self._options["mount"])
         n_bytes = int(self.policy.staged.sum()) * self._dataset.file_size_bytes
         tiers = {"GFS": self._copier.gfs_root, "LFS": self._copier.lfs_root}
         watch = self._watch = MountWatch(mount, end)
+        name = processes.share(folder_name())
         files = MountedFiles(
             mount, name, self._dataset.file_name, self._buffer_bytes, watch
         )
-        if self._processes.rank == 0:
-            files.remove()  # what an earlier launch has left takes room
-        self._processes.barrier()
-        check_live(mount, self._processes, name, launch, n_bytes, tiers, watch)
+        if processes.rank == 0:
+            remove_left(mount, watch)  # it takes room
+        processes.barrier()
+        check_live(files, processes, launch, n_bytes, tiers)
+        files.open()
         return files
 
     def _stage(self, name: str) -> None:
@@ -231,13 +239,6 @@ class NodePeers:
             f"{text}; a node owns {100 * min(shares):.2f} to {100 * max(shares):.2f} % "
             f"of them (1/{n_nodes}: {100 / n_nodes:.2f} %)"
         )
-
-
-def _folder_name(description: Mapping[str, Any], point: Mapping[str, int]) -> str:
-    """Return the name of a measurement's folder in a mount that others may use too."""
-    rate, repetition = point["cache_rate_percent"], point["repetition"]
-    scenario = description_hash(description)
-    return f"tierscope-{os.getuid()}-{scenario}-{rate:03d}-{repetition}"
 
 
 def _allow_open_files() -> None:

@@ -7,11 +7,13 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 
 from tierscope.dataset import read_timed
 from tierscope.peers import PeerError
+from tierscope.peers.network import LOOPBACK
 from tierscope.placement.messages import TIMEOUT_S, receive
 from tierscope.tiers.clock import Clock, Role
 
@@ -21,7 +23,23 @@ REQUEST = struct.Struct("<iqi")
 # Whether there is a file, its bytes or those of a message, which follow, and the time
 # that the LFS took to read and to open and close.
 ANSWER = struct.Struct("<?qdd")
+MESSAGE_BYTES = 4096  # of a message, in place of a file, at most
 _STOP_S = 5.0
+_HANDSHAKE_S = 2.0  # for the token
+_STRANGERS = 64  # connections without a token at a time, beside those of the launch
+_PAUSE_S = 0.01
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_BROKEN = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)  # no listener any more
+_ONCE = select.EPOLLIN | select.EPOLLONESHOT
+
+
+@dataclass
+class _Stranger:
+    """A connection that has not sent the token yet."""
+
+    connection: socket.socket
+    deadline_s: float
+    received: bytes = b""
 
 
 class PeerServer:
@@ -31,6 +49,9 @@ class PeerServer:
 
     Its threads wait for all connections at once and each takes one request after the
     other, so their number does not grow with that of the processes.
+
+    It listens on one interface and takes connections of the job's machines only. A
+    connection has to begin with the launch's token, for which no thread waits.
 
     Parameters
     ----------
@@ -47,7 +68,11 @@ class PeerServer:
     clock : Clock
         Of the launch.
     host : str
-        Interface to listen on; empty for all.
+        Address to listen on.
+    allowed : collection of str
+        Addresses from which connections are taken.
+    n_expected : int
+        Connections that the launch itself may begin at the same time.
     timeout_s : float
         Time for a request or an answer to pass once it has begun.
     """
@@ -61,7 +86,9 @@ class PeerServer:
         n_threads: int,
         token: bytes,
         clock: Clock,
-        host: str = "127.0.0.1",
+        host: str = LOOPBACK,
+        allowed: Collection[str] = (LOOPBACK,),
+        n_expected: int = 0,
         timeout_s: float = TIMEOUT_S,
     ):
         self._path, self._size, self._buffer_bytes = path, file_size_bytes, buffer_bytes
@@ -70,10 +97,12 @@ class PeerServer:
         self.error: BaseException | None = None
         self._stopping = False
         self._lock = threading.Lock()
-        self._connections: dict[int, socket.socket] = {}
-        self._trusted: set[int] = set()
+        self._allowed, self._n_strangers = set(allowed), n_expected + _STRANGERS
+        self._connections: dict[int, socket.socket] = {}  # that have sent the token
+        self._strangers: dict[int, _Stranger] = {}
         self._listener = socket.create_server((host, 0), backlog=1024)
         self._listener.setblocking(False)
+        self._listener_number = self._listener.fileno()
         self.port: int = self._listener.getsockname()[1]
         self._woken, self._wake_up = socket.socketpair()
         self._epoll = select.epoll()
@@ -114,7 +143,8 @@ class PeerServer:
             self._stopping = True
             self._wake_up.send(b"\0")
             self._listener.close()
-            for connection in self._connections.values():
+            strangers = [one.connection for one in self._strangers.values()]
+            for connection in (*self._connections.values(), *strangers):
                 with suppress(OSError):  # its reader has reset it
                     connection.shutdown(socket.SHUT_RDWR)
 
@@ -124,13 +154,14 @@ class PeerServer:
         """Take requests until the end, or until something goes wrong."""
         try:
             while not self._stopping:
-                for descriptor, _ in self._epoll.poll(maxevents=1):
+                for descriptor, _ in self._epoll.poll(self._patience_s(), maxevents=1):
                     if self._stopping:
                         return
-                    if descriptor in self._connections:
-                        self._take(descriptor)
-                    else:
+                    if descriptor == self._listener_number:
                         self._accept()
+                    else:
+                        self._take(descriptor)
+                self._close_late_strangers()
         except BaseException as error:  # the readers must learn of it, whatever it is
             if not self._stopping:
                 self.error = error
@@ -140,39 +171,110 @@ class PeerServer:
     def _accept(self) -> None:
         """Take a new connection, if no other thread was faster."""
         try:
-            connection, _ = self._listener.accept()
+            connection, (address, _) = self._listener.accept()
         except BlockingIOError:
             return
+        except OSError as error:
+            if error.errno in _BROKEN:
+                raise
+            if error.errno in _SHORTAGES:  # the kernel keeps who waits
+                self._close_stranger(at_any_age=True)
+                time.sleep(_PAUSE_S)
+            return
+        if address not in self._allowed:
+            connection.close()
+            return
+        connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(self._timeout_s)
+        stranger = _Stranger(connection, time.monotonic() + _HANDSHAKE_S)
         with self._lock:
-            self._connections[connection.fileno()] = connection
-        self._epoll.register(connection, select.EPOLLIN | select.EPOLLONESHOT)
+            self._epoll.register(connection, 0)  # nothing yet
+            self._strangers[connection.fileno()] = stranger
+            self._hear(stranger)
+            is_one_too_many = len(self._strangers) > self._n_strangers
+        if is_one_too_many:
+            self._close_stranger(at_any_age=True)
 
     def _take(self, descriptor: int) -> None:
+        """Go on with a connection that has something to say."""
+        with self._lock:
+            if stranger := self._strangers.get(descriptor):
+                self._hear(stranger)
+                return
+            connection = self._connections.get(descriptor)
+        if connection:
+            self._serve_request(connection)
+
+    def _hear(self, stranger: _Stranger) -> None:
+        """Receive what there is of a token, and trust who sends ours; with the lock."""
+        connection = stranger.connection
+        try:
+            more = connection.recv(TOKEN_BYTES - len(stranger.received))
+        except BlockingIOError:
+            more = None
+        except OSError:
+            more = b""
+        stranger.received += more or b""
+        is_whole = len(stranger.received) == TOKEN_BYTES
+        if more == b"" or (
+            is_whole and not hmac.compare_digest(stranger.received, self._token)
+        ):
+            del self._strangers[connection.fileno()]
+            self._close(connection)
+            return
+        if is_whole:
+            del self._strangers[connection.fileno()]
+            connection.settimeout(self._timeout_s)
+            self._connections[connection.fileno()] = connection
+        self._epoll.modify(connection, _ONCE)
+
+    def _serve_request(self, connection: socket.socket) -> None:
         """Serve the next request of a connection, or close it."""
-        connection = self._connections[descriptor]
         try:
             goes_on = self._answer(connection)
         except (ConnectionError, EOFError, TimeoutError):  # the reader has ended
             goes_on = False
         if goes_on:
-            self._epoll.modify(connection, select.EPOLLIN | select.EPOLLONESHOT)
+            self._epoll.modify(connection, _ONCE)
             return
         with self._lock:
-            del self._connections[descriptor]
-            self._trusted.discard(descriptor)
-            self._epoll.unregister(connection)
-            connection.close()
+            del self._connections[connection.fileno()]
+        self._close(connection)
+
+    def _close(self, connection: socket.socket) -> None:
+        """Close a connection of which nobody else knows any more."""
+        self._epoll.unregister(connection)
+        connection.close()
+
+    def _patience_s(self) -> float | None:
+        """Return how long the oldest stranger may still take; None if there is none."""
+        with self._lock:
+            deadlines_s = [one.deadline_s for one in self._strangers.values()]
+        return max(0.0, min(deadlines_s) - time.monotonic()) if deadlines_s else None
+
+    def _close_late_strangers(self) -> None:
+        """Close the connections that have had their time for the token."""
+        while self._close_stranger():
+            pass
+
+    def _close_stranger(self, *, at_any_age: bool = False) -> bool:
+        """Close the oldest stranger, if it is late; return whether it was looked at.
+
+        Its token may have come while all threads were busy: then it is none.
+        """
+        with self._lock:
+            if not self._strangers:
+                return False
+            oldest = min(self._strangers.values(), key=lambda one: one.deadline_s)
+            if oldest.deadline_s > time.monotonic() and not at_any_age:
+                return False
+            self._hear(oldest)
+            if self._strangers.pop(oldest.connection.fileno(), None):
+                self._close(oldest.connection)
+        return True
 
     def _answer(self, connection: socket.socket) -> bool:
-        """Receive the token or a request and answer; return whether it goes on."""
-        if connection.fileno() not in self._trusted:
-            token = receive(connection, TOKEN_BYTES)
-            if token is None or not hmac.compare_digest(bytes(token), self._token):
-                return False
-            self._trusted.add(connection.fileno())
-            return True
+        """Receive a request and answer; return whether it goes on."""
         head = receive(connection, REQUEST.size)
         if head is None:
             return False
@@ -181,7 +283,7 @@ class PeerServer:
             with self._clock.act(rank, Role.READER):
                 content, read_time_s, meta_time_s = self._read(epoch, file_id)
         except OSError as error:
-            message = (error.strerror or str(error)).encode()
+            message = (error.strerror or str(error)).encode()[:MESSAGE_BYTES]
             connection.sendall(ANSWER.pack(False, len(message), 0.0, 0.0) + message)
             return True
         connection.sendall(ANSWER.pack(True, len(content), read_time_s, meta_time_s))

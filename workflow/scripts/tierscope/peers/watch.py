@@ -42,11 +42,15 @@ class MountWatch:
     def __call__(self, path: Path) -> Iterator[None]:
         """Watch what this thread does with a path of the mount."""
         thread = threading.get_ident()
+        around = self._calls.get(thread)
         self._calls[thread] = time.monotonic(), path
         try:
             yield
         finally:
-            del self._calls[thread]
+            if around:
+                self._calls[thread] = time.monotonic(), around[1]
+            else:
+                del self._calls[thread]
 
     def close(self) -> None:
         """End the thread."""
