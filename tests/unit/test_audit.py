@@ -218,3 +218,60 @@ def test_run_keys_are_the_keys_of_the_tables(run):
         "cache_rate_percent": 50,
         "repetition": 0,
     }
+
+
+def counted(file_records, *more):
+    """Return what devices have counted of a run: one GFS, two LFS servers."""
+    lfs = file_records["tier"] == "lfs"
+    counts = [
+        {
+            "n_opens": int(part["opens"].sum()),
+            "n_bytes": int(part["bytes_read"].sum()),
+        }
+        for part in (
+            file_records[~lfs],
+            file_records[lfs & (file_records["rank"] == 0)],
+            file_records[lfs & (file_records["rank"] == 1)],
+        )
+    ]
+    for number, name, amount in more:
+        counts[number][name] += amount
+    return {"statistics": counts}
+
+
+def test_devices_that_charged_for_what_is_in_the_log_pass(
+    file_records, epochs, manifest, run
+):
+    run["emulation"] = counted(file_records)
+    assert failed(file_records, epochs, manifest, run) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ((0, "n_opens", 1), "opens that the emulated GFS counted"),
+        ((0, "n_bytes", -1), "bytes that the emulated GFS counted"),
+        ((2, "n_opens", -1), "opens that the emulated LFS counted"),
+        ((1, "n_bytes", 1), "bytes that the emulated LFS counted"),
+    ],
+)
+def test_call_that_devices_or_log_have_alone_is_found(
+    file_records, epochs, manifest, run, change, name
+):
+    run["emulation"] = counted(file_records, change)
+    assert failed(file_records, epochs, manifest, run) == [name]
+
+
+def test_copies_and_reads_for_other_nodes_are_counted_too(
+    file_records, epochs, manifest, run
+):
+    copies = file_records.head(2).assign(tier="lfs", bytes_read=0, bytes_written=SIZE)
+    run["emulation"] = counted(
+        file_records, (1, "n_opens", 2), (1, "n_bytes", 2 * SIZE)
+    )
+    checks = audit(file_records, epochs, manifest, run, LIMITS, background=copies)
+    assert as_json(checks)["passed"]
+    assert failed(file_records, epochs, manifest, run) == [
+        "opens that the emulated LFS counted",
+        "bytes that the emulated LFS counted",
+    ]

@@ -1,5 +1,6 @@
 """The preload tracer in real processes, and logs made of its spools."""
 
+import errno
 import os
 import resource
 import signal
@@ -758,3 +759,98 @@ def test_merged_record_is_as_of_one_process():
     assert merged["POSIX_ACCESS1_ACCESS"].tolist() == [50, 10]
     assert merged["POSIX_ACCESS1_COUNT"].tolist() == [3, 1]
     assert merged["POSIX_ACCESS2_ACCESS"].tolist() == [100, 0]
+
+
+# Signals
+
+
+HANDLER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static const char *folder;
+static volatile int n_handled;
+
+static void read_files(const char *of) {
+  char path[PATH_MAX], bytes[100];
+  for (int i = 0; i < 4; i++) {
+    snprintf(path, sizeof path, "%s.ep%s/s_%d.bin", folder, of, i);
+    int fd = open(path, O_RDONLY);
+    if (fd < 0 || pread(fd, bytes, sizeof bytes, 0) != sizeof bytes || close(fd))
+      _exit(3);
+  }
+}
+
+static void handle(int number) {
+  (void)number;
+  read_files("0");
+  n_handled++;
+}
+
+int main(int n_arguments, char **arguments) {
+  int (*begin)(const char *, int, const char *) = dlsym(RTLD_DEFAULT,
+                                                       "tierscope_trace_begin");
+  int (*end)(void) = dlsym(RTLD_DEFAULT, "tierscope_trace_end");
+  char prefix[PATH_MAX];
+  folder = arguments[n_arguments - 2];
+  snprintf(prefix, sizeof prefix, "%s.ep", folder);
+  if (begin(arguments[n_arguments - 1], 0, prefix))
+    return 4;
+  struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+  sigaction(SIGALRM, &action, NULL);
+  struct itimerval often = {{0, 50}, {0, 50}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  int n_read = 0;
+  for (; n_handled < 3000; n_read++)
+    read_files("0");
+  setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+  printf("%d %d\\n", 4 * (n_read + n_handled), end());
+  return 0;
+}
+"""
+
+
+def test_signal_handler_that_reads_traced_files_cannot_dead_lock(
+    run, trace_library, tmp_path
+):
+    source, program = tmp_path / "handler.c", tmp_path / "handler"
+    source.write_text(HANDLER)
+    subprocess.run(["cc", "-O2", "-o", program, source, "-ldl"], check=True)
+    data, spools = tmp_path / "gfs" / "data", tmp_path / "spools"
+    done = subprocess.run(
+        [program, data, spools],
+        env={"LD_PRELOAD": str(trace_library)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    n_opens, status = map(int, done.stdout.split())
+    traced = Traced(spools, data, 0, "", "")
+    if status:  # some came while their thread's own call was recorded: that is said
+        assert status == -errno.EDEADLK
+        assert "cannot record calls of a signal handler" in done.stderr
+        with pytest.raises(LogError, match="some calls could not be recorded"):
+            traced.counts("OPENS")
+    else:
+        assert sum(traced.counts("OPENS").values()) == n_opens
+
+
+def test_closedir_of_nothing_is_an_error_as_without_tracer(run):
+    traced = run(
+        """
+        begin()
+        libc.closedir.argtypes = [ctypes.c_void_p]
+        print(libc.closedir(None), ctypes.get_errno())
+        end()
+        """
+    )
+    assert traced.stdout == f"-1 {errno.EINVAL}\n"

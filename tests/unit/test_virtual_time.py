@@ -731,3 +731,49 @@ def test_an_hour_of_virtual_time_passes_at_once(launch):
     hour = Device(("/gfs",), open_s=3600)
     code = "reads('gfs', 0); print(json.dumps(calls[0]))"
     assert launch(1, hour).run(code) == [[0, 3600e3]]
+
+
+INTERRUPTS = """
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static const char *path;
+
+static void handle(int number) {
+  (void)number;
+  close(open(path, O_RDONLY));
+}
+
+void interrupt_often(const char *with) {
+  struct itimerval often = {{0, 20}, {0, 20}};
+  struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+  path = with;
+  sigaction(SIGALRM, &action, NULL);
+  setitimer(ITIMER_REAL, &often, NULL);
+}
+"""
+
+
+def test_signal_handler_that_reads_emulated_files_ends_the_process(launch, tmp_path):
+    source, library = tmp_path / "interrupts.c", tmp_path / "interrupts.so"
+    source.write_text(INTERRUPTS)
+    flags = ["-shared", "-fPIC", "-o", str(library)]
+    subprocess.run(["cc", *flags, str(source)], check=True)
+    one = launch(1, GFS)
+    child = one.start(
+        0,
+        f"""
+        interrupts = ctypes.CDLL({str(library)!r})
+        path = f"{{folder}}/gfs.ep0/f0.bin".encode()
+        clock.plan(1 << 40, 1000, 1 << 41, 0, 0.0)
+        clock.barrier()
+        interrupts.interrupt_often(path)
+        while True:
+            os.close(os.open(path, os.O_RDONLY))
+        """,
+    )
+    errors = one.finish(child, expect=2)
+    # Whichever it interrupts: what takes the lock, or what waits for its turn.
+    assert "a signal handler reads" in errors or "two threads of process 0" in errors

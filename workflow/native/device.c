@@ -332,9 +332,14 @@ static handle *handle_of(int fd)
 
 static void add_leaf(int fd)
 {
-    handle *none = NULL, *leaf = allocate(LEAF_SIZE, sizeof *leaf);
+    /* Not from malloc, which a signal handler may have interrupted. */
+    handle *none = NULL, *leaf = mmap(NULL, LEAF_SIZE * sizeof *leaf,
+                                      PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (leaf == MAP_FAILED)
+        fail("no memory for %zu descriptors", (size_t)LEAF_SIZE);
     if (!atomic_compare_exchange_strong(&leaves[fd >> LEAF_BITS], &none, leaf))
-        free(leaf); /* another thread was faster */
+        munmap(leaf, LEAF_SIZE * sizeof *leaf); /* another thread was faster */
 }
 
 static uint64_t look_up(int fd)

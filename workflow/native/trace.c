@@ -15,6 +15,10 @@
  * Locks: `files.lock` guards the table of paths and begin/end; each file's lock
  * guards its record; `spool.lock` guards the spool's growth. The order is
  * files.lock, a file's lock, spool.lock; no wrapped call runs under a lock.
+ *
+ * Signals: a handler may make traced calls. If it interrupts its thread while that
+ * holds a lock, its call is made but not recorded, and the trace is called incomplete.
+ * Nothing on the way of a call uses malloc, which a handler may have interrupted.
  */
 #undef _FORTIFY_SOURCE /* its inline open() and read() are what we define here */
 #define _GNU_SOURCE
@@ -149,6 +153,9 @@ static const struct direction writing = {
 #define FIRST_SEGMENT_BYTES (256u << 10)
 #define LARGEST_SEGMENT_BYTES (4u << 20)
 #define LARGEST_BLOCK_BYTES (1u << 20)
+#define N_SEGMENTS 4096 /* of 4 MiB: more than 20 million records */
+#define PATH_BYTES (2 * PATH_MAX)      /* of a spool */
+#define LONG_PATH_BYTES (16 * PATH_MAX) /* of a file */
 
 struct spool_header {
   char magic[16];
@@ -213,11 +220,11 @@ static struct {
 
 static struct {
   pthread_mutex_t lock;
-  char *path;
+  char path[PATH_BYTES];
   struct spool_header *header;
   char *next, *end; /* free part of the last segment */
   uint64_t file_bytes;
-  struct iovec *segments; /* what is mapped */
+  struct iovec segments[N_SEGMENTS]; /* what is mapped */
   size_t n_segments;
   int error; /* why calls could not be recorded: an errno, or 0 */
 } spool = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -228,6 +235,41 @@ static struct {
 #define N_LEAVES (1 << (30 - LEAF_BITS))
 typedef struct file *_Atomic descriptor_slot;
 static descriptor_slot *_Atomic descriptor_leaves[N_LEAVES];
+
+/* ---- Signals ------------------------------------------------------------------ */
+
+/* Whether this thread holds a lock of ours, or is about to take or to leave one. */
+static _Thread_local volatile bool is_busy __attribute__((tls_model("initial-exec")));
+static volatile bool has_missed_calls; /* of signal handlers */
+
+/* False if a signal handler has interrupted its thread there: it must not wait. */
+static bool become_busy(void) {
+  if (is_busy) {
+    has_missed_calls = true;
+    return false;
+  }
+  is_busy = true;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return true;
+}
+
+static void note_loss(int error);
+
+static void become_free(void) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  is_busy = false;
+  if (__builtin_expect(has_missed_calls, false)) {
+    has_missed_calls = false;
+    note_loss(EDEADLK);
+  }
+}
+
+/* Zeros for good; not from malloc, which a signal handler may have interrupted. */
+static void *map_memory(size_t bytes, int flags) {
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
 
 /* ---- The functions behind ours ------------------------------------------------ */
 
@@ -275,21 +317,20 @@ static void report_loss(const struct run *run, int error) {
     return;
   spool.error = error;
   dprintf(STDERR_FILENO,
-          "tierscope trace: rank %d: cannot record in %s: %s; the trace is "
+          "tierscope trace: rank %d: cannot record %s in %s: %s; the trace is "
           "incomplete\n",
-          run->rank, spool.path ? spool.path : run->spool_dir, strerror(error));
+          run->rank, error == EDEADLK ? "calls of a signal handler" : "calls",
+          *spool.path ? spool.path : run->spool_dir, strerror(error));
   if (spool.header) {
     spool.header->incomplete = 1;
     return;
   }
-  char *marker;
-  if (asprintf(&marker, "%s/rank-%05d.%d.incomplete", run->spool_dir, run->rank,
-               (int)process_id) < 0)
-    return;
+  char marker[PATH_BYTES];
+  snprintf(marker, sizeof marker, "%s/rank-%05d.%d.incomplete", run->spool_dir,
+           run->rank, (int)process_id);
   int fd = REAL(open)(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd >= 0)
     REAL(close)(fd);
-  free(marker);
 }
 
 /*
@@ -324,13 +365,10 @@ static int write_zeros(int fd, off_t start, size_t bytes) {
  */
 static char *map_segment(int open_flags, size_t bytes, int *error) {
   char *map = MAP_FAILED;
-  struct iovec *segments =
-      realloc(spool.segments, (spool.n_segments + 1) * sizeof *segments);
-  if (!segments) {
+  if (spool.n_segments == N_SEGMENTS) {
     *error = ENOMEM;
     return NULL;
   }
-  spool.segments = segments;
   int fd = REAL(open)(spool.path, O_RDWR | O_CLOEXEC | open_flags, 0644);
   if (fd < 0) {
     *error = errno;
@@ -351,7 +389,7 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
 #ifdef MADV_POPULATE_WRITE
   madvise(map, bytes, MADV_POPULATE_WRITE); /* else every page's first write faults */
 #endif
-  segments[spool.n_segments++] = (struct iovec){map, bytes};
+  spool.segments[spool.n_segments++] = (struct iovec){map, bytes};
   spool.file_bytes += bytes;
   return map;
 }
@@ -361,12 +399,8 @@ static int create_spool(const struct run *run) {
   char *map = NULL;
   int error = EEXIST;
   for (int serial = 0; error == EEXIST; serial++) {
-    free(spool.path);
-    if (asprintf(&spool.path, "%s/rank-%05d.%d.%d.spool", run->spool_dir, run->rank,
-                 (int)process_id, serial) < 0) {
-      spool.path = NULL;
-      return ENOMEM;
-    }
+    snprintf(spool.path, sizeof spool.path, "%s/rank-%05d.%d.%d.spool",
+             run->spool_dir, run->rank, (int)process_id, serial);
     map = map_segment(O_CREAT | O_EXCL, FIRST_SEGMENT_BYTES, &error);
   }
   if (!map) {
@@ -455,8 +489,7 @@ static void leave_spool(void) {
   spool.next = spool.end = NULL;
   spool.file_bytes = 0;
   spool.error = 0;
-  free(spool.path);
-  spool.path = NULL;
+  *spool.path = '\0';
 }
 
 /* ---- Files and descriptors ---------------------------------------------------- */
@@ -503,7 +536,7 @@ static bool grow_files(void) {
   struct file_slot *old_slots = files.slots;
   size_t old_capacity = files.capacity;
   size_t capacity = old_capacity ? 2 * old_capacity : 1024;
-  struct file_slot *slots = calloc(capacity, sizeof *slots);
+  struct file_slot *slots = map_memory(capacity * sizeof *slots, 0);
   if (!slots)
     return false;
   files.slots = slots;
@@ -511,7 +544,8 @@ static bool grow_files(void) {
   for (size_t i = 0; i < old_capacity; i++)
     if (old_slots[i].file)
       *find_slot(old_slots[i].hash, old_slots[i].file->path) = old_slots[i];
-  free(old_slots);
+  if (old_slots)
+    munmap(old_slots, old_capacity * sizeof *old_slots);
   return true;
 }
 
@@ -526,9 +560,8 @@ static struct file *allocate_file(size_t bytes) {
   if (bytes > (size_t)(end - next)) {
     if (block_bytes < LARGEST_BLOCK_BYTES)
       block_bytes *= 2;
-    char *block = mmap(NULL, block_bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (block == MAP_FAILED)
+    char *block = map_memory(block_bytes, MAP_POPULATE);
+    if (!block)
       return NULL;
     next = block;
     end = block + block_bytes;
@@ -595,58 +628,57 @@ static void normalise(char *path) {
 
 static struct file *descriptor_file(int fd);
 
-/* The directory that a relative path starts from, to be freed; NULL if unknown. */
-static char *start_directory(int directory_fd) {
+/* Spells the directory that a relative path starts from; false if it is unknown. */
+static bool start_directory(int directory_fd, char *directory, size_t bytes) {
   if (directory_fd == AT_FDCWD)
-    return getcwd(NULL, 0);
+    return getcwd(directory, bytes) != NULL;
   struct file *file = descriptor_file(directory_fd);
   if (file) /* as it was opened: a link such as data.ep1 is not resolved */
-    return strdup(file->path);
+    return (size_t)snprintf(directory, bytes, "%s", file->path) < bytes;
   char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", directory_fd);
-  for (size_t bytes = 4096;; bytes *= 2) {
-    char *target = malloc(bytes);
-    ssize_t length = target ? readlink(link, target, bytes) : -1;
-    if (length >= 0 && (size_t)length < bytes) {
-      target[length] = '\0';
-      return target;
-    }
-    free(target);
-    if (length < 0)
-      return NULL;
-  }
+  ssize_t length = readlink(link, directory, bytes);
+  if (length < 0 || (size_t)length >= bytes)
+    return false;
+  directory[length] = '\0';
+  return true;
 }
 
-/* The path as an absolute one without detours, to be freed; NULL if unknown. */
-static char *absolute_path(int directory_fd, const char *path) {
-  char *absolute = NULL;
-  if (*path == '/') {
-    absolute = strdup(path);
-  } else {
-    char *directory = start_directory(directory_fd);
-    if (directory && asprintf(&absolute, "%s/%s", directory, path) < 0)
-      absolute = NULL;
-    free(directory);
+/* Spells a path as an absolute one without detours; false if it is unknown. */
+static bool make_absolute(int directory_fd, const char *path, char *absolute,
+                          size_t bytes) {
+  size_t length = 0;
+  if (*path != '/') {
+    if (!start_directory(directory_fd, absolute, bytes))
+      return false;
+    length = strlen(absolute);
   }
-  if (absolute)
-    normalise(absolute);
-  return absolute;
+  size_t left = bytes - length;
+  int n = snprintf(absolute + length, left, "%s%s", length ? "/" : "", path);
+  if (n < 0 || (size_t)n >= left)
+    return false;
+  normalise(absolute);
+  return true;
 }
 
 static void note_loss(int error) {
   const struct run *run = current_run;
+  if (!become_busy())
+    return;
   pthread_mutex_lock(&spool.lock);
   if (run)
     report_loss(run, error);
   pthread_mutex_unlock(&spool.lock);
+  become_free();
 }
 
 static struct file *lookup(const struct run *run, const char *path) {
-  if (!is_traced(run, path))
+  if (!is_traced(run, path) || !become_busy())
     return NULL;
   pthread_mutex_lock(&files.lock);
   struct file *file = find_or_add_file(path);
   pthread_mutex_unlock(&files.lock);
+  become_free();
   if (!file)
     note_loss(ENOMEM);
   return file;
@@ -666,9 +698,17 @@ static struct file *path_file(int directory_fd, const char *path) {
   if (LIKELY(*path == '/' && is_normal(path)))
     return lookup(run, path);
   int saved_errno = errno;
-  char *absolute = absolute_path(directory_fd, path);
-  struct file *file = absolute ? lookup(run, absolute) : NULL;
-  free(absolute);
+  char usual[1024]; /* the stack is small under a signal handler */
+  struct file *file = NULL;
+  if (LIKELY(make_absolute(directory_fd, path, usual, sizeof usual))) {
+    file = lookup(run, usual);
+  } else {
+    char *absolute = map_memory(LONG_PATH_BYTES, 0);
+    if (absolute && make_absolute(directory_fd, path, absolute, LONG_PATH_BYTES))
+      file = lookup(run, absolute);
+    if (absolute)
+      munmap(absolute, LONG_PATH_BYTES);
+  }
   errno = saved_errno;
   return file;
 }
@@ -695,7 +735,7 @@ static struct file *descriptor_file(int fd) {
 }
 
 static descriptor_slot *add_leaf(int index) {
-  descriptor_slot *leaf = calloc(LEAF_SLOTS, sizeof *leaf);
+  descriptor_slot *leaf = map_memory(LEAF_SLOTS * sizeof *leaf, 0);
   descriptor_slot *present = NULL;
   if (!leaf)
     return NULL;
@@ -703,7 +743,7 @@ static descriptor_slot *add_leaf(int index) {
                                   &present, leaf, false, __ATOMIC_ACQ_REL,
                                   __ATOMIC_ACQUIRE))
     return leaf;
-  free(leaf);
+  munmap(leaf, LEAF_SLOTS * sizeof *leaf);
   return present;
 }
 
@@ -772,6 +812,8 @@ struct call {
  */
 static bool enter(struct call *call, struct file *file, double start_s) {
   double end_s = now_s();
+  if (!become_busy())
+    return false;
   pthread_mutex_lock(&file->lock);
   const struct run *run = current_run;
   if (LIKELY(run && start_s >= run->origin_s)) {
@@ -789,10 +831,14 @@ static bool enter(struct call *call, struct file *file, double start_s) {
     }
   }
   pthread_mutex_unlock(&file->lock);
+  become_free();
   return false;
 }
 
-static void leave(struct call *call) { pthread_mutex_unlock(&call->file->lock); }
+static void leave(struct call *call) {
+  pthread_mutex_unlock(&call->file->lock);
+  become_free();
+}
 
 /* Adds a call's time; what overlaps an earlier call on the file counts once. */
 static void add_time(struct call *call, enum timer timer, enum lane lane) {
@@ -939,10 +985,14 @@ static void forget_records(void) {
 
 /* Ends the current run, if any; the caller holds files.lock. */
 static int stop(void) {
+  const struct run *run = current_run;
   current_run = NULL; /* from here on, no call finds a record */
   clear_descriptors(0, INT_MAX);
   forget_records();
   pthread_mutex_lock(&spool.lock);
+  if (run && has_missed_calls) /* of begin or end themselves */
+    report_loss(run, EDEADLK);
+  has_missed_calls = false;
   int error = spool.error;
   leave_spool();
   pthread_mutex_unlock(&spool.lock);
@@ -996,6 +1046,8 @@ static int start(const char *spool_dir, int rank, const char *prefixes) {
  */
 int tierscope_trace_begin(const char *spool_dir, int rank, const char *prefixes) {
   char rank_text[16];
+  if (!become_busy())
+    return -EDEADLK;
   pthread_mutex_lock(&files.lock);
   stop();
   int error = start(spool_dir, rank, prefixes);
@@ -1006,28 +1058,41 @@ int tierscope_trace_begin(const char *spool_dir, int rank, const char *prefixes)
     setenv("TIERSCOPE_TRACE_PREFIXES", prefixes, 1);
   }
   pthread_mutex_unlock(&files.lock);
+  become_free();
   return -error;
 }
 
 /* Ends tracing. Returns 0, or a negative errno if some calls were not recorded. */
 int tierscope_trace_end(void) {
+  if (!become_busy())
+    return -EDEADLK;
   pthread_mutex_lock(&files.lock);
   int error = stop();
   unsetenv("TIERSCOPE_TRACE_SPOOL");
   unsetenv("TIERSCOPE_TRACE_RANK");
   unsetenv("TIERSCOPE_TRACE_PREFIXES");
   pthread_mutex_unlock(&files.lock);
+  become_free();
   return -error;
 }
 
+/* Whether the fork's thread holds the locks: not in a handler that must not wait. */
+static _Thread_local bool fork_has_locks __attribute__((tls_model("initial-exec")));
+
 static void before_fork(void) {
+  fork_has_locks = become_busy();
+  if (!fork_has_locks)
+    return;
   pthread_mutex_lock(&files.lock);
   pthread_mutex_lock(&spool.lock);
 }
 
 static void after_fork_in_parent(void) {
+  if (!fork_has_locks)
+    return;
   pthread_mutex_unlock(&spool.lock);
   pthread_mutex_unlock(&files.lock);
+  become_free();
 }
 
 /*
@@ -1037,6 +1102,10 @@ static void after_fork_in_parent(void) {
  */
 static void after_fork_in_child(void) {
   process_id = getpid();
+  if (!fork_has_locks) { /* what its handler has interrupted still uses the spool */
+    current_run = NULL;
+    return;
+  }
   for (size_t i = 0; i < files.capacity; i++)
     if (files.slots[i].file)
       pthread_mutex_init(&files.slots[i].file->lock, NULL);
@@ -1044,6 +1113,7 @@ static void after_fork_in_child(void) {
   leave_spool();
   pthread_mutex_unlock(&spool.lock);
   pthread_mutex_unlock(&files.lock);
+  become_free();
 }
 
 static pid_t (*next_vfork)(void);
@@ -1265,6 +1335,11 @@ int fclose(FILE *stream) {
 }
 
 int closedir(DIR *directory) {
+  DIR *volatile given = directory; /* else "never NULL", as glibc declares it */
+  if (!given) {                    /* dirfd would crash */
+    errno = EINVAL;
+    return -1;
+  }
   set_descriptor(dirfd(directory), NULL);
   return REAL(closedir)(directory);
 }

@@ -164,11 +164,16 @@ static __thread struct {
 
 static __thread struct actor *to_wake[2 * RING];
 static __thread int n_to_wake;
+static __thread volatile bool has_lock; /* or is about to take or to leave it */
 
 /* A process that holds the lock and does not go on ends the launch, too. */
 static void lock_state(void)
 {
     int error = ETIMEDOUT;
+    if (has_lock) /* waiting for itself would never end */
+        fail("a signal handler reads or writes files of an emulated tier while its "
+             "thread does; virtual time cannot say which call comes first");
+    has_lock = true;
     for (int looks = 0, stopped_at = -1; error == ETIMEDOUT; looks++) {
         struct timespec look;
         clock_gettime(CLOCK_REALTIME, &look);
@@ -198,6 +203,7 @@ static void wake(struct actor *actor)
 static void unlock_state(void)
 {
     pthread_mutex_unlock(&shared->lock);
+    has_lock = false;
     while (n_to_wake > 0)
         wake(to_wake[--n_to_wake]);
 }

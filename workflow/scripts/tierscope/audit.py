@@ -4,7 +4,7 @@ A run counts only if every file was read exactly once in every epoch, from the t
 policy names, by the process the shuffle names, and if times are plausible.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -73,6 +73,7 @@ def audit(
     return [
         *_check_ranks(epochs, run),
         *samples,
+        *_check_devices([file_records, background, served], run),
         *_check_times(file_records, epochs, run, limits),
     ]
 
@@ -240,6 +241,31 @@ def _check_consumption(
         int((seen["bytes"] == read["bytes_read"]).sum()),
         len(seen),
     )
+
+
+def _check_devices(
+    tables: Iterable[pd.DataFrame | None], run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that emulated devices charged for just the calls that are in the log."""
+    if not run.get("emulation"):
+        return
+    tables = [table for table in tables if table is not None]
+    gfs, *lfs = run["emulation"]["statistics"]
+    for tier, devices in (("gfs", [gfs]), ("lfs", lfs)):
+        parts = [table[table["tier"] == tier] for table in tables]
+        logged = {"n_opens": 0, "n_bytes": 0}
+        for part in parts:
+            logged["n_opens"] += int(part["opens"].sum())
+            logged["n_bytes"] += int(part["bytes_read"].sum())
+            if "bytes_written" in part:
+                logged["n_bytes"] += int(part["bytes_written"].sum())
+        for name, number in logged.items():
+            what = {"n_opens": "opens", "n_bytes": "bytes"}[name]
+            yield equal(
+                f"{what} that the emulated {tier.upper()} counted",
+                sum(device[name] for device in devices),
+                number,
+            )
 
 
 def _check_times(

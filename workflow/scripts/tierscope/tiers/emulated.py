@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tierscope.loaded import refuse_unless_loaded
 from tierscope.tiers import Tier, TierError
 from tierscope.tiers.clock import VirtualClock, create_virtual_state
 from tierscope.tiers.device import (
@@ -116,6 +117,11 @@ class Emulation:
             create_virtual_state(self.library, self._config, own, self._n_processes)
             with suppress(FileExistsError):
                 os.link(own, self._state)
+            if os.lstat(self._state).st_uid != os.geteuid():
+                raise TierError(
+                    f"{self._state}: belongs to another user; start again, under "
+                    "another name of the launch."
+                )
         except OSError as error:
             raise TierError(
                 f"{own}: cannot make the emulated devices: {error.strerror}."
@@ -128,11 +134,12 @@ class Emulation:
         }
 
     def join(self, processes) -> None:
-        """Check that all processes have the same devices; start virtual time.
+        """Check that all processes have the devices, and the same; start virtual time.
 
         The devices' files are removed as soon as all have them, so nothing is left
         behind however the launch ends; no child may want them.
         """
+        refuse_unless_loaded(self.library, processes)
         machines = processes.comm.allgather(platform.node())
         folders = processes.comm.allgather([one.prefixes for one in self.devices])
         if len(set(machines)) > 1 or any(one != folders[0] for one in folders):
@@ -177,4 +184,4 @@ def _node_folders(
 ) -> list[str]:
     """Return the LFS folders of the nodes of some ranks."""
     nodes = sorted({rank // system["processes_per_node"] for rank in ranks})
-    return [str(LocalStorage(data_root, node, 0).folder) for node in nodes]
+    return [str(LocalStorage(data_root, node, 0, launch="").folder) for node in nodes]

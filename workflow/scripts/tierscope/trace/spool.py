@@ -160,7 +160,7 @@ def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
             f"{POSIX_RECORD.itemsize}; compile the tracer again.",
         )
     if header["incomplete"]:
-        raise LogError(path, "is incomplete: the tracer could not enlarge it.")
+        raise LogError(path, "is incomplete: some calls could not be recorded.")
     starts, paths = _entries(path, data, int(header["used_bytes"]))
     fields = np.frombuffer(data, np.uint8)
     rows = starts[:, np.newaxis] + np.arange(POSIX_RECORD.itemsize)

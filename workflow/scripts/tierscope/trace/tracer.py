@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tierscope.loaded import refuse_unless_loaded
 from tierscope.policies import PEERS
 from tierscope.scenario import Dataset, Point
 from tierscope.tiers import Tier, background_root, peer_root
@@ -56,7 +57,14 @@ class BuiltinTracer:
         return {}
 
     def join(self, processes) -> None:
-        """Bind this process's copy of the library."""
+        """Bind this process's copy of the library.
+
+        Raises
+        ------
+        ConfigError
+            On rank 0, if the loader refused the library anywhere: it only warns.
+        """
+        refuse_unless_loaded(self._library, processes)
         self._rank, self._size = processes.rank, processes.size
         library = ctypes.CDLL(None)
         self._begin = library.tierscope_trace_begin
@@ -139,14 +147,7 @@ class SiteDarshan:
         ConfigError
             On rank 0, if the loader refused the library anywhere: it only warns.
         """
-        names = {self._library.name, self._library.resolve().name}
-        loaded = any(name in Path("/proc/self/maps").read_text() for name in names)
-        answers = processes.gather(loaded)
-        if answers and not all(answers):
-            raise ConfigError(
-                f"{self._library}: is not loaded in {answers.count(False)} of "
-                f"{len(answers)} processes; what ld.so says above tells why."
-            )
+        refuse_unless_loaded(self._library, processes)
 
     def begin(self, folder: Path) -> None:
         """Do nothing: the aliases select what Darshan counts."""
