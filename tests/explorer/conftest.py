@@ -189,7 +189,9 @@ def estimates_by_model(io_time):
     return estimates.assign(method="model", slowest_rank=-1)
 
 
-def write_page(io_time, path, estimates=None, **changes):
+def write_page(
+    io_time, path, estimates=None, titles=None, provenance="made up", **changes
+):
     """Write the explorer of a table, with estimates by the model if there are any."""
     start = START | changes
     shown = select_epoch(select_scenario(io_time, start["scenario"]), start["epoch"])
@@ -199,8 +201,8 @@ def write_page(io_time, path, estimates=None, **changes):
         page=(TEMPLATES / "explorer.html").read_text(),
         computation=(TEMPLATES / "explorer.vega.yaml").read_text(),
         title="What-if explorer: test",
-        provenance="made up",
-        dataset_titles={"small": "128 KiB files", "large": "12 MiB files"},
+        provenance=provenance,
+        dataset_titles=titles or {"small": "128 KiB files", "large": "12 MiB files"},
         estimates=estimates,
         pairs=[START["pair"]],
         model="made up",

@@ -625,6 +625,29 @@ def test_names_and_descriptions_are_escaped():
     assert "Storage experiment <b>" in Page(page).text
 
 
+def test_anonymous_page_says_neither_who_nor_where():
+    identities = {
+        "hosts": ["host-of-jane"],
+        "scheduler_job": "Slurm 4711",
+        "tier_roots": {"gfs": ["/vol/jane/data"], "lfs": ["/local/jane/data"]},
+        "versions": {"python": "3.11.7", "kernel": "5.4-site"},
+        "tracer": {"runtime": "darshan", "library": "/home/jane/libdarshan.so"},
+    }
+    io_time = io_time_of()
+    runs = [Run(one.run | identities, one.audit) for one in runs_of(io_time)]
+    for one in runs:
+        one.run["system"]["gfs"] = one.run["system"]["gfs"] | {"root": "/vol/jane"}
+    named, unnamed = (
+        page_of(io_time, runs=runs, anonymous=anonymous) for anonymous in (False, True)
+    )
+    for word in ("/vol/jane", "Slurm 4711", "5.4-site"):
+        assert word in named
+    for word in ("jane", "4711", "5.4-site", "/home", "/local"):
+        assert word not in unnamed
+    assert "3.11.7" in unnamed
+    assert "darshan" in unnamed
+
+
 def test_the_same_tables_give_the_same_page():
     io_time = io_time_of(source="emulated")
     assert page_of(io_time) == page_of(io_time)

@@ -19,6 +19,7 @@ rule build_explorer:
             "sources",
             "tables",
             "whatif",
+            "web_page",
             "words",
         ),
     output:

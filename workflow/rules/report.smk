@@ -51,6 +51,7 @@ rule build_report:
             "sources",
             "tables",
             "whatif",
+            "web_page",
             "words",
         ),
     output:
@@ -67,6 +68,7 @@ rule build_report:
         epoch=SETTINGS["figures"]["epoch"],
         dataset_titles=DATASET_TITLES,
         figures=REPORT_FIGURES,
+        anonymous=SETTINGS["report"]["anonymous"],
     message:
         "Building the report."
     script:

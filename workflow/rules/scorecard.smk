@@ -27,6 +27,7 @@ rule score_claims:
             "scorecard",
             "tables",
             "whatif",
+            "web_page",
             "words",
         ),
     output:

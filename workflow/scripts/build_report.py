@@ -53,6 +53,7 @@ if __name__ == "__main__":
         },
         estimates=estimates,
         policy_claims=policy_claims,
+        anonymous=params.anonymous,
         **tables,
     )
     page = render(Path(given.template).read_text(), context)

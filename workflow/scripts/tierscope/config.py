@@ -79,6 +79,7 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
                 "model",
                 "studies",
                 "figures",
+                "report",
             )
         },
         simulated=config["simulate"],

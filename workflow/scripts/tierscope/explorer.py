@@ -10,10 +10,9 @@ model, it holds those and shows both.
 """
 
 import html
-import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from string import Template
-from typing import Any
 
 import pandas as pd
 import vl_convert
@@ -33,9 +32,11 @@ from tierscope.explorer_spec import (
 )
 from tierscope.io_class import IOClass
 from tierscope.sources import model_note, source_note
+from tierscope.web_page import content_policy, script_json
 from tierscope.whatif import IMPROVEMENTS, best_point
 from tierscope.words import epoch_words, in_seconds, scenario_titles
 
+_SCRIPT = re.compile("(?s)<script>(.*?)</script>")
 _METHOD_INPUT = '<section><h2>Estimate</h2><div id="method"></div></section>\n'
 _EMBED_OPTIONS = {
     "mode": "vega",
@@ -116,17 +117,19 @@ def build_explorer(
     spec = specification(points, scenarios, best, start, computation, answers)
     (sweep,) = (table for table in spec["data"] if table["name"] == "sweep")
     sweep["values"] = list(map(without_last_zeros, points))
-    return Template(page).substitute(
-        {name: html.escape(text) for name, text in texts.items()},
-        class_styles=_class_styles(),
-        class_inputs="\n".join(f'<div id="{name}"></div>' for name in IMPROVEMENTS),
-        javascript=vl_convert.javascript_bundle(),
-        spec=_script_json(spec),
-        classes=_script_json(CLASSES),
-        methods="both" if answers else "rule",
-        method_input=_METHOD_INPUT if answers else "",
-        options=_script_json(_EMBED_OPTIONS),
-    )
+    values = {name: html.escape(text) for name, text in texts.items()} | {
+        "class_styles": _class_styles(),
+        "class_inputs": "\n".join(f'<div id="{name}"></div>' for name in IMPROVEMENTS),
+        "javascript": vl_convert.javascript_bundle(),
+        "spec": script_json(spec),
+        "classes": script_json(CLASSES),
+        "methods": "both" if answers else "rule",
+        "method_input": _METHOD_INPUT if answers else "",
+        "options": script_json(_EMBED_OPTIONS),
+    }
+    scripts = [Template(one).substitute(values) for one in _SCRIPT.findall(page)]
+    policy = content_policy(scripts, compiles=True)
+    return Template(page).substitute(values, policy=html.escape(policy))
 
 
 def _known_words(
@@ -184,12 +187,6 @@ def _goal_words(start: Start, best_s: float) -> str:
         return f"{words}. It is outside the slider, which starts at its nearest end."
     percent = nearest_goal_percent(goal, best_s)
     return f"{words}, where the slider starts ({percent:g} %, rounded to 0.1 %)."
-
-
-def _script_json(value: Any) -> str:
-    """Return compact JSON that cannot end the script element it stands in."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("</", "<\\/")
 
 
 def _grid_words(start: Start) -> str:

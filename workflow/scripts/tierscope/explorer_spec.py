@@ -27,6 +27,7 @@ from tierscope.whatif import IMPROVEMENTS, Goal
 from tierscope.words import epoch_words
 
 GOAL_LIMITS_PERCENT = 1, 150  # of the best I/O time without improvement
+_FOREIGN = ("values", "bind")
 _METHODS = ["paper's rule: waiting stays", "model: waiting moves"]
 
 
@@ -167,9 +168,15 @@ def _snapped(io_class: str) -> str:
 
 
 def _with_signals(value: Any) -> Any:
-    """Replace texts such as ``=goal_s`` by signals: Vega-Lite takes no other title."""
+    """Replace texts such as ``=goal_s`` by signals: Vega-Lite takes no other title.
+
+    Not what configurations and logs may say: tables, and the lists of inputs.
+    """
     if isinstance(value, dict):
-        return {key: _with_signals(item) for key, item in value.items()}
+        return {
+            key: item if key in _FOREIGN else _with_signals(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_with_signals(item) for item in value]
     if isinstance(value, str) and value.startswith("="):

@@ -42,6 +42,7 @@ SLOWEST_LABEL = "I/O time of the slowest process (s)"
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
+    "text.parse_math": False,  # a dollar in a name is one
     "axes.titlesize": 11,
     "axes.labelsize": 10,
     "axes.spines.top": False,

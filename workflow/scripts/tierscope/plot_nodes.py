@@ -110,7 +110,7 @@ def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
         line = {"color": shade, "ls": "", "marker": "o", "ms": size}
         ax.plot(numbers, part["saved_percent"], label=words, **line)
     marks = ax.get_legend_handles_labels()[0]
-    label = "law: min(f, 1 \u2212 (1 \u2212 1/n)$^{e \u2212 1}$)"
+    label = "law: min(f, 1 \u2212 (1 \u2212 1/n)\u1d49\u207b\u00b9)"
     law = Line2D([], [], **_LAW, label=label)
     ax.set_ylim(top=1.4 * max(1, ax.dataLim.y1))  # with room for the legend
     ax.legend(handles=[*marks, law], loc="upper left", ncols=3, fontsize=8)

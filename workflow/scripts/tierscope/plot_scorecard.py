@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from tierscope.claim_status import UNMEASURABLE
 from tierscope.scorecard import FITTED, LOOKS, title, unmeasurable_groups
 
-_STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5}
+_STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5, "text.parse_math": False}
 _COLUMNS = {
     "status": 0.025,
     "fitted": 0.13,

@@ -26,6 +26,7 @@ from tierscope.report_facts import (
     distinct,
     facts,
     is_simulated,
+    without_identities,
 )
 from tierscope.report_runs import (
     all_run_keys,
@@ -37,6 +38,7 @@ from tierscope.report_runs import (
 from tierscope.report_summary import goal_kind, summary_table, warming_policies
 from tierscope.report_words import FAILED, PASSED, UNKNOWN, time_words
 from tierscope.sources import source_note
+from tierscope.web_page import content_policy
 from tierscope.words import epoch_words, scenario_titles
 
 _MEANINGS = {
@@ -125,6 +127,7 @@ def report_context(
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
     needs: str = "",
+    anonymous: bool = False,
 ) -> dict[str, Any]:
     """Return everything that the template shows.
 
@@ -156,7 +159,11 @@ def report_context(
         Table ``policy_claims``, where policies or loaders are compared.
     needs : str, optional
         What `tierscope.claims.needed_sweep` returns.
+    anonymous : bool
+        Whether to leave out who ran it and where (`without_identities`).
     """
+    if anonymous:
+        runs = [Run(without_identities(run.run), run.audit) for run in runs]
     if simulations:
         scenarios = [simulation["scenario"] for simulation in simulations]
         breakdown = select_scenarios(breakdown, scenarios)  # in their order
@@ -166,6 +173,7 @@ def report_context(
     contents = [*(run.run for run in runs), *simulations]
     has_peers = breakdown["io_class"].eq(NET_READ).any()
     return {
+        "policy": content_policy(),
         "title": f"Storage experiment {experiment}",
         "description": description,
         "provenance": provenance,

@@ -21,6 +21,10 @@ _NAMES = {
     "cv": "coefficient of variation",
 }
 SIMULATED = "simulated"
+_IDENTIFYING = (
+    *("hosts", "scheduler_job", "tier_roots", "background_roots", "peer_roots"),
+    "peer_interfaces",
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,23 @@ class Run:
 
     run: Mapping[str, Any]
     audit: Mapping[str, Any] | None
+
+
+def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a `run.json` without what tells who ran it and where.
+
+    Left out are the paths of the tiers and of libraries, hosts, jobs of the scheduler
+    and the kernel. Names that the user has chosen stay: experiment, system, datasets.
+    """
+    kept = {key: run[key] for key in run if key not in _IDENTIFYING}
+    system = dict(run["system"])
+    for tier in ("gfs", "lfs"):
+        system[tier] = {key: system[tier][key] for key in system[tier] if key != "root"}
+    versions = {key: run["versions"][key] for key in run["versions"] if key != "kernel"}
+    if "mpi" in versions:  # Open MPI's says who built it, and where
+        versions["mpi"] = versions["mpi"].split(", package:")[0]
+    tracer = {"runtime": run["tracer"]["runtime"]}
+    return kept | {"system": system, "versions": versions, "tracer": tracer}
 
 
 def distinct(words: Iterable[Any]) -> str:
@@ -127,7 +148,8 @@ def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return what tells where and what a tier of a run was."""
     if is_simulated(content):
         return {}
-    return {key: content["system"][name][key] for key in ("kind", "root", "n_osts")}
+    tier = content["system"][name]
+    return {key: tier.get(key) for key in ("kind", "root", "n_osts")}
 
 
 def _tracer(content: Mapping[str, Any]) -> dict[str, Any]:

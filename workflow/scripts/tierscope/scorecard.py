@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tierscope.claim_status import FAILS, HOLDS, UNMEASURABLE
+from tierscope.web_page import content_policy
 
 
 class _Look(NamedTuple):
@@ -66,6 +67,7 @@ _PAGE = """\
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
@@ -343,6 +345,7 @@ def html(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> 
         f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance, needs)
     ]
     return _PAGE.format(
+        policy=escape(content_policy()),
         title=escape(title(claims)),
         style=STYLE,
         notes="\n".join(paragraphs),
