@@ -70,14 +70,15 @@ paper: setup
 setup: $(READY) $(PROFILES)
 
 # The imports are a test, and compile once what else every rank would compile.
-$(READY): requirements.lock $(PLUGINS:%=%/pyproject.toml)
+$(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || \
 	  { echo "cannot make $(VENV); on Debian: apt-get install python3-venv"; exit 1; }
-	$(BIN)/pip install --quiet uv==$(UV_VERSION) && \
-	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $< || \
-	  $(BIN)/pip install --quiet --require-hashes -r $<
+	$(BIN)/pip install --quiet --require-hashes -r requirements-build.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation \
+	  --require-hashes -r $< || \
+	  $(BIN)/pip install --quiet --no-build-isolation --require-hashes -r $<
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation $(PLUGINS:%=--editable %)
 	@$(BIN)/python -c \
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
@@ -101,6 +102,9 @@ test-packages: setup
 lock: setup
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
 	  --group dev pyproject.toml -o requirements.lock
+	{ echo uv==$(UV_VERSION); grep -oE '^(packaging|setuptools|wheel)==\S+' requirements.lock; } | \
+	  $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate - \
+	  -o requirements-build.lock
 
 # Write the documents that are made from schemas.
 docs: setup

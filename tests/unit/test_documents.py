@@ -1,6 +1,7 @@
 """Documents that are made from something else stay in step with it."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -45,6 +46,31 @@ def test_lock_pins_by_hash_and_names_no_address():
     requirements = re.findall(r"^\w\S*==\S+ \\\n    --hash=sha256:", text, re.M)
     assert len(requirements) == len(lock_pins()) > 50
     assert "://" not in text
+
+
+def test_uv_and_what_builds_packages_are_pinned_by_hash():
+    text = (ROOT / "requirements-build.lock").read_text()
+    version = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.M)
+    found = dict(re.findall(r"^(\S+)==(\S+) \\\n    --hash=sha256:", text, re.M))
+    pins = lock_pins()
+    expected = {name: pins[name] for name in ("packaging", "setuptools", "wheel")}
+    assert found == {**expected, "uv": version[1]}
+    assert text.count("==") == len(found)
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("name", ["all", "mpi4py"])
+def test_environment_of_compute_nodes_keeps_the_hashes(name):
+    commands = (ROOT / "profiles" / "README.md").read_text()
+    (command,) = re.findall(rf"^ *(awk .*) > compute/{name}\.lock$", commands, re.M)
+    done = subprocess.run(
+        command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    packages = re.findall(r"^(\S+)==\S+ \\\n    --hash=sha256:", done.stdout, re.M)
+    foreign = {one for one in lock_pins() if one.startswith(("mpi", "tensorflow"))}
+    expected = {"mpi4py"} if name == "mpi4py" else set(lock_pins()) - foreign
+    assert set(packages) == expected
+    assert done.stdout.count("==") == len(expected)
 
 
 def test_environment_is_in_step_with_the_lock():
