@@ -137,16 +137,24 @@ def test_job_out_of_time_gets_more_of_it(project):
 
 
 def test_job_on_a_node_that_goes_down_runs_again(project):
-    project.hold(50)
+    # Slurm requeues it; or it fails, if srun is faster, and is submitted again.
+    project.hold(50, retries=1)
     running = project.start("audits")
     job, rate = project.running_benchmark(running)
     node = project.cluster.run("scontrol", "show", "hostnames", job.nodes).split()[0]
+    ranks = set(project.ranks())
+
+    def begun_again() -> list[str]:
+        jobs = project.active_jobs()
+        return [one.id for one in jobs if one.n_restarts or one.id != job.id]
+
     project.cluster.set_down(node)
     try:
-        project.wait_until(lambda: [j.n_restarts for j in project.active_jobs()] == [1])
-        project.wait_until(lambda: not project.ranks())
+        project.wait_until(begun_again, running)
+        project.wait_until(lambda: not ranks & set(project.ranks()), running)
         project.go(rate)
-        project.cluster.start_now(job.id)  # not after the two minutes that Slurm waits
+        if job.id in begun_again():  # not after the two minutes that Slurm waits
+            project.cluster.start_now(job.id)
         output, _ = running.communicate(timeout=HANG_S)
     finally:
         project.cluster.resume(node)
@@ -182,6 +190,19 @@ def test_interrupted_snakemake_cancels_its_jobs(project, while_it_asks):
     assert running.returncode != 0
     project.assert_nothing_left()
     assert not project.runs()
+
+
+def test_second_start_leaves_the_jobs_of_the_first_one_alone(project):
+    project.hold(50)
+    running = project.start("audits")
+    job, rate = project.running_benchmark(running)
+    output = project.snakemake("audits", expect=1)
+    assert "wait until it has ended" in output
+    assert [one.id for one in project.active_jobs()] == [job.id]
+    project.go(rate)
+    output, _ = running.communicate(timeout=HANG_S)
+    assert running.returncode == 0, output
+    assert project.rates() == [50]
 
 
 def test_killed_snakemake_goes_on_where_it_was(project):

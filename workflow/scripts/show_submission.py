@@ -18,7 +18,7 @@ from tierscope.config import read_experiment
 from tierscope.validation import read_yaml
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[|^Execute )", re.DOTALL | re.MULTILINE)
+SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[|\Z)", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(
     r"^ +shell:\n +(.*?)\n +\(command exited", re.DOTALL | re.MULTILINE
 )
@@ -64,14 +64,15 @@ def submission(config: Path) -> str:
                 **os.environ,
                 "PYTHONHASHSEED": "0",  # as Snakemake has sets of files
             },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             text=True,
             check=False,
         )
-    script, command = SCRIPT.search(done.stdout), COMMAND.search(done.stdout)
+    # The plugin prints the script, Snakemake logs the command: two streams, each whole.
+    script, command = SCRIPT.search(done.stdout), COMMAND.search(done.stderr)
     if not (script and command):
-        raise RuntimeError(f"got no submission, Snakemake printed:\n{done.stdout}")
+        printed = done.stdout + done.stderr
+        raise RuntimeError(f"got no submission, Snakemake printed:\n{printed}")
     text = f"{script[0].rstrip()}\n\n# In the job Snakemake runs\n{command[1]}\n"
     # Where the project lies does not matter here.
     return text.replace(folder, "/PROJECT").replace(str(ROOT), "/PROJECT")

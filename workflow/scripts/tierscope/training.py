@@ -15,6 +15,7 @@ over the batches of all processes, so a step is that of one process with all of 
 it tells whether it is these statistics that matter.
 """
 
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -147,8 +148,14 @@ def process_step(
 
 
 def average(parts: Sequence[Tensors]) -> list[tf.Tensor]:
-    """Return the averages over processes of what each of them computed."""
-    return [tf.add_n(list(part)) / len(part) for part in zip(*parts, strict=True)]
+    """Return the averages over processes of what each of them computed.
+
+    Added up one after the other: `tf.add_n` begins with the one whose memory happens to
+    be free, so its last bits depend on what else the machine does.
+    """
+    return [
+        functools.reduce(tf.add, part) / len(part) for part in zip(*parts, strict=True)
+    ]
 
 
 class Model:
