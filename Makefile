@@ -6,7 +6,7 @@ UV_VERSION := 0.13.8
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard workflow/plugins/*)
-PARALLEL := --numprocesses=3 --no-loadscope-reorder
+PARALLEL := --numprocesses=4 --no-loadscope-reorder
 # Of Debian, for the tests on a real Slurm and of the explorer.
 TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
 PROFILES := $(notdir $(wildcard profiles/*))
@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 run: setup
 	snakemake --profile local
 
-# Set up and run all tests, three at a time, as some of them wait.
+# Set up and run all tests, four at a time, as some of them wait.
 test: setup test-packages
 	pytest -q $(PARALLEL) --durations=20
 

@@ -382,7 +382,9 @@ def _generate_missing(
     done = len(file_names) - len(missing)
     report(done, len(file_names))
     _writer(file_size_bytes)  # the workers inherit it
-    with ProcessPoolExecutor(n_workers, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(
+        n_workers, initializer=_end_with_parent, initargs=(os.getpid(),)
+    ) as pool:
         tasks = {
             pool.submit(
                 generate_files,
@@ -409,9 +411,11 @@ def clean_up_when_terminated() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("tierscope: was terminated."))
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """Have this worker killed with its parent, as it would wait for tasks for ever."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # which was killed before
+        os._exit(1)
 
 
 def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:
