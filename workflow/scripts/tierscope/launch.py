@@ -73,10 +73,15 @@ def _terminate(signum: int, frame: object) -> None:
 
 
 def _ignore_signals() -> None:
-    """Let no signal disturb the clean-up."""
+    """Let no signal disturb the clean-up.
+
+    They are blocked, not ignored: Python prints a traceback for one that came just
+    before its handler is taken away.
+    """
+    global _is_told
     if threading.current_thread() is threading.main_thread():
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signum, signal.SIG_IGN)
+        _is_told = True
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
 
 
 def run_or_fail(
