@@ -25,7 +25,7 @@ run: setup
 test: setup test-packages
 	pytest -q $(PARALLEL) --durations=20
 
-# The quick part of it, in three minutes.
+# The quick part of it, in two minutes.
 check: lint
 	pytest -q $(PARALLEL) tests/unit workflow/plugins
 
