@@ -10,8 +10,8 @@ import google_crc32c
 import numpy as np
 import pytest
 import tierscope.dataset
+from generate_dataset import generate
 from tierscope.dataset import (
-    LEASE,
     DatasetError,
     SampleWriter,
     generate_dataset,
@@ -19,7 +19,9 @@ from tierscope.dataset import (
     masked_crc32c,
     read_sample_ids,
 )
-from tierscope.lease import Lease
+from tierscope.lease import NAME, LeaseError, held
+from tierscope.scenario import Dataset
+from tierscope.tiers import Tier
 
 SIZE = 4096
 NAMES = [f"{i:07d}.tfrecord" for i in range(10)]
@@ -155,45 +157,33 @@ def test_file_too_small_for_its_header_is_refused():
 
 
 def test_dataset_that_another_process_writes_is_refused(tmp_path):
-    other = Lease(tmp_path / LEASE, "the generation of this dataset")
-    other.take()
-    with pytest.raises(DatasetError, match=r"the generation of this dataset \(process"):
-        generate_dataset(tmp_path, ["0.tfrecord"], 100, 1)
-    other.give_back()
-    generate_dataset(tmp_path, ["0.tfrecord"], 100, 1)
-    assert os.listdir(tmp_path) == ["0.tfrecord"]
+    tier = Tier("gfs", "directory", str(tmp_path))
+    dataset = Dataset("tiny", n_files=3, file_size_bytes=100, batch_size=1)
+    folder = tmp_path / "data" / dataset.directory(0)
+    folder.mkdir(parents=True)
+    with (
+        held(folder / NAME, "the generation of this dataset"),
+        pytest.raises(LeaseError, match=r"the generation of this dataset \(process"),
+    ):
+        generate(dataset, tier, 0, None, n_workers=1)
+    assert len(generate(dataset, tier, 0, None, n_workers=1)) == 3
+    assert len(list(folder.iterdir())) == 3
 
 
-def generation_that_signals_itself(folder, number, before=""):
-    """Return a process that has generated files until its first report."""
+def test_workers_end_with_their_parent(tmp_path):
     script = (
         "import os, sys, pathlib\n"
-        "from tierscope.dataset import clean_up_when_terminated, generate_dataset\n"
+        "from tierscope.dataset import generate_dataset\n"
         "def report(done, total):\n"
-        f"    done and os.kill(os.getpid(), {number:d})\n"
-        f"{before}\n"
+        "    done and os.kill(os.getpid(), 9)\n"
         "names = [f'{i}.tfrecord' for i in range(64)]\n"
         "generate_dataset(pathlib.Path(sys.argv[1]), names, 100, 2, report)\n"
     )
     scripts = Path(__file__).parents[2] / "workflow" / "scripts"
-    return subprocess.run(
-        [sys.executable, "-c", script, folder],
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path],
         env={"PYTHONPATH": str(scripts)},
         capture_output=True,  # until no worker holds it open any more
-        text=True,
         timeout=300,
     )
-
-
-def test_workers_end_with_their_parent(tmp_path):
-    done = generation_that_signals_itself(tmp_path, signal.SIGKILL)
     assert done.returncode == -signal.SIGKILL
-
-
-def test_generation_that_a_scheduler_ends_gives_its_lease_back(tmp_path):
-    done = generation_that_signals_itself(
-        tmp_path, signal.SIGTERM, before="clean_up_when_terminated()"
-    )
-    assert done.returncode == 1
-    assert "was terminated" in done.stderr
-    assert not (tmp_path / LEASE).exists()

@@ -269,6 +269,30 @@ def test_taking_over_needs_no_more_room_than_the_old_lease(path, monkeypatch):
     assert contents == [[path.name]]  # the old one is gone, nothing else was written
 
 
+def test_job_that_a_scheduler_ends_gives_its_lease_back(path):
+    code = (
+        "import signal, sys; from pathlib import Path\n"
+        "from tierscope.launch import Terminated, terminate_by_exception\n"
+        "from tierscope.lease import held\n"
+        "terminate_by_exception()\n"
+        "try:\n"
+        f"    with held(Path({str(path)!r}), 'me'): print(flush=True); signal.pause()\n"
+        "except Terminated as error: sys.exit(str(error))\n"
+    )
+    job = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    job.stdout.readline()
+    assert path.exists()
+    job.terminate()
+    assert job.communicate()[1] == "SIGTERM\n"
+    assert not path.exists()
+
+
 def test_command_that_removes_a_lease_is_safe_to_paste(tmp_path):
     folder = tmp_path / "a; touch pwned"
     folder.mkdir()

@@ -22,6 +22,7 @@ import pytest
 from tierscope.dataset import generate_files
 from tierscope.lease import Holder
 from tierscope.loaders import make_loader
+from tierscope.own_folder import FolderError
 from tierscope.peers import PeerError
 from tierscope.peers.client import PeerClient, PeerFeed, PeerReads
 from tierscope.peers.mount import (
@@ -815,7 +816,7 @@ def test_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
     (tmp_path / "tierscope-0-launch").mkdir()
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    with pytest.raises(PermissionError, match="not a directory of this user alone"):
+    with pytest.raises(FolderError, match=f"belongs to user {user}, expected"):
         in_mount(tmp_path).open()
 
 

@@ -22,9 +22,7 @@ wildcard_constraints:
 
 rule generate_samples:
     input:
-        library=library(
-            "generate_samples", "dataset", "lease", "process_times", "samples"
-        ),
+        library=library("generate_samples", "dataset", "samples"),
     output:
         samples=temp(directory(f"{ACCURACY}/samples")),
     log:
@@ -48,8 +46,6 @@ rule train_network:
         library=library(
             "train_network",
             "dataset",
-            "lease",
-            "process_times",
             "environment",
             "io_class",
             "samples",
@@ -85,8 +81,6 @@ rule compare_accuracy:
             "accuracy",
             "dataset",
             "io_class",
-            "lease",
-            "process_times",
             "samples",
             "tables",
         ),

@@ -50,8 +50,6 @@ rule simulate_scenario:
             "breakdown",
             "check",
             "dataset",
-            "lease",
-            "process_times",
             "io_class",
             "lmdb_layout",
             "lmdb_pages",

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 
 from tierscope.description import description_hash, difference_words
-from tierscope.lease import LeaseError, hold_lease
+from tierscope.lease import NAME, LeaseError, hold_lease
 from tierscope.own_folder import FolderError, check_way
 from tierscope.tiers import TierError
 
@@ -99,7 +99,7 @@ def start():
         if uses_the_gfs():
             check_way(gfs_root)
             # Only our own: the jobs of another snakemake that was killed may go on.
-            hold_lease(gfs_root / ".tierscope.lease", me, only_own=True)
+            hold_lease(gfs_root / NAME, me, only_own=True)
         if executor == "slurm":
             check_slurm()
     except (ConfigError, FolderError, LeaseError, slurm.SlurmError, TierError) as error:

@@ -8,9 +8,10 @@ from tierscope.database import database_folder
 from tierscope.dataset import (
     DatasetError,
     ProgressLine,
-    clean_up_when_terminated,
     make_directory,
 )
+from tierscope.launch import Terminated, terminate_by_exception
+from tierscope.lease import NAME, LeaseError, held
 from tierscope.lmdb_dataset import DATA_FILE, generate_database, provenance_here
 from tierscope.lmdb_layout import Provenance
 from tierscope.scenario import Dataset
@@ -47,18 +48,19 @@ def generate(
         dataset.n_files, dataset.file_size_bytes, records_per_commit
     )
     make_directory(folder)
-    if tier.kind == "lustre":
-        StripedFolder(folder, tier, n_osts).stripe_files()
-    progress = ProgressLine(
-        folder.name, provenance.value_bytes, sys.stderr, unit="records"
-    )
-    generate_database(folder, provenance, progress)
+    with held(folder / NAME, "the generation of this dataset"):
+        if tier.kind == "lustre":
+            StripedFolder(folder, tier, n_osts).stripe_files()
+        progress = ProgressLine(
+            folder.name, provenance.value_bytes, sys.stderr, unit="records"
+        )
+        generate_database(folder, provenance, progress)
     return make_manifest(dataset, n_osts, provenance)
 
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
-    clean_up_when_terminated()
+    terminate_by_exception()
     try:
         manifest = generate(
             Dataset(**snakemake.params.dataset),
@@ -66,6 +68,6 @@ if __name__ == "__main__":
             snakemake.params.n_osts,
             snakemake.params.records_per_commit,
         )
-    except (DatasetError, TierError) as error:
+    except (DatasetError, LeaseError, Terminated, TierError) as error:
         sys.exit(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

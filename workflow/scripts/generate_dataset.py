@@ -7,10 +7,11 @@ import pandas as pd
 from tierscope.dataset import (
     DatasetError,
     ProgressLine,
-    clean_up_when_terminated,
     generate_dataset,
     make_directory,
 )
+from tierscope.launch import Terminated, terminate_by_exception
+from tierscope.lease import NAME, LeaseError, held
 from tierscope.scenario import Dataset
 from tierscope.tables import write_table
 from tierscope.tiers import Tier, TierError
@@ -47,18 +48,19 @@ def generate(
     names = [dataset.file_name(i) for i in range(dataset.n_files)]
     make_directory(folder)
     striped = StripedFolder(folder, tier, n_osts) if tier.kind == "lustre" else None
-    try:
-        generate_dataset(
-            folder,
-            names,
-            dataset.file_size_bytes,
-            n_workers,
-            ProgressLine(folder.name, dataset.file_size_bytes, sys.stderr),
-            striped.prepare(names) if striped else (),
-        )
-    finally:
-        if striped:
-            striped.remove_ost_folders()
+    with held(folder / NAME, "the generation of this dataset"):
+        try:
+            generate_dataset(
+                folder,
+                names,
+                dataset.file_size_bytes,
+                n_workers,
+                ProgressLine(folder.name, dataset.file_size_bytes, sys.stderr),
+                striped.prepare(names) if striped else (),
+            )
+        finally:
+            if striped:
+                striped.remove_ost_folders()
     osts = np.full(dataset.n_files, -1)
     if striped:
         osts = np.array(striped.find_osts(names))
@@ -69,7 +71,7 @@ def generate(
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
-    clean_up_when_terminated()
+    terminate_by_exception()
     try:
         manifest = generate(
             Dataset(**snakemake.params.dataset),
@@ -78,6 +80,6 @@ if __name__ == "__main__":
             snakemake.params.n_object_servers,
             snakemake.threads,
         )
-    except (DatasetError, TierError) as error:
+    except (DatasetError, LeaseError, Terminated, TierError) as error:
         sys.exit(f"tierscope: {error}")
     write_table(manifest, snakemake.output.manifest, "manifest")

@@ -249,22 +249,16 @@ def _check_devices(
     """Check that emulated devices charged for just the calls that are in the log."""
     if not run.get("emulation"):
         return
-    tables = [table for table in tables if table is not None]
+    logged = pd.concat([table for table in tables if table is not None])
+    logged["bytes"] = logged.filter(["bytes_read", "bytes_written"]).sum(axis="columns")
     gfs, *lfs = run["emulation"]["statistics"]
     for tier, devices in (("gfs", [gfs]), ("lfs", lfs)):
-        parts = [table[table["tier"] == tier] for table in tables]
-        logged = {"n_opens": 0, "n_bytes": 0}
-        for part in parts:
-            logged["n_opens"] += int(part["opens"].sum())
-            logged["n_bytes"] += int(part["bytes_read"].sum())
-            if "bytes_written" in part:
-                logged["n_bytes"] += int(part["bytes_written"].sum())
-        for name, number in logged.items():
-            what = {"n_opens": "opens", "n_bytes": "bytes"}[name]
+        of_tier = logged[logged["tier"] == tier]
+        for name in ("opens", "bytes"):
             yield equal(
-                f"{what} that the emulated {tier.upper()} counted",
-                sum(device[name] for device in devices),
-                number,
+                f"{name} that the emulated {tier.upper()} counted",
+                sum(device[f"n_{name}"] for device in devices),
+                int(of_tier[name].sum()),
             )
 
 

@@ -11,7 +11,6 @@ import ctypes
 import os
 import signal
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -22,8 +21,6 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
-from tierscope.lease import Lease, LeaseError
-
 FRAMING_BYTES = 16
 HEADER = struct.Struct("<16sQQ")
 MAGIC = b"tierscope sample"
@@ -31,7 +28,6 @@ _CRC = struct.Struct("<I")
 _END_BYTES = HEADER.size + _CRC.size
 MINIMUM_FILE_BYTES = FRAMING_BYTES + HEADER.size
 TEMPORARY_PREFIX = ".writing-"
-LEASE = ".tierscope.lease"
 _LIST_PREFIX = f"{TEMPORARY_PREFIX}list-"
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _FILES_PER_TASK = 512
@@ -254,29 +250,6 @@ def make_directory(folder: Path) -> None:
         raise DatasetError(f"{folder}: cannot make it: {error.strerror}.") from error
 
 
-@contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Refuse to write a dataset that another process writes, here or elsewhere.
-
-    Raises
-    ------
-    DatasetError
-        If one does, or the folder cannot be written.
-    """
-    lease = Lease(folder / LEASE, "the generation of this dataset")
-    try:
-        lease.take()
-    except LeaseError as error:
-        raise DatasetError(str(error)) from error
-    except OSError as error:
-        raise DatasetError(f"{folder}: cannot use it: {error.strerror}.") from error
-    try:
-        yield
-    finally:
-        with suppress(OSError, LeaseError):
-            lease.give_back()
-
-
 @lru_cache(maxsize=1)
 def _writer(file_size_bytes: int) -> SampleWriter:
     """Return this process's writer; its random block is made once."""
@@ -348,26 +321,10 @@ def generate_dataset(
     Raises
     ------
     DatasetError
-        If another process writes the dataset, the space does not suffice, a file
-        cannot be written, or one with another size is in the way. What was written
-        stays, and the next call goes on.
+        If the space does not suffice, a file cannot be written, or one with another
+        size is in the way. What was written stays, and the next call goes on.
     """
     make_directory(folder)
-    with only_writer(folder):
-        _generate_missing(
-            folder, file_names, file_size_bytes, n_workers, report, write_in
-        )
-
-
-def _generate_missing(
-    folder: Path,
-    file_names: Sequence[str],
-    file_size_bytes: int,
-    n_workers: int,
-    report: Callable[[int, int], None],
-    write_in: Sequence[Path],
-) -> None:
-    """Write the missing files; see `generate_dataset`."""
     try:
         present = present_files(folder, file_size_bytes)
         free_bytes = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
@@ -404,11 +361,6 @@ def _generate_missing(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-
-
-def clean_up_when_terminated() -> None:
-    """Let SIGTERM, by which schedulers end a job, end this process in good order."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("tierscope: was terminated."))
 
 
 def _end_with_parent(parent: int) -> None:

@@ -12,13 +12,15 @@ import platform
 import secrets
 import shlex
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tierscope.process_times import start_time
 
 SUFFIX = ".lease"
+NAME = f".tierscope{SUFFIX}"  # in a folder that is held as a whole
 _WRITING_S, _POLL_S = 2.0, 0.05  # a new file is empty for a moment
 _MAX_BYTES = 4096
 
@@ -256,6 +258,27 @@ class Lease:
             f"{self.path}: {who} works here, or was killed. That can only be seen "
             f"there. If it does not run any more: {_removal(self.path)}"
         )
+
+
+@contextmanager
+def held(path: Path, what: str) -> Iterator[None]:
+    """Hold a lease for a while; arguments as for `Lease`.
+
+    Raises
+    ------
+    LeaseError
+        If another process holds it, or the file cannot be written.
+    """
+    lease = Lease(path, what)
+    try:
+        lease.take()
+    except OSError as error:
+        raise LeaseError(f"{path}: cannot be written: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError, LeaseError):
+            lease.give_back()
 
 
 def hold_lease(path: Path, what: str, *, only_own: bool = False) -> Lease:

@@ -26,7 +26,6 @@ from tierscope.dataset import (
     DatasetError,
     SampleWriter,
     make_directory,
-    only_writer,
 )
 from tierscope.lmdb_check import check_open_tree
 from tierscope.lmdb_layout import KEY_BYTES, Provenance
@@ -190,21 +189,12 @@ def generate_database(
     Raises
     ------
     DatasetError
-        If another process writes it, the space does not suffice, the database cannot
-        be written, or LMDB did not put a record where arithmetic and tree say. Nothing
-        half is left.
+        If the space does not suffice, the database cannot be written, or LMDB did not
+        put a record where arithmetic and tree say. Nothing half is left.
     """
-    make_directory(folder)
-    with only_writer(folder):
-        _generate_database(folder, provenance, report)
-
-
-def _generate_database(
-    folder: Path, provenance: Provenance, report: Callable[[int, int], None]
-) -> None:
-    """Write a database, unless it is there; see `generate_database`."""
     import lmdb
 
+    make_directory(folder)
     report(0, provenance.n_records)
     if is_complete(folder, provenance):
         report(provenance.n_records, provenance.n_records)

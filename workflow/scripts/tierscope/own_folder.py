@@ -45,6 +45,24 @@ def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
         for missing in reversed([path, *path.parents]):
             with suppress(FileExistsError):
                 os.mkdir(missing, 0o700)
+    folder = open_own(path)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def open_own(path: Path) -> int:
+    """Return the descriptor of a directory of this user, however one gets there.
+
+    Raises
+    ------
+    FolderError
+        If it is a link or no directory, belongs to another user, or others may write
+        to it.
+    OSError
+        If it cannot be opened.
+    """
     state = os.lstat(path)
     if not stat.S_ISDIR(state.st_mode):
         kind = "a link" if stat.S_ISLNK(state.st_mode) else "no directory"
@@ -52,9 +70,10 @@ def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         _check_own(path, os.fstat(folder))
-        yield folder
-    finally:
+    except FolderError:
         os.close(folder)
+        raise
+    return folder
 
 
 def _check_own(path: Path, state: os.stat_result) -> None:

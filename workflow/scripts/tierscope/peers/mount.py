@@ -9,14 +9,14 @@ import errno
 import os
 import secrets
 import shlex
-import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 
 from tierscope.dataset import read_timed, write_all
-from tierscope.lease import Lease, LeaseError
+from tierscope.lease import NAME, Lease, LeaseError
+from tierscope.own_folder import FolderError, open_own
 from tierscope.peers import PeerError
 from tierscope.peers.client import UNKNOWN_OWNER
 from tierscope.tiers import TierError
@@ -24,9 +24,7 @@ from tierscope.tiers import TierError
 Watch = Callable[[Path], AbstractContextManager[None]]
 _LIVE_S = 5.0
 _POLL_S = 0.05
-_LEASE = ".tierscope.lease"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def folder_name() -> str:
@@ -128,19 +126,21 @@ class MountedFiles:
         with self._watch(self.folder):
             os.mkdir(self.folder, 0o700)
             self.open()
-            Lease(self.folder / _LEASE, "a launch", folder=self._descriptor).take()
+            Lease(self.folder / NAME, "a launch", folder=self._descriptor).take()
 
     def open(self) -> None:
         """Open the folder, once.
 
         Raises
         ------
+        FolderError
+            If it is not a directory of this user alone.
         OSError
-            If it is not there, or not a directory of this user.
+            If it is not there.
         """
         if self._descriptor is None:
             with self._watch(self.folder):
-                self._descriptor = _open_own(self.folder)
+                self._descriptor = open_own(self.folder)
 
     def check(self) -> None:
         """Refuse to go on if another folder has taken the place of ours.
@@ -187,38 +187,14 @@ def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
     with watch(mount), suppress(OSError):
         names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
         for name in names:
-            with suppress(OSError, LeaseError), _opened(mount / name) as descriptor:
-                lease = Lease(mount / name / _LEASE, "a launch", folder=descriptor)
+            with suppress(FolderError, LeaseError, OSError), ExitStack() as stack:
+                descriptor = open_own(mount / name)
+                stack.callback(os.close, descriptor)
+                lease = Lease(mount / name / NAME, "a launch", folder=descriptor)
                 holder = lease.holder()
                 if holder and holder.is_dead:
                     lease.take()
                     _remove(mount / name, descriptor, watch)
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    """Open a directory of this user for a while."""
-    descriptor = _open_own(folder)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _open_own(folder: Path) -> int:
-    """Return the descriptor of a directory of this user.
-
-    Raises
-    ------
-    OSError
-        If it is a link, no directory, or another user's.
-    """
-    descriptor = os.open(folder, _FOLDER)
-    state = os.fstat(descriptor)
-    if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o022:
-        os.close(descriptor)
-        raise PermissionError(1, "is not a directory of this user alone", str(folder))
-    return descriptor
 
 
 def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
@@ -230,7 +206,7 @@ def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
         The first one; what can be removed is removed nevertheless.
     """
     with watch(folder):
-        names = set(os.listdir(descriptor)) - {_LEASE}
+        names = set(os.listdir(descriptor)) - {NAME}
     errors = []
     for name in sorted(names):
         try:
@@ -241,7 +217,7 @@ def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
     if errors:
         raise errors[0]
     with watch(folder):
-        os.unlink(_LEASE, dir_fd=descriptor)
+        os.unlink(NAME, dir_fd=descriptor)
         os.rmdir(folder)
 
 
@@ -322,7 +298,7 @@ def check_live(
         if processes.rank == 0:
             try:
                 files.make()
-            except (LeaseError, OSError) as error:
+            except (FolderError, LeaseError, OSError) as error:
                 return f"cannot be written to: {_text(error)}"
         return None
 
@@ -382,6 +358,8 @@ def _tried(action: Callable[[], None], failure: str) -> str | None:
     while True:
         try:
             return action()
+        except FolderError as error:
+            return f"{failure}: {error}"
         except OSError as error:
             if time.monotonic() > end_s or error.errno == errno.EEXIST:
                 return f"{failure}: {_text(error)}"

@@ -9,7 +9,7 @@ from tierscope.peers import PeerError
 
 LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR = 0x8915  # of netdevice(7): the IPv4 address of an interface
-_REQUEST = struct.Struct("16s16x")  # its struct ifreq: the name goes in ...
+_REQUEST = struct.Struct("16s24x")  # its struct ifreq: the name goes in ...
 _ADDRESS = slice(20, 24)  # ... and the address comes back here
 _DISCARD = 9  # a port, to which nothing is sent
 

@@ -37,7 +37,7 @@ def write_peer_reads(
         "background_roots": background_roots(tier_roots),
         "peer_roots": served,
         "stage_in_time_s": reports[0]["stage_in_time_s"],
-        "peer_interfaces": [report["interface"] for report in reports],
+        "peer_interfaces": sorted({report["interface"] for report in reports} - {None}),
     }
 
 

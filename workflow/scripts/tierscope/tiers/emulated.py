@@ -22,7 +22,7 @@ from tierscope.tiers.device import (
     Device,
     write_device_config,
 )
-from tierscope.tiers.local_storage import LocalStorage
+from tierscope.tiers.local_storage import node_name
 from tierscope.tiers.scale import (
     emulated_machine,
     improve_tier,
@@ -184,4 +184,4 @@ def _node_folders(
 ) -> list[str]:
     """Return the LFS folders of the nodes of some ranks."""
     nodes = sorted({rank // system["processes_per_node"] for rank in ranks})
-    return [str(LocalStorage(data_root, node, 0, launch="").folder) for node in nodes]
+    return [str(data_root / node_name(node)) for node in nodes]

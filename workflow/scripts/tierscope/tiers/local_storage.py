@@ -32,6 +32,11 @@ class _IsRemovedError(RuntimeError):
     """The root is just being removed by a job that has ended."""
 
 
+def node_name(node: int) -> str:
+    """Return the name of a node's folder below the LFS's data directory."""
+    return f"node-{node:05d}"
+
+
 @dataclass(frozen=True)
 class LocalStorage:
     """The part of the LFS that one node uses.
@@ -56,7 +61,7 @@ class LocalStorage:
     @property
     def node_name(self) -> str:
         """Return the node's folder name below the data directory."""
-        return f"node-{self.node:05d}"
+        return node_name(self.node)
 
     @property
     def folder(self) -> Path:
