@@ -24,7 +24,8 @@ FILE_SIZE_BYTES = 1 << 17
 
 def write(path: str, n_processes: int, files_per_process: int) -> dict:
     """Write the log of a run: global shuffle, half the reads from the LFS."""
-    from tierscope.trace import POSIX_RECORD, write_log
+    from tierscope.trace.log_writer import write_log
+    from tierscope.trace.posix_records import POSIX_RECORD
 
     n_files = n_processes * files_per_process
     n_records = n_files * EPOCHS
@@ -76,7 +77,7 @@ def write(path: str, n_processes: int, files_per_process: int) -> dict:
 
 def read_with_tierscope(path: str) -> dict:
     """Read the log into our table: attributed to epochs, tiers and files."""
-    from tierscope.trace import read_file_records
+    from tierscope.trace.file_records import read_file_records
 
     start = time.perf_counter()
     table = read_file_records(path, ROOTS)

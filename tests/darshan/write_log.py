@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "workflow" / "scripts"))
 
-from tierscope.trace import write_log
+from tierscope.trace.log_writer import write_log
 from tierscope.trace.spool import merge_records, read_spool
 
 

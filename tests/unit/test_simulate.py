@@ -25,7 +25,7 @@ from tierscope.scenario import Dataset, Scenario
 from tierscope.system import read_system
 from tierscope.tables import RUN_KEYS, check_table, run_keys
 from tierscope.tiers.scale import emulated_machine, scale_lfs
-from tierscope.trace import read_file_records
+from tierscope.trace.file_records import read_file_records
 from tierscope.validation import ConfigError, read_yaml
 
 ROOT = Path(__file__).parents[2]

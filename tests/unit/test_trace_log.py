@@ -14,14 +14,9 @@ from darshan.backend import cffi_backend
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tierscope.tables import TABLES
-from tierscope.trace import (
-    LogError,
-    read_background_records,
-    read_file_records,
-    read_job,
-    write_log,
-)
-from tierscope.trace.log import read_posix
+from tierscope.trace.file_records import read_background_records, read_file_records
+from tierscope.trace.log import LogError, read_job, read_posix
+from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import COUNTERS, POSIX_RECORD, TIMERS
 
 LOGS = Path(__file__).parents[1] / "data" / "darshan-logs"
@@ -588,7 +583,8 @@ def test_failed_write_is_an_error_and_leaves_no_log(tmp_path):
         "import signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"sys.path[:0] = {sys.path!r}\n"
         "import numpy as np\n"
-        "from tierscope.trace import POSIX_RECORD, write_log\n"
+        "from tierscope.trace.log_writer import write_log\n"
+        "from tierscope.trace.posix_records import POSIX_RECORD\n"
         "data = np.random.default_rng(0).integers(1, 1 << 62, (500, 88))\n"
         "records = data.view(POSIX_RECORD).ravel()\n"
         "write_log(sys.argv[1], records, {i: b'/x' for i in records['id'].tolist()},\n"

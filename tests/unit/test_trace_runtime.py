@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tierscope.scenario import Point
-from tierscope.trace import (
-    POSIX_RECORD,
-    LogError,
+from tierscope.trace.log import LogError, read_job
+from tierscope.trace.log_writer import write_log
+from tierscope.trace.posix_records import POSIX_RECORD
+from tierscope.trace.runtime import (
     darshan_environment,
     darshan_settings,
     find_darshan_runtime,
-    read_job,
-    write_log,
 )
 from tierscope.trace.tracer import SiteDarshan, choose_tracer
 from tierscope.validation import ConfigError

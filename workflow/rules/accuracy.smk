@@ -22,7 +22,7 @@ wildcard_constraints:
 
 rule generate_samples:
     input:
-        library=library("generate_samples", "dataset", "samples"),
+        library=library("generate_samples"),
     output:
         samples=temp(directory(f"{ACCURACY}/samples")),
     log:
@@ -43,16 +43,7 @@ rule generate_samples:
 rule train_network:
     input:
         samples=f"{ACCURACY}/samples",
-        library=library(
-            "train_network",
-            "dataset",
-            "environment",
-            "io_class",
-            "samples",
-            "shuffle",
-            "tables",
-            "training",
-        ),
+        library=library("train_network"),
     output:
         accuracy=f"{ACCURACY}/trainings/{{network}}.parquet",
     log:
@@ -76,14 +67,7 @@ rule compare_accuracy:
             f"{ACCURACY}/trainings/{{network}}.parquet",
             network=ACCURACY_STUDY["networks"],
         ),
-        library=library(
-            "compare_accuracy",
-            "accuracy",
-            "dataset",
-            "io_class",
-            "samples",
-            "tables",
-        ),
+        library=library("compare_accuracy"),
     output:
         accuracy=f"{ACCURACY}/accuracy.parquet",
         tests=f"{ACCURACY}/accuracy_tests.parquet",
@@ -105,18 +89,7 @@ rule plot_accuracy:
     input:
         accuracy=f"{ACCURACY}/accuracy.parquet",
         tests=f"{ACCURACY}/accuracy_tests.parquet",
-        library=library(
-            "plot_accuracy",
-            "accuracy",
-            "breakdown",
-            "io_class",
-            "plot",
-            "plot_accuracy",
-            "sources",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_accuracy"),
     output:
         **figure("accuracy", source="trained"),
         text=f"{ACCURACY}/summary.txt",

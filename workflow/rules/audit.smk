@@ -10,27 +10,7 @@ rule audit_run:
         decisions=decisions,
         reads=read_tables,
         peer_reads=peer_reads,
-        library=library(
-            "audit_run",
-            "audit",
-            "audit_peers",
-            "audit_placement",
-            "background",
-            "breakdown",
-            "check",
-            "database_audit",
-            "io_class",
-            "lmdb_layout",
-            "peers/report",
-            "record_order",
-            "shuffle",
-            "tables",
-            "trace/file_records",
-            "trace/log",
-            "trace/posix_records",
-            "trace/pydarshan_route",
-            *POLICY_MODULES,
-        ),
+        library=library("audit_run"),
     output:
         file_records=f"{RUN}/file_records.parquet",
         io_time=f"{RUN}/io_time.parquet",
@@ -55,16 +35,7 @@ rule sum_background:
         run=f"{RUN}/run.json",
         decisions=f"{RUN}/decisions.parquet",
         audit=f"{RUN}/audit.json",
-        library=library(
-            "sum_background",
-            "background",
-            "io_class",
-            "tables",
-            "trace/file_records",
-            "trace/log",
-            "trace/posix_records",
-            "trace/pydarshan_route",
-        ),
+        library=library("sum_background"),
     output:
         f"{RUN}/background.parquet",
     log:
@@ -86,17 +57,7 @@ rule sum_peers:
         run=f"{RUN}/run.json",
         peer_reads=f"{RUN}/peer_reads.parquet",
         audit=f"{RUN}/audit.json",
-        library=library(
-            "sum_peers",
-            "background",
-            "io_class",
-            "peers/report",
-            "tables",
-            "trace/file_records",
-            "trace/log",
-            "trace/posix_records",
-            "trace/pydarshan_route",
-        ),
+        library=library("sum_peers"),
     output:
         stage_in=f"{RUN}/stage_in.parquet",
         peers=f"{RUN}/peers.parquet",
@@ -118,7 +79,7 @@ rule collect_epochs:
         runs=of_sweep("run.json"),
         audits=of_sweep("audit.json"),
         deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_epochs", "io_class", "tables"),
+        library=library("collect_epochs"),
     output:
         f"{RESULTS}/{{sweep}}/epochs.parquet",
     log:
@@ -136,7 +97,7 @@ rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
         deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables", "io_class", "tables"),
+        library=library("collect_tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
     log:
@@ -154,7 +115,7 @@ use rule collect_io_time as collect_background with:
     input:
         background=of_sweep("background.parquet", is_dynamic),
         deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables", "io_class", "tables"),
+        library=library("collect_tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
     log:
@@ -168,7 +129,7 @@ use rule collect_io_time as collect_peers with:
         stage_in=of_sweep("stage_in.parquet", has_peers),
         peers=of_sweep("peers.parquet", has_peers),
         deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables", "io_class", "tables"),
+        library=library("collect_tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
         peers=f"{RESULTS}/{{sweep}}/peers.parquet",

@@ -4,7 +4,7 @@
 rule break_down_io_time:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
-        library=library("break_down_io_time", "breakdown", "io_class", "tables"),
+        library=library("break_down_io_time"),
     output:
         breakdown=f"{RESULTS}/tables/breakdown.parquet",
     log:
@@ -22,7 +22,7 @@ rule compare_repetitions:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
         epochs=f"{RESULTS}/tables/epochs.parquet",
-        library=library("compare_repetitions", "breakdown", "io_class", "tables"),
+        library=library("compare_repetitions"),
     output:
         spread=f"{RESULTS}/tables/spread.parquet",
     log:

@@ -11,6 +11,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
 
 from tierscope.config import read_experiment
+from tierscope.imports import imported_modules
 from tierscope.scenario import Point, Scenario
 from tierscope.validation import ConfigError
 
@@ -42,54 +43,10 @@ wildcard_constraints:
     n_osts=r"\d+",
 
 
-# What decisions of policies depend on, for `library`.
-POLICY_MODULES = (
-    "lmdb_settings",
-    "policies/__init__",
-    "policies/adhoc",
-    "policies/clairvoyant",
-    "policies/lru",
-    "policies/monarch",
-    "policies/node",
-    "policies/pinning",
-    "policies/static",
-    "scenario",
-)
-
-# What a model's answer depends on, for `library`.
-MODEL_MODULES = (
-    "breakdown",
-    "io_class",
-    "model/bounds",
-    "model/calibration",
-    "model/calibration_result",
-    "model/demands",
-    "model/events",
-    "model/fixed_point",
-    "model/mva",
-    "model/network",
-    "model/observations",
-    "model/order_statistics",
-    "model/predict",
-    "model/probe_times",
-    "model/product_form",
-    "model/simulate",
-    "model/simulated_run",
-    "model/starting_values",
-    "model/tiered",
-    "probes",
-    "shuffle",
-    "tables",
-    "tiers/device",
-    "tiers/scale",
-    *POLICY_MODULES,
-)
-
-
-def library(script, *modules):
-    """Return a rule's script and the modules it uses: editing one reruns the rule."""
-    names = [script, *(f"tierscope/{module}" for module in modules)]
-    return list(map(module_path, names))
+def library(script):
+    """Return a rule's script and the modules it imports: editing one reruns the rule."""
+    path = Path(module_path(script))
+    return [str(path), *map(str, imported_modules(path))]
 
 
 @functools.cache

@@ -21,9 +21,7 @@ ESTIMATES = {
 rule estimate_improvements:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
-        library=library(
-            "estimate_improvements", "breakdown", "whatif", "io_class", "tables"
-        ),
+        library=library("estimate_improvements"),
     output:
         estimates=ESTIMATES[RULE],
     log:
@@ -48,12 +46,7 @@ if MODEL in METHODS:
         input:
             io_time=f"{RESULTS}/tables/io_time.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
-            library=library(
-                "estimate_by_model",
-                *MODEL_MODULES,
-                "model/whatif",
-                "whatif",
-            ),
+            library=library("estimate_by_model"),
         output:
             estimates=ESTIMATES[MODEL],
         log:
@@ -81,14 +74,7 @@ rule search_combinations:
     input:
         io_time=f"{RESULTS}/tables/io_time.parquet",
         epochs=f"{RESULTS}/tables/epochs.parquet",
-        library=library(
-            "search_combinations",
-            "breakdown",
-            "search",
-            "whatif",
-            "io_class",
-            "tables",
-        ),
+        library=library("search_combinations"),
     output:
         goals=f"{RESULTS}/tables/goals.parquet",
         combinations=f"{RESULTS}/tables/combinations.parquet",

@@ -8,20 +8,7 @@ rule build_explorer:
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         page=workflow.source_path("../templates/explorer.html"),
         computation=workflow.source_path("../templates/explorer.vega.yaml"),
-        library=library(
-            "build_explorer",
-            "breakdown",
-            "explorer",
-            "explorer_data",
-            "explorer_spec",
-            "explorer_views",
-            "io_class",
-            "sources",
-            "tables",
-            "whatif",
-            "web_page",
-            "words",
-        ),
+        library=library("build_explorer"),
     output:
         explorer=page("explorer", "Explorer"),
     log:

@@ -33,15 +33,7 @@ rule plot_execution_and_io_time:
         epochs=f"{RESULTS}/tables/epochs.parquet",
         io_time=f"{RESULTS}/tables/io_time.parquet",
         spread=f"{RESULTS}/tables/spread.parquet",
-        library=library(
-            "plot_execution_and_io_time",
-            "breakdown",
-            "io_class",
-            "plot",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_execution_and_io_time"),
     output:
         **figure("fig1_execution_and_io_time"),
     log:
@@ -63,15 +55,7 @@ rule plot_breakdown:
     input:
         breakdown=f"{RESULTS}/tables/breakdown.parquet",
         spread=f"{RESULTS}/tables/spread.parquet",
-        library=library(
-            "plot_breakdown",
-            "breakdown",
-            "io_class",
-            "plot",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_breakdown"),
     output:
         **figure("fig2_breakdown"),
     log:
@@ -94,17 +78,7 @@ rule plot_improvement:
     input:
         estimates=[ESTIMATES[method] for method in METHODS],
         spread=f"{RESULTS}/tables/spread.parquet",
-        library=library(
-            "plot_improvement",
-            "breakdown",
-            "io_class",
-            "plot",
-            "plot_whatif",
-            "sources",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_improvement"),
     output:
         **figure("fig3_improvement"),
     log:
@@ -130,18 +104,7 @@ rule plot_sufficient_combinations:
         estimates=[ESTIMATES[method] for method in METHODS],
         goals=f"{RESULTS}/tables/goals.parquet",
         spread=f"{RESULTS}/tables/spread.parquet",
-        library=library(
-            "plot_sufficient_combinations",
-            "breakdown",
-            "io_class",
-            "plot",
-            "plot_map",
-            "plot_whatif",
-            "sources",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_sufficient_combinations"),
     output:
         **figure("fig4_{pair}"),
     log:
@@ -170,18 +133,7 @@ rule plot_cheapest_combination:
         goals=f"{RESULTS}/tables/goals.parquet",
         combinations=f"{RESULTS}/tables/combinations.parquet",
         spread=f"{RESULTS}/tables/spread.parquet",
-        library=library(
-            "plot_cheapest_combination",
-            "breakdown",
-            "io_class",
-            "plot",
-            "plot_whatif",
-            "search",
-            "sources",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_cheapest_combination"),
     output:
         **figure("fig5_cheapest"),
     log:

@@ -15,7 +15,7 @@ rule predict_io_time:
         devices=expand(
             f"{RESULTS}/model/{{calibration}}/devices.yaml", calibration=CALIBRATIONS
         ),
-        library=library("predict_io_time", *MODEL_MODULES, "prediction"),
+        library=library("predict_io_time"),
     output:
         predictions=f"{PREDICT}/predictions.parquet",
         errors=f"{PREDICT}/prediction_errors.parquet",
@@ -41,17 +41,7 @@ rule plot_prediction:
     input:
         predictions=f"{PREDICT}/predictions.parquet",
         errors=f"{PREDICT}/prediction_errors.parquet",
-        library=library(
-            "plot_prediction",
-            "breakdown",
-            "io_class",
-            "plot",
-            "plot_prediction",
-            "prediction",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_prediction"),
     output:
         **figure("prediction"),
     log:

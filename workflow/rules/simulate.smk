@@ -44,35 +44,7 @@ ruleorder: collect_simulated_peers > collect_peers
 
 rule simulate_scenario:
     input:
-        library=library(
-            "simulate_scenario",
-            "audit_placement",
-            "breakdown",
-            "check",
-            "dataset",
-            "io_class",
-            "lmdb_layout",
-            "lmdb_pages",
-            "lmdb_reads",
-            "model/database_calls",
-            "model/events",
-            "model/network",
-            "model/placed",
-            "model/placed_events",
-            "model/placed_run",
-            "model/placement",
-            "model/programs",
-            "model/simulate",
-            "model/simulated_database",
-            "model/simulated_run",
-            "placement/limits",
-            "record_order",
-            "shuffle",
-            "tables",
-            "tiers/device",
-            "tiers/scale",
-            *POLICY_MODULES,
-        ),
+        library=library("simulate_scenario"),
     output:
         io_time=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/io_time.parquet",
         epochs=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/epochs.parquet",
@@ -101,7 +73,7 @@ rule collect_simulated:
         io_time=of_simulated("io_time.parquet"),
         epochs=of_simulated("epochs.parquet"),
         deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables", "io_class", "tables"),
+        library=library("collect_tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
         epochs=f"{RESULTS}/{{sweep}}/epochs.parquet",
@@ -120,7 +92,7 @@ use rule collect_simulated as collect_simulated_copies with:
     input:
         background=of_simulated("background.parquet", is_dynamic),
         deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables", "io_class", "tables"),
+        library=library("collect_tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
     log:
@@ -134,7 +106,7 @@ use rule collect_simulated as collect_simulated_peers with:
         stage_in=of_simulated("stage_in.parquet", has_peers),
         peers=of_simulated("peers.parquet", has_peers),
         deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables", "io_class", "tables"),
+        library=library("collect_tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
         peers=f"{RESULTS}/{{sweep}}/peers.parquet",
@@ -168,25 +140,7 @@ rule describe_dataset:
 rule simulate_run:
     input:
         manifest=logged_manifest,
-        library=library(
-            "simulate_run",
-            "breakdown",
-            "description",
-            "io_class",
-            "model/events",
-            "model/network",
-            "model/simulate",
-            "model/simulated_log",
-            "model/simulated_run",
-            "shuffle",
-            "tables",
-            "tiers/device",
-            "tiers/scale",
-            "trace/log",
-            "trace/log_writer",
-            "trace/posix_records",
-            *POLICY_MODULES,
-        ),
+        library=library("simulate_run"),
     output:
         log=f"{RUN}/log.darshan",
         epochs=f"{RUN}/epochs.parquet",

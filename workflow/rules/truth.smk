@@ -23,9 +23,7 @@ rule compare_whatif_truth:
             if TRUTH_CALIBRATION
             else []
         ),
-        library=library(
-            "compare_whatif_truth", *MODEL_MODULES, "whatif", "whatif_truth"
-        ),
+        library=library("compare_whatif_truth"),
     output:
         table=f"{TRUTH}/whatif_truth.parquet",
         summary=f"{TRUTH}/whatif_truth_summary.parquet",
@@ -50,17 +48,7 @@ rule plot_whatif_truth:
         io_time=f"{TRUTH}/io_time.parquet",
         table=f"{TRUTH}/whatif_truth.parquet",
         summary=f"{TRUTH}/whatif_truth_summary.parquet",
-        library=library(
-            "plot_whatif_truth",
-            "breakdown",
-            "io_class",
-            "plot",
-            "plot_truth",
-            "sources",
-            "tables",
-            "whatif",
-            "words",
-        ),
+        library=library("plot_whatif_truth"),
     output:
         **figure("whatif_truth"),
         text=f"{TRUTH}/summary.txt",

@@ -11,7 +11,7 @@ from tierscope.database_audit import check_database, with_mapped_reads
 from tierscope.peers.report import with_peer_reads
 from tierscope.policies import PEERS
 from tierscope.tables import read_table, run_keys, write_table
-from tierscope.trace import read_background_records, read_file_records
+from tierscope.trace.file_records import read_background_records, read_file_records
 
 
 def io_time_of(file_records: pd.DataFrame, run: dict) -> pd.DataFrame:

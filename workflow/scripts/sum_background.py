@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tierscope.background import sum_background
 from tierscope.tables import read_table, run_keys, write_table
-from tierscope.trace import read_background_records
+from tierscope.trace.file_records import read_background_records
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")

@@ -1,0 +1,77 @@
+"""Which of our modules a script imports, so that rules need no lists of them."""
+
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+# It begins with a literal, which is found fast; what stands before is looked at after.
+_IMPORT = re.compile(
+    r"(?P<module>tierscope[\w.]*)(?: import (?P<names>\([^)]*\)|[^(\n]+))?"
+)
+_COMMENT = re.compile(r"#.*")
+_ALIAS = re.compile(r"\s+as\s+\w+")
+
+
+def imported_modules(script: Path) -> list[Path]:
+    """Return the files of ours that a script imports, and those that these import.
+
+    Imports inside functions count, and modules that are run by ``python -m``. Files are
+    read as text, not as Python, because Snakemake asks for all of them whenever it
+    starts.
+
+    Parameters
+    ----------
+    script : Path
+        A script beside the package ``tierscope``.
+
+    Returns
+    -------
+    list of Path
+        Sorted, without the script itself.
+    """
+    first, root = str(script), str(script.parent)
+    found: set[str] = set()
+    new = {first}
+    while new:
+        found |= new
+        new = {file for path in new for file in _imports_of(path, root)} - found
+    return list(map(Path, sorted(found - {first})))
+
+
+@cache
+def _imports_of(path: str, root: str) -> frozenset[str]:
+    """Return the files that a file imports itself."""
+    return frozenset(
+        file
+        for name in _imported_names(Path(path).read_text())
+        for file in _files_of(name, root)
+    )
+
+
+def _imported_names(text: str) -> Iterator[str]:
+    """Yield what a file imports: modules, and names that may be modules."""
+    for match in _IMPORT.finditer(text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        before = text[start : match.start()].strip()
+        if before == "import" or before.endswith('"-m", "'):
+            yield match["module"]
+        elif before == "from" and match["names"]:
+            names = _COMMENT.sub("", match["names"].strip("()"))
+            for name in names.split(","):
+                yield f"{match['module']}.{_ALIAS.sub('', name).strip()}"
+
+
+@cache
+def _files_of(name: str, root: str) -> tuple[str, ...]:
+    """Return the file of a module, or of what defines a name, and of its packages."""
+    path, files = root, []
+    for part in name.split("."):
+        path = f"{path}/{part}"
+        if os.path.isfile(f"{path}.py"):
+            return (*files, f"{path}.py")
+        if not os.path.isfile(f"{path}/__init__.py"):
+            break
+        files.append(f"{path}/__init__.py")
+    return tuple(files)
