@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pandas as pd
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 EXPECTED = Path(__file__).parent / "data" / "tiny-counts.csv"
 _COLUMNS = ["n_osts", "cache_rate_percent", "epoch", "rank", "io_class"]

@@ -4,7 +4,7 @@ import json
 
 import yaml
 from integration.conftest import Project
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 SYSTEM = {
     "description": "A site with a stand-in for Darshan",

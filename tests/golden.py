@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 RENEW = "TIERSCOPE_GOLDEN_RENEW"

@@ -32,23 +32,49 @@ PACKAGE = Path("workflow", "scripts", "tierscope")
 COPIED = ("Snakefile", "workflow", "config", "resources", "tests", "pyproject.toml")
 # The tests of each module, quick ones first.
 TESTS = {
-    "breakdown": ["breakdown"],
-    "whatif": ["whatif", "search"],
-    "search": ["search", "whatif"],
-    "trace/file_records": ["trace_log", "audit", "breakdown"],
-    "audit": ["audit", "audit_placement", "audit_peers"],
-    "audit_peers": ["audit_peers"],
-    "audit_placement": ["audit_placement", "placement"],
-    "database_audit": ["lmdb_loader"],
-    "policies/__init__": ["policies", "peers", "audit_placement", "placement"],
-    "policies/adhoc": ["policies", "peers", "audit_peers"],
-    "policies/clairvoyant": ["policies", "audit_placement", "placed"],
-    "policies/lru": ["policies", "audit_placement", "placed"],
-    "policies/monarch": ["policies", "audit_placement", "placed"],
-    "policies/node": ["policies", "audit_placement", "placement"],
-    "policies/pinning": ["policies", "shuffle", "audit"],
-    "policies/static": ["policies", "shuffle", "audit"],
-    "tiers/clock": ["real_clock", "virtual_time", "device", "placement"],
+    "analysis/breakdown": ["analysis/breakdown"],
+    "analysis/whatif": ["analysis/whatif", "analysis/search"],
+    "analysis/search": ["analysis/search", "analysis/whatif"],
+    "trace/file_records": ["trace/log", "audit/run", "analysis/breakdown"],
+    "audit/run": ["audit/run", "audit/decisions", "audit/peers"],
+    "audit/peers": ["audit/peers"],
+    "audit/decisions": ["audit/decisions", "benchmark/placement/placement"],
+    "audit/database": ["benchmark/loaders/lmdb"],
+    "policies/__init__": [
+        "policies/policies",
+        "benchmark/peers/peers",
+        "audit/decisions",
+        "benchmark/placement/placement",
+    ],
+    "policies/adhoc": ["policies/policies", "benchmark/peers/peers", "audit/peers"],
+    "policies/clairvoyant": [
+        "policies/policies",
+        "audit/decisions",
+        "model/simulator/placed_epoch",
+    ],
+    "policies/lru": [
+        "policies/policies",
+        "audit/decisions",
+        "model/simulator/placed_epoch",
+    ],
+    "policies/monarch": [
+        "policies/policies",
+        "audit/decisions",
+        "model/simulator/placed_epoch",
+    ],
+    "policies/node": [
+        "policies/policies",
+        "audit/decisions",
+        "benchmark/placement/placement",
+    ],
+    "policies/pinning": ["policies/policies", "data/shuffle", "audit/run"],
+    "policies/static": ["policies/policies", "data/shuffle", "audit/run"],
+    "storage/clock": [
+        "storage/clock",
+        "storage/emulated/virtual_time",
+        "storage/emulated/device",
+        "benchmark/placement/placement",
+    ],
 }
 MOST_S = 180  # of a mutant that goes on or waits for ever
 # Coverage knows tests of hypothesis by the name of a function of hypothesis only.
@@ -196,7 +222,8 @@ def run_tests(folder: Path, module: str, names: set[str] | None) -> int:
     """Return what pytest says of a module's tests, some or all; 0: all passed."""
     import pytest
 
-    files = [f"tests/unit/test_{name}.py" for name in TESTS[module]]
+    tests = (one.rpartition("/") for one in TESTS[module])
+    files = [f"tests/unit/{room}/test_{name}.py" for room, _, name in tests]
     options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'tmp'}"]
     options += ["--hypothesis-seed=0", "--hypothesis-profile=mutants"]
     if names:

@@ -23,17 +23,17 @@ from common import (
     run_as_script,
     temporary_folder,
 )
-from tierscope.dataset import generate_files
-from tierscope.scenario import Dataset
-from tierscope.system import read_system
-from tierscope.tiers.clock import create_virtual_state, to_ns
-from tierscope.tiers.device import (
+from tierscope.core.scenario import Dataset
+from tierscope.data.tfrecord import generate_files
+from tierscope.experiment.system import read_system
+from tierscope.storage.clock import create_virtual_state, to_ns
+from tierscope.storage.emulated.device import (
     DEVICES_VARIABLE,
     STATE_VARIABLE,
     Device,
     write_device_config,
 )
-from tierscope.tiers.emulated import emulated_gfs
+from tierscope.storage.emulated.library import emulated_gfs
 
 N_PROCESSES, TRIAL_PROCESSES = 8, 2
 BARE, EMULATED = "bare directory", "emulated devices"

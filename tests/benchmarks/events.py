@@ -13,16 +13,16 @@ import numpy as np
 from common import Results, progress, run_as_script
 from simulate_sweep import configured
 from simulator import check_equal, us_per_event
-from tierscope.model.database_calls import DatabaseEpoch
+from tierscope.core.scenario import Scenario
+from tierscope.data.record_order import first_records, order_of
 from tierscope.model.network import network_of
-from tierscope.model.placed import Peers, PlacedStorage
-from tierscope.model.placed_run import AdHocRun, simulate_run
-from tierscope.model.programs import simulate_programs
-from tierscope.model.simulate import first_reads, simulate_epoch
-from tierscope.model.simulated_database import provenance_of, simulate_database
-from tierscope.model.simulated_run import draw_slowness, workload_of
-from tierscope.record_order import first_records, order_of
-from tierscope.scenario import Scenario
+from tierscope.model.simulator.database_calls import DatabaseEpoch
+from tierscope.model.simulator.database_run import provenance_of, simulate_database
+from tierscope.model.simulator.epoch import first_reads, simulate_epoch
+from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
+from tierscope.model.simulator.placed_run import AdHocRun, simulate_run
+from tierscope.model.simulator.programs import simulate_programs
+from tierscope.model.simulator.run import draw_slowness, workload_of
 
 PLAIN, PLACED = "pinning", "pinning, loop of copies"
 POLICIES = ("monarch", "clairvoyant", "adhoc")

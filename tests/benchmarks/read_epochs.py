@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from mpi4py import MPI
-from tierscope.epoch import run_epoch
-from tierscope.loaders import make_loader
-from tierscope.shuffle import epoch_files
-from tierscope.tiers import epoch_alias
-from tierscope.tiers.clock import RealClock, VirtualClock
+from tierscope.benchmark.epoch import run_epoch
+from tierscope.benchmark.loaders import make_loader
+from tierscope.data.shuffle import epoch_files
+from tierscope.storage.clock import RealClock, VirtualClock
+from tierscope.storage.tier import epoch_alias
 
 PREFETCH_BATCHES = 2
 

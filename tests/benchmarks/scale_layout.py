@@ -15,10 +15,12 @@ from dataclasses import replace
 
 import numpy as np
 from common import ROOT
-from tierscope.config import read_experiment
+from tierscope.core.validation import read_yaml
+from tierscope.data.shuffle import epoch_order
+from tierscope.experiment.config import read_experiment
 from tierscope.model.network import Network, network_of
-from tierscope.model.simulate import ranks_of_reads, simulate_epoch
-from tierscope.model.simulated_run import (
+from tierscope.model.simulator.epoch import ranks_of_reads, simulate_epoch
+from tierscope.model.simulator.run import (
     SERVICES,
     SLOWNESS,
     SimulatedReads,
@@ -28,8 +30,6 @@ from tierscope.model.simulated_run import (
     workload_of,
 )
 from tierscope.policies import held_files
-from tierscope.shuffle import epoch_order
-from tierscope.validation import read_yaml
 
 EPOCH, SEED, N_SEEDS = 1, 1, 10
 LAYOUTS = [(1, 8), (1, 4), (1, 2), (8, 8), (8, 4)]

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import simpy
+from tierscope.data.shuffle import process_share
 from tierscope.model.network import Network, TierModel, Workload
-from tierscope.shuffle import process_share
 
 # Priorities of arrivals; SimPy's own, before all arrivals of an instant, are 0 and 1.
 CLOSE, LINK, REQUEST, OPEN = (number << 24 for number in range(1, 5))
@@ -115,7 +115,7 @@ def simulate_with_simpy(
     on_lfs: np.ndarray,
     slowness: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Simulate an epoch; arguments as for `tierscope.model.simulate.simulate_epoch`.
+    """Simulate an epoch; arguments as for `simulate_epoch`.
 
     Returns
     -------

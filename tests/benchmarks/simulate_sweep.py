@@ -9,10 +9,10 @@ from typing import Any
 
 from parse_log import peak_memory_mb
 from snakemake.utils import update_config
-from tierscope.config import read_experiment
-from tierscope.experiment import Experiment
-from tierscope.model.simulated_run import simulate_reads, tables_of
-from tierscope.validation import read_yaml
+from tierscope.core.validation import read_yaml
+from tierscope.experiment.config import read_experiment
+from tierscope.experiment.experiment import Experiment
+from tierscope.model.simulator.run import simulate_reads, tables_of
 
 ROOT = Path(__file__).parents[2]
 

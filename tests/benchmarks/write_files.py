@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from tierscope.dataset import generate_dataset
+from tierscope.data.tfrecord import generate_dataset
 
 
 def copy_to_files(folder: Path, file_ids: range, content: bytes) -> None:

@@ -19,7 +19,7 @@ from darshan_sites import (
     run_json,
 )
 from integration.conftest import ROOT
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 # What a module may leave behind, which would switch Darshan off, or let each program
 # that a rank starts write a log in the rank's place.

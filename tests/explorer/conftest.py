@@ -7,17 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from sessions import HANG_S
-from tierscope.breakdown import CLASSES, select_epoch, select_scenario
-from tierscope.explorer import build_explorer
-from tierscope.explorer_data import Start
-from tierscope.tables import check_table
-from tierscope.whatif import (
+from tierscope.analysis.breakdown import CLASSES, select_epoch, select_scenario
+from tierscope.analysis.whatif import (
     CLASS_TIMES,
     IMPROVEMENTS,
     estimate,
     improvement_grid,
     make_goal,
 )
+from tierscope.core.tables import check_table
+from tierscope.pages.explorer.data import Start
+from tierscope.pages.explorer.page import build_explorer
 
 TEMPLATES = Path(__file__).parents[2] / "workflow" / "templates"
 SCENARIO = {"policy": "pinning", "loader": "tensorflow"}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from explorer.conftest import io_time_table, open_page, write_page
-from tierscope import scorecard
-from unit.test_report import claims_of, io_time_of, page_of
+from tierscope.pages import scorecard
+from unit.pages.report.test_page import claims_of, io_time_of, page_of
 
 PWNED = "window.pwned = true"
 NAMES = [

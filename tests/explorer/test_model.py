@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from explorer.test_page import EXACT, best_of, io_times, shown, sliders
-from tierscope.breakdown import CLASSES
-from tierscope.io_class import IOClass
-from tierscope.whatif import (
+from tierscope.analysis.breakdown import CLASSES
+from tierscope.analysis.whatif import (
     CLASS_TIMES,
     IMPROVEMENTS,
     best_point,
@@ -13,6 +12,7 @@ from tierscope.whatif import (
     select_improvements,
     sufficient_combinations,
 )
+from tierscope.core.io_class import IOClass
 
 CELLS = [{}, {"gfs_meta": 50}, {"gfs_meta": 200, "lfs_read": 30}]
 AXES = [("gfs_meta", "lfs_read"), ("lfs_read", "gfs_meta")]

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from tierscope.breakdown import CLASSES, select_epoch, select_scenario
-from tierscope.io_class import IOClass
-from tierscope.whatif import (
+from tierscope.analysis.breakdown import CLASSES, select_epoch, select_scenario
+from tierscope.analysis.whatif import (
     IMPROVEMENTS,
     best_point,
     break_down_improved,
@@ -13,6 +12,7 @@ from tierscope.whatif import (
     mean_over_repetitions,
     sufficient_combinations,
 )
+from tierscope.core.io_class import IOClass
 
 SCENARIOS = [{"dataset": "small", "n_osts": 60}, {"dataset": "small", "n_osts": 1}]
 SETTINGS = [

@@ -122,7 +122,7 @@ def hold(project, rank: int, cache_rate_percent: int) -> None:
     (project.folder / "hold").touch()
     edit(
         project,
-        "driver.py",
+        "benchmark/driver.py",
         EPOCH,
         "        here = self.processes.rank, epoch, point.cache_rate_percent\n"
         f"        held = here == {(rank, 1, cache_rate_percent)}\n"

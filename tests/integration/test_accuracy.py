@@ -9,10 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from integration.conftest import ROOT, Project
-from tierscope.dataset import DatasetError
-from tierscope.environment import TENSORFLOW_ENVIRONMENT
-from tierscope.samples import N_FEATURES, Distribution, sample_paths, write_samples
-from tierscope.tables import read_table
+from tierscope.benchmark.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.core.tables import read_table
+from tierscope.data.labelled_samples import (
+    N_FEATURES,
+    Distribution,
+    sample_paths,
+    write_samples,
+)
+from tierscope.data.tfrecord import DatasetError
 
 os.environ.update(TENSORFLOW_ENVIRONMENT)  # before TensorFlow is loaded
 
@@ -31,7 +36,7 @@ STUDY = {
 @pytest.fixture(scope="module")
 def training():
     """Return the module, which loads TensorFlow, set up as the study sets it up."""
-    from tierscope import training
+    from tierscope.benchmark import training
 
     training.compute_as_written()  # before anything is computed in this process
     return training

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from integration.launches import edit, messages_of
 from integration.test_policies import EPOCHS, N_FILES, SIZE, make_project
+from tierscope.core.tables import read_table
 from tierscope.policies import node_policy
-from tierscope.tables import read_table
 
 RATES = [50, 100]
 SCENARIO = "tiny-0ost-adhoc-posix"
@@ -136,7 +136,7 @@ def test_tensorflow_reads_from_peers_on_emulated_devices(tmp_path):
 def test_server_that_dies_ends_the_job_with_node_and_file(plain):
     asked = "        epoch, file_id, rank = REQUEST.unpack(head)\n"
     fault = "        if epoch: raise ValueError(7)\n"
-    edit(plain, "peers/server.py", asked, asked + fault)
+    edit(plain, "benchmark/peers/server.py", asked, asked + fault)
     output = plain.launch(SCENARIO, "100/0").fail()
     assert ".tfrecord, does not serve it: its server has ended or hangs" in output or (
         "for other nodes has ended: ValueError: 7" in output
@@ -205,15 +205,15 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
     plain.describe(SCENARIO, policy=through(mount))
     plain.environment = plain.environment | {"MPI4PY_RC_THREAD_LEVEL": thread_level}
     waits = "TIMEOUT_S = 60.0"
-    edit(plain, "placement/messages.py", waits, "TIMEOUT_S = 3.0")
-    edit(plain, "peers/mount.py", before, fault + before)
+    edit(plain, "benchmark/placement/messages.py", waits, "TIMEOUT_S = 3.0")
+    edit(plain, "benchmark/peers/mount.py", before, fault + before)
     output = plain.launch(SCENARIO, "100/0").fail()
     (line,) = {one for one in messages_of(output) if "tierscope: rank" in one}
     answer = f"no answer within 3 s of what is mounted at {mount}."
     assert line.endswith(f"/0000030.tfrecord: {answer}")
     assert len(list(mount.iterdir())) == 1
-    edit(plain, "placement/messages.py", "TIMEOUT_S = 3.0", waits)
-    edit(plain, "peers/mount.py", fault + before, before)
+    edit(plain, "benchmark/placement/messages.py", "TIMEOUT_S = 3.0", waits)
+    edit(plain, "benchmark/peers/mount.py", fault + before, before)
     plain.launch(SCENARIO, "100/0").finish()
     assert list(mount.iterdir()) == []
 

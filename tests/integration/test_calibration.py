@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 import yaml
 from integration.conftest import Project
-from tierscope.model.probe_times import probe_times
-from tierscope.probes import REPEATS
-from tierscope.tables import read_table
-from tierscope.validation import read_yaml
+from tierscope.core.tables import read_table
+from tierscope.core.validation import read_yaml
+from tierscope.model.calibration.probe_times import probe_times
+from tierscope.storage.probes import REPEATS
 
 PROBES = "results/tiny/probes/tiny-60ost/probes.parquet"
 FITTED = ["gfs.open_s", "lfs.request_s"]

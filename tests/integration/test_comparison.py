@@ -2,7 +2,7 @@
 
 import pytest
 from integration.test_policies import EPOCHS, N_FILES, make_project
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 
 @pytest.fixture(scope="module")

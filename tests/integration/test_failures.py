@@ -18,8 +18,8 @@ from integration.launches import (
     wait_until_idle,
 )
 from sessions import HANG_S
-from tierscope.lease import Lease
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
+from tierscope.storage.lease import Lease
 
 SCENARIO = "tiny-0ost-pinning-posix"
 POINTS = ("0/0", "50/0", "100/0")
@@ -83,7 +83,7 @@ def test_rank_that_ends_by_itself_is_named_by_the_others(plain):
     # As in the launches of a site whose launcher lets the others go on.
     called = "        files = self._files(point, epoch, on_lfs)\n"
     ends = "        if epoch and self.processes.rank == 2: __import__('os')._exit(1)\n"
-    edit(plain, "driver.py", called, ends + called)
+    edit(plain, "benchmark/driver.py", called, ends + called)
     options = ["-disable-auto-cleanup"]
     output = plain.launch(SCENARIO, *POINTS, options=options).fail()
     (line,) = messages_of(output)
@@ -226,7 +226,7 @@ def strict(plain):
             },
         },
     )
-    path = plain.folder / "workflow/scripts/tierscope/audit.py"
+    path = plain.folder / "workflow/scripts/tierscope/audit/run.py"
     text = path.read_text()
     limit = '    limit = 1 + limits["io_time_tolerance_percent"] / 100\n'
     assert text.count(limit) == 1

@@ -19,8 +19,8 @@ from integration.test_policies import (
     make_project,
     read_run,
 )
-from tierscope.lmdb_dataset import read_provenance, read_records
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
+from tierscope.data.lmdb.file import read_provenance, read_records
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_copy_that_fails_leaves_its_file_on_the_gfs_and_the_others_are_placed(tm
         f"            if name == '{lost:07d}.tfrecord':\n"
         "                raise OSError(errno.EIO, os.strerror(errno.EIO))\n"
     )
-    edit(project, "placement/copies.py", rename, fault + rename)
+    edit(project, "benchmark/placement/copies.py", rename, fault + rename)
     output = project.snakemake("audits")
     assert (
         f"node 0: copying {lost:07d}.tfrecord to the LFS failed: Input/output error; "
@@ -214,7 +214,7 @@ def damage_copies(project, offset):
         f"            file.seek({offset})\n"
         "            file.write(bytes([byte]))\n"
     )
-    edit(project, "database.py", checked, fault + checked)
+    edit(project, "benchmark/database.py", checked, fault + checked)
 
 
 def offset_of(project, record):

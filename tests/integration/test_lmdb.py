@@ -7,8 +7,8 @@ import pytest
 import yaml
 from integration.conftest import Project, busy_machine
 from integration.test_virtual_time import assert_equals_simulation
-from tierscope.model.simulated_database import simulate_database
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
+from tierscope.model.simulator.database_run import simulate_database
 
 pytest.importorskip("lmdb")
 

@@ -1,6 +1,6 @@
 import pytest
-from tierscope.dataset import DatasetError, SampleWriter, framed, generate_files
-from tierscope.loaders import make_loader
+from tierscope.benchmark.loaders import make_loader
+from tierscope.data.tfrecord import DatasetError, SampleWriter, framed, generate_files
 
 N_FILES, SIZE = 10, 300
 

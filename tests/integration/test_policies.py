@@ -5,8 +5,8 @@ import json
 import pytest
 from integration.conftest import Project
 from integration.launches import edit
-from tierscope.shuffle import epoch_files
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
+from tierscope.data.shuffle import epoch_files
 
 POLICIES = ["none", "stratified-pinning", "lru", "monarch", "clairvoyant"]
 N_FILES, SIZE, EPOCHS = 32, 4096, 3
@@ -147,7 +147,12 @@ def test_second_start_does_nothing(swept):
 def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
     project = make_project(tmp_path / "project", ["monarch"])
     prefix = 'TEMPORARY_PREFIX = "{}"'.format
-    edit(project, "placement/copies.py", prefix(".placing-"), prefix("no/such/"))
+    edit(
+        project,
+        "benchmark/placement/copies.py",
+        prefix(".placing-"),
+        prefix("no/such/"),
+    )
     output = project.snakemake("audits")
     assert "No such file or directory; reads go on from the GFS" in output
     # Each node tries each file once; the room of a copy that failed is free again.

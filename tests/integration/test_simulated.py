@@ -7,8 +7,8 @@ import re
 import pandas as pd
 import pytest
 from integration.conftest import Project
+from tierscope.core.tables import read_table
 from tierscope.model.predict import ANALYTIC
-from tierscope.tables import read_table
 
 
 @pytest.fixture(scope="module")

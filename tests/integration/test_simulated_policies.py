@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from golden import assert_golden
 from integration.conftest import Project
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 POLICIES = ["none", "pinning", "lru", "monarch", "clairvoyant", "adhoc"]
 

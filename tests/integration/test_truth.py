@@ -4,7 +4,7 @@ import json
 
 import pytest
 from integration.conftest import Project
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 STUDY = {
     "sweep": {

@@ -18,7 +18,7 @@ from integration.launches import (
     ranks_of,
     segments_of,
 )
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 FILES, DATABASE = "tiny-60ost-pinning-posix", "tiny-60ost-pinning-lmdbio"
 NODE = os.uname().nodename
@@ -29,7 +29,12 @@ SLEEP = "__import__('time').sleep(600)"
 
 def put(project, fault, rank=2):
     """Let a rank do something else in the second epoch, before it opens a file."""
-    edit(project, "loaders/posix.py", TURN, f"{IN_RANK.format(rank)}{fault}\n{TURN}")
+    edit(
+        project,
+        "benchmark/loaders/posix.py",
+        TURN,
+        f"{IN_RANK.format(rank)}{fault}\n{TURN}",
+    )
 
 
 def put_into_reader(project, fault):
@@ -38,7 +43,7 @@ def put_into_reader(project, fault):
         "        tiers = np.concatenate([part.tiers[chosen] for part in plan.parts])\n"
     )
     fault = f"        if self._rank == 0 and self._log.epoch == 1: {fault}\n"
-    edit(project, "loaders/lmdb.py", read, fault + read)
+    edit(project, "benchmark/loaders/lmdb.py", read, fault + read)
 
 
 def one_message(output):
@@ -86,7 +91,7 @@ def test_error_of_one_rank_ends_the_others_with_its_message_alone(emulated):
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_no_progress_names_whom_every_actor_waits_for(emulated, rank):
-    edit(emulated, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    edit(emulated, "storage/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
     put(emulated, SLEEP, rank)
     output = emulated.launch(FILES, "50/0").fail()
     assert f"rank {rank} reader: running, at " in output
@@ -103,7 +108,7 @@ def test_killed_reader_ends_a_launch_that_waits_for_it(emulated):
 
 
 def test_who_waits_for_a_reader_or_its_token_is_named(emulated):
-    edit(emulated, "tiers/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    edit(emulated, "storage/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
     put_into_reader(emulated, SLEEP)
     output = emulated.launch(DATABASE, "50/0").fail()
     for words in (
@@ -139,11 +144,14 @@ FAULT, DIES = "raise ZeroDivisionError('broke')", "os.kill(os.getpid(), 9)"
 BROKE = "has ended: ZeroDivisionError: broke"
 GONE = f"rank 0 of 4 on {NODE} is gone"
 COPIER = (
-    "placement/copy_threads.py",
+    "benchmark/placement/copy_threads.py",
     "            now_ns = self._clock.take_turn(role",
 )
-DECIDER = ("placement/server.py", "        place = self._policy.begin_read(file_id)\n")
-SERVER = ("peers/server.py", "        path = self._path(epoch, file_id)\n")
+DECIDER = (
+    "benchmark/placement/server.py",
+    "        place = self._policy.begin_read(file_id)\n",
+)
+SERVER = ("benchmark/peers/server.py", "        path = self._path(epoch, file_id)\n")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from integration.conftest import Project, busy_machine
 from integration.test_virtual_time import assert_equals_simulation, runs_of
-from tierscope.model.placed_run import DynamicRun, simulate_run
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
+from tierscope.model.simulator.placed_run import DynamicRun, simulate_run
 
 MOVING = ["lru", "monarch", "clairvoyant"]
 N_FILES, EPOCHS = 66, 3

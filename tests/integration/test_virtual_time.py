@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 from integration.conftest import Project
-from tierscope.io_class import IOClass
-from tierscope.model.placed_run import simulate_run
-from tierscope.tables import read_table
+from tierscope.core.io_class import IOClass
+from tierscope.core.tables import read_table
+from tierscope.model.simulator.placed_run import simulate_run
 from tierscope.trace.log import read_posix
 
 POLICIES = ["none", "pinning", "stratified-pinning"]

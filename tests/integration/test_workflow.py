@@ -12,7 +12,7 @@ import pytest
 from counts import assert_expected_counts
 from golden import assert_golden
 from integration.conftest import busy_machine
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = ["tiny-60ost-pinning-posix", "tiny-1ost-pinning-posix"]
@@ -208,7 +208,9 @@ def test_one_figure_is_redrawn_alone(finished, target, stems):
 
 
 def test_edited_analysis_code_reruns_analysis_only(finished):
-    os.utime(finished.folder / "workflow" / "scripts" / "tierscope" / "plot.py")
+    os.utime(
+        finished.folder / "workflow" / "scripts" / "tierscope" / "figures" / "style.py"
+    )
     plan = finished.snakemake("--dry-run")
     assert "plot_breakdown" in plan
     assert "run_benchmark" not in plan

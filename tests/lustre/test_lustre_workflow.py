@@ -6,7 +6,7 @@ import pytest
 import yaml
 from integration.conftest import ROOT, Project
 from lustre.standin import lustre_environment
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
 
 SYSTEM = {
     "description": "A stand-in for Lustre",

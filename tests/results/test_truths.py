@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tierscope.breakdown import break_down, select_epoch, slowest_process
-from tierscope.io_class import IOClass
-from tierscope.lmdb_dataset import provenance_here
-from tierscope.lmdb_pages import META_BYTES
-from tierscope.lmdb_settings import LOADERS, VARIANTS
-from tierscope.model.placed_run import simulate_run
+from tierscope.analysis.breakdown import break_down, select_epoch, slowest_process
+from tierscope.core.io_class import IOClass
+from tierscope.core.tables import read_table
+from tierscope.data.lmdb.file import provenance_here
+from tierscope.data.lmdb.pages import META_BYTES
+from tierscope.data.lmdb.variants import LOADERS, VARIANTS
+from tierscope.model.simulator.placed_run import simulate_run
 from tierscope.policies import DYNAMIC, STATIC
-from tierscope.tables import read_table
 
 PROJECT = Path(__file__).parents[2]
 RESULTS = Path(os.environ.get("TIERSCOPE_RESULTS", PROJECT / "results"))

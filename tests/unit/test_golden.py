@@ -4,7 +4,7 @@ import golden
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.tables import write_table
+from tierscope.core.tables import write_table
 
 TABLE = pd.DataFrame(
     {

@@ -35,7 +35,7 @@
  *
  * Environment (neither set: the library does nothing):
  *   TIERSCOPE_DEVICES       text file, one device a line, `key=value` fields
- *                           separated by tabs, written by tierscope/tiers/device.py
+ *                           separated by tabs, written by tierscope/storage/emulated/device.py
  *   TIERSCOPE_DEVICE_STATE  state file, made by tierscope_clock_create
  * Anything wrong with either ends the process with status 2 and a message: a run
  * must never go on without its devices.
@@ -118,7 +118,7 @@ struct device {
 };
 
 static struct device *devices;
-/* Whole nanoseconds, a half to the even one, as tierscope.model.events.to_ns. */
+/* Whole nanoseconds, a half to the even one, as tierscope.model.simulator.events.to_ns. */
 static int64_t to_ns(double seconds)
 {
     return (int64_t)__builtin_rint(seconds * 1e9);

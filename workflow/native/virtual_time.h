@@ -21,7 +21,7 @@
  *
  * Order. An arrival is handled only when nobody can come earlier: of the actors that
  * run, none that can still bring one has its clock there or before, and among those that
- * wait it is the first by (nanosecond, kind, rank, role). tierscope.model.events has the
+ * wait it is the first by (nanosecond, kind, rank, role). tierscope.model.simulator.events has the
  * same order, so simulated and emulated times are equal. Whoever changes the state
  * handles what has become possible (`advance`), on behalf of all; threads are woken only
  * when their whole call is done.
@@ -62,7 +62,7 @@ enum role { READER, CONSUMER, COPIER, N_ROLES = COPIER + MOST_COPIERS };
 enum actor_state { IDLE, RUNNING, WAITING, BLOCKED };
 /*
  * What an actor arrives for; at one instant, what ends comes before what begins. The
- * numbers are those of tierscope.model.events.
+ * numbers are those of tierscope.model.simulator.events.
  */
 enum kind {
     COPIED,
@@ -603,7 +603,7 @@ bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
     return true;
 }
 
-/* ---- for the driver (tierscope/tiers/clock.py) ----------------------------------- */
+/* ---- for the driver (tierscope/storage/clock.py) ----------------------------------- */
 
 static size_t round_up(size_t bytes)
 {

@@ -10,14 +10,14 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
 
-from tierscope.config import read_experiment
-from tierscope.imports import imported_modules
-from tierscope.scenario import Point, Scenario
-from tierscope.validation import ConfigError
+from tierscope.experiment.config import read_experiment
+from tierscope.core.imports import imported_modules
+from tierscope.core.scenario import Point, Scenario
+from tierscope.core.validation import ConfigError
 
-from tierscope.io_class import IOClass
+from tierscope.core.io_class import IOClass
 from tierscope.policies import DYNAMIC, PEERS
-from tierscope.tiers.emulated import emulated_gfs
+from tierscope.storage.emulated.library import emulated_gfs
 
 try:
     EXPERIMENT = read_experiment(config, Path(workflow.basedir) / "resources")

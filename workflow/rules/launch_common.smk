@@ -3,9 +3,9 @@
 import json
 from functools import partial
 
-from tierscope.description import description_hash
+from tierscope.core.description import description_hash
 
-from tierscope import job
+from tierscope.experiment import job
 
 BENCHMARK_LOG = (
     f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"

@@ -1,9 +1,9 @@
 """What the rules of models share: what probes and calibrations take, and studies."""
 
 from tierscope.model.network import ModelError
-from tierscope.prediction import studied_pairs, written_pairs
-from tierscope.probes import lfs_rate_percent
-from tierscope.whatif_truth import check_can_improve
+from tierscope.analysis.prediction import studied_pairs, written_pairs
+from tierscope.storage.probes import lfs_rate_percent
+from tierscope.analysis.whatif_truth import check_can_improve
 
 PROBES = f"{RESULTS}/probes/{{dataset}}-{{n_osts}}ost"
 PROBES_LOG = f"{LOGS}/probe_storage/{{dataset}}-{{n_osts}}ost"

@@ -8,13 +8,13 @@ import threading
 import time
 from contextlib import suppress
 
-from tierscope.description import description_hash, difference_words
-from tierscope.lease import NAME, LeaseError, hold_lease
-from tierscope.own_folder import FolderError, check_way
-from tierscope.tiers import TierError
+from tierscope.core.description import description_hash, difference_words
+from tierscope.storage.lease import NAME, LeaseError, hold_lease
+from tierscope.storage.own_folder import FolderError, check_way
+from tierscope.storage.tier import TierError
 
 from snakemake.logging import logger
-from tierscope import slurm
+from tierscope.experiment import slurm
 
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 

@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from tierscope.audit import as_json, audit, raise_failed
-from tierscope.breakdown import sum_io_time
-from tierscope.database_audit import check_database, with_mapped_reads
-from tierscope.peers.report import with_peer_reads
+from tierscope.analysis.breakdown import sum_io_time
+from tierscope.audit.database import check_database, with_mapped_reads
+from tierscope.audit.run import as_json, audit, raise_failed
+from tierscope.benchmark.peers.report import with_peer_reads
+from tierscope.core.tables import read_table, run_keys, write_table
 from tierscope.policies import PEERS
-from tierscope.tables import read_table, run_keys, write_table
 from tierscope.trace.file_records import read_background_records, read_file_records
 
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from tierscope.breakdown import bottleneck, break_down
-from tierscope.tables import read_table, write_table
+from tierscope.analysis.breakdown import bottleneck, break_down
+from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

@@ -4,11 +4,11 @@ import os
 import sys
 from pathlib import Path
 
-from tierscope.breakdown import select_epoch, select_scenario, without_peers
-from tierscope.explorer import build_explorer
-from tierscope.explorer_data import Start
-from tierscope.tables import read_table
-from tierscope.whatif import make_goal
+from tierscope.analysis.breakdown import select_epoch, select_scenario, without_peers
+from tierscope.analysis.whatif import make_goal
+from tierscope.core.tables import read_table
+from tierscope.pages.explorer.data import Start
+from tierscope.pages.explorer.page import build_explorer
 
 
 def write_text(text: str, path: str | Path) -> None:

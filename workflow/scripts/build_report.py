@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tierscope.claims import needed_sweep, read_claims
-from tierscope.report import Picture, render, report_context
-from tierscope.report_facts import Run
-from tierscope.tables import read_table
+from tierscope.claims.paper import needed_sweep, read_claims
+from tierscope.core.tables import read_table
+from tierscope.pages.report.facts import Run
+from tierscope.pages.report.page import Picture, render, report_context
 
 
 def read_json(path: str | Path) -> Any:

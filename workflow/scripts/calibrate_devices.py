@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tierscope.model.calibration import calibrate
+from tierscope.core.tables import read_tables, write_table
+from tierscope.model.calibration.fit import calibrate
 from tierscope.model.network import ModelError
-from tierscope.tables import read_tables, write_table
 
 
 def devices_text(devices: Mapping[str, Any], comment: str) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 
-from tierscope.tables import read_tables, write_table
+from tierscope.core.tables import read_tables, write_table
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")

@@ -2,9 +2,9 @@
 
 import sys
 
-from tierscope.accuracy import compare
-from tierscope.samples import best_possible_percent
-from tierscope.tables import read_tables, write_table
+from tierscope.analysis.accuracy import compare
+from tierscope.core.tables import read_tables, write_table
+from tierscope.data.labelled_samples import best_possible_percent
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from tierscope.node_counts import count_switches, save_by_epoch, save_up_to
-from tierscope.policy_comparison import add_up, compare_epochs
-from tierscope.tables import read_table, run_keys, write_table
+from tierscope.analysis.nodes import count_switches, save_by_epoch, save_up_to
+from tierscope.analysis.policies import add_up, compare_epochs
+from tierscope.core.tables import read_table, run_keys, write_table
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")

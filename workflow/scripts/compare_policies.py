@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from tierscope.policy_comparison import add_up, compare_epochs, summarise
-from tierscope.policy_summary import summary_text
-from tierscope.tables import read_table, write_table
+from tierscope.analysis.policies import add_up, compare_epochs, summarise
+from tierscope.core.tables import read_table, write_table
+from tierscope.pages.policy_summary import summary_text
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

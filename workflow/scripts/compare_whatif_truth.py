@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from tierscope.model.calibration import calibrated, read_devices
+from tierscope.analysis.whatif_truth import compare, summarise
+from tierscope.core.tables import read_table, write_table
+from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import predict
-from tierscope.tables import read_table, write_table
-from tierscope.whatif_truth import compare, summarise
 
 
 def predict_systems(

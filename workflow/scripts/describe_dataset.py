@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 from generate_dataset import make_manifest
-from tierscope.scenario import Dataset
-from tierscope.tables import write_table
+from tierscope.core.scenario import Dataset
+from tierscope.core.tables import write_table
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")

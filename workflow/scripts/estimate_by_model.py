@@ -4,12 +4,12 @@ import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from tierscope.breakdown import select_scenario
-from tierscope.model.calibration import calibrated, read_devices
+from tierscope.analysis.breakdown import select_scenario
+from tierscope.analysis.whatif import best_point, combinations_of, map_percents
+from tierscope.core.tables import read_table, write_table
+from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.improve import estimate_by_model
 from tierscope.model.network import ModelError
-from tierscope.model.whatif import estimate_by_model
-from tierscope.tables import read_table, write_table
-from tierscope.whatif import best_point, combinations_of, map_percents
 
 
 def wanted_improvements(

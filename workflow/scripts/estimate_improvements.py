@@ -4,8 +4,8 @@ import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from tierscope.tables import read_table, write_table
-from tierscope.whatif import best_point, estimate, improvement_grid
+from tierscope.analysis.whatif import best_point, estimate, improvement_grid
+from tierscope.core.tables import read_table, write_table
 
 
 def wanted_improvements(

@@ -4,20 +4,20 @@ import sys
 
 import numpy as np
 import pandas as pd
-from tierscope.database import database_folder
-from tierscope.dataset import (
+from tierscope.benchmark.database import database_folder
+from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.core.scenario import Dataset
+from tierscope.core.tables import write_table
+from tierscope.data.lmdb.file import DATA_FILE, generate_database, provenance_here
+from tierscope.data.lmdb.layout import Provenance
+from tierscope.data.tfrecord import (
     DatasetError,
     ProgressLine,
     make_directory,
 )
-from tierscope.launch import Terminated, terminate_by_exception
-from tierscope.lease import NAME, LeaseError, held
-from tierscope.lmdb_dataset import DATA_FILE, generate_database, provenance_here
-from tierscope.lmdb_layout import Provenance
-from tierscope.scenario import Dataset
-from tierscope.tables import write_table
-from tierscope.tiers import Tier, TierError
-from tierscope.tiers.lustre import StripedFolder
+from tierscope.storage.lease import NAME, LeaseError, held
+from tierscope.storage.lustre import StripedFolder
+from tierscope.storage.tier import Tier, TierError
 
 
 def make_manifest(

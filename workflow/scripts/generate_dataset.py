@@ -4,18 +4,18 @@ import sys
 
 import numpy as np
 import pandas as pd
-from tierscope.dataset import (
+from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.core.scenario import Dataset
+from tierscope.core.tables import write_table
+from tierscope.data.tfrecord import (
     DatasetError,
     ProgressLine,
     generate_dataset,
     make_directory,
 )
-from tierscope.launch import Terminated, terminate_by_exception
-from tierscope.lease import NAME, LeaseError, held
-from tierscope.scenario import Dataset
-from tierscope.tables import write_table
-from tierscope.tiers import Tier, TierError
-from tierscope.tiers.lustre import StripedFolder
+from tierscope.storage.lease import NAME, LeaseError, held
+from tierscope.storage.lustre import StripedFolder
+from tierscope.storage.tier import Tier, TierError
 
 
 def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFrame:

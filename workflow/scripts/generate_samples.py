@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from tierscope.dataset import DatasetError
-from tierscope.samples import PARTS, Distribution, write_samples
+from tierscope.data.labelled_samples import PARTS, Distribution, write_samples
+from tierscope.data.tfrecord import DatasetError
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

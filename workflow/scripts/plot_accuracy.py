@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from tierscope.plot import save_figure
-from tierscope.plot_accuracy import plot_accuracy, summary_text, training_words
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
+from tierscope.figures.accuracy import plot_accuracy, summary_text, training_words
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

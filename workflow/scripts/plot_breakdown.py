@@ -2,9 +2,9 @@
 
 import sys
 
-from tierscope.breakdown import select_scenarios
-from tierscope.plot import plot_breakdown, save_figure
-from tierscope.tables import read_table
+from tierscope.analysis.breakdown import select_scenarios
+from tierscope.core.tables import read_table
+from tierscope.figures.style import plot_breakdown, save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Mapping
 
 import pandas as pd
-from tierscope.breakdown import CLASSES, select_epoch, select_scenario
-from tierscope.plot import save_figure
-from tierscope.plot_whatif import plot_cheapest
-from tierscope.search import cheapest_combination
-from tierscope.tables import read_table
-from tierscope.whatif import IMPROVEMENTS, break_down_improved
+from tierscope.analysis.breakdown import CLASSES, select_epoch, select_scenario
+from tierscope.analysis.search import cheapest_combination
+from tierscope.analysis.whatif import IMPROVEMENTS, break_down_improved
+from tierscope.core.tables import read_table
+from tierscope.figures.improvement import plot_cheapest
+from tierscope.figures.style import save_figure
 
 
 def shown_improvements(

@@ -2,11 +2,11 @@
 
 import sys
 
-from tierscope.breakdown import select_epoch, select_scenario
-from tierscope.plot import save_figure
-from tierscope.plot_whatif import plot_improvement
-from tierscope.tables import read_table, read_tables
-from tierscope.whatif import estimated_breakdown
+from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.whatif import estimated_breakdown
+from tierscope.core.tables import read_table, read_tables
+from tierscope.figures.improvement import plot_improvement
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

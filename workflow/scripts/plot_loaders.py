@@ -2,11 +2,11 @@
 
 import sys
 
-from tierscope.breakdown import select_scenarios
-from tierscope.lmdb_settings import LOADERS
-from tierscope.plot import save_figure
-from tierscope.plot_loaders import plot_loaders
-from tierscope.tables import read_table
+from tierscope.analysis.breakdown import select_scenarios
+from tierscope.core.tables import read_table
+from tierscope.data.lmdb.variants import LOADERS
+from tierscope.figures.loaders import plot_loaders
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

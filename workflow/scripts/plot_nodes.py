@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from tierscope.plot import save_figure
-from tierscope.plot_nodes import plot_nodes, summary_text
-from tierscope.plot_policies import failure_notes
-from tierscope.policy_claims import read_policy_claims, stated_numbers
-from tierscope.tables import read_table
+from tierscope.claims.policies import read_policy_claims, stated_numbers
+from tierscope.core.tables import read_table
+from tierscope.figures.nodes import plot_nodes, summary_text
+from tierscope.figures.policies import failure_notes
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

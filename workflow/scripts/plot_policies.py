@@ -2,10 +2,10 @@
 
 import sys
 
-from tierscope.breakdown import select_scenarios
-from tierscope.plot import save_figure
-from tierscope.plot_policies import plot_policies
-from tierscope.tables import read_table
+from tierscope.analysis.breakdown import select_scenarios
+from tierscope.core.tables import read_table
+from tierscope.figures.policies import plot_policies
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

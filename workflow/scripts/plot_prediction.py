@@ -2,9 +2,9 @@
 
 import sys
 
-from tierscope.plot import save_figure
-from tierscope.plot_prediction import plot_prediction
-from tierscope.tables import read_table
+from tierscope.core.tables import read_table
+from tierscope.figures.prediction import plot_prediction
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

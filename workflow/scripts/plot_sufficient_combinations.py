@@ -2,15 +2,15 @@
 
 import sys
 
-from tierscope.breakdown import select_epoch, select_scenario
-from tierscope.plot import save_figure
-from tierscope.plot_map import plot_sufficient
-from tierscope.tables import read_table, read_tables
-from tierscope.whatif import (
+from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.whatif import (
     improvement_grid,
     select_improvements,
     sufficient_combinations,
 )
+from tierscope.core.tables import read_table, read_tables
+from tierscope.figures.style import save_figure
+from tierscope.figures.sufficient_combinations import plot_sufficient
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

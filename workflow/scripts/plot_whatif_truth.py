@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from tierscope.breakdown import slowest_process, spread_over_repetitions
-from tierscope.plot import save_figure
-from tierscope.plot_truth import plot_truth, summary_text
-from tierscope.tables import read_table
+from tierscope.analysis.breakdown import slowest_process, spread_over_repetitions
+from tierscope.core.tables import read_table
+from tierscope.figures.style import save_figure
+from tierscope.figures.whatif_truth import plot_truth, summary_text
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

@@ -6,12 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tierscope.breakdown import break_down, select_scenario
-from tierscope.model.calibration import calibrated, read_devices
-from tierscope.model.mva import TooLargeError
-from tierscope.model.network import ModelError
-from tierscope.model.predict import ANALYTIC, MODELS, predict
-from tierscope.prediction import (
+from tierscope.analysis.breakdown import break_down, select_scenario
+from tierscope.analysis.prediction import (
     SCALING,
     Pair,
     compare,
@@ -19,7 +15,11 @@ from tierscope.prediction import (
     scale_osts,
     summary,
 )
-from tierscope.tables import read_table, write_table
+from tierscope.core.tables import read_table, write_table
+from tierscope.model.analytic.mva import TooLargeError
+from tierscope.model.calibration.fit import calibrated, read_devices
+from tierscope.model.network import ModelError
+from tierscope.model.predict import ANALYTIC, MODELS, predict
 
 
 def predict_scenario(

@@ -13,8 +13,8 @@ Each rank starts itself again with the tracer and the emulated devices preloaded
 import argparse
 from pathlib import Path
 
-from tierscope.preparation import start_again
-from tierscope.scenario import Point
+from tierscope.benchmark.preparation import start_again
+from tierscope.core.scenario import Point
 
 
 def parse_point(text: str) -> Point:
@@ -41,7 +41,7 @@ def main() -> None:
     arguments = parse_arguments()
     if not arguments.prepare:
         start_again()
-    from tierscope.benchmark_launch import BenchmarkLaunch  # large
+    from tierscope.benchmark.launch import BenchmarkLaunch  # large
 
     launch = BenchmarkLaunch(arguments)
     if arguments.prepare:

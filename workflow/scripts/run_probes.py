@@ -12,7 +12,7 @@ itself again with the devices preloaded. Nothing traces the calls: they time the
 import argparse
 from pathlib import Path
 
-from tierscope.preparation import start_again
+from tierscope.benchmark.preparation import start_again
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -31,7 +31,7 @@ def main() -> None:
     arguments = parse_arguments()
     if not arguments.prepare:
         start_again()
-    from tierscope.probe_launch import prepare_probes, run_probes  # large
+    from tierscope.benchmark.probe_launch import prepare_probes, run_probes  # large
 
     (prepare_probes if arguments.prepare else run_probes)(arguments)
 

@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from tierscope.claims import needed_sweep, read_claims, score_claims
-from tierscope.plot import save_figure
-from tierscope.plot_scorecard import plot_scorecard
-from tierscope.scorecard import html, markdown
-from tierscope.tables import read_table, write_table
+from tierscope.claims.paper import needed_sweep, read_claims, score_claims
+from tierscope.core.tables import read_table, write_table
+from tierscope.figures.scorecard import plot_scorecard
+from tierscope.figures.style import save_figure
+from tierscope.pages.scorecard import html, markdown
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

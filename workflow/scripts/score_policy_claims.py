@@ -3,15 +3,15 @@
 import sys
 from pathlib import Path
 
-from tierscope.breakdown import select_scenarios
-from tierscope.policy_claims import (
+from tierscope.analysis.breakdown import select_scenarios
+from tierscope.claims.policies import (
     NodeTables,
     claims_lines,
     claims_text,
     read_policy_claims,
     score_policy_claims,
 )
-from tierscope.tables import read_table, write_table
+from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

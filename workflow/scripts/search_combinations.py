@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
-from tierscope.breakdown import SCENARIO, without_peers
-from tierscope.search import search_combinations
-from tierscope.tables import read_table, write_table
-from tierscope.whatif import make_goal
+from tierscope.analysis.breakdown import SCENARIO, without_peers
+from tierscope.analysis.search import search_combinations
+from tierscope.analysis.whatif import make_goal
+from tierscope.core.tables import read_table, write_table
 
 
 def search_all(

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 from snakemake.utils import update_config
-from tierscope.config import read_experiment
-from tierscope.validation import read_yaml
+from tierscope.core.validation import read_yaml
+from tierscope.experiment.config import read_experiment
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[|\Z)", re.DOTALL | re.MULTILINE)

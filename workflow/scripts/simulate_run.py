@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from tierscope.model.simulated_log import simulated_run_json, write_simulated_log
-from tierscope.model.simulated_run import simulate_reads, tables_of
-from tierscope.tables import RUN_KEYS, write_table
+from tierscope.core.tables import RUN_KEYS, write_table
+from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
+from tierscope.model.simulator.run import simulate_reads, tables_of
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")

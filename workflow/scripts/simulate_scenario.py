@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tierscope.breakdown import slowest_process
-from tierscope.model.placed_run import simulate_run
-from tierscope.model.simulated_database import describe_database, simulate_database
-from tierscope.model.simulated_run import describe
-from tierscope.tables import empty_table, write_table
+from tierscope.analysis.breakdown import slowest_process
+from tierscope.core.tables import empty_table, write_table
+from tierscope.model.simulator.database_run import describe_database, simulate_database
+from tierscope.model.simulator.placed_run import simulate_run
+from tierscope.model.simulator.run import describe
 
 TABLES = ("io_time", "epochs", "background", "stage_in", "peers")
 

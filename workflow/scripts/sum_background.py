@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from tierscope.background import sum_background
-from tierscope.tables import read_table, run_keys, write_table
+from tierscope.core.tables import read_table, run_keys, write_table
+from tierscope.trace.background import sum_background
 from tierscope.trace.file_records import read_background_records
 
 if __name__ == "__main__":

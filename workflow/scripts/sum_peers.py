@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from tierscope.peers.report import sum_peers, sum_stage_in
-from tierscope.tables import read_table, run_keys, write_table
+from tierscope.benchmark.peers.report import sum_peers, sum_stage_in
+from tierscope.core.tables import read_table, run_keys, write_table
 from tierscope.trace.file_records import read_background_records
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from tierscope.dataset import DatasetError
-from tierscope.environment import TENSORFLOW_ENVIRONMENT
-from tierscope.samples import PARTS, sample_paths
-from tierscope.shuffle import epoch_order
-from tierscope.tables import write_table
+from tierscope.benchmark.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.core.tables import write_table
+from tierscope.data.labelled_samples import PARTS, sample_paths
+from tierscope.data.shuffle import epoch_order
+from tierscope.data.tfrecord import DatasetError
 
 
 def train_network(
@@ -33,8 +33,8 @@ def train_network(
     paths : mapping of str to sequence of str
         Files of parts ``train`` and ``test``.
     shuffles : iterable of str
-        As for `tierscope.shuffle.epoch_order`. Trainings of one repetition start from
-        the same weights.
+        As for `tierscope.data.shuffle.epoch_order`. Trainings of one repetition start
+        from the same weights.
     seed : int
         With the number of a repetition, determines weights and orders.
     say : callable
@@ -45,7 +45,12 @@ def train_network(
     DataFrame
         Table ``accuracy``.
     """
-    from tierscope.training import Schedule, Trainer, compute_as_written, read_samples
+    from tierscope.benchmark.training import (
+        Schedule,
+        Trainer,
+        compute_as_written,
+        read_samples,
+    )
 
     compute_as_written()
     keys = ("n_processes", "batch_size", "epochs", "learning_rate")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierscope.validation import SCHEMAS, expectation, read_schema, read_yaml
+from tierscope.core.validation import SCHEMAS, expectation, read_schema, read_yaml
 
 ROOT = SCHEMAS.parents[1]
 INTRODUCTION = """\

@@ -165,7 +165,7 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
     [
         (
             'Traceback (most recent call last):\n  File "x", line 1\n    f()\n'
-            "tierscope.audit.AuditError: audit failed: got 3\nexpected 2\n",
+            "tierscope.audit.run.AuditError: audit failed: got 3\nexpected 2\n",
             ["AuditError: audit failed: got 3", "expected 2"],
         ),
         (

@@ -6,8 +6,8 @@ one after the other, each of which passes the object server of the file and then
 link, and its close waits for a metadata server again. Latencies delay a call and occupy
 nobody. Between the last byte and the close the rank processes the sample, and waits if
 its loader holds as many batches as it may. These are the stations of the emulated
-devices (`tierscope.tiers.device`); the numbers come from the section `devices` of a
-system file.
+devices (`tierscope.storage.emulated.device`); the numbers come from the section
+`devices` of a system file.
 """
 
 import math
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.tiers.device import Device
-from tierscope.tiers.scale import (
+from tierscope.storage.emulated.device import Device
+from tierscope.storage.emulated.scale import (
     emulated_machine,
     improve_tier,
     lfs_groups,
@@ -272,8 +272,8 @@ def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
     Parameters
     ----------
     system : mapping
-        A checked system: ``asdict`` of `tierscope.system.System`, or what a scenario's
-        description holds of it.
+        A checked system: ``asdict`` of `tierscope.experiment.system.System`, or what a
+        scenario's description holds of it.
     n_osts : int
         OSTs over which the files are spread.
 

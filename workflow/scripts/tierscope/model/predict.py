@@ -1,15 +1,15 @@
 """Predict I/O time with one of six models, from bounds to simulation.
 
-- ``bounds``: asymptotic bounds (`tierscope.model.bounds`);
+- ``bounds``: asymptotic bounds (`tierscope.model.analytic.bounds`);
 - ``schweitzer``, ``exact-mva``: the mean process in the steady state of the closed
-  network with exponential servers (`tierscope.model.product_form`), the same for the
-  slowest; the exact one for small networks only;
+  network with exponential servers (`tierscope.model.analytic.product_form`), the same
+  for the slowest; the exact one for small networks only;
 - ``mva``: the same with the servers' variation and a better approximation
-  (`tierscope.model.tiered`), for networks of any size;
+  (`tierscope.model.analytic.tiered`), for networks of any size;
 - ``order-statistics``: in addition the slowest of P ranks and the end of the epoch,
-  when fewer and fewer ranks are reading (`tierscope.model.order_statistics`);
+  when fewer and fewer ranks are reading (`tierscope.model.analytic.order_statistics`);
 - ``simulation``: event by event, with the real order of files
-  (`tierscope.model.simulated_run`).
+  (`tierscope.model.simulator.run`).
 
 All but the last know no order of files: they are the same for every repetition and
 epoch and for both kinds of shuffle (a local one deals each rank's files at random, too,
@@ -22,19 +22,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tierscope.breakdown import CLASSES
-from tierscope.model.bounds import asymptotic_bounds
+from tierscope.analysis.breakdown import CLASSES
+from tierscope.model.analytic.bounds import asymptotic_bounds
+from tierscope.model.analytic.order_statistics import rank_times
+from tierscope.model.analytic.product_form import SOLVERS, product_form_times
+from tierscope.model.analytic.tiered import mean_groups, tiered_network
 from tierscope.model.demands import check_modelled, hit_fraction
 from tierscope.model.network import ModelError, Network, Workload, network_of
-from tierscope.model.order_statistics import rank_times
-from tierscope.model.product_form import SOLVERS, product_form_times
-from tierscope.model.simulated_run import (
+from tierscope.model.simulator.run import (
     class_times,
     simulate_reads,
     slowest_class_times,
     workload_of,
 )
-from tierscope.model.tiered import mean_groups, tiered_network
 
 SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
 ANALYTIC = ("bounds", *SOLVERS, "mva", ORDER_STATISTICS)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.core.scenario import Dataset
 from tierscope.policies.adhoc import NO_NODE, AdHoc, owner_nodes
 from tierscope.policies.clairvoyant import Clairvoyant, node_accesses
 from tierscope.policies.lru import LeastRecentlyUsed
@@ -19,7 +20,6 @@ from tierscope.policies.monarch import Monarch
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, NodeStore, Place
 from tierscope.policies.pinning import Pinning
 from tierscope.policies.static import Fixed
-from tierscope.scenario import Dataset
 
 STATIC = ("none", "pinning", "stratified-pinning")
 _PLACEMENT = ("copy_threads", "drain", "hand_over")
@@ -68,7 +68,7 @@ def held_files(
 
 
 def strata(policy: str, on_lfs: np.ndarray) -> np.ndarray | None:
-    """Return what a policy's shuffle deals apart (see `tierscope.shuffle`), or None."""
+    """Return what a policy's shuffle deals apart (see `data.shuffle`), or None."""
     return on_lfs if policy == "stratified-pinning" else None
 
 

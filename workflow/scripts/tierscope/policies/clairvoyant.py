@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tierscope.data.shuffle import epoch_files, process_share
 from tierscope.policies.node import Action, Copy, NodeStore, Place
-from tierscope.shuffle import epoch_files, process_share
 
 
 def node_accesses(

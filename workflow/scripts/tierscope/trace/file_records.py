@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tierscope.tables import TABLES, check_table
+from tierscope.core.tables import TABLES, check_table
 from tierscope.trace.log import (
     COLUMNS,
     WRITE_COLUMNS,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
+from tierscope.core.validation import ConfigError
 from tierscope.trace.posix_records import POSIX_RECORD
-from tierscope.validation import ConfigError
 
 AUTO, BUILTIN = "auto", "builtin"
 # What a site's module may set and Darshan prefers to our settings. With ENABLE_NONMPI

@@ -17,17 +17,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tierscope.loaded import refuse_unless_loaded
+from tierscope.core.scenario import Dataset, Point
+from tierscope.core.validation import ConfigError
 from tierscope.policies import PEERS
-from tierscope.scenario import Dataset, Point
-from tierscope.tiers import Tier, background_root, peer_root
+from tierscope.storage.preloaded import refuse_unless_loaded
+from tierscope.storage.tier import Tier, background_root, peer_root
 from tierscope.trace.runtime import (
     check_darshan_runtime,
     darshan_environment,
     darshan_settings,
     find_darshan_runtime,
 )
-from tierscope.validation import ConfigError
 
 _PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data directory
 

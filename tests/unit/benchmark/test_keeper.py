@@ -1,0 +1,182 @@
+"""The keeper, with real processes in place of ranks."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tierscope.benchmark.keeper import Keeper, Watch
+from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.process_times import gone_text, start_time
+
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
+RANK = """
+import os, sys
+from pathlib import Path
+from tierscope.benchmark.keeper import Keeper
+from tierscope.storage.local_folder import LocalStorage
+launch, root, rank, then = sys.argv[1:]
+orders = os.fdopen(os.dup(0))
+keeper = Keeper(launch)
+keeper.introduce(int(rank), 2, LocalStorage(Path(root) / "data", 0, 1, launch))
+print("there", flush=True)
+orders.readline()
+exec(then)
+"""
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """Return a function that starts a rank, and one that runs a keeper to its end."""
+    name = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"\0tierscope-{os.getuid()}-{name}")
+    listener.listen()
+    storage = LocalStorage(tmp_path / "lfs" / "data", 0, 1, name)
+    storage.claim()
+    ranks = []
+
+    def start(then="", n_ranks=2):
+        for rank in range(n_ranks):
+            arguments = [name, str(tmp_path / "lfs"), str(rank), then]
+            one = subprocess.Popen(
+                [sys.executable, "-S", "-c", RANK, *arguments],
+                env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            ranks.append(one)
+        for one in ranks:
+            one.stdout.readline()
+        return ranks
+
+    watch = Watch(f"{os.getuid()}-{name}", listener, patience_s=0.5)
+    thread = threading.Thread(target=watch.run, daemon=True)
+    thread.start()
+    start.keeper, start.lfs, start.name = thread, tmp_path / "lfs", name
+    yield start
+    for one in ranks:
+        one.kill()
+        one.communicate()
+    thread.join(10)
+    listener.close()
+
+
+def go_on(rank):
+    rank.stdin.write("\n")
+    rank.stdin.flush()
+
+
+def test_first_rank_that_is_gone_is_named_and_what_is_left_is_removed(launch, capsys):
+    left = Path("/dev/shm", f"tierscope-{os.getuid()}-{launch.name}.state")
+    ranks = launch()
+    left.touch()
+    for rank in (ranks[1], ranks[0]):
+        rank.kill()
+        rank.wait()
+    launch.keeper.join(10)
+    text = gone_text([1], 2, os.uname().nodename)
+    assert capsys.readouterr().err == f"tierscope: {text}\n"
+    assert not launch.lfs.exists()
+    assert not left.exists()
+
+
+def test_ranks_that_have_done_their_work_are_left_alone(launch, capsys):
+    for rank in launch("keeper.ended()"):
+        go_on(rank)
+    launch.keeper.join(10)
+    assert capsys.readouterr().err == ""
+    assert launch.lfs.exists()
+
+
+def test_rank_that_reports_its_failure_speaks_for_all(launch, capsys):
+    ranks = launch("keeper.failed(); orders.readline()")
+    go_on(ranks[0])
+    go_on(ranks[1])
+    time.sleep(1)  # twice the patience: it cleans up
+    assert [one.poll() for one in ranks] == [None, None]
+    for rank in ranks:
+        rank.kill()
+    launch.keeper.join(10)
+    assert capsys.readouterr().err == ""
+    assert not launch.lfs.exists()
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_keeper_speaks_for_a_rank_that_was_killed_before_it_did(launch, capsys, tells):
+    then = "keeper.told()" if tells else "pass"
+    first, second = launch(f"keeper.failed(); {then}; orders.readline()")
+    first.kill()  # and the other one finds it gone
+    first.wait()
+    time.sleep(0.2)
+    go_on(second)
+    time.sleep(0.2)
+    second.kill()
+    launch.keeper.join(10)
+    text = gone_text([0], 2, os.uname().nodename)
+    assert capsys.readouterr().err == ("" if tells else f"tierscope: {text}\n")
+
+
+def test_rank_that_goes_on_after_a_failure_is_ended(launch, capsys):
+    first, second = launch("import os; os._exit(1)")
+    go_on(first)
+    assert second.wait(timeout=10) == -9
+    launch.keeper.join(10)
+    assert "rank 0 of 2" in capsys.readouterr().err
+    assert not launch.lfs.exists()
+
+
+def test_first_process_of_a_launch_starts_its_keeper(tmp_path):
+    launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    LocalStorage(tmp_path / "lfs" / "data", 0, 1, launch).claim()
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", RANK, launch, str(tmp_path / "lfs"), "0", ""],
+        env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+        input="\n",
+        capture_output=True,  # until the keeper has closed its end, too
+        text=True,
+        timeout=30,
+    )
+    text = gone_text([0], 2, os.uname().nodename)
+    assert done.stderr == f"tierscope: {text}\n"
+    assert not (tmp_path / "lfs").exists()
+
+
+def test_keeper_of_another_user_is_not_told_anything(monkeypatch):
+    launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setattr(
+        "tierscope.benchmark.keeper._process_and_user_of", lambda _: (1, -1)
+    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0tierscope-{os.getuid()}-{launch}")
+        listener.listen()
+        with pytest.raises(PermissionError, match="another user listens"):
+            Keeper(launch)
+
+
+def test_rank_without_a_keeper_goes_on():
+    keeper = Keeper.__new__(Keeper)
+    keeper._socket, other = socket.socketpair()
+    other.close()
+    keeper.failed()
+
+
+def test_zombie_is_gone_and_a_living_process_is_not():
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert start_time(child.pid) is None
+    child.wait()
+    assert start_time(child.pid) is None
+    assert start_time(os.getpid()) > 0
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"), [([3], "rank 3 of 8 on a is gone"), ([1, 3], "ranks 1, 3 of 8")]
+)
+def test_ranks_that_are_gone_are_named(ranks, words):
+    assert gone_text(ranks, 8, "a").startswith(words)

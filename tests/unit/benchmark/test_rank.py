@@ -1,0 +1,99 @@
+import os
+from threading import Thread
+
+import pytest
+from tierscope.benchmark.peers import PeerError
+from tierscope.benchmark.processes import OtherRankFailed, RankGoneError
+from tierscope.benchmark.rank import Terminated, fail_from_thread
+
+
+class OneOfTwo:
+    """A process whose MPI cannot be called."""
+
+    rank, size, host = 1, 2, "here"
+
+    def __init__(self, threads_may_call, speaks=False, gone=()):
+        self.threads_may_call, self.speaks, self.gone = threads_may_call, speaks, gone
+        self.announced = []
+
+    def begin_failing(self):
+        self.announced.append("to the keeper")
+
+    def told_of_failure(self):
+        self.announced.append("told")
+
+    def dead_ranks(self):
+        return list(self.gone)
+
+    def gone_error(self, gone):
+        return RankGoneError("rank 0 is gone", gone)
+
+    def announce_failure(self, *arguments):
+        self.announced.append(arguments)
+        raise ZeroDivisionError("MPI was called")
+
+
+@pytest.fixture
+def exit_codes(monkeypatch):
+    codes = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    return codes
+
+
+def fail_in_a_thread(processes, release, error=None):
+    """Fail as a watch does, whose thread leaves signals to the main thread."""
+    error = error or PeerError("hangs")
+    thread = Thread(target=fail_from_thread, args=(processes, release, error))
+    thread.start()
+    thread.join()
+
+
+def test_failure_in_a_thread_calls_no_mpi_that_knows_one_thread_only(
+    exit_codes, capsys
+):
+    released = []
+    processes = OneOfTwo(False)
+    fail_in_a_thread(processes, lambda: released.append(1))
+    assert processes.announced == ["to the keeper", "told"]
+    line = "tierscope: rank 1 of 2 on here failed: PeerError: hangs\n"
+    assert capsys.readouterr().err == line
+    assert released == []
+    assert exit_codes == [1]
+
+
+def test_failure_in_a_thread_is_told_though_another_follows(exit_codes, capsys):
+    fail_in_a_thread(OneOfTwo(True), lambda: None)
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first == "tierscope: rank 1 of 2 on here failed: PeerError: hangs"
+    assert last == "ZeroDivisionError: MPI was called"
+    assert exit_codes == [1]
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+def test_signal_to_one_rank_is_told_once_and_by_whom_all_know(
+    exit_codes, capsys, speaks
+):
+    processes = OneOfTwo(True, speaks)
+    fail_in_a_thread(processes, lambda: None, Terminated("SIGTERM"))
+    line = "tierscope: rank 1 of 2 on here failed: Terminated: SIGTERM"
+    assert (line in capsys.readouterr().err) == speaks
+    assert processes.announced[-1] == (None if speaks else line, ())
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+def test_line_of_another_rank_is_printed_by_the_one_that_speaks(
+    exit_codes, capsys, speaks
+):
+    processes = OneOfTwo(True, speaks)
+    fail_in_a_thread(processes, lambda: None, OtherRankFailed(0, "what it was"))
+    assert ("what it was\n" in capsys.readouterr().err) == speaks
+
+
+def test_rank_that_is_gone_is_the_cause_of_what_follows(exit_codes, capsys):
+    processes = OneOfTwo(True, speaks=True, gone=[0])
+    error = PeerError("its server has ended")
+    error.add_note("in epoch 2")
+    fail_in_a_thread(processes, lambda: None, error)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == "tierscope: rank 0 is gone Found in epoch 2."
+    assert processes.announced[-1] == (None, [0])

@@ -1,0 +1,110 @@
+"""What a script imports is found in its text, as Python would find it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from tierscope.core.imports import imported_modules
+
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
+
+
+@pytest.fixture
+def package(tmp_path):
+    """Return a function: it writes a small package and says what a script imports."""
+
+    def write(**texts):
+        for name, text in texts.items():
+            path = tmp_path / f"{name.replace('__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        for folder in tmp_path.rglob("*/"):
+            (folder / "__init__.py").touch()
+        found = imported_modules(tmp_path / "script.py")
+        return [str(path.relative_to(tmp_path)) for path in found]
+
+    return write
+
+
+def test_modules_of_modules_are_found_with_their_packages(package):
+    found = package(
+        script="from tierscope.room.one import something\n",
+        tierscope__room__one="def f():\n    from tierscope import two\n",
+        tierscope__two="import tierscope.room.three\n",
+        tierscope__room__three="",
+        tierscope__other="",
+    )
+    assert found == [
+        "tierscope/__init__.py",
+        "tierscope/room/__init__.py",
+        "tierscope/room/one.py",
+        "tierscope/room/three.py",
+        "tierscope/two.py",
+    ]
+
+
+def test_names_in_parentheses_with_comments_and_aliases(package):
+    found = package(
+        script="from tierscope.room import (\n one,  # said\n two as second,\n)\n",
+        tierscope__room__one="",
+        tierscope__room__two="",
+    )
+    assert found[-2:] == ["tierscope/room/one.py", "tierscope/room/two.py"]
+
+
+def test_prose_imports_nothing(package):
+    found = package(
+        script='"""See `tierscope.one`; tierscope.one import it."""\n',
+        tierscope__one="",
+    )
+    assert found == []
+
+
+def test_circles_end(package):
+    found = package(
+        script="import tierscope.one\n",
+        tierscope__one="import tierscope.two\n",
+        tierscope__two="import tierscope.one\n",
+    )
+    assert found[1:] == ["tierscope/one.py", "tierscope/two.py"]
+
+
+def test_module_that_is_run_as_a_program_is_imported(package):
+    found = package(
+        script='command = [sys.executable, "-m", "tierscope.one"]\n', tierscope__one=""
+    )
+    assert found[1:] == ["tierscope/one.py"]
+
+
+def parsed_imports(path):
+    """Yield the files of ours that a file imports, as Python's own parser sees it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.List):
+            texts = [getattr(one, "value", "") for one in node.elts]
+            if "-m" in texts:
+                names = [texts[texts.index("-m") + 1]]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] != "tierscope":
+                continue
+            for end in range(1, len(parts) + 1):
+                path = SCRIPTS.joinpath(*parts[:end])
+                for file in (path.with_suffix(".py"), path / "__init__.py"):
+                    if file.is_file():
+                        yield file
+
+
+@pytest.mark.parametrize(
+    "script", sorted(SCRIPTS.glob("*.py")), ids=lambda one: one.stem
+)
+def test_text_says_what_the_parser_says(script):
+    found, new = set(), {script}
+    while new:
+        found |= new
+        new = {file for path in new for file in parsed_imports(path)} - found
+    assert set(imported_modules(script)) == found - {script}

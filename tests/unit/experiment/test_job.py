@@ -1,0 +1,225 @@
+"""What a benchmark job asks of a scheduler."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tierscope.core.scenario import Dataset, Point
+from tierscope.core.validation import ConfigError, read_yaml
+from tierscope.data.lmdb.layout import Provenance
+from tierscope.data.tfrecord import FRAMING_BYTES
+from tierscope.experiment.config import read_experiment
+from tierscope.experiment.job import (
+    BenchmarkJob,
+    Estimates,
+    JobError,
+    JobSettings,
+    fill,
+    generation_minutes,
+    launcher,
+    site_resources,
+)
+from tierscope.experiment.system import System, read_system
+from tierscope.policies import Pinning, owner_nodes
+from tierscope.storage.tier import Tier
+
+ROOT = Path(__file__).parents[3]
+RESOURCES = ROOT / "resources"
+GIB = 1 << 30
+SMALL = Dataset("small", 589824, 131072, 12)  # the paper's, 72 GiB
+SYSTEM = System(
+    name="s",
+    description="",
+    n_nodes=768,
+    processes_per_node=4,
+    virtual_nodes=False,
+    points_per_launch=1,
+    gfs=Tier("gfs", "directory", "/g"),
+    lfs=Tier("lfs", "directory", "/l"),
+)
+
+
+@pytest.fixture
+def config():
+    return read_yaml(ROOT / "config" / "config.yaml")
+
+
+def job(
+    *cache_rates_percent,
+    dataset=SMALL,
+    training=None,
+    policy="pinning",
+    lmdb=None,
+    repetition=0,
+    **settings,
+):
+    """Return a job of the paper's small dataset."""
+    return BenchmarkJob(
+        dataset,
+        replace(SYSTEM, job=JobSettings(**settings)),
+        {"epochs": 3, "compute_time_s": 0, "seed": 1} | (training or {}),
+        {"prefetch_batches": 2, "read_threads": 1},
+        [Point(rate, repetition) for rate in cache_rates_percent],
+        policy,
+        lmdb,
+    )
+
+
+def test_local_storage_holds_the_pinned_files_and_a_reserve():
+    assert job(100, lfs_reserve_percent=0).lfs_bytes == 72 * GIB
+    assert job(50, lfs_reserve_percent=0).lfs_bytes == 36 * GIB
+    assert job(50, lfs_reserve_percent=10).lfs_mib == 40551  # 39.6 GiB, rounded up
+    assert job(0).lfs_mib == 1
+
+
+def test_files_take_whole_blocks_of_local_storage():
+    tiny = Dataset("tiny", 1000, 5000, 1)
+    assert job(100, dataset=tiny, lfs_reserve_percent=0).lfs_bytes == 1000 * 8192
+
+
+FEW = Dataset("few", 20000, 131072, 12)
+
+
+def test_adhoc_needs_the_local_storage_of_the_largest_owner():
+    needed = job(50, dataset=FEW, policy="adhoc", lfs_reserve_percent=0)
+    owners = owner_nodes(map(FEW.file_name, range(20000)), 768)
+    shares = np.bincount(owners[Pinning(20000, 50, 1).on_lfs()], minlength=768)
+    assert needed.lfs_bytes == shares.max() * 131072
+    another = job(50, dataset=FEW, policy="adhoc", repetition=1, lfs_reserve_percent=0)
+    shares = np.bincount(owners[Pinning(20000, 50, 1, 1).on_lfs()], minlength=768)
+    assert another.lfs_bytes == shares.max() * 131072 != needed.lfs_bytes
+    assert 10000 / 768 < shares.max() < 50
+    assert job(0, dataset=FEW, policy="adhoc").lfs_bytes == 0
+
+
+@pytest.mark.parametrize("policy", ["lru", "monarch", "clairvoyant", ""])
+def test_policies_that_copy_while_they_run_need_the_cache_rate(policy):
+    assert job(50, dataset=FEW, policy=policy).lfs_bytes == (
+        job(50, dataset=FEW).lfs_bytes
+    )
+
+
+@pytest.mark.parametrize("size", [1000, 131072])
+def test_database_needs_the_pages_of_its_sparse_copy(size):
+    dataset, lmdb = Dataset("few", 2000, size, 12), {"records_per_commit": 16}
+    needed = job(50, dataset=dataset, lmdb=lmdb, lfs_reserve_percent=0).lfs_bytes
+    written = Provenance(2000, size - FRAMING_BYTES, 16, 4096)
+    if size == 1000:  # the records lie in the tree, which is copied whole
+        assert needed >= 2000 * size
+    else:  # a page header makes each record take one page more
+        assert 1000 * 32 * 4096 < needed < 1000 * 33 * 4096 + 100 * 4096
+    assert needed <= written.file_bytes
+    assert job(0, dataset=dataset, lmdb=lmdb).lfs_bytes == 0
+
+
+def test_experiment_tells_its_jobs_policy_and_database(config):
+    experiment = read_experiment(config, RESOURCES)
+    scenario = replace(next(iter(experiment.sweep)), policy="adhoc")
+    asked = experiment.job(scenario, [Point(50, 0)])
+    assert asked.policy == "adhoc"
+    assert asked.lmdb is None
+    scenario = replace(scenario, policy="pinning", loader="lmdb")
+    assert experiment.job(scenario, [Point(50, 0)]).lmdb["records_per_commit"] == 16
+
+
+def test_a_launch_of_several_points_needs_the_largest_local_storage():
+    assert job(20, 80, 50).lfs_bytes == job(80).lfs_bytes
+
+
+def test_more_local_storage_than_a_node_has_is_refused():
+    job(100, lfs_gib_per_node=87).check()
+    with pytest.raises(JobError, match=r"needs 79\.2 GiB .* at most 79 GiB"):
+        job(100, lfs_gib_per_node=79).check()
+
+
+def test_time_limit_grows_with_cache_rate_epochs_and_points():
+    rates = Estimates(
+        start_s=60,
+        lfs_fill_bytes_per_s=72 * GIB / 60,
+        lfs_fill_files_per_s=589824 / 60,
+        read_bytes_per_s=72 * GIB / 60,
+        read_files_per_s=589824 / 60,
+    )
+    # A minute to start, two for each epoch, two to fill all of the LFS.
+    assert job(0, estimates=rates).minutes == 1 + 3 * 2
+    assert job(50, estimates=rates).minutes == 1 + 1 + 3 * 2
+    assert job(100, estimates=rates).minutes == 1 + 2 + 3 * 2
+    assert job(0, 50, 100, estimates=rates).minutes == 1 + 3 + 3 * 3 * 2
+    one_epoch = {"epochs": 1}
+    assert job(0, estimates=rates, training=one_epoch).minutes == 1 + 2
+
+
+def test_time_limit_holds_the_pauses_of_the_training():
+    pause = {"compute_time_s": 60}  # after each of 16 steps, three times
+    assert job(0, training=pause).minutes - job(0).minutes in (47, 48)
+
+
+def test_memory_is_a_nodes_and_holds_batches_and_records():
+    base = job(0).memory_mib
+    assert 4 * 1024 <= base <= 4 * 1600
+    large = Dataset("large", 6144, 12582912, 2)
+    # (2 + 2) batches of 2 samples of 12 MiB and one file being read, 4 processes.
+    assert job(0, dataset=large).memory_mib - base == pytest.approx(
+        1.25 * 4 * (9 * 12 - 4 * 12 * 0.125), rel=0.05
+    )
+
+
+def test_a_tmpfs_takes_the_jobs_memory():
+    in_memory = job(100, lfs_in_memory=True)
+    assert in_memory.memory_mib == job(100).memory_mib + in_memory.lfs_mib
+
+
+def test_generation_gets_time_by_bytes_and_files():
+    rates = Estimates(
+        start_s=60, generate_bytes_per_s=72 * GIB / 600, generate_files_per_s=589824
+    )
+    assert generation_minutes(SMALL, rates) == 12
+
+
+def test_launcher_and_resources_know_the_machine():
+    settings = JobSettings(
+        launcher="srun -N{nodes} --ntasks-per-node={processes_per_node} -o {log}",
+        resources={"run_benchmark": {"tmp": "{lfs_mib}", "extra": "--x {processes}"}},
+    )
+    system = replace(SYSTEM, job=settings)
+    assert launcher(system, "a/b") == "srun -N768 --ntasks-per-node=4 -o a/b"
+    wanted = {"tmp": 5, "extra": "--x 3072"}
+    assert site_resources(system, "run_benchmark", lfs_mib=5) == wanted
+    assert site_resources(system, "generate_dataset") == {}
+
+
+@pytest.mark.parametrize("text", ["{nods}", "{", "{0}", "{nodes.x}", "a } b"])
+def test_stray_braces_are_refused(text):
+    with pytest.raises(JobError, match=r"expected no braces but \{nodes\}"):
+        fill(text, nodes=2)
+
+
+def test_paper_fits_fugaku():
+    fugaku = read_system("fugaku", RESOURCES / "systems")
+    whole = replace(job(100), system=fugaku)
+    whole.check()
+    resources = whole.resources()
+    assert resources["pjm_node"] == "8x6x16:torus:strict-io"
+    assert resources["pjm_localtmp_mib"] == pytest.approx(72 * 1024 * 1.1, abs=1)
+
+
+def test_too_much_local_storage_stops_before_anything_is_submitted(config, tmp_path):
+    folder = tmp_path / "systems"
+    folder.mkdir()
+    for path in (RESOURCES / "systems").glob("*.yaml"):
+        text = path.read_text().replace("lfs_gib_per_node: 87", "lfs_gib_per_node: 40")
+        (folder / path.name).write_text(text)
+    (tmp_path / "datasets.yaml").write_text((RESOURCES / "datasets.yaml").read_text())
+    config["system"] = "fugaku"
+    for name, value in read_yaml(ROOT / "config" / "paper.yaml")["datasets"].items():
+        config["datasets"][name] = value
+    with pytest.raises(ConfigError, match=r"got 100, but small-60ost.*needs 79.2 GiB"):
+        read_experiment(config, tmp_path)
+
+
+def test_job_settings_change_no_run(config):
+    experiment = read_experiment(config, RESOURCES)
+    scenario = next(iter(experiment.sweep))
+    assert "job" not in experiment.description(scenario)["system"]
+    assert experiment.job(scenario, [Point(50, 0)]).minutes > 0

@@ -1,0 +1,362 @@
+"""Calibration on simulated tables and probes, whose parameters are known."""
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from calibrate_devices import devices_text
+from tierscope.core.scenario import Scenario
+from tierscope.core.tables import check_table
+from tierscope.core.validation import ConfigError, check, read_yaml
+from tierscope.experiment.config import read_experiment
+from tierscope.model.calibration.fit import (
+    PARAMETERS,
+    Calibration,
+    calibrate,
+    calibrated,
+    read_devices,
+)
+from tierscope.model.calibration.probe_times import probe_times
+from tierscope.model.calibration.starting_values import with_values
+from tierscope.model.network import ModelError, network_of
+from tierscope.model.simulator.run import simulate_reads, tables_of
+from tierscope.storage.probes import REPEATS, plan
+
+ROOT = Path(__file__).parents[4]
+LINK = "gfs.link_bytes_per_s"
+
+
+@pytest.fixture(scope="module")
+def config():
+    return read_yaml(ROOT / "config" / "config.yaml")
+
+
+@pytest.fixture(scope="module")
+def experiment(config):
+    """Return the default experiment with a quarter of the files and one epoch."""
+    small = copy.deepcopy(config)
+    small["datasets"]["small"]["n_files"] = 384
+    small["training"]["epochs"] = 1
+    small["figures"]["epoch"] = 0
+    return read_experiment(small, ROOT / "resources")
+
+
+def describe(experiment, n_osts):
+    return experiment.model_description(
+        Scenario("small", n_osts, "pinning", "tensorflow")
+    )
+
+
+def io_time_of(description, cache_rates=(0, 65, 100), noise=0.0):
+    """Simulate points; every class time of an epoch errs by some factor."""
+    generator, parts = np.random.default_rng(1), []
+    for rate in cache_rates:
+        point = {"cache_rate_percent": rate, "repetition": 0}
+        part, _ = tables_of(description, point, simulate_reads(description, point))
+        factor = np.exp(noise * generator.standard_normal((part["epoch"].max() + 1, 4)))
+        by_class = part["io_class"].astype("category").cat.codes
+        part["time_s"] *= factor[part["epoch"], by_class]
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def probes_of(description, n_osts, noise=0.0):
+    """Simulate probes of these OST counts; every repeat errs by some factor."""
+    generator, rows = np.random.default_rng(2), []
+    for count in n_osts:
+        times_s = probe_times(description, count)
+        for probe in plan(description):
+            for repeat in range(REPEATS):
+                error = np.exp(noise * generator.standard_normal())
+                time_s = max(times_s[probe.name], 1e-6) * error
+                rows.append(
+                    {
+                        "source": "emulated",
+                        "system": "scale-model",
+                        "dataset": "small",
+                        "n_osts": count,
+                        "probe": probe.name,
+                        "tier": probe.tier,
+                        "operation": probe.operation,
+                        "n_clients": probe.n_clients,
+                        "repeat": repeat,
+                        "operations": probe.n_operations,
+                        "bytes": probe.n_bytes,
+                        "time_s": time_s,
+                        "mean_call_s": time_s,
+                    }
+                )
+    return check_table(pd.DataFrame(rows), "probes")
+
+
+def scrambled(description):
+    """Return the description with other values of everything that can be fitted."""
+    other = copy.deepcopy(description)
+    for number, name in enumerate(PARAMETERS):
+        tier, key = name.split(".")
+        other["system"]["devices"][tier][key] *= (0.03, 50)[number % 2]
+    return other
+
+
+def truth_of(description, names):
+    devices = description["system"]["devices"]
+    return np.array([devices[name.split(".")[0]][name.split(".")[1]] for name in names])
+
+
+def test_file_of_the_system_is_no_source_of_fitted_values(experiment):
+    description = describe(experiment, 60)
+    data = io_time_of(description, noise=0.01), probes_of(description, (60,), 0.01)
+    names = ["gfs.open_s", "lfs.request_s"]
+    others = [name for name in PARAMETERS if name not in names]
+    known = dict(zip(others, truth_of(description, others), strict=True))
+    here = calibrate(description, *data, names)
+    there = calibrate(with_values(scrambled(description), known), *data, names)
+    assert here.values.tolist() == there.values.tolist()
+
+
+@pytest.fixture(scope="module")
+def found(experiment):
+    """Fit three points and probes on 60 OSTs and on one, every time known to 1 %."""
+    description = describe(experiment, 60)
+    return calibrate(
+        scrambled(description),
+        io_time_of(description, noise=0.01),
+        probes_of(description, (60, 1), noise=0.01),
+        list(PARAMETERS),
+    )
+
+
+class TestAllParameters:
+    def test_known_parameters_are_recovered_within_their_uncertainty(
+        self, experiment, found
+    ):
+        truth = truth_of(describe(experiment, 60), PARAMETERS)
+        assert (np.abs(found.values - truth) < 3.5 * found.standard_errors).all()
+        assert (found.standard_errors < 0.03 * truth).all()
+        found.check()
+
+    def test_table_keeps_its_contract(self, found):
+        table = check_table(found.table("all-osts"), "calibration")
+        assert table["parameter"].tolist() == list(PARAMETERS)
+        assert set(table["source"]) == {"emulated"}
+        assert (table["value"] > table["lower_bound"]).all()
+        assert table["n_observations"].nunique() == 1
+
+    def test_devices_are_a_section_of_a_system_file(self, found):
+        text = devices_text(found.devices(), found.text())
+        assert text.startswith("# gfs.open_s")
+        section = yaml.safe_load(text)
+        assert section["devices"]["origin"] == "calibrated"
+        fugaku = read_yaml(ROOT / "resources" / "systems" / "fugaku.yaml")
+        check(fugaku | section, "system", "pasted")
+        assert section["devices"]["gfs"]["request_bytes"] == 1048576
+
+    def test_models_take_the_fitted_devices(self, experiment, found):
+        description = scrambled(describe(experiment, 60))
+        fitted = calibrated(description, found.devices())
+        truth = network_of(describe(experiment, 60)["system"], 60)
+        network = network_of(fitted["system"], 60)
+        assert network.gfs.open_s == pytest.approx(truth.gfs.open_s, rel=0.05)
+        assert network.lfs.request_s == pytest.approx(truth.lfs.request_s, rel=0.05)
+        assert network.lfs.group_size == truth.lfs.group_size
+
+
+class TestIdentifiability:
+    def refusal(self, found):
+        with pytest.raises(ModelError) as error:
+            found.check()
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    def test_tables_alone_do_not_tell_open_from_close(self, experiment):
+        description = describe(experiment, 60)
+        names = ["gfs.open_s", "gfs.close_s"]
+        found = calibrate(description, io_time_of(description), None, names)
+        refusal = self.refusal(found)
+        assert refusal.startswith("gfs.open_s and gfs.close_s: ")
+        assert "only the sum" in refusal
+        assert "add the probes (probed_n_osts) or fit one of them" in refusal
+        sums = found.values.sum(), truth_of(description, names).sum()
+        assert sums[0] == pytest.approx(sums[1], rel=0.05)
+
+    def test_one_of_them_is_told_by_tables_alone(self, experiment):
+        description = describe(experiment, 60)
+        io_time = io_time_of(description)
+        found = calibrate(scrambled_open(description), io_time, None, ["gfs.open_s"])
+        found.check()
+        assert found.values[0] == pytest.approx(36.25e-6, rel=0.03)
+
+    def test_one_ost_never_fills_the_link(self, experiment):
+        description = describe(experiment, 1)
+        names = ["gfs.ost_bandwidth_bytes_per_s", "gfs.read_latency_s", LINK]
+        data = io_time_of(description), probes_of(description, (1,))
+        refusal = self.refusal(calibrate(description, *data, names))
+        assert refusal.startswith(f"{LINK}: is known to ")
+        assert "add probes on more OSTs" in refusal
+        calibrate(description, *data, names[:2]).check()
+
+    def test_osts_and_links_in_series_are_not_told_apart_on_one_ost_count(
+        self, experiment
+    ):
+        description = describe(experiment, 60)
+        names = ["gfs.ost_bandwidth_bytes_per_s", LINK]
+        data = io_time_of(description), probes_of(description, (60,))
+        refusal = self.refusal(calibrate(description, *data, names))
+        assert refusal.startswith(f"{' and '.join(names)}: ")
+        assert "exchanged; add probes on another OST count" in refusal
+        data = data[0], probes_of(description, (60, 1))
+        calibrate(description, *data, names).check()
+
+    def test_value_at_a_bound_is_refused(self, experiment):
+        one = PARAMETERS["lfs.latency_s"]
+        found = Calibration(
+            describe(experiment, 60),
+            (one,),
+            np.array([one.lower * 1.01]),
+            np.array([one.lower * 0.01]),
+            np.eye(1),
+            n_observations=9,
+            rms_percent=1.0,
+        )
+        assert "lfs.latency_s: got 1.01e-07 s, expected" in self.refusal(found)
+
+
+class TestDevicesFile:
+    def test_what_was_written_is_read(self, tmp_path):
+        devices = {"origin": "calibrated", "gfs": {"open_s": 3e-5}}
+        path = tmp_path / "devices.yaml"
+        path.write_text(devices_text(devices, "Fitted\nto something"))
+        assert read_devices(path) == devices
+
+    @pytest.mark.parametrize("text", ["", "[1]", "devices: 3", "gfs: {}", "a: [", None])
+    def test_other_files_are_refused_in_one_line(self, tmp_path, text):
+        path = tmp_path / "devices.yaml"
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(ModelError, match=r"devices\.yaml") as error:
+            read_devices(path)
+        assert "\n" not in str(error.value)
+
+
+def scrambled_open(description):
+    other = copy.deepcopy(description)
+    other["system"]["devices"]["gfs"]["open_s"] = 1.0
+    return other
+
+
+class TestBadInput:
+    @pytest.fixture
+    def description(self, experiment):
+        return describe(experiment, 60)
+
+    @pytest.fixture
+    def io_time(self, description):
+        return io_time_of(description, cache_rates=(0,))
+
+    def refuse(self, match, *arguments):
+        with pytest.raises(ModelError, match=match) as error:
+            calibrate(*arguments)
+        assert "\n" not in str(error.value)
+
+    def test_unknown_parameter(self, description, io_time):
+        expected = r"got gfs.stat_s, expected some of gfs.open_s, "
+        self.refuse(expected, description, io_time, None, ["gfs.stat_s"])
+
+    def test_table_of_another_scenario(self, experiment, io_time):
+        other = describe(experiment, 1)
+        self.refuse(r"n_osts \[60\], expected 1", other, io_time, None, ["gfs.open_s"])
+
+    def test_table_of_fewer_processes(self, description, io_time):
+        part = io_time[io_time["rank"] < 4]
+        self.refuse(r"got 4 .* expected 8 x 1", description, part, None, ["gfs.open_s"])
+
+    def test_epoch_that_took_no_time(self, description, io_time):
+        still = io_time.assign(time_s=0.0)
+        self.refuse(r"epoch of 0 s", description, still, None, ["gfs.open_s"])
+
+    def test_more_parameters_than_observations(self, description, io_time):
+        names = list(PARAMETERS)[:4]
+        self.refuse(r"got 4 to fit to 3", description, io_time, None, names)
+
+    def test_probes_of_other_calls(self, description, io_time):
+        probes = probes_of(description, (60,)).assign(operations=7)
+        match = r"probes of small on 60 OSTs: got other calls"
+        self.refuse(match, description, io_time, probes, ["gfs.open_s"])
+
+    def test_probe_that_took_no_time(self, description, io_time):
+        probes = probes_of(description, (60,))
+        probes.loc[3, "time_s"] = 0.0
+        match = r"probe gfs_open_rate on 60 OSTs: got 0.0 s"
+        self.refuse(match, description, io_time, probes, ["gfs.open_s"])
+
+
+class TestConfiguration:
+    def read(self, config, system=None, **change):
+        config = copy.deepcopy(config)
+        config["model"]["calibrations"]["one-ost"] |= change
+        return read_experiment(config | (system or {}), ROOT / "resources")
+
+    def test_default_is_three_points_and_both_ends_of_the_osts(self, config):
+        taken = self.read(config).calibration("all-osts")
+        assert [one.path for one in taken.points] == [
+            f"cache-{rate}/rep-0" for rate in ("000", "065", "100")
+        ]
+        assert taken.probed_n_osts == (60, 1)
+        assert set(taken.parameters) == set(PARAMETERS)
+        assert LINK not in self.read(config).calibration("one-ost").parameters
+
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            (
+                {"cache_rates_percent": [0, 64]},
+                r"cache_rates_percent: got 64, expected",
+            ),
+            (
+                {"probed_n_osts": [2]},
+                r"probed_n_osts: got 2, expected some of \[1, 60\]",
+            ),
+            (
+                {
+                    "scenario": {
+                        "dataset": "small",
+                        "n_osts": 2,
+                        "policy": "pinning",
+                        "loader": "posix",
+                    }
+                },
+                r"one-ost.scenario: got small-2ost-pinning-posix, expected one of s",
+            ),
+        ],
+    )
+    def test_what_the_sweep_does_not_run_is_refused_when_asked_for(
+        self, config, change, match
+    ):
+        experiment = self.read(config, **change)
+        experiment.calibration("all-osts")
+        with pytest.raises(ConfigError, match=match) as error:
+            experiment.calibration("one-ost")
+        assert "\n" not in str(error.value)
+
+    def test_machine_without_devices_has_no_calibration(self, config):
+        laptop = copy.deepcopy(config) | {"system": "laptop"}
+        laptop["sweep"]["n_osts"] = [0]
+        laptop["figures"]["scenario"]["n_osts"] = 0
+        experiment = read_experiment(laptop, ROOT / "resources")
+        with pytest.raises(ConfigError, match=r"system laptop has no devices"):
+            experiment.calibration("all-osts")
+
+    def test_simulated_runs_need_none(self, config):
+        fugaku = {"system": "fugaku", "simulate": True}
+        fugaku["datasets"] = {"small": {"n_files": 6144}, "large": {"n_files": 6144}}
+        with pytest.raises(ConfigError, match=r"those of system fugaku"):
+            self.read(config, fugaku).calibration("all-osts")
+
+    def test_calibration_in_use_must_be_there(self, config):
+        wrong = copy.deepcopy(config)
+        wrong["model"]["calibration"] = "every-ost"
+        with pytest.raises(ConfigError, match=r"'every-ost', expected null or one of"):
+            read_experiment(wrong, ROOT / "resources")

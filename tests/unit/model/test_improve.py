@@ -1,0 +1,154 @@
+"""Estimates by the model: what was measured, times the change that the model says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tierscope.analysis.breakdown import CLASSES, select_epoch, slowest_process, total_s
+from tierscope.analysis.whatif import CLASS_TIMES, IMPROVEMENTS, select_improvements
+from tierscope.core.tables import check_table
+from tierscope.model.improve import estimate_by_model
+from tierscope.model.network import ModelError
+from tierscope.model.simulator.run import simulate_reads, tables_of
+
+# Four ranks, one metadata server for all: 1 ms an open; an LFS server for two ranks.
+DEVICES = {
+    "gfs": {
+        "open_s": 0.001,
+        "close_s": 0.0,
+        "metadata_latency_s": 0.0,
+        "ost_bandwidth_bytes_per_s": 1e12,
+        "read_latency_s": 0.0,
+        "link_bytes_per_s": 1e12,
+        "request_bytes": 1 << 20,
+    },
+    "lfs": {
+        "request_bytes": 1 << 20,
+        "request_s": 0.0005,
+        "latency_s": 0.0001,
+        "processes_per_server": 2,
+    },
+}
+DESCRIPTION = {
+    "source": "measured",
+    "system": {
+        "name": "pencil",
+        "n_nodes": 2,
+        "processes_per_node": 2,
+        "emulation": None,
+        "devices": DEVICES,
+    },
+    "dataset": {
+        "name": "small",
+        "n_files": 40,
+        "file_size_bytes": 1000,
+        "batch_size": 1,
+    },
+    "scenario": {
+        "dataset": "small",
+        "n_osts": 2,
+        "policy": "pinning",
+        "loader": "posix",
+    },
+    "training": {"epochs": 3, "shuffle": "global", "seed": 1, "compute_time_s": 0},
+    "loader": {"buffer_bytes": 0, "prefetch_batches": 0, "read_threads": 1},
+}
+POINTS = [
+    {"cache_rate_percent": rate, "repetition": repetition}
+    for rate in (0, 50, 100)
+    for repetition in (0, 1)
+]
+LARGE = [{"gfs_meta": 100}, {"lfs_read": 300, "lfs_meta": 300}, {"gfs_read": 50}]
+
+
+def simulated(points=POINTS, improvements=None):
+    """Return the I/O time table of simulated runs."""
+    system = DESCRIPTION["system"] | {"improvements": improvements or {}}
+    description = DESCRIPTION | {"system": system}
+    runs = [
+        tables_of(description, point, simulate_reads(description, point))[0]
+        for point in points
+    ]
+    return pd.concat(runs, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Return runs that took 1.7 times as long as the model says."""
+    io_time = simulated()
+    return io_time.assign(time_s=1.7 * io_time["time_s"])
+
+
+@pytest.fixture(scope="module")
+def estimates(measured):
+    return estimate_by_model(measured, LARGE, 1, DESCRIPTION)
+
+
+def test_the_table_keeps_its_contract(estimates):
+    assert check_table(estimates, "estimates").equals(estimates)
+    assert len(estimates) == len(POINTS) * (1 + len(LARGE))
+    assert set(estimates["method"]) == {"model"}
+
+
+def test_no_improvement_gives_every_bit_of_what_was_measured(measured, estimates):
+    as_it_is = select_improvements(estimates, [{}])
+    expected = slowest_process(select_epoch(measured, 1))
+    assert as_it_is["io_time_s"].equals(expected["io_time_s"])
+
+
+@pytest.mark.parametrize("improvement", LARGE)
+def test_the_estimate_is_what_the_model_takes_then_times_measured_over_model(
+    estimates, improvement
+):
+    """Measured is 1.7 times the model, so the estimate is 1.7 times the model's."""
+    then = slowest_process(select_epoch(simulated(improvements=improvement), 1))
+    rows = select_improvements(estimates, [improvement])
+    assert rows["io_time_s"].tolist() == pytest.approx(1.7 * then["io_time_s"])
+
+
+def test_the_classes_are_those_of_the_models_slowest_process(estimates):
+    assert total_s(estimates[CLASS_TIMES].to_numpy()) == pytest.approx(
+        estimates["io_time_s"].to_numpy()
+    )
+    at_half = select_improvements(estimates, [{"gfs_meta": 100}]).iloc[2]
+    point = {"cache_rate_percent": 50, "repetition": 0}
+    io_time = select_epoch(simulated([point], {"gfs_meta": 100}), 1)
+    times_s = io_time.pivot(index="rank", columns="io_class", values="time_s")[CLASSES]
+    slowest = times_s.loc[times_s.sum(axis=1).idxmax()]
+    assert at_half[CLASS_TIMES].tolist() == pytest.approx((1.7 * slowest).tolist())
+
+
+def test_where_the_metadata_server_is_all_there_is_twice_the_speed_is_half_the_time(
+    estimates,
+):
+    """The paper's rule says the same: there is nowhere else to wait."""
+    at_zero = estimates[estimates["cache_rate_percent"] == 0].set_index(IMPROVEMENTS)
+    before_s = at_zero.loc[(0, 0, 0, 0), "io_time_s"].to_numpy()
+    after_s = at_zero.loc[(0, 100, 0, 0), "io_time_s"].to_numpy()
+    np.testing.assert_allclose(after_s, before_s / 2, rtol=1e-4)
+    other_s = at_zero.loc[(0, 0, 300, 300), "io_time_s"].to_numpy()
+    assert (other_s == before_s).all()
+
+
+def test_only_the_wanted_epoch_is_simulated_and_is_the_same_then():
+    point = {"cache_rate_percent": 50, "repetition": 0}
+    _, second, _ = simulate_reads(DESCRIPTION, point)
+    (alone,) = simulate_reads(DESCRIPTION, point, [1])
+    assert (alone.files == second.files).all()
+    assert (alone.epoch.instants_s == second.epoch.instants_s).all()
+
+
+def test_an_unknown_model_is_refused(measured):
+    with pytest.raises(ModelError, match=r"got 'guess', expected simulation or"):
+        estimate_by_model(measured, [], 1, DESCRIPTION, "guess")
+
+
+def test_devices_that_take_no_time_are_refused(measured):
+    gfs = DEVICES["gfs"] | {
+        "open_s": 0.0,
+        "ost_bandwidth_bytes_per_s": float("inf"),
+        "link_bytes_per_s": float("inf"),
+    }
+    lfs = DEVICES["lfs"] | {"request_s": 0.0, "latency_s": 0.0}
+    system = DESCRIPTION["system"] | {"devices": {"gfs": gfs, "lfs": lfs}}
+    with pytest.raises(ModelError):
+        estimate_by_model(measured, [], 1, DESCRIPTION | {"system": system})

@@ -1,0 +1,96 @@
+import os
+import stat
+
+import pytest
+from tierscope.storage.own_folder import FolderError, own_folder
+
+
+def use(path, **options):
+    with own_folder(path, **options) as folder:
+        return os.fstat(folder)
+
+
+def test_made_folder_is_for_this_user_only(tmp_path):
+    state = use(tmp_path / "a" / "b", make=True)
+    assert stat.S_IMODE(state.st_mode) == 0o700
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_descriptor_stays_that_of_the_folder(tmp_path):
+    with own_folder(tmp_path / "a", make=True) as folder:
+        (tmp_path / "a").rename(tmp_path / "b")
+        (tmp_path / "a").mkdir()
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    assert os.listdir(tmp_path / "b") == ["file"]
+    assert os.listdir(tmp_path / "a") == []
+
+
+def test_missing_folder_is_not_made_unasked(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        use(tmp_path / "a")
+
+
+def test_link_and_file_are_refused(tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "link").symlink_to("victim")
+    (tmp_path / "file").touch()
+    for make in (True, False):
+        with pytest.raises(FolderError, match="link: is a link, expected"):
+            use(tmp_path / "link", make=make)
+        with pytest.raises(FolderError, match="file: is no directory, expected"):
+            use(tmp_path / "file", make=make)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o720, 0o1777])
+def test_folder_to_which_others_may_write_is_refused(tmp_path, mode):
+    path = tmp_path / "a"
+    path.mkdir()
+    path.chmod(mode)
+    with pytest.raises(FolderError, match=rf"\(mode {mode:04o}\): chmod go-w {path}"):
+        use(path)
+
+
+def test_folder_of_another_user_is_refused(tmp_path, monkeypatch):
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    with pytest.raises(FolderError, match=f"belongs to user {user}, expected"):
+        use(tmp_path)
+
+
+def test_way_through_a_folder_that_all_may_change_is_refused(tmp_path):
+    public = tmp_path / "public"
+    public.mkdir()
+    public.chmod(0o777)
+    with pytest.raises(FolderError, match=f"{public}: all users may replace"):
+        use(public / "a" / "b", make=True)
+    public.chmod(0o1777)
+    use(public / "a" / "b", make=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_way_through_what_another_user_has_planted_is_refused(tmp_path):
+    public, mine = tmp_path / "public", tmp_path / "mine"
+    public.mkdir()
+    public.chmod(0o1777)
+    mine.mkdir()
+    (public / "folder").mkdir()
+    (public / "link").symlink_to(mine)
+    for name in ("folder", "link"):
+        os.chown(public / name, 4321, 4321, follow_symlinks=False)
+        with pytest.raises(FolderError, match=f"{name}: belongs to user 4321, who"):
+            use(public / name / "a", make=True)
+
+
+def test_links_on_the_way_are_followed_from_where_they_are(tmp_path):
+    (tmp_path / "x" / "real").mkdir(parents=True)
+    (tmp_path / "x" / "near").symlink_to("real")
+    (tmp_path / "up").symlink_to("x/../x/near")
+    use(tmp_path / "up" / "a", make=True)
+    assert (tmp_path / "x" / "real" / "a").is_dir()
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises((FolderError, OSError)):
+        use(tmp_path / "a" / "x")

@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import numpy as np  # noqa: F401 - a library that is loaded
+import pytest
+from tierscope.core.validation import ConfigError
+from tierscope.storage.preloaded import is_loaded, refuse_unless_loaded
+from tierscope.trace.tracer import BuiltinTracer
+
+
+class Processes:
+    """This process, and others of which it is told whether they have the library."""
+
+    rank, size = 0, 3
+
+    def __init__(self, *others):
+        self.others = others
+
+    def gather(self, answer):
+        return [answer, *self.others]
+
+    def barrier(self):
+        pass
+
+
+def loaded():
+    words = Path("/proc/self/maps").read_text().split()
+    return next(
+        Path(word) for word in words if word.endswith(".so") and "numpy" in word
+    )
+
+
+def test_library_of_the_same_name_elsewhere_is_not_loaded(tmp_path):
+    other = tmp_path / loaded().name
+    other.touch()
+    assert is_loaded(loaded())
+    assert not is_loaded(other)
+    assert not is_loaded(tmp_path / "missing.so")
+
+
+def test_link_to_a_loaded_library_is_loaded(tmp_path):
+    link = tmp_path / "libother.so"
+    link.symlink_to(loaded())
+    assert is_loaded(link)
+
+
+def test_paths_with_blanks_are_found(tmp_path):
+    library = tmp_path / "with blank" / "lib x.so"
+    library.parent.mkdir()
+    library.touch()
+    maps = f"7f00-7f01 r-xp 00000000 fd:00 12   {library}\n7f02-7f03 rw-p 0 00:00 0\n"
+    assert is_loaded(library, maps)
+
+
+def test_processes_without_the_library_are_counted():
+    refuse_unless_loaded(loaded(), Processes(True, True))
+    with pytest.raises(ConfigError, match=r"is not loaded in 2 of 3 processes"):
+        refuse_unless_loaded(loaded(), Processes(False, False))
+
+
+def test_builtin_tracer_that_is_not_there_is_refused(tmp_path):
+    tracer = BuiltinTracer(tmp_path / "libtierscope_trace.so", [])
+    with pytest.raises(ConfigError, match=r"trace\.so: is not loaded in 3 of 3"):
+        tracer.join(Processes(False, False))

@@ -1,0 +1,1 @@
+"""What tables say: breakdown, what-if, search, comparisons."""

@@ -1,0 +1,296 @@
+"""Compare policies and loaders: time, operations on the GFS, and when staging pays.
+
+What everything is compared with is the same loader with nothing on the LFS (cache rate
+0) in the run of the same repetition, so of the same file order.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import RUN_EPOCH, break_down
+from tierscope.analysis.savings import RUN, TWIN, VARIANT, mean_cuts
+from tierscope.core.io_class import ALL_CLASSES, IOClass
+from tierscope.core.scenario import Scenario, Sweep
+from tierscope.core.tables import TABLES
+from tierscope.policies import DYNAMIC
+
+NO_STAGING, IN_TRAINING = "none", "while training"
+# Of a fixed part: as if each node had read it, or really staged in by the runs.
+ESTIMATED, AS_RUN = "estimated", "run"
+_CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
+_OPERATIONS = {
+    IOClass.GFS_META: "gfs_opens",
+    IOClass.GFS_READ: "gfs_reads",
+    IOClass.LFS_META: "lfs_opens",
+}
+_BACKGROUND = {
+    "gfs_opens": "background_gfs_opens",
+    "gfs_reads": "background_gfs_reads",
+    "placed_files": "placed_files",
+    "evicted_files": "evicted_files",
+    "failed_files": "failed_files",
+}
+
+
+class ComparisonError(ValueError):
+    """Runs cannot be compared."""
+
+
+def without_reference(sweep: Sweep) -> Scenario | None:
+    """Return a scenario of a sweep that cannot be compared with reads from the GFS."""
+    references = {
+        (scenario.dataset, scenario.n_osts, scenario.loader, point.repetition)
+        for scenario, points in sweep.items()
+        for point in points
+        if point.cache_rate_percent == 0
+    }
+    for scenario, points in sweep.items():
+        key = (scenario.dataset, scenario.n_osts, scenario.loader)
+        if any((*key, point.repetition) not in references for point in points):
+            return scenario
+    return None
+
+
+def has_policies(sweep: Sweep, scene: Mapping[str, str | int]) -> bool:
+    """Return whether a sweep has policies to compare, and some files on the LFS.
+
+    `scene` holds keys of scenarios, such as ``{"dataset": "small"}``, that must fit.
+    """
+    fitting = {
+        scenario: points
+        for scenario, points in sweep.items()
+        if scene.items() <= scenario.keys.items()
+    }
+    rates = {
+        point.cache_rate_percent for points in fitting.values() for point in points
+    }
+    return len({scenario.policy for scenario in fitting}) > 1 and any(rates)
+
+
+def compare_epochs(
+    io_time: pd.DataFrame, epochs: pd.DataFrame, background: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return what each epoch of each run took, and what it asked of the GFS.
+
+    Parameters
+    ----------
+    io_time, epochs : DataFrame
+        Tables ``io_time`` and ``epochs`` of the same runs.
+    background : DataFrame, optional
+        Table ``background`` of the runs that have copies.
+
+    Returns
+    -------
+    DataFrame, shape (n_runs * n_epochs, 24)
+        Table ``policy_epochs``. ``io_time_s`` and its classes are the slowest
+        process's; ``execution_time_s`` is the largest of the ranks, without
+        ``drain_time_s``, the longest any node waited for its copies after the epoch.
+        Opens and reads are sums over the processes; those of copies stand apart.
+    """
+    times_s = break_down(io_time).pivot(
+        index=RUN_EPOCH, columns="io_class", values="time_s"
+    )
+    times_s = times_s.reindex(columns=list(_CLASSES)).fillna(0.0)
+    table = times_s.rename(columns=_CLASSES)
+    table.insert(0, "io_time_s", table.sum(axis="columns"))
+    table["execution_time_s"] = epochs.groupby(RUN_EPOCH)["execution_time_s"].max()
+    operations = io_time.groupby([*RUN_EPOCH, "io_class"])["operations"].sum()
+    operations = operations.unstack(fill_value=0)  # not all runs have all classes
+    for io_class, name in _OPERATIONS.items():
+        table[name] = operations[io_class]
+    copies = {name: 0 for name in _BACKGROUND.values()} | {"drain_time_s": 0.0}
+    table = table.assign(**copies)
+    if background is not None:
+        nodes = background.groupby(RUN_EPOCH)
+        for old, new in _BACKGROUND.items():
+            table.update(nodes[old].sum().rename(new))
+        table.update(nodes["drain_time_s"].max())
+        table = table.astype({name: "int64" for name in _BACKGROUND.values()})
+    return table.reset_index()[list(TABLES["policy_epochs"])]
+
+
+def add_up(
+    policy_epochs: pd.DataFrame,
+    epochs: pd.DataFrame,
+    stage_in: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return what each run took up to each of its epochs, beside its reference.
+
+    A fixed part of the dataset has to get to the LFS first. The benchmark generates it
+    there, as the paper's did, so that staging is estimated: every node reads its part
+    of the GFS with the opens, reads and processes of an epoch of the reference. Writing
+    to the LFS comes on top and is left out. What runs
+    staged in themselves, really or simulated, is what they took for it.
+
+    Parameters
+    ----------
+    policy_epochs : DataFrame
+        Table ``policy_epochs``.
+    epochs : DataFrame
+        Table ``epochs`` of the same runs.
+    stage_in : DataFrame, optional
+        Table ``stage_in`` of the runs that have one.
+
+    Returns
+    -------
+    DataFrame, shape (n_runs * n_epochs, 20)
+        Table ``policy_totals``. ``time_s`` is staging, execution and drains;
+        operations are opens and reads on the GFS, those of staging included in none
+        but their own column.
+
+    Raises
+    ------
+    ComparisonError
+        If a run has no reference.
+    """
+    table = policy_epochs.sort_values(RUN_EPOCH, ignore_index=True)
+    table["operations"] = table["gfs_opens"] + table["gfs_reads"]
+    table["background"] = table["background_gfs_opens"] + table["background_gfs_reads"]
+    table["time_s"] = table["execution_time_s"] + table["drain_time_s"]
+    sums = ["time_s", "io_time_s", "operations", "background"]
+    epoch_mean = table.groupby(RUN, sort=False)[["time_s", "operations"]].mean()
+    table[sums] = table.groupby(RUN, sort=False)[sums].cumsum()
+    reference = _reference(table, epoch_mean)
+    table = table.merge(reference, how="left", on=[*TWIN, "epoch"])
+    if (lacking := table["reference_time_s"].isna()).any():
+        run = table[lacking].iloc[0]
+        raise ComparisonError(
+            f"policy {run['policy']}, loader {run['loader']}, repetition "
+            f"{run['repetition']}: no run at cache rate 0 to compare with"
+        )
+    n_nodes = epochs.groupby(RUN)["node"].nunique().rename("n_nodes")
+    table = table.join(n_nodes, on=RUN)
+    table["staging"] = staging_kinds(table)
+    is_staged = table["staging"] == ESTIMATED
+    parts = (table["n_nodes"] * table["cache_rate_percent"] / 100).where(is_staged, 0)
+    table["staging_time_s"] = parts * table["reference_epoch_s"]
+    operations = (parts * table["reference_epoch_operations"]).round()
+    table["staging_gfs_operations"] = operations.astype("int64")
+    if stage_in is not None:
+        table = _with_stage_in(table, stage_in)
+    table["time_s"] += table["staging_time_s"]
+    table["n_epochs"] = table["epoch"] + 1
+    names = {"operations": "gfs_operations", "background": "background_gfs_operations"}
+    return table.rename(columns=names)[list(TABLES["policy_totals"])]
+
+
+def is_reference(table: pd.DataFrame) -> pd.Series:
+    """Return which rows of a table are of the runs that all others are compared with.
+
+    All runs at cache rate 0 read from the GFS; of their policies one is taken: none,
+    else pinning, else the first by name.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A table with the keys of a run.
+    """
+    ranks = table["policy"].map({"none": "0", "pinning": "1"}).fillna("2")
+    names = (ranks + table["policy"]).where(table["cache_rate_percent"] == 0)
+    first = names.groupby([table[key] for key in TWIN]).transform("min")
+    return names == first
+
+
+def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs to compare with: sums up to each epoch, and epoch means."""
+    reference = table[is_reference(table)]
+    reference = reference.join(epoch_mean.add_prefix("mean_"), on=RUN)
+    names = {
+        "time_s": "reference_time_s",
+        "io_time_s": "reference_io_time_s",
+        "operations": "reference_gfs_operations",
+        "mean_time_s": "reference_epoch_s",
+        "mean_operations": "reference_epoch_operations",
+    }
+    return reference.rename(columns=names)[[*TWIN, "epoch", *names.values()]]
+
+
+def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the staging that was run in place of what is estimated."""
+    nodes = stage_in.groupby(RUN)
+    as_run = pd.DataFrame(
+        {
+            "staging": AS_RUN,
+            "staging_time_s": nodes["stage_in_time_s"].max(),
+            "staging_gfs_operations": nodes[["gfs_opens", "gfs_reads"]]
+            .sum()
+            .sum(axis=1),
+        }
+    )
+    table = table.set_index(RUN)
+    table.update(as_run)
+    return table.reset_index().astype({"staging_gfs_operations": "int64"})
+
+
+def staging_kinds(table: pd.DataFrame) -> np.ndarray:
+    """Return how the LFS of each row is filled, by its policy and cache rate."""
+    return np.select(
+        [table["cache_rate_percent"] == 0, table["policy"].isin(DYNAMIC)],
+        [NO_STAGING, IN_TRAINING],
+        ESTIMATED,
+    )
+
+
+def summarise(totals: pd.DataFrame) -> pd.DataFrame:
+    """Return what each variant saves over all its epochs, and when that begins.
+
+    Parameters
+    ----------
+    totals : DataFrame
+        Table ``policy_totals``.
+
+    Returns
+    -------
+    DataFrame, shape (n_variants, 19)
+        Table ``policy_summary``, in percent of the reference. Cuts of the time (with
+        staging) and of the I/O time are `mean_cuts`; all else is of means over the
+        repetitions, ``gfs_operations_cut_percent`` with staging and copies.
+        ``pays_after_epochs`` is the number of epochs from which on the
+        time is shorter than the reference's, where all epochs after those that were run
+        are like the last one; missing where it never is, or not for good, as the last
+        epoch takes longer than the reference's.
+    """
+    operations = ["gfs_operations", "background_gfs_operations"]
+    totals = totals.assign(
+        all_operations=totals[[*operations, "staging_gfs_operations"]].sum(axis=1)
+    )
+    by = [*VARIANT, "n_epochs"]
+    means = totals.groupby([*by, "staging"], sort=False).mean(numeric_only=True)
+    means = means.reset_index().join(mean_cuts(totals, by), on=by)
+    rows = [
+        _summary(part.sort_values("n_epochs"))
+        for _, part in means.groupby(VARIANT, sort=False)
+    ]
+    return pd.DataFrame(rows)[list(TABLES["policy_summary"])]
+
+
+def _summary(part: pd.DataFrame) -> dict:
+    """Return the summary of a variant from its means by number of epochs."""
+    last = part.iloc[-1]
+    time_s, reference_s = (
+        part[name].to_numpy() for name in ("time_s", "reference_time_s")
+    )
+    calls, reference_calls = last[["all_operations", "reference_gfs_operations"]]
+    staging_s = last["staging_time_s"]
+    return {
+        **last[[name for name in TABLES["policy_summary"] if name in last]],
+        "last_epoch_time_s": np.diff(time_s, prepend=staging_s)[-1],
+        "reference_last_epoch_time_s": np.diff(reference_s, prepend=0)[-1],
+        "gfs_operations_cut_percent": 100 * (1 - calls / reference_calls),
+        "pays_after_epochs": _pays_after(time_s, reference_s, staging_s),
+    }
+
+
+def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -> float:
+    """Return the number of epochs from which on the time is below the reference's."""
+    epochs_s = np.diff(time_s, prepend=staging_s)
+    gain_s = round(np.diff(reference_s, prepend=0)[-1] - epochs_s[-1], 9)
+    ahead = time_s < reference_s
+    if gain_s < 0 or (gain_s == 0 and not ahead[-1]):
+        return np.nan  # what is ahead falls behind in the end
+    if ahead[-1]:
+        behind = np.flatnonzero(~ahead)
+        return float(behind[-1] + 2 if len(behind) else 1)
+    return float(len(time_s) + np.floor((time_s[-1] - reference_s[-1]) / gain_s) + 1)

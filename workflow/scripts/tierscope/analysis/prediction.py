@@ -1,0 +1,424 @@
+"""Compare predicted with measured I/O time, to know how far to trust a model.
+
+A model calibrated on a few points predicts the slowest process's time by I/O class at
+all points of the sweep; what it has not seen is held out. Errors are errors of means: a
+point's time is the mean over repetitions and epochs. Beside them stands how much
+repetitions of a point differ, as no prediction can be better than that.
+
+The paper scales what it measured on one OST to more of them and finds that this does
+not fit (Fukai et al., Sec. 6): here it is model `scaling`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import CLASSES, SCENARIO, break_down
+from tierscope.core.io_class import IOClass
+from tierscope.core.tables import TABLES
+
+SCALING = "scaling"
+AS_WRITTEN = "as written"
+# Largest mean absolute percentage error of the slowest process's I/O time: of points
+# like those of the calibration, and on OST counts that it has not seen.
+GOAL_PERCENT, EXTRAPOLATION_GOAL_PERCENT = 5, 10
+DOMINANT_GOAL_PERCENT = 95
+
+SHARE_ERRORS = [f"{io_class}_share_error_points" for io_class in CLASSES]
+_STUDY = [*SCENARIO, "calibration", "model"]
+_POINT = [*_STUDY, "cache_rate_percent"]
+_RATE_CLASS = ["cache_rate_percent", "io_class"]
+_RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A scenario and the calibration that its prediction starts from.
+
+    Parameters
+    ----------
+    calibration : str
+        Its name; `AS_WRITTEN` where the parameters are those of the system file.
+    scenario : mapping
+        Keys of the scenario (`Scenario.keys`).
+    calibrated_percent : tuple of int
+        Cache rates of the scenario that the calibration was fitted to.
+    goal_percent : int
+        Largest mean absolute percentage error that is aimed at.
+    scaled_n_osts : int or None
+        OST count whose measurements are scaled, if scaling is studied.
+    """
+
+    calibration: str
+    scenario: Mapping[str, str | int]
+    calibrated_percent: tuple[int, ...] = ()
+    goal_percent: int = GOAL_PERCENT
+    scaled_n_osts: int | None = None
+
+
+def studied_pairs(
+    scenarios: Sequence[Mapping[str, str | int]],
+    calibrations: Mapping[str, Mapping[str, Any]],
+    main: str,
+) -> list[Pair]:
+    """Return which scenario is predicted from which calibration.
+
+    Parameters
+    ----------
+    scenarios : sequence of mappings
+        Keys of the scenarios of the sweep.
+    calibrations : mapping of str to mapping
+        Section `model.calibrations` of the configuration.
+    main : str
+        The calibration that predicts all scenarios, in front. Each other one predicts
+        those on OST counts that it has not seen, or all if there are none.
+    """
+    pairs = []
+    for name in sorted(calibrations, key=lambda name: name != main):
+        settings = calibrations[name]
+        fitted = settings["scenario"]
+        seen = {fitted["n_osts"], *settings["probed_n_osts"]}
+        unseen = [keys for keys in scenarios if keys["n_osts"] not in seen]
+        for keys in scenarios if name == main else unseen or scenarios:
+            extrapolated = keys["n_osts"] not in seen
+            rates = settings["cache_rates_percent"] if keys == fitted else ()
+            scaled = {**keys, "n_osts": fitted["n_osts"]}
+            pairs.append(
+                Pair(
+                    name,
+                    dict(keys),
+                    tuple(rates),
+                    EXTRAPOLATION_GOAL_PERCENT if extrapolated else GOAL_PERCENT,
+                    fitted["n_osts"] if extrapolated and scaled in scenarios else None,
+                )
+            )
+    return pairs
+
+
+def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:
+    """Return each scenario as predicted from the parameters of the system file.
+
+    Scaling starts from the same scenario on the fewest OSTs.
+    """
+    pairs = []
+    for keys in scenarios:
+        others = [one for one in scenarios if {**one, "n_osts": keys["n_osts"]} == keys]
+        fewest = min(one["n_osts"] for one in others)
+        scaled = fewest if 0 < fewest < keys["n_osts"] else None
+        pairs.append(Pair(AS_WRITTEN, dict(keys), scaled_n_osts=scaled))
+    return pairs
+
+
+def scale_osts(io_time: pd.DataFrame, n_osts: int) -> pd.DataFrame:
+    """Return the breakdown that scaling predicts on another number of OSTs.
+
+    GFS-READ of every process is divided by the ratio of the OST counts, everything
+    else is left as it was measured, and the slowest process is picked anew (Fukai et
+    al., Sec. 6).
+
+    Parameters
+    ----------
+    io_time : DataFrame
+        Table ``io_time`` of one scenario.
+    n_osts : int
+        The OST count to predict.
+
+    Returns
+    -------
+    DataFrame
+        Table ``breakdown``, with `n_osts` OSTs.
+    """
+    is_read = io_time["io_class"] == IOClass.GFS_READ
+    scaled_s = io_time["time_s"] * io_time["n_osts"] / n_osts
+    time_s = scaled_s.where(is_read, io_time["time_s"])
+    return break_down(io_time.assign(time_s=time_s, n_osts=n_osts))
+
+
+def compare(
+    predicted: pd.DataFrame,
+    breakdown: pd.DataFrame,
+    *,
+    calibration: str,
+    model: str,
+    calibrated_percent: Iterable[int] = (),
+) -> pd.DataFrame:
+    """Put the predictions of a scenario beside its measurements.
+
+    Parameters
+    ----------
+    predicted : DataFrame
+        Rows of a cache rate, repetition, epoch and I/O class with ``time_s``, the
+        predicted time of the slowest process in seconds
+        (`tierscope.model.predict.predict`); other columns are ignored.
+    breakdown : DataFrame
+        Table ``breakdown`` of the scenario.
+    calibration, model : str
+        What predicted.
+    calibrated_percent : iterable of int
+        Cache rates that the calibration was fitted to; all others are held out.
+
+    Returns
+    -------
+    DataFrame, shape (n_cache_rates * 4, 15)
+        Table ``predictions``: means over repetitions and epochs, in seconds, with
+        their standard deviations (n - 1 in the denominator), of the class
+        (``measured_sd_s``) and of the sum over the classes
+        (``measured_io_time_sd_s``); missing where there is a single epoch.
+
+    Raises
+    ------
+    ValueError
+        If the two do not hold the same cache rates, repetitions and epochs.
+    """
+    runs = [_run_epochs(frame) for frame in (predicted, breakdown)]
+    if not runs[0].equals(runs[1]):
+        odd = runs[0].symmetric_difference(runs[1])[0]
+        raise ValueError(
+            f"model {model}: got predictions of other points than were measured: "
+            f"cache rate, repetition and epoch {tuple(map(int, odd))} is in one only."
+        )
+    totals_s = breakdown.groupby(_RUN_EPOCH)["time_s"].sum()
+    totals_sd_s = totals_s.groupby("cache_rate_percent").std()
+    measured = breakdown.groupby(_RATE_CLASS)["time_s"]
+    rows = pd.DataFrame(
+        {
+            "predicted_s": predicted.groupby(_RATE_CLASS)["time_s"].mean(),
+            "measured_s": measured.mean(),
+            "measured_sd_s": measured.std(),
+        }
+    ).reset_index()
+    rates = rows["cache_rate_percent"]
+    code = pd.Index(CLASSES).get_indexer(rows["io_class"])
+    rows = rows.assign(
+        **breakdown[SCENARIO].iloc[0],
+        calibration=calibration,
+        model=model,
+        held_out=~rates.isin(list(calibrated_percent)),
+        measured_io_time_sd_s=rates.map(totals_sd_s),
+    )
+    return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
+
+
+def _run_epochs(frame: pd.DataFrame) -> pd.MultiIndex:
+    """Return cache rate, repetition and epoch of all rows, once and sorted."""
+    return pd.MultiIndex.from_frame(frame[_RUN_EPOCH].drop_duplicates()).sort_values()
+
+
+def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Sum up the classes of each predicted point.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Table ``predictions``.
+
+    Returns
+    -------
+    DataFrame
+        One row for each scenario, calibration, model and cache rate: ``held_out``,
+        ``predicted_s`` and ``measured_s``, the I/O time of the slowest process in
+        seconds, ``measured_sd_s``, ``error_percent`` (positive: predicted too long),
+        ``predicted_class`` and ``measured_class``, which take longest, ``undecided``
+        and a share error in percentage points for each class. Undecided are the two
+        longest classes of a point if their means are no further apart than their
+        standard deviations together: which one is dominant is a matter of luck.
+    """
+    shape = (-1, len(CLASSES))
+    points = predictions.iloc[:: len(CLASSES)][[*_POINT, "held_out"]]
+    points = points.reset_index(drop=True)
+    predicted_s = predictions["predicted_s"].to_numpy().reshape(shape)
+    measured_s = predictions["measured_s"].to_numpy().reshape(shape)
+    sd_s = predictions["measured_sd_s"].to_numpy().reshape(shape)
+    points["predicted_s"] = predicted_s.sum(axis=1)
+    points["measured_s"] = measured_s.sum(axis=1)
+    sums_sd_s = predictions["measured_io_time_sd_s"].to_numpy()
+    points["measured_sd_s"] = sums_sd_s[:: len(CLASSES)]
+    points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
+    names = np.array(CLASSES)
+    points["predicted_class"] = names[predicted_s.argmax(axis=1)]
+    points["measured_class"] = names[measured_s.argmax(axis=1)]
+    longest = np.argsort(measured_s, axis=1)[:, -2:]
+    distance_s = np.diff(np.take_along_axis(measured_s, longest, axis=1))[:, 0]
+    near_s = np.take_along_axis(sd_s, longest, axis=1).sum(axis=1)
+    points["undecided"] = distance_s <= near_s
+    shares = [100 * s / s.sum(axis=1, keepdims=True) for s in (predicted_s, measured_s)]
+    points[SHARE_ERRORS] = np.abs(shares[0] - shares[1])
+    return points
+
+
+def repeat_cv_percent(breakdown: pd.DataFrame) -> pd.Series:
+    """Return how much repetitions of the same point and epoch differ.
+
+    Parameters
+    ----------
+    breakdown : DataFrame
+        Table ``breakdown``.
+
+    Returns
+    -------
+    Series
+        Coefficient of variation (standard deviation over mean) of the slowest process's
+        I/O time in percent; index: scenario, cache rate and epoch. Missing with one
+        repetition.
+    """
+    by = [*SCENARIO, "cache_rate_percent", "epoch"]
+    totals_s = breakdown.groupby([*by, "repetition"])["time_s"].sum()
+    groups = totals_s.groupby(by)
+    return 100 * groups.std() / groups.mean()
+
+
+def prediction_errors(
+    predictions: pd.DataFrame, breakdown: pd.DataFrame, pairs: Iterable[Pair]
+) -> pd.DataFrame:
+    """Sum up how well each model predicts the points that are held out.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Table ``predictions``.
+    breakdown : DataFrame
+        Table ``breakdown`` of the measurements.
+    pairs : iterable of Pair
+        What was studied, for the goals.
+
+    Returns
+    -------
+    DataFrame
+        Table ``prediction_errors``, a row for each scenario, calibration and model.
+        ``mape_percent``, ``largest_error_percent`` (absolute) and
+        ``mean_error_percent`` (with sign) are of the slowest process's I/O time; the
+        best cache rate is that with the least I/O time of the whole sweep. The goal
+        is met where the mean absolute error is at most ``goal_percent``, or at most
+        the median ``repeat_cv_percent`` of the held-out points where that is larger.
+    """
+    points = compare_points(predictions)
+    cv_percent = repeat_cv_percent(breakdown).rename("cv_percent").reset_index()
+    goals = {(pair.calibration, *pair.scenario.values()): pair for pair in pairs}
+    rows = []
+    for keys, study in points.groupby(_STUDY, sort=False):
+        keys = dict(zip(_STUDY, keys, strict=True))
+        held_out = study[study["held_out"]]
+        if held_out.empty:
+            raise ValueError(
+                f"calibration {keys['calibration']}: is fitted to all cache rates of "
+                f"{keys['dataset']} on {keys['n_osts']} OSTs, expected some held out."
+            )
+        scenario = {key: keys[key] for key in SCENARIO}
+        fits = (cv_percent[SCENARIO] == pd.Series(scenario)).all(axis=1)
+        fits &= cv_percent["cache_rate_percent"].isin(held_out["cache_rate_percent"])
+        names = ("calibration", "dataset", "n_osts", "policy", "loader")
+        pair = goals[tuple(keys[name] for name in names)]
+        spread = cv_percent.loc[fits, "cv_percent"]
+        rows.append(keys | _errors(study, held_out, spread, pair.goal_percent))
+    return pd.DataFrame(rows)[list(TABLES["prediction_errors"])]
+
+
+def _errors(
+    study: pd.DataFrame, held_out: pd.DataFrame, cv_percent: pd.Series, goal: int
+) -> dict[str, Any]:
+    """Return the columns of a row of table ``prediction_errors`` after its keys."""
+    error_percent = held_out["error_percent"]
+    mape_percent = error_percent.abs().mean()
+    rates = study["cache_rate_percent"].tolist()
+    predicted, measured = (
+        int(study[column].argmin()) for column in ("predicted_s", "measured_s")
+    )
+    right = held_out["predicted_class"] == held_out["measured_class"]
+    dominant_right_percent = 100 * right.mean()
+    typical_cv_percent = cv_percent.median()
+    # A spread that is unknown allows nothing: max(5, nan) is 5.
+    return {
+        "n_points": len(held_out),
+        "mape_percent": mape_percent,
+        "largest_error_percent": error_percent.abs().max(),
+        "mean_error_percent": error_percent.mean(),
+        **held_out[SHARE_ERRORS].mean(),
+        "dominant_right_percent": dominant_right_percent,
+        "dominant_wrong_at_percent": _list(held_out, ~right),
+        "undecided_at_percent": _list(held_out, held_out["undecided"]),
+        "best_predicted_percent": rates[predicted],
+        "best_measured_percent": rates[measured],
+        "best_within_one_step": abs(predicted - measured) <= 1,
+        "repeat_cv_percent": typical_cv_percent,
+        "largest_repeat_cv_percent": cv_percent.max(),
+        "goal_percent": goal,
+        "error_goal_met": bool(mape_percent <= max(goal, typical_cv_percent)),
+        "dominant_goal_met": bool(dominant_right_percent >= DOMINANT_GOAL_PERCENT),
+    }
+
+
+def _list(points: pd.DataFrame, which: pd.Series) -> str:
+    """Return the cache rates of some points in a text."""
+    return ", ".join(map(str, points.loc[which, "cache_rate_percent"]))
+
+
+def study_words(study: Mapping[str, Any]) -> str:
+    """Return the repeat variation and the goal of a study: a row of the errors."""
+    if np.isnan(study["repeat_cv_percent"]):
+        repeats = "one repetition, its variation is unknown"
+    else:
+        repeats = (
+            f"repetitions vary by {study['repeat_cv_percent']:.1f} % (median; at most "
+            f"{study['largest_repeat_cv_percent']:.1f} %)"
+        )
+    return f"{repeats}, goal {study['goal_percent']} %"
+
+
+def summary(errors: pd.DataFrame) -> str:
+    """Return table ``prediction_errors`` in words and columns, for readers.
+
+    Parameters
+    ----------
+    errors : DataFrame
+        Table ``prediction_errors``.
+    """
+    labels = [io_class.label for io_class in IOClass]
+    lines = [
+        f"Errors at held-out cache rates ({errors['source'].iloc[0]}, system "
+        f"{errors['system'].iloc[0]}): MAPE, largest and mean error of the slowest "
+        "process's I/O time in percent,",
+        f"mean error of the shares of {', '.join(labels)} in points, how often the "
+        "dominant class is right in percent,",
+        "and the best cache rate predicted / measured.",
+    ]
+    for _, studies in errors.groupby([*SCENARIO, "calibration"], sort=False):
+        first = studies.iloc[0]
+        lines += [
+            "",
+            f"{first['dataset']}, n_osts {first['n_osts']}, {first['policy']}, "
+            f"{first['loader']}, parameters {first['calibration']}: "
+            f"{first['n_points']} cache rates, {study_words(first)}",
+            f"  {'model':<17}{'MAPE':>7}{'largest':>9}{'mean':>7}"
+            f"{'share errors':>24}{'dominant':>10}{'best':>11}",
+        ]
+        lines += map(_summary_line, studies.to_dict("records"))
+        if undecided := first["undecided_at_percent"]:
+            lines.append(
+                "  measured classes too close to call which one is dominant at "
+                f"{undecided} %"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _summary_line(row: Mapping[str, Any]) -> str:
+    """Return the line of a model in the summary."""
+    shares = "".join(f"{row[name]:>6.1f}" for name in SHARE_ERRORS)
+    best = f"{row['best_predicted_percent']} / {row['best_measured_percent']}"
+    missed = [
+        words
+        for met, words in (
+            ("error_goal_met", "MAPE"),
+            ("dominant_goal_met", f"dominant at {row['dominant_wrong_at_percent']} %"),
+            ("best_within_one_step", "best cache rate"),
+        )
+        if not row[met]
+    ]
+    verdict = f"missed: {', '.join(missed)}" if missed else "goals met"
+    return (
+        f"  {row['model']:<17}{row['mape_percent']:>7.1f}"
+        f"{row['largest_error_percent']:>9.1f}{row['mean_error_percent']:>+7.1f}"
+        f"{shares}{row['dominant_right_percent']:>10.0f}{best:>11}  {verdict}"
+    )

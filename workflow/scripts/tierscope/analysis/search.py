@@ -1,0 +1,266 @@
+"""Search a grid of improvements of all four I/O classes for those that meet a goal.
+
+A larger improvement never makes an estimate longer: each of its roundings keeps the
+order of what it rounds. So along one class a bisection, or a walk along the edge
+between sufficient and insufficient combinations, finds what evaluating every
+combination would, to the last bit, with a thousandth of the evaluations.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import (
+    CLASSES,
+    SCENARIO,
+    process_times,
+    slowest_process,
+)
+from tierscope.analysis.whatif import (
+    IMPROVEMENTS,
+    Goal,
+    best_point,
+    costs,
+    estimate,
+    improve,
+    mean_over_repetitions,
+    upper_envelope,
+)
+from tierscope.core.tables import TABLES
+
+_CELLS_AT_ONCE = 200_000
+_BYTES_PER_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Sufficient:
+    """Every combination of a grid that meets a goal at some cache rate.
+
+    Parameters
+    ----------
+    cache_rates_percent, percents : tuple of int
+        Cache rates and improvements of a class, both ascending.
+    least : ndarray of int, shape (n_cache_rates, n_percents, n_percents, n_percents)
+        For improvements of the first three classes (as positions in `percents`) the
+        least improvement of the fourth that meets the goal at that cache rate;
+        `len(percents)` if none does.
+    """
+
+    cache_rates_percent: tuple[int, ...]
+    percents: tuple[int, ...]
+    least: np.ndarray
+
+    @property
+    def n_combinations(self) -> int:
+        """Return the number of combinations of the grid."""
+        return len(self.percents) ** len(CLASSES)
+
+    @property
+    def n_sufficient(self) -> int:
+        """Return the number of combinations that meet the goal at some cache rate."""
+        least = self.least.min(axis=0).astype(np.int64)
+        return int((len(self.percents) - least).sum())
+
+    def minimal(self) -> np.ndarray:
+        """Return the combinations of which no improvement can be a step smaller.
+
+        Returns
+        -------
+        ndarray of int, shape (n_minimal, 4)
+            Improvements in percent by class, in lexicographic order.
+        """
+        least = self.least.min(axis=0)
+        minimal = least < len(self.percents)
+        for axis in range(least.ndim):
+            step_less = np.take(least, range(least.shape[axis] - 1), axis)
+            first = np.full_like(np.take(least, [0], axis), len(self.percents))
+            minimal &= least < np.concatenate([first, step_less], axis)
+        positions = np.column_stack([*np.nonzero(minimal), least[minimal]])
+        return np.array(self.percents, dtype=np.int64)[positions]
+
+    def min_cache_rate_percent(self, percents: np.ndarray) -> np.ndarray:
+        """Return the least cache rate with which combinations meet the goal.
+
+        Parameters
+        ----------
+        percents : ndarray of int, shape (n, 4)
+            Sufficient combinations of the grid: improvements in percent by class.
+        """
+        a, b, c, d = np.searchsorted(self.percents, percents.T)
+        met = self.least[:, a, b, c] <= d
+        return np.array(self.cache_rates_percent)[met.argmax(axis=0)]
+
+
+def find_sufficient(
+    io_time: pd.DataFrame, goal: Goal, percents: Sequence[int]
+) -> Sufficient:
+    """Find all combinations of improvements that meet a goal at some cache rate.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of one epoch of one scenario; of repetitions the mean of the
+        I/O time is compared with the goal.
+    goal : Goal
+        The goal.
+    percents : sequence of int
+        Improvements that each of the four classes can have, ascending.
+    """
+    processes, times_s = process_times(io_time)
+    repetitions: dict[int, list[np.ndarray]] = {}
+    for (rate, _), rows in processes.groupby(
+        ["cache_rate_percent", "repetition"], sort=True
+    ).indices.items():
+        envelope = times_s[rows][upper_envelope(times_s[rows])]
+        repetitions.setdefault(int(rate), []).append(envelope)
+    percents = np.asarray(percents)
+    least = [_least(runs, goal, percents) for runs in repetitions.values()]
+    return Sufficient(tuple(repetitions), tuple(percents.tolist()), np.stack(least))
+
+
+def _least(runs: list[np.ndarray], goal: Goal, percents: np.ndarray) -> np.ndarray:
+    """Return `Sufficient.least` of one cache rate from its repetitions' processes.
+
+    For each pair of improvements of the first two classes, a walk along the edge: where
+    a combination meets the goal, the fourth class can do with a step less; where it
+    does not, the third needs a step more.
+    """
+    n = len(percents)
+    improved = [
+        [improve(times_s[:, k], percents[:, np.newaxis]) for k in range(len(CLASSES))]
+        for times_s in runs
+    ]
+    least = np.full((n * n, n), n, dtype=np.int16)
+    step = max(1, _CELLS_AT_ONCE // max(len(times_s) for times_s in runs))
+    for start in range(0, n * n, step):
+        pairs = np.arange(start, min(start + step, n * n))
+        first, second = np.divmod(pairs, n)
+        sums = [classes[0][first] + classes[1][second] for classes in improved]
+        third = np.zeros(len(pairs), dtype=np.int64)
+        fourth = np.full(len(pairs), n - 1)
+        while len(pairs):
+            io_time_s = 0.0
+            for classes, sum_s in zip(improved, sums, strict=True):
+                total_s = sum_s + classes[2][third] + classes[3][fourth]
+                io_time_s = io_time_s + total_s.max(axis=1)
+            met = goal.is_met(io_time_s / len(runs))
+            least[pairs[met], third[met]] = fourth[met]
+            fourth = fourth - met
+            third = third + ~met
+            # The next improvement of the third class needs no more of the fourth.
+            going = ~met & (third < n)
+            least[pairs[going], third[going]] = fourth[going] + 1
+            done = fourth < 0
+            for pair, position in zip(pairs[done], third[done], strict=True):
+                least[pair, position:] = 0
+            walking = ~done & (third < n)
+            if not walking.all():
+                pairs, third, fourth = pairs[walking], third[walking], fourth[walking]
+                sums = [sum_s[walking] for sum_s in sums]
+    return least.reshape(n, n, n)
+
+
+def search_combinations(
+    io_time: pd.DataFrame,
+    goal: Goal,
+    *,
+    max_improvement_percent: int,
+    step_percent: int,
+    cost_per_percent: Mapping[str, float],
+    dataset_bytes: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Find the minimal and the cheapest combinations that meet a goal.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of one epoch of one scenario.
+    goal : Goal
+        The goal.
+    max_improvement_percent, step_percent : int
+        Each class takes an improvement of 0, one step, ... up to the largest.
+    cost_per_percent : mapping of str to float
+        Cost of one percent of improvement of each class.
+    dataset_bytes : int
+        Size of the dataset, which the cache rate is a part of.
+
+    Returns
+    -------
+    goals : DataFrame, shape (1, 15)
+        Table ``goals``.
+    combinations : DataFrame, shape (n_minimal, 22)
+        Table ``combinations``: the minimal ones in the order of their cost, of equal
+        cost the one of the least cache rate first, then the one of the smallest
+        improvements in the order of the classes. The first is the cheapest.
+        ``io_time_s`` and ``cv`` (its spread over the repetitions) are those at the
+        least cache rate that meets the goal, and ``in_every_repetition`` says whether
+        each repetition meets it there. Costs are rounded to twelve digits, so that
+        equal ones are equal whatever order they are summed in.
+    """
+    percents = range(0, max_improvement_percent + 1, step_percent)
+    sufficient = find_sufficient(io_time, goal, percents)
+    minimal = sufficient.minimal()
+    scenario = io_time[[*SCENARIO, "epoch"]].iloc[0].to_dict()
+    scenario |= {"goal_of": goal.of, "goal_s": goal.seconds}
+    best = best_point(slowest_process(io_time)).iloc[0]
+    goals = pd.DataFrame(
+        [
+            scenario
+            | {
+                "difference_s": goal.difference_s,
+                "best_cache_rate_percent": best["cache_rate_percent"],
+                "best_io_time_s": best["io_time_s"],
+                "n_combinations": sufficient.n_combinations,
+                "n_sufficient": sufficient.n_sufficient,
+                "n_minimal": len(minimal),
+            }
+        ]
+    )
+    rows = pd.DataFrame(minimal, columns=IMPROVEMENTS)
+    rows["cost"] = costs(rows, cost_per_percent)
+    rates = sufficient.min_cache_rate_percent(minimal)
+    rows["min_cache_rate_percent"] = rates.astype(np.int64)
+    rows["lfs_gib_per_node"] = rates * dataset_bytes / (100 * _BYTES_PER_GIB)
+    rows = _with_times(rows, io_time)
+    rows["in_every_repetition"] = goal.is_met(rows["max_io_time_s"])
+    order = ["cost", "min_cache_rate_percent", *IMPROVEMENTS]
+    rows = rows.sort_values(order, kind="stable", ignore_index=True)
+    rows["cheapest"] = rows.index == 0
+    return goals, rows.assign(**scenario)[list(TABLES["combinations"])]
+
+
+def _with_times(rows: pd.DataFrame, io_time: pd.DataFrame) -> pd.DataFrame:
+    """Return combinations with their I/O times at the least and the best cache rate."""
+    improvements = rows[IMPROVEMENTS].set_axis(CLASSES, axis=1).to_dict("records")
+    epoch = int(io_time["epoch"].iloc[0])
+    estimates = estimate(io_time, improvements, [epoch])
+    at_least = mean_over_repetitions(estimates)[
+        [*IMPROVEMENTS, "cache_rate_percent", "io_time_s", "cv", "max_io_time_s"]
+    ].rename(columns={"cache_rate_percent": "min_cache_rate_percent"})
+    best = best_point(estimates).rename(
+        columns={
+            "cache_rate_percent": "best_cache_rate_percent",
+            "io_time_s": "best_io_time_s",
+        }
+    )[[*IMPROVEMENTS, "best_cache_rate_percent", "best_io_time_s"]]
+    rows = rows.merge(at_least, on=[*IMPROVEMENTS, "min_cache_rate_percent"])
+    return rows.merge(best, on=IMPROVEMENTS)
+
+
+def cheapest_combination(
+    combinations: pd.DataFrame, goal: pd.Series
+) -> pd.Series | None:
+    """Return the cheapest of table ``combinations`` for a row of table ``goals``.
+
+    It is None if no combination of the grid meets the goal. ``n_as_cheap`` is how many
+    others of the goal cost as much, so minimal ones. They are all, unless a class costs
+    nothing: then larger improvements of it cost as much, too.
+    """
+    keys = [*SCENARIO, "epoch"]
+    rows = combinations[(combinations[keys] == goal[keys]).all(axis=1)]
+    if rows.empty:
+        return None
+    rows = rows.assign(n_as_cheap=(rows["cost"] == rows["cost"].min()).sum() - 1)
+    return rows[rows["cheapest"]].iloc[0]

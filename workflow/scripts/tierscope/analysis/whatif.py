@@ -1,0 +1,552 @@
+"""Estimate the I/O time of an epoch if some I/O classes were faster.
+
+N % more throughput of a class multiplies its time by 100 / (100 + N). The rule is
+applied to every process before the slowest one is picked, because an improvement
+can make another process the slowest (Fukai et al., Sec. 4.4).
+
+Estimates are made for each repetition. What summarises them (`best_point`,
+`sufficient_combinations`, `make_goal`) takes the mean over the repetitions of the I/O
+time first. `tierscope.analysis.search` looks for combinations that meet a goal.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import (
+    CLASSES,
+    RUN_EPOCH,
+    SCENARIO,
+    break_down,
+    process_times,
+    select_epoch,
+    slowest_process,
+    total_s,
+    without_peers,
+)
+from tierscope.core.tables import RULE, TABLES
+
+IMPROVEMENTS = [f"{io_class}_improvement_percent" for io_class in CLASSES]
+CLASS_TIMES = [f"{io_class}_s" for io_class in CLASSES]
+# Along each axis of a map whose every cell is dear: by the model, or in the explorer.
+MAX_MAP_STEPS = 20
+_CELLS_AT_ONCE = 4_000_000
+# Of the I/O time; more than rounding, less than any measured difference.
+_SURELY_SLOWER = 1e-9
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A time of an epoch to reach.
+
+    Parameters
+    ----------
+    of : {"io_time", "execution_time"}
+        What is to reach it; the execution time is estimated as the I/O time of the
+        slowest process plus `difference_s`.
+    seconds : float
+        The largest time that meets the goal, above 0.
+    difference_s : float
+        Execution time minus I/O time, in seconds; 0 for a goal of I/O time.
+    """
+
+    of: str
+    seconds: float
+    difference_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no goal."""
+        if self.of not in ("io_time", "execution_time"):
+            raise ValueError(
+                f"goal: got {self.of!r}, expected io_time or execution_time."
+            )
+        if not (math.isfinite(self.seconds) and self.seconds > 0):
+            raise ValueError(f"goal: got {self.seconds} s, expected more than 0 s.")
+
+    @property
+    def io_time_s(self) -> float:
+        """Return the I/O time that the goal leaves, in seconds (to be drawn)."""
+        return self.seconds - self.difference_s
+
+    def is_met(self, io_time_s: float | np.ndarray) -> bool | np.ndarray:
+        """Return whether an I/O time in seconds meets the goal."""
+        return io_time_s + self.difference_s <= self.seconds
+
+
+def improve(
+    io_time_s: float | np.ndarray | pd.Series,
+    improvement_percent: int | np.ndarray,
+) -> float | np.ndarray | pd.Series:
+    """Return I/O time after N % more throughput: multiplied by 100 / (100 + N).
+
+    Parameters
+    ----------
+    io_time_s : float or array
+        I/O time of a class in seconds.
+    improvement_percent : int or array of int
+        Improvement N of the class in percent, 0 or more; it broadcasts.
+    """
+    percents = np.asarray(improvement_percent)
+    if not np.issubdtype(percents.dtype, np.integer) or (percents < 0).any():
+        raise ValueError(
+            f"improvement in percent: got {improvement_percent}, "
+            "expected integers of at least 0."
+        )
+    return io_time_s * (100 / (100 + percents))
+
+
+def improvement_grid(
+    classes: Sequence[str], max_improvement_percent: int, step_percent: int
+) -> list[dict[str, int]]:
+    """Return every combination of improvements of some classes.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        The I/O classes to improve.
+    max_improvement_percent, step_percent : int
+        Largest improvement and step in percent; each class takes 0, one step,
+        two steps, ... up to the largest.
+    """
+    if step_percent < 1:
+        raise ValueError(f"step in percent: got {step_percent}, expected 1 or more.")
+    return combinations_of(classes, range(0, max_improvement_percent + 1, step_percent))
+
+
+def combinations_of(
+    classes: Sequence[str], percents: Iterable[int]
+) -> list[dict[str, int]]:
+    """Return every combination of some classes' improvements, each of `percents`."""
+    combinations = itertools.product(percents, repeat=len(classes))
+    return [
+        dict(zip(map(str, classes), combination, strict=True))
+        for combination in combinations
+    ]
+
+
+def map_step_percent(max_improvement_percent: int, step_percent: int) -> int:
+    """Return the step of a map: a multiple that makes `MAX_MAP_STEPS` at most."""
+    n_steps = max_improvement_percent // step_percent
+    return step_percent * max(1, math.ceil(n_steps / MAX_MAP_STEPS))
+
+
+def map_percents(max_improvement_percent: int, step_percent: int) -> list[int]:
+    """Return the improvements on each axis of a map, in percent.
+
+    The last step is shorter if the end of the experiment's grid asks for it.
+    """
+    end = max_improvement_percent // step_percent * step_percent
+    step = map_step_percent(max_improvement_percent, step_percent)
+    return [*range(0, end, step), end]
+
+
+def improvement_percents(improvements: Iterable[Mapping[str, int]]) -> np.ndarray:
+    """Return checked improvements: int, shape (n_improvements, 4), by `IOClass`."""
+    rows = []
+    for improvement in improvements:
+        if unknown := sorted(set(map(str, improvement)) - set(CLASSES)):
+            raise ValueError(
+                f"improvement {dict(improvement)}: got I/O classes {unknown}, "
+                f"expected some of {CLASSES}."
+            )
+        for percent in improvement.values():
+            whole = isinstance(percent, int | np.integer)
+            if not whole or isinstance(percent, bool) or percent < 0:
+                raise ValueError(
+                    f"improvement {dict(improvement)}: got {percent!r} percent, "
+                    "expected an integer of at least 0."
+                )
+        rows.append([int(improvement.get(name, 0)) for name in CLASSES])
+    return np.array(rows, dtype=np.int64).reshape(-1, len(CLASSES))
+
+
+def upper_envelope(times_s: np.ndarray) -> np.ndarray:
+    """Return the processes that some improvement could make the slowest.
+
+    A process is left out if another one is at least as slow in all four classes and
+    either has a lower rank or is slower by more than rounding: every improvement
+    multiplies a class of all processes by the same factor, so what is left out is
+    never reported as the slowest. This holds to the last bit for improvements up to a
+    million percent, ties included.
+
+    Parameters
+    ----------
+    times_s : ndarray, shape (n_processes, 4)
+        I/O time in seconds, by class; ordered by rank.
+
+    Returns
+    -------
+    ndarray of int
+        Rows of the processes that stay, ascending.
+    """
+    io_time_s = total_s(times_s)
+    left = np.argsort(-io_time_s, kind="stable")
+    kept = []
+    while len(left):
+        row, left = left[0], left[1:]
+        kept.append(row)
+        never_slower = (times_s[left] <= times_s[row]).all(axis=1)
+        surely_faster = io_time_s[left] < (1 - _SURELY_SLOWER) * io_time_s[row]
+        left = left[~(never_slower & ((left > row) | surely_faster))]
+    return np.sort(np.array(kept, dtype=np.int64))
+
+
+def slowest_after(
+    times_s: np.ndarray, percents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slowest process's row and I/O time for each improvement.
+
+    Parameters
+    ----------
+    times_s : ndarray, shape (n_processes, 4)
+        I/O time of the processes of a run and epoch in seconds, by class.
+    percents : ndarray of int, shape (n_improvements, 4)
+        Improvements in percent, by class.
+
+    Returns
+    -------
+    rows : ndarray of int, shape (n_improvements,)
+        The slowest process; of equally slow ones the first.
+    io_time_s : ndarray, shape (n_improvements,)
+        Its I/O time after the improvement, in seconds.
+
+    Notes
+    -----
+    Classes are added one after the other instead of by a matrix product: the
+    libraries behind that round differently on different machines.
+    """
+    kept = upper_envelope(times_s)
+    rows = np.empty(len(percents), dtype=np.int64)
+    io_time_s = np.empty(len(percents))
+    step = max(1, _CELLS_AT_ONCE // (len(kept) * len(CLASSES)))
+    for start in range(0, len(percents), step):
+        block = slice(start, start + step)
+        totals_s = total_s(improve(times_s[kept, np.newaxis], percents[block]))
+        first = totals_s.argmax(axis=0)
+        rows[block] = kept[first]
+        io_time_s[block] = totals_s[first, np.arange(len(first))]
+    return rows, io_time_s
+
+
+def estimate(
+    io_time: pd.DataFrame,
+    improvements: Iterable[Mapping[str, int]],
+    epochs: Iterable[int],
+) -> pd.DataFrame:
+    """Estimate the I/O time of the slowest process after each improvement.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of any number of runs; those that read from other nodes are
+        left out (`tierscope.analysis.breakdown.without_peers`).
+    improvements : iterable of mappings of str to int
+        Improvements in percent by I/O class, such as ``{"gfs_meta": 50}``; classes
+        left out keep their time, ``{}`` is the measured time. One that is given
+        twice is estimated once.
+    epochs : iterable of int
+        Epochs to estimate, counted from 0.
+
+    Returns
+    -------
+    DataFrame, shape (n_runs * n_epochs * n_improvements, 20)
+        Table ``estimates``, sorted by run, epoch and improvement: ``method`` is
+        ``rule``, ``io_time_s`` in seconds, ``slowest_rank`` the process that is then
+        the slowest (of equally slow ones the lowest rank), and its seconds by class.
+
+    Raises
+    ------
+    ValueError
+        If a class is unknown, an improvement is not an integer of at least 0, or
+        an epoch is not in the table.
+    """
+    percents = np.unique(improvement_percents(improvements), axis=0)
+    epochs = sorted(set(epochs))
+    io_time = without_peers(io_time)
+    wanted = pd.concat([select_epoch(io_time, epoch) for epoch in epochs])
+    processes, times_s = process_times(wanted)
+    run_epoch = processes.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    starts = np.unique(run_epoch, return_index=True)[1]
+    slowest, io_time_s = [], []
+    for start, end in itertools.pairwise([*starts, len(processes)]):
+        rows, estimated_s = slowest_after(times_s[start:end], percents)
+        slowest.append(start + rows)
+        io_time_s.append(estimated_s)
+    slowest = np.concatenate(slowest)
+    percents = np.tile(percents, (len(starts), 1))
+    rows = processes.iloc[slowest].reset_index(drop=True)
+    rows = rows.rename(columns={"rank": "slowest_rank"}).assign(method=RULE)
+    rows[IMPROVEMENTS] = percents
+    rows["io_time_s"] = np.concatenate(io_time_s)
+    rows[CLASS_TIMES] = improve(times_s[slowest], percents)
+    return rows[list(TABLES["estimates"])]
+
+
+def break_down_improved(
+    io_time: pd.DataFrame, improvements: Iterable[Mapping[str, int]]
+) -> pd.DataFrame:
+    """Break down the I/O time of the process that is slowest after an improvement.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of any number of runs and epochs.
+    improvements : iterable of mappings of str to int
+        Improvements in percent by I/O class; ``{}`` is the measured breakdown. One
+        that is given twice is broken down once.
+
+    Returns
+    -------
+    DataFrame, shape (n_improvements * n_runs * n_epochs * 4, 17)
+        Table ``breakdown`` with the improvement of each class in percent, as in
+        table ``estimates``; improvements in the order in which they are given.
+    """
+    code = pd.Index(CLASSES).get_indexer(io_time["io_class"])
+    parts = []
+    for percents in dict.fromkeys(
+        map(tuple, improvement_percents(improvements).tolist())
+    ):
+        time_s = improve(io_time["time_s"], np.array(percents)[code])
+        improved = break_down(io_time.assign(time_s=time_s))
+        columns = dict(zip(IMPROVEMENTS, percents, strict=True))
+        parts.append(improved.assign(**columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def estimated_breakdown(
+    estimates: pd.DataFrame, improvements: Iterable[Mapping[str, int]]
+) -> pd.DataFrame:
+    """Return the estimated I/O time of the then slowest process by class.
+
+    Parameters
+    ----------
+    estimates : DataFrame, shape (n_estimates, 20)
+        Table ``estimates``, by either method.
+    improvements : iterable of mappings of str to int
+        Improvements to look at, those in the table; in this order.
+
+    Returns
+    -------
+    DataFrame, shape (n_estimates * 4, 17)
+        The run, ``epoch``, ``method``, the improvement of each class in percent,
+        ``slowest_rank`` (-1 by the model), ``io_class`` and ``time_s`` in seconds.
+    """
+    keys = [*RUN_EPOCH, "method", *IMPROVEMENTS, "slowest_rank"]
+    wanted = [
+        select_improvements(estimates, [improvement]) for improvement in improvements
+    ]
+    rows = pd.concat(wanted)
+    names = dict(zip(CLASS_TIMES, CLASSES, strict=True))
+    rows = rows[[*keys, *CLASS_TIMES]].rename(columns=names)
+    return rows.melt(keys, CLASSES, "io_class", "time_s")
+
+
+def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and spread over the repetitions of the I/O time of each point.
+
+    Parameters
+    ----------
+    times : DataFrame
+        Rows with the run, ``epoch``, ``io_time_s`` and possibly improvements, such
+        as table ``estimates`` or what `tierscope.analysis.breakdown.slowest_process`
+        returns.
+
+    Returns
+    -------
+    DataFrame
+        Scenario, epoch, method and improvements (if any), ``cache_rate_percent``,
+        ``io_time_s`` (the mean, in seconds), ``cv``, the standard deviation (n - 1 in
+        the denominator) over the mean, missing if there is one repetition, and
+        ``max_io_time_s``, the largest; sorted.
+    """
+    by = [*_point_keys(times), "cache_rate_percent"]
+    times = times.sort_values([*by, "repetition"], kind="stable")
+    groups = times.groupby(by)
+    points = groups["io_time_s"].agg(max_io_time_s="max", sd_s="std").reset_index()
+    # Added in the order of the repetitions, so it rises with each: the search of
+    # `tierscope.analysis.search` relies on it. Pandas compensates for rounding instead.
+    point = groups.ngroup().to_numpy()
+    points["io_time_s"] = np.bincount(point, times["io_time_s"]) / np.bincount(point)
+    cv = points["sd_s"] / points["io_time_s"]
+    points["cv"] = cv.where(points["sd_s"] != 0, 0.0)
+    return points[[*by, "io_time_s", "cv", "max_io_time_s"]]
+
+
+def best_point(times: pd.DataFrame) -> pd.DataFrame:
+    """Return the cache rate with the least I/O time, of equal ones the lowest.
+
+    Parameters
+    ----------
+    times : DataFrame
+        As for `mean_over_repetitions`.
+
+    Returns
+    -------
+    DataFrame
+        The row of `mean_over_repetitions` for each scenario, epoch and improvement.
+    """
+    points = mean_over_repetitions(times)
+    ordered = points.sort_values(["io_time_s", "cache_rate_percent"], kind="stable")
+    by = _point_keys(times)
+    return ordered.drop_duplicates(by).sort_values(by, ignore_index=True)
+
+
+def mean_difference_s(epochs: pd.DataFrame, io_time: pd.DataFrame) -> float:
+    """Return execution time minus I/O time of the slowest process, in seconds.
+
+    It is nearly constant over the cache rates (Fukai et al., Sec. 5.2), so its mean
+    turns an I/O time into an execution time: the mean over the points, each of which
+    counts once, however often it was repeated.
+
+    Parameters
+    ----------
+    epochs : DataFrame
+        Table ``epochs`` with at least the runs of ``io_time``.
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time``; a ValueError says so if a run has no execution time.
+    """
+    execution_s = epochs.groupby(RUN_EPOCH)["execution_time_s"].max()
+    io_time_s = slowest_process(io_time).set_index(RUN_EPOCH)["io_time_s"]
+    difference_s = execution_s.reindex(io_time_s.index) - io_time_s
+    if n_missing := int(difference_s.isna().sum()):
+        raise ValueError(
+            f"goal: got no execution time of {n_missing} of {len(io_time_s)} runs and "
+            "epochs, expected one of each; simulated runs have none."
+        )
+    point = [key for key in RUN_EPOCH if key != "repetition"]
+    differences_s = [
+        math.fsum(some_s) / len(some_s) for _, some_s in difference_s.groupby(point)
+    ]
+    return math.fsum(differences_s) / len(differences_s)
+
+
+def make_goal(
+    io_time: pd.DataFrame,
+    epochs: pd.DataFrame | None = None,
+    *,
+    of: str = "io_time",
+    seconds: float | None = None,
+    percent_of_best: float = 50,
+) -> Goal:
+    """Return the goal of one epoch of one scenario.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of one epoch of one scenario, else a ValueError.
+    epochs : DataFrame, optional
+        Table ``epochs``; needed for a goal of execution time only.
+    of, seconds, percent_of_best
+        As in the configuration: the goal in seconds, or if those are None, in percent
+        of the best time over the cache rates, which is the measured I/O time or the
+        execution time that is estimated from it. So 100 % is met without improvement.
+    """
+    best = best_point(slowest_process(io_time))
+    if len(best) != 1:
+        raise ValueError(
+            f"goal: got I/O time of {len(best)} pairs of scenario and epoch, "
+            "expected one."
+        )
+    difference_s = 0.0
+    if of == "execution_time":
+        if epochs is None:
+            raise ValueError("goal: got no execution times, expected table epochs.")
+        difference_s = mean_difference_s(epochs, io_time)
+    if seconds is None:
+        best_s = float(best["io_time_s"].iloc[0]) + difference_s
+        # Multiplied by exactly 1 for 100 %.
+        seconds = best_s * (percent_of_best / 100)
+    return Goal(of, float(seconds), difference_s)
+
+
+def sufficient_combinations(
+    estimates: pd.DataFrame, goal_s: float, difference_s: float = 0.0
+) -> pd.DataFrame:
+    """Return the least cache rate with which each combination meets a goal.
+
+    Parameters
+    ----------
+    estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 20)
+        Table ``estimates``; if by both methods, each is answered for itself.
+    goal_s, difference_s : float
+        The goal in seconds and what to add to an I/O time before it is compared, as in
+        `Goal`; the mean over the repetitions is compared.
+
+    Returns
+    -------
+    DataFrame
+        A row for each scenario, epoch, method and combination of improvements, sorted:
+        ``sufficient`` says whether any cache rate meets the goal,
+        ``min_cache_rate_percent`` (Int64) is the least that does, missing if none,
+        and ``in_every_repetition`` whether each repetition meets the goal there.
+    """
+    goal = Goal("io_time", goal_s, difference_s)
+    points = mean_over_repetitions(estimates)
+    by = _point_keys(estimates)
+    points["sufficient"] = goal.is_met(points["io_time_s"])
+    points["in_every_repetition"] = goal.is_met(points["max_io_time_s"])
+    # Sufficient ones first: points are sorted by cache rate already.
+    points = points.sort_values("sufficient", ascending=False, kind="stable")
+    least = points.drop_duplicates(by).sort_values(by, ignore_index=True)
+    rates = least["cache_rate_percent"].astype("Int64").where(least["sufficient"])
+    least["min_cache_rate_percent"] = rates
+    columns = ["min_cache_rate_percent", "sufficient", "in_every_repetition"]
+    return least[[*by, *columns]]
+
+
+def cheapest_sufficient(
+    combinations: pd.DataFrame, cost_per_percent: Mapping[str, float]
+) -> pd.Series | None:
+    """Return the sufficient combination of least cost, None if there is none.
+
+    Parameters
+    ----------
+    combinations : DataFrame
+        What `sufficient_combinations` returns for one scenario, epoch and method.
+    cost_per_percent : mapping of str to float
+        Cost of one percent of improvement of each class.
+
+    Returns
+    -------
+    Series or None
+        Its row with ``cost`` and ``n_as_cheap``, how many other sufficient ones cost as
+        much, minimal or not. As in `tierscope.analysis.search`, of costs that are equal
+        to twelve digits the one of the least cache rate, then the one of the smallest
+        improvements in the order of the classes.
+    """
+    rows = combinations[combinations["sufficient"]]
+    if rows.empty:
+        return None
+    rows = rows.assign(cost=costs(rows, cost_per_percent))
+    rows["n_as_cheap"] = (rows["cost"] == rows["cost"].min()).sum() - 1
+    order = ["cost", "min_cache_rate_percent", *IMPROVEMENTS]
+    return rows.sort_values(order, kind="stable").iloc[0]
+
+
+def costs(
+    combinations: pd.DataFrame, cost_per_percent: Mapping[str, float]
+) -> list[float]:
+    """Return what improvements cost, to twelve digits: whatever order is summed in."""
+    sums = sum(
+        cost_per_percent[name] * combinations[column]
+        for column, name in zip(IMPROVEMENTS, CLASSES, strict=True)
+    )
+    return [float(f"{cost:.12g}") for cost in sums]
+
+
+def select_improvements(
+    table: pd.DataFrame, improvements: Iterable[Mapping[str, int]]
+) -> pd.DataFrame:
+    """Return the rows of a table with improvements that are among the given ones."""
+    wanted = pd.MultiIndex.from_arrays(improvement_percents(improvements).T)
+    present = pd.MultiIndex.from_frame(table[IMPROVEMENTS])
+    return table[present.isin(wanted)].reset_index(drop=True)
+
+
+def _point_keys(times: pd.DataFrame) -> list[str]:
+    """Return the columns that tell scenario, epoch, method and improvement apart."""
+    return [*SCENARIO, "epoch", *(k for k in ("method", *IMPROVEMENTS) if k in times)]

@@ -1,0 +1,1 @@
+"""Check a run before believing it."""

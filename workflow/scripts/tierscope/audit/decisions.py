@@ -1,0 +1,235 @@
+"""Check what the nodes of a run decided, and the background traffic it made.
+
+The log of decisions is checked in three ways: against what was read (each read was
+decided, and done where it was decided), against the policy (another one, told the same,
+decides the same) and against what any placement must keep to (a file is read from the
+LFS only while it is there, the quota).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.audit.check import Check, equal
+from tierscope.data.shuffle import epoch_order
+from tierscope.policies import Action, Evict, NodePolicy, Pinning, Place, node_policy
+
+_READ = ["rank", "epoch", "file_id"]  # and of a copy: its server, epoch and file
+
+
+def check_decisions(
+    file_records: pd.DataFrame,
+    decisions: pd.DataFrame,
+    background: pd.DataFrame,
+    run: Mapping[str, Any],
+) -> Iterator[Check]:
+    """Yield the checks of a run whose policy decided while it ran.
+
+    Parameters
+    ----------
+    file_records, decisions, background : DataFrame
+        Tables `file_records`, `decisions` and `background_records` of the run.
+    run : mapping
+        Content of `run.json`.
+    """
+    yield from _check_reads(file_records, decisions)
+    n_per_node = run["system"]["processes_per_node"]
+    ranks_of = {
+        node: sorted(part.loc[part["event"] == "begin", "rank"].unique().tolist())
+        for node, part in decisions.groupby("node")
+    }
+    yield equal("nodes that decided", len(ranks_of), run["system"]["n_nodes"])
+    yield equal(
+        "processes that asked their node",
+        sum(map(len, ranks_of.values())),
+        run["system"]["n_nodes"] * n_per_node,
+    )
+    orders, differences, broken = _orders(run), 0, 0
+    for node, part in decisions.groupby("node"):
+        rows = part.sort_values("step").to_dict("records")
+        policy = node_policy(run, run["point"], ranks_of[node], orders=orders)
+        differences += n_differences(rows, policy)
+        broken += n_broken_rules(rows, run)
+    yield equal("decisions that the policy would not have made", differences, 0)
+    yield equal("reads and copies that the contents of the LFS forbid", broken, 0)
+    yield from _check_traffic(decisions, background, run)
+
+
+def _orders(run: Mapping[str, Any]) -> list[np.ndarray]:
+    """Return what all processes read in each epoch: once for all nodes' policies."""
+    system, training = run["system"], run["training"]
+    return [
+        epoch_order(
+            run["dataset"]["n_files"],
+            system["n_nodes"] * system["processes_per_node"],
+            shuffle=training["shuffle"],
+            seed=training["seed"],
+            repetition=run["point"]["repetition"],
+            epoch=epoch,
+        )
+        for epoch in range(training["epochs"])
+    ]
+
+
+def _check_reads(
+    file_records: pd.DataFrame, decisions: pd.DataFrame
+) -> Iterator[Check]:
+    """Check that each read was decided once, and done where it was decided."""
+    begun = decisions[decisions["event"] == "begin"]
+    ended = decisions[decisions["event"] == "end"]
+    yield equal("reads that were decided", len(begun), len(file_records))
+    joined = file_records.merge(begun, on=_READ)
+    yield equal(
+        "records on the tier that the policy chose",
+        int((joined["tier"] == joined["place"]).sum()),
+        len(file_records),
+    )
+    both = begun.merge(ended, on=[*_READ, "place"])
+    yield equal("reads that ended where they had begun", len(both), len(file_records))
+
+
+def n_differences(rows: list[dict[str, Any]], policy: NodePolicy) -> int:
+    """Return how many rows of a node's log its policy, asked anew, contradicts.
+
+    Parameters
+    ----------
+    rows : list of mapping
+        The node's rows of `decisions` in their order.
+    policy : NodePolicy
+        The node's policy at the start of a run.
+    """
+    n_different, due = 0, policy.start()
+    for number, row in enumerate(rows):
+        if row["event"] in ("copy", "evict"):
+            wanted = (row["event"], row["file_id"])
+            n_different += not due or _row_of(due.pop(0)) != wanted
+            continue
+        n_different += len(due)
+        try:
+            place, due = _tell(policy, row)
+        except KeyError:  # an end of what the policy has not begun
+            return n_different + len(rows) - number
+        n_different += place != row["place"]
+    return n_different + len(due)
+
+
+def _tell(policy: NodePolicy, row: Mapping[str, Any]) -> tuple[str, list[Action]]:
+    """Tell a policy of an event; return the place it decides and its actions."""
+    file_id, event, place = row["file_id"], row["event"], row["place"]
+    if event == "begin":
+        return policy.begin_read(file_id), []
+    if event == "end":
+        return place, policy.end_read(file_id, Place(place))
+    if event == "placed":
+        return place, policy.placed(file_id)
+    return place, policy.failed(file_id, full=row["detail"] == "full")
+
+
+def _row_of(action: Action) -> tuple[str, int]:
+    """Return event and file of the row that an action leaves."""
+    return "evict" if isinstance(action, Evict) else "copy", action.file_id
+
+
+def n_broken_rules(rows: list[dict[str, Any]], run: Mapping[str, Any]) -> int:
+    """Return how many rows of a node's log no policy may produce.
+
+    A read from the LFS of a file that is not there, an eviction of one that is not
+    there or is being read, a copy of one that is there or on its way, more files than
+    the cache rate allows; and, but for LRU, any eviction or second placement.
+    """
+    dataset, may_evict = run["dataset"], run["scenario"]["policy"] == "lru"
+    rate = run["point"]["cache_rate_percent"]
+    quota = Pinning(dataset["n_files"], rate, seed=0).n_on_lfs
+    there, coming, ever = set(), set(), set()
+    reading, n_broken = Counter(), 0
+    for row in rows:
+        file_id, event, is_lfs = row["file_id"], row["event"], row["place"] == "lfs"
+        if event == "begin" and is_lfs:
+            n_broken += file_id not in there
+            reading[file_id] += 1
+        elif event == "end" and is_lfs:
+            n_broken += reading[file_id] == 0
+            reading[file_id] -= 1
+        elif event == "copy":
+            n_broken += file_id in there | coming
+            coming.add(file_id)
+            n_broken += len(there) + len(coming) > quota
+        elif event == "evict":
+            n_broken += file_id not in there or reading[file_id] > 0 or not may_evict
+            there.discard(file_id)
+        elif event in ("placed", "failed"):
+            n_broken += file_id not in coming
+            coming.discard(file_id)
+        if event == "placed":
+            n_broken += file_id in ever and not may_evict
+            there.add(file_id)
+            ever.add(file_id)
+    return n_broken
+
+
+def _check_traffic(
+    decisions: pd.DataFrame, background: pd.DataFrame, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that the background moved what was placed, and nothing else.
+
+    A copy that failed may have read and written any part of its file, so files and
+    epochs with a failed copy must only keep to upper bounds.
+    """
+    size = run["dataset"]["file_size_bytes"]
+    all_placed = decisions[decisions["event"] == "placed"]
+    failed = decisions.loc[decisions["event"] == "failed", _READ]
+    placed = all_placed[~_among(all_placed, failed)]
+    is_failed = _among(background, failed)
+    moved = background[~is_failed]
+    n_copies = pd.concat([failed, all_placed.loc[_among(all_placed, failed), _READ]])
+    n_copies = n_copies.groupby(_READ).size()
+    yield _check_bounds(background[is_failed], n_copies, size)
+    gfs, lfs = (moved[moved["tier"] == tier] for tier in ("gfs", "lfs"))
+    n_read = int((placed["detail"] == "read again").sum())
+    for name, got, wanted in (
+        ("opens on the GFS by copies", gfs["opens"].sum(), n_read),
+        ("bytes read from the GFS by copies", gfs["bytes_read"].sum(), n_read * size),
+        ("opens on the LFS by copies", lfs["opens"].sum(), len(placed)),
+        (
+            "bytes written to the LFS by copies",
+            lfs["bytes_written"].sum(),
+            len(placed) * size,
+        ),
+        ("bytes read from the LFS by copies", lfs["bytes_read"].sum(), 0),
+        ("bytes written to the GFS by copies", gfs["bytes_written"].sum(), 0),
+    ):
+        yield equal(name, int(got), int(wanted))
+    wanted = set(zip(*(placed[key] for key in _READ), strict=True))
+    found = set(zip(*(moved[key] for key in _READ), strict=True))
+    yield equal(
+        "copies that only the log has or only the decisions", len(found ^ wanted), 0
+    )
+
+
+def _check_bounds(moved: pd.DataFrame, n_copies: pd.Series, size: int) -> Check:
+    """Check that copies that failed moved no more than whole ones would have."""
+    n_too_much = 0
+    for tier, bytes_moved, never in (
+        ("gfs", "bytes_read", "bytes_written"),
+        ("lfs", "bytes_written", "bytes_read"),
+    ):
+        part = moved[moved["tier"] == tier].groupby(_READ)
+        sums = part[["opens", bytes_moved, never]].sum()
+        most = n_copies.reindex(sums.index)
+        n_too_much += int(
+            (
+                (sums["opens"] > most)
+                | (sums[bytes_moved] > size * most)
+                | (sums[never] > 0)
+            ).sum()
+        )
+    return equal("failed copies that moved more than their file", n_too_much, 0)
+
+
+def _among(frame: pd.DataFrame, copies: pd.DataFrame) -> np.ndarray:
+    """Return which rows are of the file, epoch and server of one of the copies."""
+    known = pd.MultiIndex.from_frame(copies[_READ])
+    return pd.MultiIndex.from_frame(frame[_READ]).isin(known)

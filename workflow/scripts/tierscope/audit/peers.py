@@ -1,0 +1,193 @@
+"""Check a run that read from other nodes: stage-in, owners, both sides of a read."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.audit.check import Check, equal
+from tierscope.policies import AdHoc, node_policy
+from tierscope.storage.tier import STAGE_IN_EPOCH
+
+_READ = ["epoch", "file_id"]
+
+
+def check_peers(
+    file_records: pd.DataFrame,
+    peer_reads: pd.DataFrame,
+    served: pd.DataFrame,
+    staged: pd.DataFrame,
+    epochs: pd.DataFrame,
+    run: Mapping[str, Any],
+) -> Iterator[Check]:
+    """Yield the checks of a run of an ad hoc file system.
+
+    Parameters
+    ----------
+    file_records : DataFrame
+        Table `file_records` of the run, with the reads from peers.
+    peer_reads : DataFrame
+        Table `peer_reads` of the run.
+    served, staged : DataFrame
+        Tables `background_records` of what servers read for peers, and of stage-in.
+    epochs : DataFrame
+        Table `run_epochs` of the run.
+    run : mapping
+        Content of `run.json`.
+    """
+    node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]
+    n_nodes = run["system"]["n_nodes"]
+    is_mounted = run["policy"]["mount"] is not None
+    # Owners and staged files are the same for all nodes, so one policy tells them.
+    policy = node_policy(run, run["point"], [], node=0)
+    yield from _check_places(file_records, node_of, policy)
+    yield from _check_stage_in(staged, node_of, policy, run, is_mounted)
+    if is_mounted:
+        yield equal("reads that servers of ours made for peers", len(served), 0)
+        return
+    yield _check_owners(staged, node_of, policy)
+    yield _check_local_share(file_records, policy, n_nodes)
+    yield _check_reads_of_owners(peer_reads, policy)
+    yield from _check_servers(peer_reads, served, node_of, run)
+
+
+def _check_places(
+    file_records: pd.DataFrame, node_of: pd.Series, policy: AdHoc
+) -> Iterator[Check]:
+    """Check that each read was made where the reader's node has to make it."""
+    staged, owners = policy.staged, policy.owners
+    known = file_records[file_records["file_id"] < len(staged)]
+    files = known["file_id"].to_numpy()
+    nodes = known["rank"].map(node_of).to_numpy()
+    is_mounted = policy.node < 0
+    is_own = (owners[files] == nodes) & (not is_mounted)
+    decided = np.where(staged[files], np.where(is_own, "lfs", "net"), "gfs")
+    yield equal(
+        "records on the tier that the policy chose",
+        int((known["tier"].to_numpy() == decided).sum()),
+        len(file_records),
+    )
+
+
+def _check_owners(staged: pd.DataFrame, node_of: pd.Series, policy: AdHoc) -> Check:
+    """Check that stage-in wrote each staged file to the LFS of exactly one node."""
+    lfs = staged[staged["tier"] == "lfs"]
+    written = lfs.assign(node=lfs["rank"].map(node_of))
+    written = written.drop_duplicates(["node", "file_id"])
+    n_nodes = np.bincount(written["file_id"], minlength=len(policy.staged))
+    return equal(
+        "staged files with exactly one owner",
+        int((n_nodes[: len(policy.staged)][policy.staged] == 1).sum()),
+        int(policy.staged.sum()),
+    )
+
+
+def _check_stage_in(
+    staged: pd.DataFrame,
+    node_of: pd.Series,
+    policy: AdHoc,
+    run: Mapping[str, Any],
+    is_mounted: bool,
+) -> Iterator[Check]:
+    """Check that every staged byte left the GFS once and went to its owner."""
+    size, n_staged = run["dataset"]["file_size_bytes"], int(policy.staged.sum())
+    gfs, lfs = (staged[staged["tier"] == tier] for tier in ("gfs", "lfs"))
+    read = gfs.groupby("file_id")[["opens", "bytes_read"]].sum()
+    is_right = (read["opens"] == 1) & (read["bytes_read"] == size)
+    right = read.index[is_right].to_numpy()
+    yield equal(
+        "files that left the GFS exactly once and whole in stage-in",
+        int(policy.staged[right].sum()),
+        n_staged,
+    )
+    yield equal(
+        "bytes read from the GFS in stage-in",
+        int(gfs["bytes_read"].sum()),
+        n_staged * size,
+    )
+    n_written = 0 if is_mounted else n_staged
+    yield equal(
+        "bytes written to the LFS in stage-in",
+        int(lfs["bytes_written"].sum()),
+        n_written * size,
+    )
+    yield equal(
+        "other bytes moved in stage-in",
+        int(lfs["bytes_read"].sum() + gfs["bytes_written"].sum()),
+        0,
+    )
+    nodes = lfs["rank"].map(node_of).to_numpy()
+    owners = policy.owners[lfs["file_id"].to_numpy()]
+    whole = (lfs["bytes_written"] == size).to_numpy()
+    n_at_owner = int(((owners == nodes) & whole).sum())
+    yield equal("files written at the node that owns them", n_at_owner, n_written)
+    yield equal("files written to any LFS", len(lfs), n_written)
+    later = int((staged["epoch"] != STAGE_IN_EPOCH).sum())
+    yield equal("records of stage-in in later epochs", later, 0)
+
+
+def _check_local_share(
+    file_records: pd.DataFrame, policy: AdHoc, n_nodes: int
+) -> Check:
+    """Check which part of the staged files' reads the readers' own nodes served.
+
+    Over the readers it is 1/n on average; what it is in this run follows from hash and
+    shuffle, which `_check_places` has checked read by read.
+    """
+    n_local = int((file_records["tier"] == "lfs").sum())
+    n_net = int((file_records["tier"] == "net").sum())
+    n_epochs = file_records["epoch"].nunique()
+    n_reads, n_wanted = n_local + n_net, int(policy.staged.sum()) * n_epochs
+    share = f"{100 * n_local / n_reads:.2f} %" if n_reads else "none"
+    return Check(
+        "reads of staged files, from the own LFS or a peer's",
+        n_reads == n_wanted,
+        f"{n_reads}, {share} of them local (1/{n_nodes}: {100 / n_nodes:.2f} %)",
+        str(n_wanted),
+    )
+
+
+def _check_reads_of_owners(peer_reads: pd.DataFrame, policy: AdHoc) -> Check:
+    """Check that peers were asked for the files that they own."""
+    owners = policy.owners[peer_reads["file_id"].to_numpy()]
+    return equal(
+        "reads from the peer that owns the file",
+        int((peer_reads["owner"].to_numpy() == owners).sum()),
+        len(peer_reads),
+    )
+
+
+def _read_whole_once(
+    served: pd.DataFrame, node_of: pd.Series, run: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return the records of whole reads for peers, with the node that read."""
+    size = run["dataset"]["file_size_bytes"]
+    is_whole = (
+        (served["opens"] == 1)
+        & (served["bytes_read"] == size)
+        & (served["bytes_written"] == 0)
+    )
+    return served[is_whole].assign(owner=served["rank"].map(node_of))
+
+
+def _check_servers(
+    peer_reads: pd.DataFrame,
+    served: pd.DataFrame,
+    node_of: pd.Series,
+    run: Mapping[str, Any],
+) -> Iterator[Check]:
+    """Check that servers read what peers received, and nothing else."""
+    n_reads = len(peer_reads)
+    by_server = _read_whole_once(served, node_of, run)
+    both = peer_reads.merge(by_server[[*_READ, "owner"]], on=[*_READ, "owner"])
+    yield equal("records of servers that read for peers", len(served), n_reads)
+    yield equal("reads from peers that their servers made", len(both), n_reads)
+    received = int(peer_reads["bytes"].sum())
+    yield equal("bytes that peers received", received, int(served["bytes_read"].sum()))
+    lfs_time_s = peer_reads["lfs_read_time_s"] + peer_reads["lfs_meta_time_s"]
+    yield equal(
+        "reads from peers that took less time than their LFS",
+        int((lfs_time_s > peer_reads["time_s"]).sum()),
+        0,
+    )

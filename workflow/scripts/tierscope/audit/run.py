@@ -1,0 +1,284 @@
+"""Check a run before believing it.
+
+A run counts only if every file was read exactly once in every epoch, from the tier the
+policy names, by the process the shuffle names, and if times are plausible.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.audit.check import Check, equal
+from tierscope.audit.decisions import check_decisions
+from tierscope.audit.peers import check_peers
+from tierscope.data.shuffle import epoch_order, process_share
+from tierscope.policies import STATIC, held_files, strata
+
+
+class AuditError(RuntimeError):
+    """A run failed its audit; the message holds the numbers."""
+
+
+def audit(
+    file_records: pd.DataFrame,
+    epochs: pd.DataFrame,
+    manifest: pd.DataFrame,
+    run: Mapping[str, Any],
+    limits: Mapping[str, float],
+    decisions: pd.DataFrame | None = None,
+    background: pd.DataFrame | None = None,
+    peer_reads: pd.DataFrame | None = None,
+    served: pd.DataFrame | None = None,
+    database_checks: list[Check] | None = None,
+) -> list[Check]:
+    """Return all checks of a run, passed and failed.
+
+    Parameters
+    ----------
+    file_records, epochs, manifest : DataFrame
+        Tables `file_records`, `run_epochs` and `manifest` of the run.
+    run : mapping
+        Content of `run.json`.
+    limits : mapping
+        `io_time_tolerance_percent`.
+    decisions, background : DataFrame, optional
+        Tables `decisions` and `background_records` of a run whose policy decides while
+        it runs; the latter also of one that reads from peers.
+    peer_reads, served : DataFrame, optional
+        Tables `peer_reads` and, of the servers' reads, `background_records` of a run
+        that reads from peers.
+    database_checks : list of Check, optional
+        What stands in place of the checks that go by file, where all samples are in one
+        (`tierscope.audit.database`).
+    """
+    if database_checks is None:
+        if peer_reads is not None:
+            peers = (peer_reads, served, background, epochs)
+            decided = check_peers(file_records, *peers, run)
+        elif decisions is None:
+            decided = _check_static_tiers(file_records, run)
+        else:
+            decided = check_decisions(file_records, decisions, background, run)
+        samples = [
+            *_check_reads(file_records, manifest, run),
+            *decided,
+            *_check_readers(file_records, run),
+            *_check_consumption(file_records, epochs),
+        ]
+    else:
+        samples = database_checks
+    return [
+        *_check_ranks(epochs, run),
+        *samples,
+        *_check_devices([file_records, background, served], run),
+        *_check_times(file_records, epochs, run, limits),
+    ]
+
+
+def raise_failed(checks: list[Check], where: str) -> None:
+    """Raise an AuditError that lists the failed checks of a run, if there are any."""
+    if failed := [check for check in checks if not check.passed]:
+        numbers = "; ".join(
+            f"{check.name}: got {check.got}, expected {check.expected}"
+            for check in failed
+        )
+        raise AuditError(
+            f"{where}: audit failed: {numbers}. Delete this run to measure it again."
+        )
+
+
+def as_json(checks: list[Check]) -> dict[str, Any]:
+    """Return the content of `audit.json`."""
+    return {
+        "passed": all(check.passed for check in checks),
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def _check_ranks(epochs: pd.DataFrame, run: Mapping[str, Any]) -> Iterator[Check]:
+    """Check that all ranks finished all epochs."""
+    finished = set(zip(epochs["rank"], epochs["epoch"], strict=True))
+    wanted = {
+        (rank, epoch)
+        for rank in range(run["n_processes"])
+        for epoch in range(run["training"]["epochs"])
+    }
+    yield equal("ranks and epochs that finished", len(finished & wanted), len(wanted))
+    yield equal("rows of the epochs table", len(epochs), len(wanted))
+
+
+def _check_reads(
+    file_records: pd.DataFrame, manifest: pd.DataFrame, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that every epoch read every file once and whole."""
+    for epoch in range(run["training"]["epochs"]):
+        records = file_records[file_records["epoch"] == epoch]
+        opens = records.groupby("file_id")["opens"].sum()
+        opens = opens.reindex(manifest["file_id"], fill_value=0)
+        yield equal(
+            f"files opened exactly once in epoch {epoch}",
+            int((opens == 1).sum()),
+            len(manifest),
+        )
+        yield equal(
+            f"opens in epoch {epoch}", int(records["opens"].sum()), len(manifest)
+        )
+        n_bytes = records.groupby("file_id")["bytes_read"].sum()
+        sizes = manifest.set_index("file_id")["size_bytes"]
+        n_bytes = n_bytes.reindex(sizes.index, fill_value=0)
+        yield equal(
+            f"files of which epoch {epoch} read every byte once",
+            int((n_bytes == sizes).sum()),
+            len(manifest),
+        )
+        yield equal(
+            f"bytes read in epoch {epoch}",
+            int(records["bytes_read"].sum()),
+            int(manifest["size_bytes"].sum()),
+        )
+    later = file_records["epoch"] >= run["training"]["epochs"]
+    yield equal("records of other epochs", int(later.sum()), 0)
+
+
+def _held_files(run: Mapping[str, Any]) -> np.ndarray:
+    """Return what the LFS held before the first epoch: bool, shape (n_files,)."""
+    return held_files(
+        run["scenario"]["policy"],
+        run["dataset"]["n_files"],
+        run["point"]["cache_rate_percent"],
+        run["training"]["seed"],
+        run["point"]["repetition"],
+    )
+
+
+def _check_static_tiers(
+    file_records: pd.DataFrame, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that the tier of each read is what a static policy decided."""
+    if run["scenario"]["policy"] not in STATIC:
+        raise ValueError(f"policy {run['scenario']['policy']}: needs its decisions.")
+    on_lfs = _held_files(run)
+    known = file_records[file_records["file_id"] < len(on_lfs)]
+    decided = np.where(on_lfs[known["file_id"]], "lfs", "gfs")
+    yield equal(
+        "records on the tier that the policy chose",
+        int((known["tier"] == decided).sum()),
+        len(file_records),
+    )
+    if run["scenario"]["policy"] == "stratified-pinning":
+        yield from _check_equal_hits(file_records, on_lfs, run)
+
+
+def _check_equal_hits(
+    file_records: pd.DataFrame, on_lfs: np.ndarray, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that all processes had as many LFS reads, where the numbers allow it."""
+    if len(on_lfs) % run["n_processes"]:
+        return
+    keys = pd.MultiIndex.from_product(
+        [range(run["n_processes"]), range(run["training"]["epochs"])],
+        names=["rank", "epoch"],
+    )
+    reads = file_records[file_records["tier"] == "lfs"].groupby(["rank", "epoch"])
+    n_hits = reads["opens"].sum().reindex(keys, fill_value=0)
+    yield equal(
+        "difference of the processes' numbers of LFS reads in any epoch",
+        int((n_hits.groupby("epoch").max() - n_hits.groupby("epoch").min()).max()),
+        int(on_lfs.sum() % run["n_processes"] > 0),
+    )
+
+
+def _check_readers(
+    file_records: pd.DataFrame, run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that the process of each read is what the shuffle decided."""
+    n_files, training = run["dataset"]["n_files"], run["training"]
+    known = file_records[file_records["file_id"] < n_files]
+    dealt_apart = strata(run["scenario"]["policy"], _held_files(run))
+    reader = np.empty((training["epochs"], n_files), dtype=np.int64)
+    n_processes = run["n_processes"]
+    shares = [process_share(n_files, rank, n_processes) for rank in range(n_processes)]
+    reader_of_read = np.repeat(
+        np.arange(n_processes), [share.stop - share.start for share in shares]
+    )
+    for epoch in range(training["epochs"]):
+        files = epoch_order(
+            n_files,
+            n_processes,
+            shuffle=training["shuffle"],
+            seed=training["seed"],
+            repetition=run["point"]["repetition"],
+            epoch=epoch,
+            strata=dealt_apart,
+        )
+        reader[epoch, files] = reader_of_read
+    known = known[known["epoch"] < training["epochs"]]
+    yield equal(
+        "records of the process that the shuffle chose",
+        int((reader[known["epoch"], known["file_id"]] == known["rank"]).sum()),
+        len(file_records),
+    )
+
+
+def _check_consumption(
+    file_records: pd.DataFrame, epochs: pd.DataFrame
+) -> Iterator[Check]:
+    """Check that the training saw what the log says was read."""
+    keys = ["rank", "epoch"]
+    read = file_records.groupby(keys)[["opens", "bytes_read"]].sum()
+    seen = epochs.set_index(keys)
+    read = read.reindex(seen.index, fill_value=0)
+    yield equal(
+        "processes and epochs whose samples equal their opens",
+        int((seen["samples"] == read["opens"]).sum()),
+        len(seen),
+    )
+    yield equal(
+        "processes and epochs whose bytes equal those in the log",
+        int((seen["bytes"] == read["bytes_read"]).sum()),
+        len(seen),
+    )
+
+
+def _check_devices(
+    tables: Iterable[pd.DataFrame | None], run: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Check that emulated devices charged for just the calls that are in the log."""
+    if not run.get("emulation"):
+        return
+    logged = pd.concat([table for table in tables if table is not None])
+    logged["bytes"] = logged.filter(["bytes_read", "bytes_written"]).sum(axis="columns")
+    gfs, *lfs = run["emulation"]["statistics"]
+    for tier, devices in (("gfs", [gfs]), ("lfs", lfs)):
+        of_tier = logged[logged["tier"] == tier]
+        for name in ("opens", "bytes"):
+            yield equal(
+                f"{name} that the emulated {tier.upper()} counted",
+                sum(device[f"n_{name}"] for device in devices),
+                int(of_tier[name].sum()),
+            )
+
+
+def _check_times(
+    file_records: pd.DataFrame,
+    epochs: pd.DataFrame,
+    run: Mapping[str, Any],
+    limits: Mapping[str, float],
+) -> Iterator[Check]:
+    """Check that no process has more I/O time than time, if one thread reads."""
+    if run["loader"]["read_threads"] > 1:
+        return  # thread-seconds may exceed seconds
+    keys = ["rank", "epoch"]
+    times = file_records.groupby(keys)[["read_time_s", "meta_time_s"]].sum()
+    execution_time_s = epochs.set_index(keys)["execution_time_s"]
+    ratio = times.sum(axis="columns").reindex(execution_time_s.index) / execution_time_s
+    limit = 1 + limits["io_time_tolerance_percent"] / 100
+    yield Check(
+        "largest ratio of I/O time to execution time",
+        bool(ratio.max() <= limit),
+        f"{ratio.max():.3f}",
+        f"at most {limit:.3f}",
+    )

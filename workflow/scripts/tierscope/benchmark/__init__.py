@@ -1,0 +1,1 @@
+"""One launch of the benchmark: its processes, their storage and what they leave."""

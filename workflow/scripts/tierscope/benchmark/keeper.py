@@ -1,0 +1,352 @@
+"""The keeper of a launch: a process of each machine that outlives the ranks there.
+
+Launchers kill all ranks as soon as one has died (Hydra within milliseconds, the ranks'
+own clean-up or not), and a rank in a blocking call of MPI or of the kernel does not
+learn that another one has failed. So the keeper waits for the ranks: each has a
+connection to it, which the kernel closes in whatever way a rank ends. It ends ranks
+that go on after a failure, says which one has gone if no rank is left to say it, and
+removes what they have left: LFS contents, shared memory. It sleeps until then.
+
+It is no child of MPI: it starts before MPI does, has a session of its own, and the
+launcher waits for it, as it holds the launcher's pipe.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierscope.benchmark.shared_memory import mpi_segments
+from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.process_times import gone_text, start_time
+
+PATIENCE_S = 6.0  # after a failure, for ranks to learn of it
+CLEANING_S = 300.0  # then, for those that clean up
+LAUNCH_LOCK = "results/.launch"  # held by a launch, and as long as its keeper cleans up
+FAILED, ENDED = "failed", "ended"
+_SHARED_MEMORY = Path("/dev/shm")
+_CREDENTIALS = struct.Struct("3i")  # process, user, group of a socket's other side
+_POLL_S = 0.01
+_START_S = 60.0  # in which a keeper starts, and in which its first process connects
+_INPUT = 0
+_HIGH, _BELOW_LIMIT = 1 << 16, 16  # where a descriptor is above all others
+
+
+# ---- the side of a rank --------------------------------------------------------------
+
+
+class Keeper:
+    """A rank's connections to the keeper of its machine, which the first one starts.
+
+    It talks by the first, in place of the input, which nobody reads. The second, on a
+    high descriptor, only tells of its end. When a process ends, older kernels release
+    its lowest descriptor first and newer ones its highest. The launcher, which then
+    kills the others, watches one in between.
+
+    Parameters
+    ----------
+    launch : str
+        Name of the launch, the same for all its processes and for no other launch.
+    """
+
+    def __init__(self, launch: str):
+        self._launch = f"{os.getuid()}-{launch}"
+        self._socket = self._connect()
+        self._last = self._connect_again()
+
+    def introduce(self, rank: int, size: int, storage: LocalStorage) -> None:
+        """Say who this process is and where its node's part of the LFS is."""
+        maps = Path("/proc/self/maps").read_text()
+        self._tell(
+            gone=gone_text([rank], size, platform.node()),
+            segments=sorted(mpi_segments(maps)),
+            lfs=[
+                str(storage.data_root),
+                storage.node,
+                storage.n_epochs,
+                storage.launch,
+            ],
+        )
+
+    def failed(self) -> None:
+        """Say that this process knows of a failure, and cleans up."""
+        self._tell(state=FAILED)
+
+    def told(self) -> None:
+        """Say that this process has printed what has failed."""
+        self._tell(told=True)
+
+    def ended(self) -> None:
+        """Say that this process has done its work."""
+        self._tell(state=ENDED)
+
+    def _tell(self, **message: Any) -> None:
+        with suppress(OSError):  # nobody keeps this machine any more
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def _connect(self) -> socket.socket:
+        address = f"\0tierscope-{self._launch}"
+        end_s = time.monotonic() + _START_S
+        while time.monotonic() < end_s:
+            with socket.socket(socket.AF_UNIX) as listener:
+                if self._is_first(listener, address):
+                    listener.listen(4096)
+                    self._start(listener.fileno())
+            with (
+                suppress(ConnectionRefusedError),
+                socket.socket(socket.AF_UNIX) as connection,
+            ):
+                connection.connect(address)
+                if _process_and_user_of(connection)[1] != os.getuid():
+                    raise OSError(
+                        errno.EPERM, "another user listens in place of the keeper"
+                    )
+                os.dup2(connection.fileno(), _INPUT, inheritable=False)
+                return socket.socket(fileno=_INPUT)
+            time.sleep(_POLL_S)  # bound, but it does not listen yet
+        raise OSError(
+            errno.ETIMEDOUT, f"the keeper of this launch did not start in {_START_S} s"
+        )
+
+    def _connect_again(self) -> int:
+        """Return the descriptor of a second connection."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = min(limit, _HIGH) - _BELOW_LIMIT
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(f"\0tierscope-{self._launch}")
+            return fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, lowest)
+
+    @staticmethod
+    def _is_first(listener: socket.socket, address: str) -> bool:
+        """Take an address, which the kernel lets one process have."""
+        try:
+            listener.bind(address)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
+        return True
+
+    def _start(self, listener: int) -> None:
+        """Start the keeper, without the libraries that are preloaded here."""
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        environment.pop("LD_PRELOAD", None)
+        subprocess.Popen(
+            [sys.executable, "-S", "-m", __name__, self._launch, str(listener)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=[listener, *_inherited(Path(LAUNCH_LOCK))],
+        )
+
+
+def _inherited(path: Path) -> list[int]:
+    """Return this process's descriptors of a file."""
+    with suppress(OSError):
+        wanted, found = path.stat(), []
+        for descriptor in map(int, os.listdir("/proc/self/fd")):
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(descriptor), wanted):
+                    found.append(descriptor)
+        return found
+    return []
+
+
+# ---- the keeper ----------------------------------------------------------------------
+
+
+def _process_and_user_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end of a connection."""
+    credentials = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+    )
+    pid, user, _ = _CREDENTIALS.unpack(credentials)
+    return pid, user
+
+
+@dataclass
+class _Rank:
+    """What the keeper knows of a process."""
+
+    connection: socket.socket
+    pid: int
+    started: int | None
+    gone: str = ""  # what to say if it is gone
+    state: str = ""
+    unread: bytes = b""
+
+
+class Watch:
+    """What the keeper does from the first process to the last.
+
+    Parameters
+    ----------
+    launch : str
+        Name of the launch, behind that of its user.
+    listener : socket
+        Where the processes connect.
+    patience_s : float
+        Time after a failure in which all ranks have to learn of it.
+    """
+
+    def __init__(
+        self, launch: str, listener: socket.socket, patience_s: float = PATIENCE_S
+    ):
+        self._launch, self._listener, self._patience_s = launch, listener, patience_s
+        self._ranks: dict[int, _Rank] = {}  # by descriptor; those that there are
+        self._seconds: dict[int, tuple[socket.socket, _Rank]] = {}  # connections
+        self._storages: set[LocalStorage] = set()
+        self._segments: set[str] = set()
+        self._gone = ""  # what to say of the first one that was gone without a word
+        self._is_told = False  # whether a rank has printed that something failed
+        self._limits_s = [patience_s, CLEANING_S, patience_s]
+        self._deadline_s: float | None = None
+        self._epoll = select.epoll()
+        self._epoll.register(listener, select.EPOLLIN)
+
+    def run(self) -> None:
+        """Wait for all processes, then clean up if one has failed."""
+        started_s, is_known = time.monotonic(), False
+        while self._ranks or (not self._storages and self._deadline_s is None):
+            is_known = is_known or bool(self._ranks)
+            if not is_known and time.monotonic() - started_s > _START_S:
+                break  # whoever started this is gone
+            left_s = None if is_known else _START_S
+            if self._deadline_s is not None:
+                left_s = max(0.0, self._deadline_s - time.monotonic())
+            # One at a time: the kernel gives first what happened first.
+            for descriptor, _ in self._epoll.poll(left_s, maxevents=1):
+                if descriptor == self._listener.fileno():
+                    self._accept()
+                elif descriptor in self._seconds:
+                    self._lose_second(descriptor)
+                else:
+                    self._read(self._ranks[descriptor])
+            if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+                self._end_those_that_go_on()
+                if not self._limits_s:
+                    break
+                self._deadline_s = time.monotonic() + self._limits_s.pop(0)
+        if self._deadline_s is not None:
+            self._say_who_is_gone()
+            self._clean_up()
+
+    def _accept(self) -> None:
+        """Take a new process, unless it is another user's."""
+        connection, _ = self._listener.accept()
+        pid, user = _process_and_user_of(connection)
+        if user != os.getuid():
+            connection.close()
+            return
+        self._epoll.register(connection, select.EPOLLIN)
+        for rank in self._ranks.values():
+            if rank.pid == pid:
+                self._seconds[connection.fileno()] = connection, rank
+                return
+        rank = _Rank(connection, pid, start_time(pid))
+        self._ranks[connection.fileno()] = rank
+
+    def _read(self, rank: _Rank) -> None:
+        """Read what a rank says, or that it is gone."""
+        try:
+            content = rank.connection.recv(65536)
+        except ConnectionError:
+            content = b""
+        if not content:
+            self._lose(rank)
+            return
+        *lines, rank.unread = (rank.unread + content).split(b"\n")
+        for line in lines:
+            self._note(rank, json.loads(line))
+
+    def _note(self, rank: _Rank, message: Mapping[str, Any]) -> None:
+        """Note what a rank says."""
+        rank.state = message.get("state", rank.state)
+        if rank.state == FAILED:
+            self._expect_the_end()
+        self._is_told = self._is_told or "told" in message
+        if "gone" in message:
+            rank.gone = message["gone"]
+            self._segments.update(message["segments"])
+            root, node, n_epochs, launch = message["lfs"]
+            self._storages.add(LocalStorage(Path(root), node, n_epochs, launch))
+
+    def _lose(self, rank: _Rank) -> None:
+        """Note that a rank is gone."""
+        self._epoll.unregister(rank.connection)
+        del self._ranks[rank.connection.fileno()]
+        rank.connection.close()
+        self._note_end(rank)
+
+    def _lose_second(self, descriptor: int) -> None:
+        """Note that a rank is going."""
+        connection, rank = self._seconds.pop(descriptor)
+        self._epoll.unregister(connection)
+        connection.close()
+        self._note_end(rank)
+
+    def _note_end(self, rank: _Rank) -> None:
+        """Note which process ends first without a word."""
+        if not rank.state:
+            self._gone = self._gone or rank.gone
+            self._expect_the_end()
+
+    def _expect_the_end(self) -> None:
+        """Begin to count the time in which all ranks have to end."""
+        if self._deadline_s is None:
+            self._deadline_s = time.monotonic() + self._limits_s.pop(0)
+
+    def _end_those_that_go_on(self) -> None:
+        """Kill the ranks that have not learnt of the failure; at last all of them."""
+        if not any(rank.state == FAILED for rank in self._ranks.values()):
+            self._say_who_is_gone()  # or those who know of it do so
+        is_last = len(self._limits_s) < 2
+        for rank in self._ranks.values():
+            is_there = rank.started and start_time(rank.pid) == rank.started
+            if is_there and (is_last or rank.state != FAILED):
+                with suppress(ProcessLookupError):
+                    os.kill(rank.pid, signal.SIGKILL)
+
+    def _say_who_is_gone(self) -> None:
+        """Print which rank was gone first, if no rank has said that one has failed."""
+        if self._gone and not self._is_told:
+            self._is_told = True
+            with suppress(OSError):  # the launcher is gone, too
+                print(f"tierscope: {self._gone}", file=sys.stderr, flush=True)
+
+    def _clean_up(self) -> None:
+        """Remove what the ranks have left on this machine."""
+        for storage in sorted(self._storages, key=lambda one: one.node):
+            storage.release()
+        left = [Path(name) for name in self._segments]
+        left += _SHARED_MEMORY.glob(f"tierscope-{self._launch}.*")
+        for path in left:
+            with suppress(OSError):
+                path.unlink()
+
+
+def main() -> None:
+    """Keep the processes that connect to the socket named on the command line."""
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+    launch, listener = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))
+    Watch(launch, listener).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""One launch of the benchmark: what its job prepares, and what each rank then does."""
+
+import argparse
+import json
+import platform
+import sys
+from dataclasses import dataclass
+
+from tierscope.benchmark.database import Database
+from tierscope.benchmark.driver import Benchmark
+from tierscope.benchmark.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.benchmark.loaders import Loader, make_loader
+from tierscope.benchmark.preparation import announce
+from tierscope.benchmark.processes import Processes
+from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
+from tierscope.benchmark.run_folder import is_complete
+from tierscope.core.scenario import Point
+from tierscope.core.validation import ConfigError
+from tierscope.storage.clock import Clock
+from tierscope.storage.emulated.library import Emulation
+from tierscope.storage.tier import TierError
+from tierscope.trace.runtime import OVERRIDES
+from tierscope.trace.tracer import choose_tracer
+
+
+@dataclass
+class BenchmarkLaunch:
+    """A launch that runs the points that are missing.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        As `run_benchmark.py` takes them from the command line.
+    """
+
+    arguments: argparse.Namespace
+
+    def __post_init__(self):
+        arguments = self.arguments
+        self.description = json.loads(arguments.scenario.read_text())
+        self.points = [point for point in arguments.points if self._is_missing(point)]
+        native = arguments.native / platform.machine()
+        self.tracer, self.emulation = None, None
+        if not self.points:
+            return
+        try:
+            self.tracer = choose_tracer(
+                self.description, native, arguments.staging, self.points
+            )
+            self.emulation = Emulation.of(
+                self.description, native, arguments.staging, arguments.launch
+            )
+        except (ConfigError, TierError, OSError, ValueError) as error:
+            sys.exit(f"tierscope: {error}")
+
+    def _is_missing(self, point: Point) -> bool:
+        """Return whether a point is neither staged nor among the runs."""
+        return not any(
+            is_complete(folder / point.path, self.description)
+            for folder in (self.arguments.staging, self.arguments.runs)
+        )
+
+    def prepare(self) -> None:
+        """Make the devices' files and print what the ranks need to start."""
+        if not self.points:
+            announce([], {}, [])
+            return
+        try:
+            preload = self.tracer.preload()
+            environment = TENSORFLOW_ENVIRONMENT | self.tracer.environment()
+            if self.emulation:
+                preload = [*preload, self.emulation.library]
+                environment |= self.emulation.environment()
+        except (ConfigError, TierError, OSError) as error:
+            sys.exit(f"tierscope: {error}")
+        announce(preload, environment, OVERRIDES)
+
+    def run(self) -> None:
+        """Run the points, as one of the ranks."""
+        if not self.points:
+            return
+        processes = join_launch(self.description["system"], self.arguments.launch)
+        benchmark = Benchmark(
+            self.description,
+            processes,
+            make_loader=lambda clock: self._make_loader(processes, clock),
+            tracer=self.tracer,
+            emulation=self.emulation,
+            say=lambda line: say(processes, line),
+        )
+        processes.keep(benchmark.storage)
+
+        def run() -> None:
+            self.tracer.join(processes)
+            if self.emulation:
+                self.emulation.join(processes)
+            benchmark.run(self.points, self.arguments.staging)
+
+        run_or_fail(processes, run, benchmark.stop, benchmark.release)
+        leave_launch(processes)
+        if processes.rank == 0:
+            try:
+                benchmark.finish()
+            except (ValueError, OSError) as error:  # LogError, large to import before
+                sys.exit(f"tierscope: {error}")
+
+    def _make_loader(self, processes: Processes, clock: Clock) -> Loader:
+        """Return the loader of the scenario."""
+        if database := Database.of(self.description):
+            return database.make_loader(processes, clock)
+        return make_loader(
+            self.description["scenario"]["loader"],
+            batch_size=self.description["dataset"]["batch_size"],
+            **self.description["loader"],
+        )

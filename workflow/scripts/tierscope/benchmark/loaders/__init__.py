@@ -1,0 +1,93 @@
+"""Loaders: how a process reads the files of an epoch.
+
+A loader's epoch is a finite iterator over batches that yields the number of samples and
+of file bytes of each. Work that belongs to building the pipeline is done by the call,
+reading starts with the first step.
+
+The loaders of LMDB (`tierscope.benchmark.loaders.lmdb`) keep to this; in place of paths
+their samples are referred to by `tierscope.benchmark.loaders.records.RecordReference`,
+since one file holds them all.
+"""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from tierscope.storage.clock import Role
+
+
+class Feed(Protocol):
+    """The files of an epoch where each one's path is asked for when its turn comes.
+
+    The methods are called from whichever threads the loader has.
+    """
+
+    def __len__(self) -> int:
+        """Return how many files there are."""
+
+    def path(self, index: int) -> str:
+        """Return the path of the file of this index, which is opened next."""
+
+    def finished(self, index: int, content: Callable[[], bytes]) -> None:
+        """Note that a file was read whole; `content()` returns its bytes just now."""
+
+
+class Loader(Protocol):
+    """Reads files of one sample each in the order given.
+
+    `teller` says who tells a feed of files that were read whole: the reader when it has
+    closed one, or the consumer when it has taken the batch.
+    """
+
+    teller: Role
+
+    def epoch(self, paths: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Return an iterator over (samples, bytes) of each batch."""
+
+    def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
+        """Do the same with files whose paths are not known before."""
+
+
+def make_loader(
+    name: str,
+    *,
+    batch_size: int,
+    read_threads: int,
+    prefetch_batches: int,
+    buffer_bytes: int,
+) -> Loader:
+    """Return the loader of this name.
+
+    Parameters
+    ----------
+    name : {"tensorflow", "posix"}
+        Which loader.
+    batch_size : int
+        Samples per step.
+    read_threads : int
+        Files read at a time.
+    prefetch_batches : int
+        Batches read ahead of the consumer; 0 reads only on demand.
+    buffer_bytes : int
+        Size of a read.
+    """
+    if name == "tensorflow":
+        with _without_garbage_collection():
+            from tierscope.benchmark.loaders.tensorflow import (
+                TensorflowLoader as Chosen,
+            )
+    else:
+        from tierscope.benchmark.loaders.posix import PosixLoader as Chosen
+    return Chosen(batch_size, read_threads, prefetch_batches, buffer_bytes)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Collect nothing meanwhile: a quarter of the time of an import as large."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # nor look at them ever again
+        gc.enable()

@@ -1,0 +1,213 @@
+"""The processes that share a reader, and the readers: MPI among the LMDB loaders.
+
+Waiting polls as the driver's does, so a failing process ends all of them. Within an
+epoch of virtual time no process waits in MPI, as it would hold up all others: the clock
+has them wait for each other, and what they tell each other is in shared memory.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tierscope.storage.clock import Clock
+
+_TAG_PLACES, _TAG_TURN = 81, 82
+
+
+class ReaderGroup:
+    """The processes of a node that get their records from one of them, or one alone.
+
+    Parameters
+    ----------
+    processes : tierscope.benchmark.processes.Processes
+        All processes of the launch.
+    shared : bool
+        Whether one process of a node reads for all of them.
+    clock : Clock
+        Has them wait for each other within an epoch.
+    n_places : int
+        Records whose places one reader tells the others; 0: none does (collective).
+    """
+
+    def __init__(self, processes, shared: bool, clock: Clock, n_places: int):
+        from mpi4py import MPI
+
+        self._mpi, self._processes, self._clock = MPI, processes, clock
+        self._number = processes.node
+        own = processes.node if shared else processes.rank
+        self._members = processes.comm.Split(own, processes.rank)
+        self.rank, self.size = self._members.rank, self._members.size
+        self.is_reader = self.rank == 0
+        self.leads_node = processes.node_rank == 0
+        colour = 0 if self.is_reader else MPI.UNDEFINED
+        self._readers = processes.comm.Split(colour, processes.rank)
+        self.reader = self._members.bcast(processes.rank)
+        self._memory: _SharedMemory | None = None
+        self._buffer = np.zeros(0, np.uint8)
+        self._ranks: list[int] = []  # of the readers
+        self._places: _SharedMemory | None = None  # of all records, in virtual time
+        if self.is_reader:
+            self._ranks = self._readers.allgather(processes.rank)
+            if n_places and clock.is_virtual:
+                self._places = _SharedMemory(self._readers, 8 * n_places)
+
+    @property
+    def reader_rank(self) -> int:
+        """Return this reader's number among the readers."""
+        return self._readers.rank
+
+    @property
+    def n_readers(self) -> int:
+        """Return the number of readers."""
+        return self._readers.size
+
+    def barrier(self) -> None:
+        """Wait for the processes that share the reader."""
+        if self.size > 1:
+            if self._memory is not None:
+                self._memory.sync()
+            self._clock.meet(
+                self._number,
+                self.size,
+                lambda: self._processes.wait(self._members.Ibarrier()),
+            )
+            if self._memory is not None:
+                self._memory.sync()
+
+    def all_of_group(self, value: Any) -> list[Any]:
+        """Return the values of all processes that share the reader."""
+        self._processes.wait(self._members.Ibarrier())
+        return self._members.allgather(value)
+
+    def largest(self, value: int) -> int:
+        """Return the largest value of all readers (readers only)."""
+        self._processes.wait(self._readers.Ibarrier())
+        return self._readers.allreduce(value, op=self._mpi.MAX)
+
+    def all_of_readers(self, value: Any) -> list[Any]:
+        """Return the values of all readers (readers only)."""
+        self._processes.wait(self._readers.Ibarrier())
+        return self._readers.allgather(value)
+
+    def send_places(self, offsets: np.ndarray, wanted: Sequence[np.ndarray]) -> None:
+        """Tell each other reader the places of the records that it wants.
+
+        Parameters
+        ----------
+        offsets : ndarray of int, shape (n_records,)
+            Places of all records.
+        wanted : sequence of ndarray of int
+            Numbers of the records that each reader wants.
+        """
+
+        def send() -> None:
+            requests = [
+                self._readers.Isend(offsets[records], reader, _TAG_PLACES)
+                for reader, records in enumerate(wanted)
+                if reader != self.reader_rank and len(records)
+            ]
+            for request in requests:
+                self._processes.wait(request)
+
+        if self._places is not None:
+            self._places.content.view(np.int64)[:] = offsets
+            self._places.sync()
+        self._clock.give_token(send)
+
+    def receive_places(self, wanted: np.ndarray, sender: int) -> np.ndarray:
+        """Return the places of some records, which a reader tells."""
+        places = np.empty(len(wanted), np.int64)
+        self._receive(places, sender, _TAG_PLACES)
+        if self._places is None:
+            return places
+        self._places.sync()
+        return self._places.content.view(np.int64)[wanted]
+
+    def skip_places(self, sender: int) -> None:
+        """Note that this reader does not want the places that a reader tells."""
+        self._clock.skip_token(self._ranks[sender])
+
+    def await_turn(self, group_size: int) -> None:
+        """Wait until the reader before this one, a group away, has read."""
+        if self.reader_rank >= group_size:
+            sender = self.reader_rank - group_size
+            self._receive(np.empty(0, np.uint8), sender, _TAG_TURN)
+
+    def pass_turn(self, group_size: int) -> None:
+        """Let the reader after this one, a group away, read."""
+
+        def send() -> None:
+            token = np.empty(0, np.uint8)
+            self._processes.wait(self._readers.Isend(token, receiver, _TAG_TURN))
+
+        receiver = self.reader_rank + group_size
+        if receiver < self.n_readers:
+            self._clock.give_token(send)
+
+    def _receive(self, buffer: np.ndarray, sender: int, tag: int) -> None:
+        """Wait for a message of a reader; in virtual time it is a token."""
+        self._clock.await_token(
+            self._ranks[sender],
+            lambda: self._processes.wait(self._readers.Irecv(buffer, sender, tag)),
+        )
+
+    def buffer(self, n_bytes: int) -> np.ndarray:
+        """Return memory of this size at least that all processes of the reader see.
+
+        Collective; the size is the same for all. Its pages are touched, so that their
+        first use is in no read's time.
+        """
+        if n_bytes <= len(self._buffer):
+            return self._buffer
+        self._free_buffer()
+        if self.size == 1:
+            self._buffer = np.ones(n_bytes, np.uint8)
+        else:
+            self._memory = _SharedMemory(self._members, n_bytes)
+            self._buffer = self._memory.content
+        return self._buffer
+
+    def _free_buffer(self) -> None:
+        """Free the buffer (collective)."""
+        self._buffer = np.zeros(0, np.uint8)
+        if self._memory is not None:
+            self._memory.free()
+            self._memory = None
+
+    def close(self) -> None:
+        """Free the shared memory (collective)."""
+        self._free_buffer()
+        if self._places is not None:
+            self._places.free()
+            self._places = None
+
+
+class _SharedMemory:
+    """Memory that all processes of a communicator see, which are on one machine.
+
+    Making it is collective, and so is `free`.
+    """
+
+    def __init__(self, comm, n_bytes: int):
+        from mpi4py import MPI
+
+        own = n_bytes if comm.rank == 0 else 0
+        self._window = MPI.Win.Allocate_shared(own, 1, comm=comm)
+        self._window.Lock_all()
+        memory, _ = self._window.Shared_query(0)
+        self.content = np.frombuffer(memory, np.uint8, n_bytes)
+        if comm.rank == 0:
+            self.content[:] = 1
+        else:
+            self.content[::512].sum()
+
+    def sync(self) -> None:
+        """Make what was written visible, or see what others have written."""
+        self._window.Sync()
+
+    def free(self) -> None:
+        """Free it."""
+        self.content = np.zeros(0, np.uint8)
+        self._window.Unlock_all()
+        self._window.Free()

@@ -1,0 +1,194 @@
+"""A database file that is open for an epoch: read by calls, or mapped."""
+
+import ctypes
+import os
+from contextlib import suppress
+
+import lmdb
+import numpy as np
+
+from tierscope.benchmark.loaders.records import ReadLog
+from tierscope.data.lmdb.check import check_size
+from tierscope.data.lmdb.file import (
+    map_address,
+    open_database,
+    walk_cursor,
+    walked_offsets,
+)
+from tierscope.data.lmdb.layout import KEY_BYTES, Provenance
+from tierscope.data.lmdb.pages import META_BYTES, find_records
+from tierscope.data.lmdb.reads import cut, touched_pages
+from tierscope.data.tfrecord import DatasetError
+
+
+class CalledStore:
+    """A database file that is read by explicit calls (LMDBIO's DIO).
+
+    Parameters
+    ----------
+    tier, path : str
+        The tier and the file on it.
+    provenance : Provenance
+        How the file was written.
+    log : ReadLog
+        Where every call is noted.
+
+    Raises
+    ------
+    DatasetError
+        If the file was cut short.
+    """
+
+    def __init__(self, tier: str, path: str, provenance: Provenance, log: ReadLog):
+        self.tier, self.path, self._log = tier, path, log
+        self._provenance = provenance
+        self._descriptor = os.open(path, os.O_RDONLY)
+        try:
+            check_size(path, os.fstat(self._descriptor).st_size, provenance)
+        except BaseException:
+            self.close()
+            raise
+
+    def walk(self) -> np.ndarray:
+        """Read the tree page by page and return where the values lie."""
+
+        def read(offset: int, n_bytes: int) -> bytes:
+            with self._log.measure() as usage:
+                content = os.pread(self._descriptor, n_bytes, offset)
+            self._log.note_call(self.tier, "tree", offset, len(content), usage)
+            return content
+
+        return find_records(read, self.path, KEY_BYTES)[0]
+
+    def read_into(self, buffer: np.ndarray, offset: int, record: int) -> None:
+        """Fill a buffer from the file; `record` is its first, for the message."""
+        done = 0
+        while done < len(buffer):
+            with self._log.measure() as usage:
+                n_bytes = os.preadv(self._descriptor, [buffer[done:]], offset + done)
+            if not n_bytes:
+                raise DatasetError(
+                    f"{self.path}: is cut short: got {done} of {len(buffer)} bytes at "
+                    f"byte {offset}, where record {record} starts."
+                )
+            self._log.note_call(self.tier, "data", offset + done, n_bytes, usage)
+            done += n_bytes
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+class MappedStore:
+    """A database file that LMDB maps.
+
+    A tracer of calls sees nothing of the page faults, so they are timed here. Neither
+    does an emulated device: there every fault is charged in its place, as a read of
+    `fault_bytes`, the part of a file that the kernel brings in at a fault.
+
+    Parameters
+    ----------
+    tier, path, provenance, log
+        As for `CalledStore`.
+    fault_bytes : int or None
+        Size of a read in place of a fault, on an emulated tier only.
+    charges_tree : bool
+        Whether this process also pays for the pages of the tree, which are the same
+        for all processes of a node and come into its memory once.
+
+    Raises
+    ------
+    DatasetError
+        If LMDB does not open the file or it was cut short.
+    """
+
+    def __init__(
+        self,
+        tier: str,
+        path: str,
+        provenance: Provenance,
+        log: ReadLog,
+        fault_bytes: int | None,
+        charges_tree: bool,
+    ):
+        self.tier, self.path, self._log = tier, path, log
+        self._provenance, self._fault_bytes = provenance, fault_bytes
+        self._charges_tree = charges_tree and fault_bytes is not None
+        before = _descriptors()
+        try:
+            with log.measure() as usage:
+                self._environment = open_database(path)
+        except lmdb.Error as error:
+            raise DatasetError(f"{path}: LMDB cannot open it: {error}.") from error
+        for page in range(2):  # LMDB reads both metadata pages before it maps
+            log.note_call(tier, "tree", page * provenance.page_bytes, META_BYTES, usage)
+        try:
+            (self._descriptor,) = (
+                number
+                for number, name in _descriptors().items()
+                if number not in before and name.endswith(f"/{os.path.basename(path)}")
+            )
+            check_size(path, os.fstat(self._descriptor).st_size, provenance)
+            self._base = map_address(self._descriptor)
+        except BaseException:
+            self.close()
+            raise
+
+    def walk(self) -> np.ndarray:
+        """Walk LMDB's cursor over all records and return where the values lie.
+
+        Timed is a walk at LMDB's own speed; what Python takes to look at each record
+        is not part of it.
+        """
+        page_bytes = self._provenance.page_bytes
+        tree = self._provenance.layout.tree_pages
+        if self._charges_tree:
+            for page in tree.tolist():
+                self._charge(page * page_bytes, page_bytes)
+        try:
+            with self._log.measure() as usage:
+                walk_cursor(self._environment)
+            offsets = walked_offsets(self._environment, self._base)
+        except lmdb.Error as error:
+            raise DatasetError(f"{self.path}: its tree is damaged: {error}.") from error
+        self._log.note_call(
+            self.tier, "tree", 0, len(tree) * page_bytes, usage, mapped=True
+        )
+        return offsets
+
+    def value(self, offset: int, record: int) -> np.ndarray:
+        """Return a record's value in mapped memory, all its pages touched."""
+        n_bytes, page_bytes = self._provenance.value_bytes, self._provenance.page_bytes
+        if not 0 <= offset <= self._provenance.file_bytes - n_bytes:
+            raise DatasetError(
+                f"{self.path}: record {record} lies at byte {offset}, outside the file."
+            )
+        if self._fault_bytes is not None:
+            pages = touched_pages(np.array([offset]), self._provenance)
+            for _, at, size in zip(*cut(*pages, self._fault_bytes), strict=True):
+                self._charge(int(at), int(size))
+        memory = (ctypes.c_ubyte * n_bytes).from_address(self._base + offset)
+        value = np.frombuffer(memory, np.uint8)
+        with self._log.measure() as usage:
+            int(value[::page_bytes].sum()) + int(value[-1])
+        self._log.note_call(self.tier, "data", offset, n_bytes, usage, mapped=True)
+        return value
+
+    def _charge(self, offset: int, n_bytes: int) -> None:
+        """Charge the emulated device for a fault, as a read."""
+        with self._log.measure() as usage:
+            content = os.pread(self._descriptor, n_bytes, offset)
+        self._log.note_call(self.tier, "fault", offset, len(content), usage)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._environment.close()
+
+
+def _descriptors() -> dict[int, str]:
+    """Return what this process has open: descriptor and file."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself is closed by now
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    return found

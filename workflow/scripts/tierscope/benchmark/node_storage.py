@@ -1,0 +1,246 @@
+"""The storage of a launch: its dataset, its nodes' LFS, its emulated devices."""
+
+import math
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tierscope.benchmark.database import Database
+from tierscope.benchmark.processes import GRACE_S, Processes
+from tierscope.core.scenario import Dataset
+from tierscope.data.lmdb.file import page_ranges
+from tierscope.data.shuffle import process_share
+from tierscope.data.tfrecord import generate_files
+from tierscope.policies import PEERS, node_policy
+from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.tier import TierError, make_epoch_aliases
+
+
+def check_is_there(folder: Path) -> None:
+    """Refuse a dataset that has a manifest and no folder."""
+    if not folder.is_dir():
+        raise TierError(
+            f"{folder}: no such dataset, though it has a manifest; make it again: "
+            "snakemake ... --forcerun generate_dataset --until generate_dataset"
+        )
+
+
+def held_part(
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    n_held: int,
+    node: int,
+    database: Database | None,
+) -> tuple[int, int]:
+    """Return how many things a node's LFS has to hold at a point, and their size.
+
+    Policies that copy while files are read need no room: they go on without.
+
+    Parameters
+    ----------
+    description, point : mapping
+        What the scenario depends on; `cache_rate_percent` and `repetition`.
+    n_held : int
+        Samples that the LFS holds before the first epoch.
+    node : int
+        Index of the node.
+    database : Database or None
+        Of which they are samples; it is one file, in which later ones are holes.
+
+    Returns
+    -------
+    (int, int)
+        Number of files and bytes of each.
+    """
+    if database:
+        ranges = page_ranges(database.provenance, n_held) if n_held else []
+        return 1, sum(end - start for start, end in ranges)
+    if description["scenario"]["policy"] in PEERS:
+        policy = node_policy(description, point, [], node=node)
+        is_mounted = description["policy"]["mount"] is not None
+        n_held = 0 if is_mounted else len(policy.files_of(node))
+    return n_held, description["dataset"]["file_size_bytes"]
+
+
+def check_room(
+    processes: Processes, storage: LocalStorage, parts: Iterable[tuple[int, int]]
+) -> None:
+    """Refuse a launch whose files do not fit into the LFS; all processes call this.
+
+    What an earlier launch has left there is removed first.
+
+    Parameters
+    ----------
+    processes, storage : Processes, LocalStorage
+        The MPI processes, and this node's part of the LFS.
+    parts : iterable of (int, int)
+        Number of files and bytes of each that this node is to hold, one part after
+        the other.
+
+    Raises
+    ------
+    TierError
+        On the first process: with the bytes needed and free on a file system, for all
+        nodes that share it.
+    """
+    root, claim = storage.data_root.parent, None
+    if processes.node_rank == 0:
+        storage.claim()
+    processes.barrier()
+    if processes.node_rank == 0:
+        state = os.statvfs(root)
+        block = state.f_frsize
+        n_bytes = max(n * math.ceil(size / block) * block for n, size in parts)
+        place = (platform.node(), os.stat(root).st_dev)
+        claim = (place, n_bytes, state.f_bavail * block)
+    claims = processes.gather(claim)
+    if processes.rank == 0 and (reason := why_no_room(filter(None, claims))):
+        raise TierError(f"{root}: {reason}")
+
+
+def why_no_room(claims: Iterable[tuple[tuple[str, int], int, int]]) -> str | None:
+    """Return on which file system the LFS does not fit, None if it fits on all.
+
+    Parameters
+    ----------
+    claims : iterable of ((str, int), int, int)
+        Of every node: machine and device of its file system, the bytes needed, and
+        those that are free.
+    """
+    by_place: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for place, n_bytes, n_free in claims:
+        by_place.setdefault(place, []).append((n_bytes, n_free))
+    for (machine, _), nodes in by_place.items():
+        needed, free = sum(n for n, _ in nodes), min(n for _, n in nodes)
+        if needed > free:
+            whose = f"{len(nodes)} nodes" if len(nodes) > 1 else "a node"
+            return (
+                f"needs {needed} bytes for the files of {whose} on {machine}, but only "
+                f"{free} are free."
+            )
+    return None
+
+
+def claim_storage(
+    processes: Processes,
+    storage: LocalStorage,
+    folder: str,
+    *,
+    background: bool = False,
+    peers: bool = False,
+) -> None:
+    """Make every node's LFS ours and empty but for a folder of this name."""
+    if processes.node_rank == 0:
+        storage.claim()
+        (storage.folder / folder).mkdir()
+        make_epoch_aliases(
+            storage.data_root, storage.n_epochs, background=background, peers=peers
+        )
+    processes.barrier()
+
+
+def fill_storage(
+    processes: Processes,
+    storage: LocalStorage,
+    folder: str,
+    held: np.ndarray,
+    dataset: Dataset,
+    database: Database | None,
+    *,
+    background: bool,
+    peers: bool,
+) -> float:
+    """Claim every node's LFS, fill it, and return the time that took in seconds.
+
+    As in the paper (Sec. 5.1) files are generated, not copied; a database's first
+    records are copied. The processes of a node share the work; nodes fill at the same
+    time.
+
+    Parameters
+    ----------
+    processes, storage : Processes, LocalStorage
+        The MPI processes, and this node's part of the LFS.
+    folder : str
+        Name of the folder that is filled.
+    held : ndarray of int, shape (n_held,)
+        The samples that the LFS is to hold.
+    dataset, database : Dataset, Database or None
+        What they are samples of; None where each is a file.
+    background, peers : bool
+        As for `make_epoch_aliases`.
+    """
+    processes.barrier()
+    start = time.perf_counter()
+    claim_storage(processes, storage, folder, background=background, peers=peers)
+    path, n_held = storage.folder / folder, len(held)
+    part, n_parts = processes.node_rank, processes.node_size
+    if database:
+        if part == 0:
+            database.begin_fill(path, n_held)
+        processes.barrier()
+        database.fill(path, n_held, part, n_parts)
+    else:
+        mine = held[process_share(n_held, part, n_parts)]
+        names = [dataset.file_name(file_id) for file_id in mine]
+        generate_files(path, names, mine, dataset.file_size_bytes)
+    processes.barrier()
+    fill_time_s = time.perf_counter() - start
+    if database and part == 0:
+        database.check_copy(path, n_held)
+    processes.barrier()
+    return fill_time_s
+
+
+def exchange_files(
+    processes: Processes,
+    storage: LocalStorage,
+    folder: str,
+    held: np.ndarray,
+    wanted: np.ndarray,
+    dataset: Dataset,
+) -> None:
+    """Change which files every node's LFS holds, where nobody times that.
+
+    Pinned sets of one seed nest, so the next cache rate's files are added to those
+    that are there.
+
+    Parameters
+    ----------
+    processes, storage, folder, dataset
+        As for `fill_storage`; the LFS is claimed.
+    held, wanted : ndarray of bool, shape (n_files,)
+        Which files the LFS holds, and which it is to hold.
+    """
+    path, part, n_parts = (
+        storage.folder / folder,
+        processes.node_rank,
+        processes.node_size,
+    )
+    for file_id in np.flatnonzero(held & ~wanted)[part::n_parts].tolist():
+        (path / dataset.file_name(file_id)).unlink()
+    missing = np.flatnonzero(wanted & ~held)[part::n_parts]
+    names = [dataset.file_name(file_id) for file_id in missing]
+    generate_files(path, names, missing, dataset.file_size_bytes)
+    processes.barrier()
+
+
+def release_storage(
+    processes: Processes, storage: LocalStorage, emulation: Any
+) -> None:
+    """Remove this node's LFS contents, and the emulated devices if there are any.
+
+    The node's first process does it, at a barrier's distance from the others; after a
+    failure, when those that live have stopped, and the next one if it is gone.
+    """
+    if processes.has_failed:
+        processes.await_stop()
+        storage.release_together(lambda: processes.leads_node, GRACE_S)
+    elif processes.node_rank == 0:
+        storage.release()
+    if emulation and processes.rank == 0:
+        emulation.remove()

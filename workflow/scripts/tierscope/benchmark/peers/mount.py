@@ -1,0 +1,371 @@
+"""A real ad hoc file system, mounted by the site, in place of our servers.
+
+Such a file system (GekkoFS, BurstFS and their like) keeps its own namespace, may know
+no links, and may be reached by preloading a library, so a log tells nothing of it for
+sure: its reads are timed in the process, as those from peers.
+"""
+
+import errno
+import os
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from pathlib import Path
+
+from tierscope.benchmark.peers import PeerError
+from tierscope.benchmark.peers.client import UNKNOWN_OWNER
+from tierscope.data.tfrecord import read_timed, write_all
+from tierscope.storage.lease import NAME, Lease, LeaseError
+from tierscope.storage.own_folder import FolderError, open_own
+from tierscope.storage.tier import TierError
+
+Watch = Callable[[Path], AbstractContextManager[None]]
+_LIVE_S = 5.0
+_POLL_S = 0.05
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+def folder_name() -> str:
+    """Return a name for a measurement's folder that nobody can foresee."""
+    return f"{_prefix()}{secrets.token_hex(16)}"
+
+
+def _prefix() -> str:
+    """Return how the names of this user's folders in a mount begin."""
+    return f"tierscope-{os.getuid()}-"
+
+
+class MountedFiles:
+    """The files of a dataset in a mounted ad hoc file system (a `Transport`).
+
+    Others may write to the mount, too: the folder's name cannot be foreseen, only this
+    user may use it, no link is followed, and nothing is removed but by a descriptor of
+    a folder of this user.
+
+    Parameters
+    ----------
+    mount : Path
+        Where it is mounted.
+    name : str
+        Name of the measurement's folder in it (`folder_name`), the same in all
+        processes.
+    file_name : callable
+        Returns the name of a file.
+    buffer_bytes : int
+        Size of a read.
+    watch : callable
+        Makes a context for calls with a path, in which it gives up what hangs.
+    """
+
+    def __init__(
+        self,
+        mount: Path,
+        name: str,
+        file_name: Callable[[int], str],
+        buffer_bytes: int,
+        watch: Watch = nullcontext,
+    ):
+        self.folder = mount / name
+        self._file_name, self._buffer_bytes = file_name, buffer_bytes
+        self._watch = watch
+        self._descriptor: int | None = None
+        self.error: PeerError | None = None
+
+    def owner(self, file_id: int) -> int:
+        """Return that it is not known: the file system alone knows."""
+        return UNKNOWN_OWNER
+
+    def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float, float]:
+        """Return a file and the seconds it took; its owner's LFS is unknown (0)."""
+        path = self.folder / self._file_name(file_id)
+        try:
+            with self._watch(path):
+                start_s = time.perf_counter()
+                content, _, _ = read_timed(str(path), self._buffer_bytes)
+                time_s = time.perf_counter() - start_s
+        except OSError as error:
+            self.error = PeerError(f"{path}: cannot read it: {error.strerror}.")
+            raise self.error from error
+        return content, time_s, 0.0, 0.0
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a new file, which nobody reads before all are there."""
+        path = self.folder / name
+        with self._watch(path):
+            descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=self._descriptor)
+            try:
+                write_all(descriptor, content)
+            finally:
+                os.close(descriptor)
+
+    def read(self, name: str, n_bytes: int) -> bytes:
+        """Return the beginning of a file that another node wrote."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW
+        with self._watch(self.folder / name):
+            descriptor = os.open(name, flags, dir_fd=self._descriptor)
+            try:
+                return os.read(descriptor, n_bytes)
+            finally:
+                os.close(descriptor)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file."""
+        with self._watch(self.folder / name):
+            os.unlink(name, dir_fd=self._descriptor)
+
+    def make(self) -> None:
+        """Make the folder, and note that this process uses it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made, or is there.
+        """
+        with self._watch(self.folder):
+            os.mkdir(self.folder, 0o700)
+            self.open()
+            Lease(self.folder / NAME, "a launch", folder=self._descriptor).take()
+
+    def open(self) -> None:
+        """Open the folder, once.
+
+        Raises
+        ------
+        FolderError
+            If it is not a directory of this user alone.
+        OSError
+            If it is not there.
+        """
+        if self._descriptor is None:
+            with self._watch(self.folder):
+                self._descriptor = open_own(self.folder)
+
+    def check(self) -> None:
+        """Refuse to go on if another folder has taken the place of ours.
+
+        Raises
+        ------
+        TierError
+            If so, or if there is none.
+        """
+        with self._watch(self.folder):
+            try:
+                found = os.lstat(self.folder)
+            except OSError as error:
+                raise TierError(f"{self.folder}: {error.strerror}.") from error
+            if not os.path.samestat(found, os.fstat(self._descriptor)):
+                raise TierError(
+                    f"{self.folder}: something else has taken its place while it was "
+                    "read; who else may write to the mount?"
+                )
+
+    def remove(self) -> None:
+        """Remove the folder; what cannot be removed stays.
+
+        Raises
+        ------
+        TierError
+            If another folder has taken its place.
+        """
+        if self._descriptor is None:
+            return
+        self.check()
+        with suppress(OSError):
+            _remove(self.folder, self._descriptor, self._watch)
+
+    def close(self) -> None:
+        """Close the folder."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
+    """Remove the folders of this user's launches that were killed on this machine."""
+    with watch(mount), suppress(OSError):
+        names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
+        for name in names:
+            with suppress(FolderError, LeaseError, OSError), ExitStack() as stack:
+                descriptor = open_own(mount / name)
+                stack.callback(os.close, descriptor)
+                lease = Lease(mount / name / NAME, "a launch", folder=descriptor)
+                holder = lease.holder()
+                if holder and holder.is_dead:
+                    lease.take()
+                    _remove(mount / name, descriptor, watch)
+
+
+def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
+    """Remove a folder, file by file, as many may take long; its lease comes last.
+
+    Raises
+    ------
+    OSError
+        The first one; what can be removed is removed nevertheless.
+    """
+    with watch(folder):
+        names = set(os.listdir(descriptor)) - {NAME}
+    errors = []
+    for name in sorted(names):
+        try:
+            with watch(folder / name):
+                os.unlink(name, dir_fd=descriptor)
+        except OSError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    with watch(folder):
+        os.unlink(NAME, dir_fd=descriptor)
+        os.rmdir(folder)
+
+
+def check_room(mount: Path, n_bytes: int) -> str | None:
+    """Return why so many bytes cannot be put below a mount, None if they can."""
+    try:
+        state = os.statvfs(mount)
+    except OSError as error:
+        return f"cannot be asked for its room: {error.strerror}"
+    free_bytes = state.f_bavail * state.f_frsize
+    if free_bytes < n_bytes:
+        return f"has {free_bytes} bytes of room, expected {n_bytes}"
+    return None
+
+
+def check_apart(mount: Path, tiers: Mapping[str, Path]) -> str | None:
+    """Return why a mount is no file system beside the tiers', None if it is one.
+
+    Parameters
+    ----------
+    mount : Path
+        Where it is mounted; exists.
+    tiers : mapping of str to Path
+        A directory of each tier.
+    """
+    device = os.stat(mount).st_dev
+    for tier, folder in tiers.items():
+        if os.stat(folder).st_dev == device:
+            return f"is on the {tier}'s file system, that of {folder}"
+    return None
+
+
+def check_live(
+    files: MountedFiles,
+    processes,
+    launch: str,
+    n_bytes: int,
+    tiers: Mapping[str, Path],
+) -> None:
+    """Make the folder, and check that all nodes see it: each reads what another wrote.
+
+    The first process of each node writes a sentinel file, which that of the next node
+    reads; a system of one node can only read its own.
+
+    Parameters
+    ----------
+    files : MountedFiles
+        The files below the mount; their folder is made by the first process.
+    processes : Processes
+        The MPI processes; all call this.
+    launch : str
+        What the sentinel files say: no other launch's.
+    n_bytes : int
+        Room that is needed.
+    tiers : mapping of str to Path
+        A directory of each tier, whose file system the mount must not be.
+
+    Raises
+    ------
+    TierError
+        On all processes, if the mount is not there, too small, not shared, or a
+        directory of a tier's file system.
+    """
+    mount = files.folder.parent
+    n_nodes = len(processes.hosts)
+
+    def sentinel(node: int) -> str:
+        return f".node-{node}"
+
+    def written(node: int) -> bytes:
+        return f"{launch} {node}\n".encode()
+
+    def wrong() -> str | None:
+        if reason := check_room(mount, n_bytes):
+            return reason + _left_folders(mount)
+        if reason := check_apart(mount, tiers):
+            return reason
+        if processes.rank == 0:
+            try:
+                files.make()
+            except (FolderError, LeaseError, OSError) as error:
+                return f"cannot be written to: {_text(error)}"
+        return None
+
+    def unseen() -> str | None:
+        def write() -> None:
+            files.open()
+            files.write(sentinel(processes.node), written(processes.node))
+
+        return _tried(write, "does not show, or let write to, what rank 0 made there")
+
+    def unread() -> str | None:
+        other = (processes.node + 1) % n_nodes
+
+        def read() -> None:
+            expected = written(other)
+            if files.read(sentinel(other), len(expected) + 1) != expected:
+                raise OSError(0, "other content")
+
+        return _tried(read, f"does not show what node {other} wrote there")
+
+    found: dict[int, str] = {}
+    for step in (wrong, unseen, unread):
+        reason = step() if processes.node_rank == 0 else None
+        reasons = processes.share(processes.gather(reason))
+        found = {rank: reason for rank, reason in enumerate(reasons) if reason}
+        if found:
+            break
+    processes.barrier()  # if that fails the mount may hang: it is left alone
+    if processes.node_rank == 0:
+        with suppress(OSError):
+            files.unlink(sentinel(processes.node))
+    if not found:
+        return
+    processes.barrier()
+    if processes.rank == 0:
+        files.remove()
+    rank, reason = min(found.items())
+    raise TierError(
+        f"policies.adhoc.mount: {mount} is no live mount on the node of rank {rank}: "
+        f"it {reason}."
+    )
+
+
+def _left_folders(mount: Path) -> str:
+    """Return how to remove the folders of launches that were killed elsewhere."""
+    with suppress(OSError):
+        names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
+        if names:
+            paths = " ".join(shlex.quote(str(mount / name)) for name in names)
+            return f" (of launches that were killed, if none runs: rm -r {paths})"
+    return ""
+
+
+def _tried(action: Callable[[], None], failure: str) -> str | None:
+    """Return why an action fails for some seconds, None once it does not."""
+    end_s = time.monotonic() + _LIVE_S
+    while True:
+        try:
+            return action()
+        except FolderError as error:
+            return f"{failure}: {error}"
+        except OSError as error:
+            if time.monotonic() > end_s or error.errno == errno.EEXIST:
+                return f"{failure}: {_text(error)}"
+        time.sleep(_POLL_S)
+
+
+def _text(error: Exception) -> str:
+    """Return what an error says, without the path."""
+    return getattr(error, "strerror", None) or str(error)

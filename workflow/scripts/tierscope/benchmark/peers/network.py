@@ -1,0 +1,71 @@
+"""Where a node's server listens, and from where it takes connections."""
+
+import fcntl
+import socket
+import struct
+from collections.abc import Sequence
+
+from tierscope.benchmark.peers import PeerError
+
+LOOPBACK = "127.0.0.1"
+_SIOCGIFADDR = 0x8915  # of netdevice(7): the IPv4 address of an interface
+_REQUEST = struct.Struct("16s24x")  # its struct ifreq: the name goes in ...
+_ADDRESS = slice(20, 24)  # ... and the address comes back here
+_DISCARD = 9  # a port, to which nothing is sent
+
+
+def own_addresses() -> dict[str, str]:
+    """Return the IPv4 address of each network interface that has one, by its name."""
+    addresses = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            request = bytearray(_REQUEST.pack(name.encode()[:15]))
+            try:
+                fcntl.ioctl(asking, _SIOCGIFADDR, request)
+            except OSError:  # it has none
+                continue
+            addresses[name] = socket.inet_ntoa(bytes(request[_ADDRESS]))
+    return addresses
+
+
+def listening_address(
+    interface: str | None, machines: Sequence[str], machine: str
+) -> tuple[str, str]:
+    """Return the interface and the address on which a node's server listens.
+
+    Parameters
+    ----------
+    interface : str or None
+        What the system says; else that by which the next node is reached.
+    machines : sequence of str
+        Names of the machines of the job, each at least once.
+    machine : str
+        That of this one.
+
+    Raises
+    ------
+    PeerError
+        If there is no such interface, or no way to the next node.
+    """
+    addresses = own_addresses()
+    names = {address: name for name, address in addresses.items()}
+    order = sorted(set(machines))
+    if len(order) == 1:
+        return names.get(LOOPBACK, "lo"), LOOPBACK
+    if interface is not None:
+        if interface not in addresses:
+            raise PeerError(
+                f"network_interface: got {interface!r}, but {machine} has "
+                f"{', '.join(sorted(addresses)) or 'none'} with an IPv4 address."
+            )
+        return interface, addresses[interface]
+    following = order[(order.index(machine) + 1) % len(order)]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((following, _DISCARD))
+        except OSError as error:
+            raise PeerError(
+                f"{machine}: finds no way to {following}: {error.strerror or error}."
+            ) from error
+        address = asking.getsockname()[0]
+    return names.get(address, "?"), address

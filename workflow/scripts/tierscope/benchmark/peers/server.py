@@ -1,0 +1,300 @@
+"""A node's server: it reads files of the node's LFS for processes of other nodes."""
+
+import errno
+import hmac
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tierscope.benchmark.peers import PeerError
+from tierscope.benchmark.peers.network import LOOPBACK
+from tierscope.benchmark.placement.messages import TIMEOUT_S, receive
+from tierscope.data.tfrecord import read_timed
+from tierscope.storage.clock import Clock, Role
+
+TOKEN_BYTES = 16
+# Epoch, file, process that asks; a connection starts with the token.
+REQUEST = struct.Struct("<iqi")
+# Whether there is a file, its bytes or those of a message, which follow, and the time
+# that the LFS took to read and to open and close.
+ANSWER = struct.Struct("<?qdd")
+MESSAGE_BYTES = 4096  # of a message, in place of a file, at most
+_STOP_S = 5.0
+_HANDSHAKE_S = 2.0  # for the token
+_STRANGERS = 64  # connections without a token at a time, beside those of the launch
+_PAUSE_S = 0.01
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_BROKEN = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)  # no listener any more
+_ONCE = select.EPOLLIN | select.EPOLLONESHOT
+
+
+@dataclass
+class _Stranger:
+    """A connection that has not sent the token yet."""
+
+    connection: socket.socket
+    deadline_s: float
+    received: bytes = b""
+
+
+class PeerServer:
+    """Answers requests for the files of one node, several at a time.
+
+    It has no clock: it reads on that of who asks.
+
+    Its threads wait for all connections at once and each takes one request after the
+    other, so their number does not grow with that of the processes.
+
+    It listens on one interface and takes connections of the job's machines only. A
+    connection has to begin with the launch's token, for which no thread waits.
+
+    Parameters
+    ----------
+    path : callable
+        Returns the path of a file, given epoch and file, under the peers' aliases.
+    file_size_bytes, buffer_bytes : int
+        Exact size of each file; size of a read.
+    node : int
+        Index of the node.
+    n_threads : int
+        Requests that are served at a time.
+    token : bytes
+        What a connection must begin with: the launch's secret.
+    clock : Clock
+        Of the launch.
+    host : str
+        Address to listen on.
+    allowed : collection of str
+        Addresses from which connections are taken.
+    n_expected : int
+        Connections that the launch itself may begin at the same time.
+    timeout_s : float
+        Time for a request or an answer to pass once it has begun.
+    """
+
+    def __init__(
+        self,
+        path: Callable[[int, int], str],
+        file_size_bytes: int,
+        buffer_bytes: int,
+        node: int,
+        n_threads: int,
+        token: bytes,
+        clock: Clock,
+        host: str = LOOPBACK,
+        allowed: Collection[str] = (LOOPBACK,),
+        n_expected: int = 0,
+        timeout_s: float = TIMEOUT_S,
+    ):
+        self._path, self._size, self._buffer_bytes = path, file_size_bytes, buffer_bytes
+        self._node, self._token, self._timeout_s = node, token, timeout_s
+        self._clock = clock
+        self.error: BaseException | None = None
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._allowed, self._n_strangers = set(allowed), n_expected + _STRANGERS
+        self._connections: dict[int, socket.socket] = {}  # that have sent the token
+        self._strangers: dict[int, _Stranger] = {}
+        self._listener = socket.create_server((host, 0), backlog=1024)
+        self._listener.setblocking(False)
+        self._listener_number = self._listener.fileno()
+        self.port: int = self._listener.getsockname()[1]
+        self._woken, self._wake_up = socket.socketpair()
+        self._epoll = select.epoll()
+        self._epoll.register(self._woken, select.EPOLLIN)  # wakes all threads
+        self._epoll.register(self._listener, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+        names = (f"serve-{node}-{number}" for number in range(n_threads))
+        self._threads = [
+            threading.Thread(target=self._serve, name=name, daemon=True)
+            for name in names
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def check(self) -> None:
+        """Raise the error that ended the server, if it has ended."""
+        if self.error is not None:
+            raise self._ended_error() from self.error
+
+    def _ended_error(self) -> PeerError:
+        """Return what to raise once the server has ended."""
+        return PeerError(
+            f"the server of node {self._node} for other nodes has ended: "
+            f"{type(self.error).__name__}: {self.error}"
+        )
+
+    def stop(self) -> None:
+        """End the server and close its connections."""
+        self._end()
+        end = time.monotonic() + _STOP_S
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _end(self) -> None:
+        """Close all connections, so that the readers notice at once."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._stopping = True
+            self._wake_up.send(b"\0")
+            self._listener.close()
+            strangers = [one.connection for one in self._strangers.values()]
+            for connection in (*self._connections.values(), *strangers):
+                with suppress(OSError):  # its reader has reset it
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    # ---- the threads --------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Take requests until the end, or until something goes wrong."""
+        try:
+            while not self._stopping:
+                for descriptor, _ in self._epoll.poll(self._patience_s(), maxevents=1):
+                    if self._stopping:
+                        return
+                    if descriptor == self._listener_number:
+                        self._accept()
+                    else:
+                        self._take(descriptor)
+                self._close_late_strangers()
+        except BaseException as error:  # the readers must learn of it, whatever it is
+            if not self._stopping:
+                self.error = error
+                self._clock.stop(self._ended_error())
+                self._end()
+
+    def _accept(self) -> None:
+        """Take a new connection, if no other thread was faster."""
+        try:
+            connection, (address, _) = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno in _BROKEN:
+                raise
+            if error.errno in _SHORTAGES:  # the kernel keeps who waits
+                self._close_stranger(at_any_age=True)
+                time.sleep(_PAUSE_S)
+            return
+        if address not in self._allowed:
+            connection.close()
+            return
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stranger = _Stranger(connection, time.monotonic() + _HANDSHAKE_S)
+        with self._lock:
+            self._epoll.register(connection, 0)  # nothing yet
+            self._strangers[connection.fileno()] = stranger
+            self._hear(stranger)
+            is_one_too_many = len(self._strangers) > self._n_strangers
+        if is_one_too_many:
+            self._close_stranger(at_any_age=True)
+
+    def _take(self, descriptor: int) -> None:
+        """Go on with a connection that has something to say."""
+        with self._lock:
+            if stranger := self._strangers.get(descriptor):
+                self._hear(stranger)
+                return
+            connection = self._connections.get(descriptor)
+        if connection:
+            self._serve_request(connection)
+
+    def _hear(self, stranger: _Stranger) -> None:
+        """Receive what there is of a token, and trust who sends ours; with the lock."""
+        connection = stranger.connection
+        try:
+            more = connection.recv(TOKEN_BYTES - len(stranger.received))
+        except BlockingIOError:
+            more = None
+        except OSError:
+            more = b""
+        stranger.received += more or b""
+        is_whole = len(stranger.received) == TOKEN_BYTES
+        if more == b"" or (
+            is_whole and not hmac.compare_digest(stranger.received, self._token)
+        ):
+            del self._strangers[connection.fileno()]
+            self._close(connection)
+            return
+        if is_whole:
+            del self._strangers[connection.fileno()]
+            connection.settimeout(self._timeout_s)
+            self._connections[connection.fileno()] = connection
+        self._epoll.modify(connection, _ONCE)
+
+    def _serve_request(self, connection: socket.socket) -> None:
+        """Serve the next request of a connection, or close it."""
+        try:
+            goes_on = self._answer(connection)
+        except (ConnectionError, EOFError, TimeoutError):  # the reader has ended
+            goes_on = False
+        if goes_on:
+            self._epoll.modify(connection, _ONCE)
+            return
+        with self._lock:
+            del self._connections[connection.fileno()]
+        self._close(connection)
+
+    def _close(self, connection: socket.socket) -> None:
+        """Close a connection of which nobody else knows any more."""
+        self._epoll.unregister(connection)
+        connection.close()
+
+    def _patience_s(self) -> float | None:
+        """Return how long the oldest stranger may still take; None if there is none."""
+        with self._lock:
+            deadlines_s = [one.deadline_s for one in self._strangers.values()]
+        return max(0.0, min(deadlines_s) - time.monotonic()) if deadlines_s else None
+
+    def _close_late_strangers(self) -> None:
+        """Close the connections that have had their time for the token."""
+        while self._close_stranger():
+            pass
+
+    def _close_stranger(self, *, at_any_age: bool = False) -> bool:
+        """Close the oldest stranger, if it is late; return whether it was looked at.
+
+        Its token may have come while all threads were busy: then it is none.
+        """
+        with self._lock:
+            if not self._strangers:
+                return False
+            oldest = min(self._strangers.values(), key=lambda one: one.deadline_s)
+            if oldest.deadline_s > time.monotonic() and not at_any_age:
+                return False
+            self._hear(oldest)
+            if self._strangers.pop(oldest.connection.fileno(), None):
+                self._close(oldest.connection)
+        return True
+
+    def _answer(self, connection: socket.socket) -> bool:
+        """Receive a request and answer; return whether it goes on."""
+        head = receive(connection, REQUEST.size)
+        if head is None:
+            return False
+        epoch, file_id, rank = REQUEST.unpack(head)
+        try:
+            with self._clock.act(rank, Role.READER):
+                content, read_time_s, meta_time_s = self._read(epoch, file_id)
+        except OSError as error:
+            message = (error.strerror or str(error)).encode()[:MESSAGE_BYTES]
+            connection.sendall(ANSWER.pack(False, len(message), 0.0, 0.0) + message)
+            return True
+        connection.sendall(ANSWER.pack(True, len(content), read_time_s, meta_time_s))
+        connection.sendall(content)
+        return True
+
+    def _read(self, epoch: int, file_id: int) -> tuple[bytes, float, float]:
+        """Read a file of the node's LFS."""
+        path = self._path(epoch, file_id)
+        content, *times_s = read_timed(path, self._buffer_bytes, self._clock.now_ns)
+        if len(content) != self._size:
+            reason = f"got {len(content)} bytes, expected {self._size}"
+            raise OSError(errno.EIO, reason, path)
+        return content, *times_s

@@ -1,0 +1,39 @@
+"""Stage-in: the nodes copy the dataset from the GFS into the ad hoc file system."""
+
+from collections.abc import Callable, Sequence
+
+from tierscope.storage.tier import TierError
+
+
+def stage_in(
+    copy: Callable[[str], None],
+    names: Sequence[str],
+    node: int,
+    look_for_failure: Callable[[], None] = lambda: None,
+) -> None:
+    """Copy files of these names, one after the other.
+
+    Parameters
+    ----------
+    copy : callable
+        Copies the file of a name.
+    names : sequence of str
+        Names of the files.
+    node : int
+        Index of this node.
+    look_for_failure : callable
+        Raises an error if another process has failed; called before each file.
+
+    Raises
+    ------
+    TierError
+        If one cannot be copied: without it the dataset is not whole.
+    """
+    for name in names:
+        look_for_failure()
+        try:
+            copy(name)
+        except OSError as error:
+            raise TierError(
+                f"node {node}: cannot stage {name} in from the GFS: {error.strerror}."
+            ) from error

@@ -1,0 +1,99 @@
+"""Background I/O of a node: copy a file to the LFS, remove one."""
+
+import errno
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierscope.data.tfrecord import read_timed, write_all
+from tierscope.policies.copy_limits import READ_BYTES
+from tierscope.storage.tier import background_alias
+
+TEMPORARY_PREFIX = ".placing-"
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether a copy failed for want of space."""
+    return isinstance(error, OSError) and error.errno in _NO_SPACE
+
+
+@dataclass(frozen=True)
+class Copier:
+    """Copies a dataset's files from the GFS to a node's LFS, through the aliases.
+
+    Parameters
+    ----------
+    gfs_root, lfs_root : Path
+        The tiers' data directories.
+    gfs_folder, lfs_folder : str
+        Where the files are below them.
+    file_size_bytes : int
+        Exact size of each file.
+    """
+
+    gfs_root: Path
+    lfs_root: Path
+    gfs_folder: str
+    lfs_folder: str
+    file_size_bytes: int
+
+    def copy(self, name: str, epoch: int, content: bytes | None) -> None:
+        """Write a file under a temporary name and rename it.
+
+        Parameters
+        ----------
+        name : str
+            Name of the file on both tiers.
+        epoch : int
+            Epoch that the traffic belongs to.
+        content : bytes, optional
+            The file, if a reader handed it over; else it is read from the GFS.
+
+        Raises
+        ------
+        OSError
+            If it cannot be read or written whole; nothing is left then.
+        """
+        if content is None:
+            content = self.read(name, epoch)
+        else:
+            self._check_size(name, content)
+        folder = self._lfs(epoch)
+        temporary = os.path.join(folder, TEMPORARY_PREFIX + name)
+        try:
+            descriptor = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
+            )
+            try:
+                write_all(descriptor, content)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, os.path.join(folder, name))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def read(self, name: str, epoch: int) -> bytes:
+        """Return a file of the GFS; an OSError if it is not whole."""
+        content, _, _ = read_timed(os.path.join(self._gfs(epoch), name), READ_BYTES)
+        self._check_size(name, content)
+        return content
+
+    def evict(self, name: str, epoch: int) -> None:
+        """Remove a file from the LFS."""
+        os.unlink(os.path.join(self._lfs(epoch), name))
+
+    def _check_size(self, name: str, content: bytes) -> None:
+        """Refuse a file that is not whole."""
+        if len(content) != self.file_size_bytes:
+            reason = f"got {len(content)} bytes, expected {self.file_size_bytes}"
+            raise OSError(errno.EIO, reason, name)
+
+    def _gfs(self, epoch: int) -> str:
+        return os.path.join(background_alias(self.gfs_root, epoch), self.gfs_folder)
+
+    def _lfs(self, epoch: int) -> str:
+        return os.path.join(background_alias(self.lfs_root, epoch), self.lfs_folder)

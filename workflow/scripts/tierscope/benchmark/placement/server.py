@@ -1,0 +1,395 @@
+"""A node's placement server: one decision thread, and threads that copy."""
+
+import os
+import queue
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from types import MappingProxyType
+from typing import Protocol
+
+from tierscope.benchmark.placement import PlacementError
+from tierscope.benchmark.placement.copies import is_full
+from tierscope.benchmark.placement.copy_threads import CopyOrder, CopyThreads
+from tierscope.benchmark.placement.decisions import Decisions
+from tierscope.benchmark.placement.messages import (
+    ANSWER,
+    PLACES,
+    REQUEST,
+    TIMEOUT_S,
+    Kind,
+    receive,
+)
+from tierscope.policies.copy_limits import HELD_BYTES
+from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
+from tierscope.storage.clock import Clock, Role, Turn
+
+_STOP_S = 5.0
+_POLL_S = 0.001
+_MESSAGES = 3  # about failures of a kind, before they are only counted
+_PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
+
+
+class Storage(Protocol):
+    """Carries out what the policy wants (`placement.copies.Copier`)."""
+
+    file_size_bytes: int
+
+    def copy(self, name: str, epoch: int, content: bytes | None) -> None:
+        """Put a file on the LFS."""
+
+    def evict(self, name: str, epoch: int) -> None:
+        """Remove a file from the LFS."""
+
+
+class PlacementServer:
+    """Decides for the processes of a node and has their files copied.
+
+    The decision thread has no clock. What it does happens at the instant of who asks:
+    a reader or a copier in its turn, or the epochs' own process.
+
+    Parameters
+    ----------
+    policy : NodePolicy
+        Decides; only the decision thread asks it.
+    storage : Storage
+        Carries the actions out.
+    file_name : callable
+        Returns the name of a file.
+    node, rank : int
+        Index of the node, this process.
+    n_copy_threads : int
+        Copies at a time.
+    hand_over : bool
+        Whether readers hand the bytes over that they have read.
+    say : callable
+        Prints a line.
+    clock : Clock
+        Of the launch.
+    timeout_s : float
+        Time in which at least one copy must end while copies are waited for.
+    """
+
+    def __init__(
+        self,
+        policy: NodePolicy,
+        storage: Storage,
+        file_name: Callable[[int], str],
+        node: int,
+        rank: int,
+        n_copy_threads: int,
+        hand_over: bool,
+        say: Callable[[str], None],
+        clock: Clock,
+        timeout_s: float = TIMEOUT_S,
+    ):
+        self._policy, self._storage, self._file_name = policy, storage, file_name
+        self._hand_over, self._say, self._timeout_s = hand_over, say, timeout_s
+        self._clock = clock
+        self.decisions = Decisions(node, rank)
+        self.error: BaseException | None = None
+        self.n_failed = self.n_not_removed = 0
+        self._epoch = self._held_bytes = self._n_copying = 0
+        self._owing: dict[socket.socket, Future] = {}  # who is to hand bytes over
+        self._held_back: list[Action] = []
+        self._drained: threading.Event | None = None
+        self._orders: queue.SimpleQueue[tuple[Callable[[], None], int]] = (
+            queue.SimpleQueue()
+        )
+        self._copiers = CopyThreads(
+            n_copy_threads, node, rank, self._copy, self._report, self._fail, clock
+        )
+        self._selector = selectors.DefaultSelector()
+        self._wake_up, self._woken = socket.socketpair()
+        self._wake_up.setblocking(False)  # if it is full, the thread will wake up
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind("")  # the kernel chooses a free name
+        self._listener.listen(128)
+        self.address: bytes = self._listener.getsockname()
+        self._selector.register(self._woken, selectors.EVENT_READ, self._obey)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._serve, name=f"place-{node}")
+        self._thread.daemon = True
+        self._thread.start()
+
+    # ---- called by the process that has the server ------------------------------
+
+    def begin(self) -> None:
+        """Let the policy begin: the first epoch starts."""
+        now_ns = self.decisions.started_ns = self._clock.now_ns()
+        self._order_and_wait(lambda: self._carry_out(self._policy.start()), now_ns)
+
+    def drain(self, meanwhile: Callable[[], None] = lambda: None) -> float:
+        """Wait until no copy is under way, and return for how long, in seconds.
+
+        Copies that the policy wants meanwhile begin at `resume`; `meanwhile` is called
+        again and again.
+
+        Raises
+        ------
+        PlacementError
+            If the server has ended, or no copy ends any more.
+        """
+        start_ns = self._clock.take_turn(Role.CONSUMER, Turn.ENDING_EPOCH)
+        drained = threading.Event()
+        self._order_and_wait(lambda: self._begin_drain(drained), start_ns)
+        n_before, deadline = None, 0.0
+        while not drained.wait(_POLL_S):
+            self.check()
+            meanwhile()
+            self._clock.check()
+            n_now = len(self.decisions.rows), self._clock.events()
+            if n_now != n_before:
+                n_before, deadline = n_now, time.monotonic() + self._timeout_s
+            if time.monotonic() > deadline:
+                raise PlacementError(
+                    f"node {self.decisions.node}: {self._n_copying} copies to the LFS "
+                    f"hang: none has ended within {self._timeout_s:g} s."
+                )
+        self.check()
+        return (self._clock.now_ns() - start_ns) / 1e9
+
+    def resume(self, epoch: int) -> None:
+        """Begin the copies that were held back, as those of this epoch."""
+        self._order_and_wait(lambda: self._end_drain(epoch), self._clock.now_ns())
+
+    def check(self) -> None:
+        """Raise the error that ended the server, if it has ended."""
+        if self.error is not None:
+            raise self._ended_error() from self.error
+
+    def _fail(self, error: BaseException) -> None:
+        """Note what has ended the server, and let nobody wait for it."""
+        self.error = error
+        self._clock.stop(self._ended_error())
+
+    def _ended_error(self) -> PlacementError:
+        """Return what to raise once the server has ended."""
+        return PlacementError(
+            f"the placement server of node {self.decisions.node} has ended: "
+            f"{type(self.error).__name__}: {self.error}"
+        )
+
+    def stop(self) -> None:
+        """End the server; copies not yet begun are dropped."""
+        self._stopping = True
+        self._order(lambda: None, 0)
+        self._thread.join(_STOP_S)
+        self._copiers.stop(_STOP_S)
+
+    def _order_and_wait(self, order: Callable[[], None], now_ns: int) -> None:
+        """Have the decision thread do something at an instant, wait until it has."""
+        done = threading.Event()
+        self._order(lambda: (order(), done.set()), now_ns)
+        while not done.wait(_POLL_S):
+            self.check()
+
+    def _order(self, order: Callable[[], None], now_ns: int) -> None:
+        """Have the decision thread do something at an instant."""
+        self._orders.put((order, now_ns))
+        try:
+            self._wake_up.send(b"\0")
+        except OSError:
+            return  # the thread has ended; `check` says why
+
+    # ---- the decision thread ----------------------------------------------------
+
+    def _serve(self) -> None:
+        """Answer requests until the end, or until something goes wrong."""
+        try:
+            while not self._stopping:
+                for ready, _ in self._selector.select():
+                    ready.data(ready.fileobj)
+        except BaseException as error:  # the processes must learn of it, whatever it is
+            self._fail(error)
+        finally:
+            for content in self._owing.values():
+                content.cancel()
+            for registered in list(self._selector.get_map().values()):
+                registered.fileobj.close()
+            self._wake_up.close()
+            self._selector.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Take a new connection, unless it comes from another user."""
+        connection, _ = listener.accept()
+        peer = connection.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_ID.size
+        )
+        if _PEER_ID.unpack(peer)[1] != os.getuid():
+            connection.close()
+            return
+        connection.settimeout(self._timeout_s)
+        self._selector.register(connection, selectors.EVENT_READ, self._request)
+
+    def _obey(self, woken: socket.socket) -> None:
+        """Do what other threads have ordered."""
+        woken.recv(4096)
+        while True:
+            try:
+                order, now_ns = self._orders.get_nowait()
+            except queue.Empty:
+                return
+            self.decisions.pass_time(now_ns)
+            order()
+
+    def _request(self, connection: socket.socket) -> None:
+        """Receive a request and answer it."""
+        try:
+            head = receive(connection, REQUEST.size)
+            if head is None:
+                self._close(connection)
+                return
+            kind, at, epoch, rank, file_id, now_ns, n_bytes = REQUEST.unpack(head)
+            content = receive(connection, n_bytes) if n_bytes else b""
+            if content is None:
+                raise EOFError(f"got none of {n_bytes} bytes")
+            if kind == Kind.HAND_OVER:
+                self._owing.pop(connection).set_result(content)
+                return
+            self.decisions.pass_time(now_ns)
+            if kind == Kind.BEGIN:
+                answer = PLACES.index(self._begin_read(epoch, rank, file_id))
+            else:
+                wanted = self._end_read(epoch, rank, file_id, PLACES[at])
+                if answer := wanted is not None:
+                    self._owing[connection] = wanted
+            connection.sendall(ANSWER.pack(answer))
+        except (ConnectionError, EOFError):  # a process that ended while it asked
+            self._close(connection)
+
+    def _close(self, connection: socket.socket) -> None:
+        """Give a connection up, and with it the copy of a file that it was to send."""
+        self._selector.unregister(connection)
+        connection.close()
+        if connection in self._owing:
+            error = EOFError("its reader ended before it handed the file over")
+            self._owing.pop(connection).set_exception(error)
+
+    def _begin_read(self, epoch: int, rank: int, file_id: int) -> Place:
+        """Return where a file is read from."""
+        self._epoch = max(self._epoch, epoch)
+        place = self._policy.begin_read(file_id)
+        self.decisions.add("begin", epoch, file_id, place, rank)
+        return place
+
+    def _end_read(
+        self, epoch: int, rank: int, file_id: int, place: Place
+    ) -> Future | None:
+        """Do what follows a read; return what its bytes are wanted for, if they are."""
+        self.decisions.add("end", epoch, file_id, place, rank)
+        actions = self._policy.end_read(file_id, place)
+        content = None
+        if (
+            self._hand_over
+            and place != Place.LFS
+            and self._drained is None
+            and Copy(file_id) in actions
+            and self._held_bytes < HELD_BYTES
+        ):
+            content = Future()
+        self._carry_out(actions, epoch, {file_id: content})
+        return content
+
+    def _carry_out(
+        self,
+        actions: list[Action],
+        epoch: int | None = None,
+        contents: Mapping[int, Future | None] = MappingProxyType({}),
+    ) -> None:
+        """Evict at once, and have files copied; contents of some will come."""
+        epoch = self._epoch if epoch is None else epoch
+        for action in actions:
+            event = "evict" if isinstance(action, Evict) else "copy"
+            self.decisions.add(event, epoch, action.file_id, Place.LFS)
+            if isinstance(action, Evict):
+                self._evict(action.file_id, epoch)
+            elif self._drained is not None:
+                self._held_back.append(action)
+            else:
+                self._submit(action.file_id, epoch, contents.get(action.file_id))
+
+    def _submit(self, file_id: int, epoch: int, content: Future | None) -> None:
+        """Have a file copied."""
+        self._n_copying += 1
+        if content:
+            self._held_bytes += self._storage.file_size_bytes
+        order = CopyOrder(file_id, epoch, content)
+        self._copiers.order(order, self.decisions.now_ns)
+
+    def _copy(self, order: CopyOrder, content: bytes | None) -> None:
+        """Copy a file, in a copier's thread."""
+        self._storage.copy(self._file_name(order.file_id), order.epoch, content)
+
+    def _report(
+        self, copier: int, order: CopyOrder, error: BaseException | None, now_ns: int
+    ) -> None:
+        """Have the decision thread learn how a copy ended, in a copier's turn."""
+        self._order(partial(self._end_copy, copier, order, error), now_ns)
+
+    def _end_copy(
+        self, copier: int, order: CopyOrder, error: BaseException | None
+    ) -> None:
+        """Tell the policy how a copy ended; its copier takes the next one."""
+        file_id, epoch, now_ns = order.file_id, order.epoch, self.decisions.now_ns
+        self._n_copying -= 1
+        if order.content:
+            self._held_bytes -= self._storage.file_size_bytes
+        self._copiers.is_free(copier, now_ns)
+        if error is None:
+            detail = "handed over" if order.content else "read again"
+            self.decisions.add("placed", epoch, file_id, Place.LFS, detail=detail)
+            self._carry_out(self._policy.placed(file_id))
+        else:
+            self.n_failed += 1
+            what = f"copying {self._file_name(file_id)} to the LFS failed"
+            self._tell(what, error, self.n_failed, "; reads go on from the GFS")
+            full = is_full(error)
+            detail = "full" if full else "error"
+            self.decisions.add("failed", epoch, file_id, Place.GFS, detail=detail)
+            self._carry_out(self._policy.failed(file_id, full))
+        self._note_drained()
+        self._copiers.rest(copier)
+
+    def _evict(self, file_id: int, epoch: int) -> None:
+        """Remove a file from the LFS; what cannot be removed takes up room."""
+        try:
+            self._storage.evict(self._file_name(file_id), epoch)
+        except OSError as error:
+            self.n_not_removed += 1
+            what = f"removing {self._file_name(file_id)} from the LFS failed"
+            self._tell(what, error, self.n_not_removed, "; it still takes up room")
+
+    def _tell(self, what: str, error: BaseException, number: int, then: str) -> None:
+        """Print the first few failures of a kind, and what follows from them."""
+        if number <= _MESSAGES:
+            more = "; further failures are counted" * (number == _MESSAGES)
+            reason = getattr(error, "strerror", None) or f"{error!r}"
+            node = self.decisions.node
+            self._say(f"  node {node}: {what}: {reason}{then}{more}")
+
+    def _begin_drain(self, drained: threading.Event) -> None:
+        """Hold new copies back and wait for those under way."""
+        self._drained = drained
+        if self._n_copying:
+            self._clock.await_copies()
+        self._note_drained()
+
+    def _note_drained(self) -> None:
+        """Say so if copies are waited for and none is under way."""
+        if self._drained is not None and not self._n_copying:
+            self._clock.copies_ended(self.decisions.now_ns)
+            self._drained.set()
+
+    def _end_drain(self, epoch: int) -> None:
+        """Begin the copies that were held back."""
+        self._drained, self._epoch = None, epoch
+        held_back, self._held_back = self._held_back, []
+        for action in held_back:
+            self._submit(action.file_id, epoch, None)

@@ -1,0 +1,253 @@
+"""A launch of the micro-probes: all processes make a probe's calls between barriers."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tierscope.benchmark.node_storage import (
+    check_is_there,
+    check_room,
+    claim_storage,
+    release_storage,
+)
+from tierscope.benchmark.preparation import announce
+from tierscope.benchmark.processes import Processes
+from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
+from tierscope.benchmark.run_folder import scheduler_job, software_versions
+from tierscope.core.description import description_hash
+from tierscope.core.scenario import Dataset
+from tierscope.data.tfrecord import generate_files
+from tierscope.storage.emulated.library import Emulation
+from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.probes import (
+    REPEATS,
+    Client,
+    Probe,
+    Timing,
+    plan,
+    probe_files,
+    probe_row,
+)
+from tierscope.storage.tier import Tier, TierError
+from tierscope.trace.runtime import OVERRIDES
+
+TABLE, SUMMARY = "probes.parquet", "probes.json"
+# The processes of a machine leave a barrier at most this much apart, or so.
+_POLL_S = 0.00005
+
+
+@dataclass
+class ProbeLaunch:
+    """Runs all probes of a dataset on one OST count.
+
+    Parameters
+    ----------
+    description : mapping
+        `source`, `system`, `dataset`, `scenario` (`n_osts`) and `loader`
+        (`buffer_bytes`), as in the description of a scenario.
+    processes : Processes
+        The MPI processes.
+    emulation : tierscope.storage.emulated.library.Emulation or None
+        As for `tierscope.benchmark.driver.Benchmark`.
+    say : callable
+        Prints a line of progress (rank 0 only).
+    """
+
+    description: Mapping[str, Any]
+    processes: Processes
+    emulation: Any
+    say: Callable[[str], None]
+
+    def __post_init__(self):
+        system = self.description["system"]
+        self.tiers = {name: Tier(**system[name]) for name in ("gfs", "lfs")}
+        self.dataset = Dataset(**self.description["dataset"])
+        self.folder_name = self.dataset.directory(
+            self.description["scenario"]["n_osts"]
+        )
+        self.storage = LocalStorage(
+            self.tiers["lfs"].data_root(),
+            self.processes.node,
+            0,
+            self.processes.launch,
+        )
+        self.folders = {
+            "gfs": self.tiers["gfs"].data_root() / self.folder_name,
+            "lfs": self.storage.folder / self.folder_name,
+        }
+        self.plan = plan(self.description)
+
+    def run(self, folder: Path) -> None:
+        """Run the probes and write table and summary into a folder."""
+        processes = self.processes
+        self.say(
+            f"{processes.size} processes probe the storage under {self.folder_name}"
+        )
+        if processes.rank == 0:
+            check_is_there(self.folders["gfs"])
+        self._fill()
+        started = datetime.now(UTC)
+        rows = self._measure()
+        if processes.rank == 0:
+            self._write(folder, rows, started)
+        self.release()
+        processes.barrier()  # what ends the first rank must find all nodes empty
+
+    def stop(self) -> None:
+        """End what may still wait in virtual time."""
+        if self.emulation:
+            self.emulation.stop()
+
+    def release(self) -> None:
+        """Remove this node's LFS contents."""
+        release_storage(self.processes, self.storage, self.emulation)
+
+    def _fill(self) -> None:
+        """Generate the files that this process will read on its node's LFS."""
+        probe = next(one for one in self.plan if one.tier == "lfs")
+        mine = probe_files(self.description, probe, self.processes.rank, repeat=0)
+        names = [self.dataset.file_name(file_id) for file_id in mine]
+        size = self.dataset.file_size_bytes
+        part = (self.processes.node_size * len(mine), size)
+        check_room(self.processes, self.storage, [part])
+        claim_storage(self.processes, self.storage, self.folder_name)
+        generate_files(self.folders["lfs"], names, mine, size)
+        self.processes.barrier()
+
+    def _measure(self) -> list[dict[str, Any]]:
+        """Run all repeats of all probes and return the rows (on rank 0)."""
+        rows = []
+        for repeat in range(REPEATS):
+            for _, probes in groupby(self.plan, key=lambda one: (one.tier, one.kind)):
+                rows += self._run_together(list(probes), repeat)
+            self.say(f"  repeat {repeat + 1} of {REPEATS}")
+        return rows
+
+    def _run_together(self, probes: list[Probe], repeat: int) -> list[dict[str, Any]]:
+        """Run the probes that share files, from open to close."""
+        processes, rows = self.processes, []
+        paths = self._paths(probes[0], repeat)
+        client = (
+            Client(paths, self.emulation.clock.now_s)
+            if self.emulation
+            else Client(paths)
+        )
+        for probe in probes:
+            takes_part = processes.rank < probe.n_clients
+            if self.emulation:
+                timing = self._run_in_virtual_time(client, probe, takes_part)
+            else:
+                if probe.operation == "read":
+                    client.forget_pages()
+                processes.barrier()  # as nobody is to poll fast for long
+                processes.barrier(_POLL_S)
+                timing = client.run(probe) if takes_part else None
+            timings = processes.gather(timing)
+            if processes.rank == 0:
+                one_clock = len(set(processes.hosts)) == 1
+                clients = timings[: probe.n_clients]
+                rows.append(probe_row(probe, repeat, clients, one_clock))
+        return rows
+
+    def _run_in_virtual_time(
+        self, client: Client, probe: Probe, takes_part: bool
+    ) -> Timing | None:
+        """Run a probe between two barriers of virtual time."""
+        clock = self.emulation.clock
+        clock.barrier()
+        clock.bind(True)
+        try:
+            timing = client.run(probe) if takes_part else None
+        except OSError:
+            clock.check()  # calls of a launch that was stopped fail
+            raise
+        finally:
+            clock.bind(False)
+        clock.barrier()
+        return timing
+
+    def _paths(self, probe: Probe, repeat: int) -> list[str]:
+        """Return this process's files for the probes from an open on."""
+        if self.processes.rank >= probe.n_clients:
+            return []
+        files = probe_files(self.description, probe, self.processes.rank, repeat)
+        folder = self.folders[probe.tier]
+        return [os.path.join(folder, self.dataset.file_name(i)) for i in files]
+
+    def _write(
+        self, folder: Path, rows: list[dict[str, Any]], started: datetime
+    ) -> None:
+        """Write the table, then the summary."""
+        import pandas as pd  # here, as the other ranks need not load it
+
+        from tierscope.core.tables import write_table
+
+        keys = {
+            "source": self.description["source"],
+            "system": self.description["system"]["name"],
+            "dataset": self.dataset.name,
+            "n_osts": self.description["scenario"]["n_osts"],
+        }
+        write_table(pd.DataFrame(rows).assign(**keys), folder / TABLE, "probes")
+        devices = None
+        if self.emulation:
+            devices = {"devices": self.emulation.describe()["devices"]}
+        summary = {
+            "hash": description_hash(self.description),
+            **self.description,
+            "n_processes": self.processes.size,
+            "hosts": self.processes.hosts,
+            "scheduler_job": scheduler_job(),
+            "started": started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "emulation": devices,
+            "versions": software_versions(),
+        }
+        (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
+
+
+def _emulation_of(arguments: argparse.Namespace, description: dict) -> Emulation | None:
+    """Return the emulated devices of the probed system, if any tier is emulated."""
+    native = arguments.native / platform.machine()
+    try:
+        return Emulation.of(description, native, arguments.output, arguments.launch)
+    except (TierError, OSError, ValueError) as error:
+        sys.exit(f"tierscope: {error}")
+
+
+def prepare_probes(arguments: argparse.Namespace) -> None:
+    """Make the devices' files and print what the ranks need to start."""
+    description = json.loads(arguments.description.read_text())
+    emulation = _emulation_of(arguments, description)
+    try:
+        environment = emulation.environment() if emulation else {}
+    except (TierError, OSError) as error:
+        sys.exit(f"tierscope: {error}")
+    announce([emulation.library] if emulation else [], environment, OVERRIDES)
+
+
+def run_probes(arguments: argparse.Namespace) -> None:
+    """Run all probes, as one of the ranks; arguments are those of `run_probes.py`."""
+    description = json.loads(arguments.description.read_text())
+    emulation = _emulation_of(arguments, description)
+    processes = join_launch(description["system"], arguments.launch)
+    probes = ProbeLaunch(
+        description, processes, emulation, say=lambda line: say(processes, line)
+    )
+    processes.keep(probes.storage)
+
+    def run() -> None:
+        if emulation:
+            emulation.join(processes)
+        probes.run(arguments.output)
+
+    run_or_fail(processes, run, probes.stop, probes.release)
+    leave_launch(processes)

@@ -1,0 +1,278 @@
+"""The MPI processes of a launch."""
+
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tierscope.storage.process_times import gone_text, start_time
+
+if TYPE_CHECKING:
+    from tierscope.benchmark.keeper import Keeper
+    from tierscope.storage.local_folder import LocalStorage
+
+GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes a while
+STOP_S = 5.0  # for the ranks of a node to stop writing before its LFS is emptied
+_POLL_S = 0.0005
+_LOOK_S = 0.5  # between looks for processes that are gone
+_TAG_FAILED, _TAG_STOPPED, _TAG_RELEASED = 71, 72, 73
+
+
+class BenchmarkError(RuntimeError):
+    """The benchmark cannot go on."""
+
+
+class RankGoneError(BenchmarkError):
+    """Processes of this machine have ended without a word; arguments: text, ranks."""
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+
+class OtherRankFailed(RuntimeError):
+    """Another process reported a failure.
+
+    Parameters
+    ----------
+    rank : int
+        Which process.
+    line : str, optional
+        What one process is to print of it; None if it was printed.
+    """
+
+    def __init__(self, rank: int, line: str | None = None):
+        super().__init__(rank)
+        self.line = line
+
+
+class Processes:
+    """The MPI processes of a launch, with waiting that neither spins nor hangs.
+
+    Ranks may share cores, so waiting sleeps between polls (0.5 ms, the precision of
+    epoch times), and each poll looks for the failure of another rank.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+        All processes of the launch.
+    system : mapping
+        `n_nodes`, `processes_per_node` and `virtual_nodes` of the system.
+    launch : str
+        Name of the launch, the same for all its processes and for no other launch.
+    keeper : Keeper, optional
+        What outlives the processes of this machine, and ends those that hang.
+    """
+
+    def __init__(
+        self,
+        comm,
+        system: Mapping[str, Any],
+        launch: str,
+        keeper: "Keeper | None" = None,
+    ):
+        self.launch = launch
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self._keeper, self.has_failed = keeper, False
+        self._reported: tuple[int, str | None] | None = None
+        self._gone_elsewhere: set[int] = set()
+        self._dead: set[int] = set()
+        self._next_look_s = 0.0
+        wanted = system["n_nodes"] * system["processes_per_node"]
+        if comm.size != wanted:
+            raise BenchmarkError(
+                f"got {comm.size} MPI processes, expected {wanted} "
+                f"({system['n_nodes']} nodes x {system['processes_per_node']})."
+            )
+        machine, pid = platform.node(), os.getpid()
+        found = comm.allgather((machine, pid, start_time(pid)))
+        self._alive = {  # on this machine: process and start, by rank
+            rank: (pid, started)
+            for rank, (name, pid, started) in enumerate(found)
+            if name == machine and start_time(pid) == started
+        }
+        machines = [name for name, _, _ in found]
+        hosts = comm.allgather(os.environ.get("SLURMD_NODENAME") or platform.node())
+        if len(set(machines)) > 1:  # else one machine plays several nodes of Slurm
+            hosts = machines
+        self.host = hosts[comm.rank]
+        if system["virtual_nodes"]:
+            nodes = [rank // system["processes_per_node"] for rank in range(wanted)]
+        else:
+            order = {host: i for i, host in enumerate(dict.fromkeys(hosts))}
+            nodes = [order[host] for host in hosts]
+            counts = {host: hosts.count(host) for host in order}
+            if set(counts.values()) != {system["processes_per_node"]}:
+                found = ", ".join(f"{counts[host]} on {host}" for host in counts)
+                raise BenchmarkError(
+                    f"got processes {found}; expected "
+                    f"{system['processes_per_node']} on each of {system['n_nodes']} "
+                    "nodes (job.launcher of the system file places them)."
+                )
+        self.hosts = [hosts[nodes.index(node)] for node in range(system["n_nodes"])]
+        self.node = nodes[self.rank]
+        on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
+        self.on_node = on_node
+        self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
+
+    @property
+    def threads_may_call(self) -> bool:
+        """Return whether threads may call MPI at the same time."""
+        from mpi4py import MPI
+
+        return MPI.Query_thread() == MPI.THREAD_MULTIPLE
+
+    def keep(self, storage: "LocalStorage") -> None:
+        """Tell the keeper of this machine what to empty if this process cannot."""
+        if self._keeper:
+            self._keeper.introduce(self.rank, self.size, storage)
+
+    def end(self) -> None:
+        """Tell the keeper of this machine that this process has done its work."""
+        if self._keeper:
+            self._keeper.ended()
+
+    def barrier(self, poll_s: float = _POLL_S) -> None:
+        """Wait for all processes, or raise OtherRankFailed."""
+        self.wait(self.comm.Ibarrier(), poll_s)
+
+    def wait(self, request: Any, poll_s: float = _POLL_S) -> None:
+        """Wait for an MPI request, or raise OtherRankFailed."""
+        while not request.Test():
+            self.look_for_failure()
+            time.sleep(poll_s)
+
+    def gather(self, value: Any) -> list[Any] | None:
+        """Return all ranks' values on rank 0, None elsewhere."""
+        self.barrier()
+        return self.comm.gather(value)
+
+    def share(self, value: Any) -> Any:
+        """Return rank 0's value on all ranks."""
+        self.barrier()
+        return self.comm.bcast(value)
+
+    def look_for_failure(self) -> None:
+        """Raise an error if another process has reported a failure or is gone.
+
+        Raises
+        ------
+        OtherRankFailed
+            If one has reported a failure.
+        RankGoneError
+            If one of this machine is gone and has reported nothing.
+        """
+        self._hear()
+        if time.monotonic() >= self._next_look_s and (gone := self.dead_ranks()):
+            self._hear()  # it may have reported, and then ended
+            raise self.gone_error(gone)
+
+    def dead_ranks(self) -> list[int]:
+        """Return the ranks of this machine that are gone; calls no MPI.
+
+        Threads may call it. Twice a second it looks, in between it remembers.
+        """
+        now_s = time.monotonic()
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + _LOOK_S
+            self._dead |= {
+                rank
+                for rank, (pid, started) in self._alive.items()
+                if rank not in self._dead and start_time(pid) != started
+            }
+        return sorted(self._dead)
+
+    def gone_error(self, gone: Iterable[int]) -> RankGoneError:
+        """Return the error of ranks that are gone."""
+        ranks = sorted(gone)
+        return RankGoneError(gone_text(ranks, self.size, self.host), ranks)
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether this process prints what several have seen: the first one."""
+        gone = self._dead | self._gone_elsewhere
+        return self.rank == 0 or (
+            0 in gone and self.rank == min(set(self._alive) - gone)
+        )
+
+    @property
+    def leads_node(self) -> bool:
+        """Return whether this process is the first one of its node that lives."""
+        return self.rank == min(set(self.on_node) - set(self.dead_ranks()))
+
+    def announce_failure(
+        self, line: str | None = None, gone: Iterable[int] = ()
+    ) -> None:
+        """Tell all other ranks that this one has failed.
+
+        Parameters
+        ----------
+        line : str or None
+            What one process is to print (`speaks`); None if it was printed.
+        gone : iterable of int
+            The ranks that are gone, for processes of other machines.
+        """
+        for rank in self._others():
+            self.comm.isend((line, list(gone)), rank, _TAG_FAILED)
+
+    def begin_failing(self) -> None:
+        """Note, and tell the keeper, that this process knows of a failure."""
+        self.has_failed, self._next_look_s = True, 0.0
+        if self._keeper:
+            self._keeper.failed()
+
+    def told_of_failure(self) -> None:
+        """Tell the keeper that this process has printed what has failed."""
+        if self._keeper:
+            self._keeper.told()
+
+    def await_stop(self) -> None:
+        """Tell the node that this process writes no more; its first one waits for all.
+
+        It does so for some seconds only: a process may be busy for long.
+        """
+        others = set(self.on_node) - {self.rank}
+        for rank in others:
+            self.comm.isend(None, rank, _TAG_STOPPED)
+        if self.leads_node:
+            self._await(_TAG_STOPPED, others, STOP_S)
+
+    def await_release(self) -> None:
+        """Wait until the other ranks have cleaned up, two minutes at most."""
+        self._await(_TAG_RELEASED, set(self._others()), GRACE_S)
+
+    def announce_release(self) -> None:
+        """Tell all other ranks that this one has cleaned up."""
+        for rank in self._others():
+            self.comm.isend(None, rank, _TAG_RELEASED)
+
+    def _hear(self) -> None:
+        """Raise OtherRankFailed if another process has reported a failure."""
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        if self._reported is None and (
+            message := self.comm.improbe(MPI.ANY_SOURCE, _TAG_FAILED, status)
+        ):
+            line, gone = message.recv()
+            self._gone_elsewhere |= set(gone)
+            self._reported = status.source, line
+        if self._reported is not None:
+            raise OtherRankFailed(*self._reported)
+
+    def _await(self, tag: int, ranks: set[int], timeout_s: float) -> None:
+        """Wait for a message of each of the ranks that live, so long at most."""
+        from mpi4py import MPI
+
+        status, end = MPI.Status(), time.monotonic() + timeout_s
+        waiting = ranks
+        while waiting and time.monotonic() < end:
+            if self.comm.iprobe(MPI.ANY_SOURCE, tag, status):
+                self.comm.recv(source=status.source, tag=tag)
+                waiting = waiting - {status.source}
+            else:
+                waiting = waiting - {*self.dead_ranks(), *self._gone_elsewhere}
+                time.sleep(_POLL_S)
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]

@@ -1,0 +1,199 @@
+"""How a rank of a launch works, tells of it and is ended."""
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from tierscope.benchmark.keeper import Keeper
+from tierscope.benchmark.placement import PlacementError
+from tierscope.benchmark.processes import (
+    BenchmarkError,
+    OtherRankFailed,
+    Processes,
+    RankGoneError,
+)
+from tierscope.benchmark.shared_memory import remove_mpi_segments
+from tierscope.core.validation import ConfigError
+from tierscope.data.tfrecord import DatasetError
+from tierscope.storage.tier import TierError
+
+_is_told = False  # by a signal, to end
+_DYING_S = 0.05  # from when a process closes its connections until it is gone
+
+
+class Terminated(BaseException):
+    """The job was told to end by a signal."""
+
+
+_EXPLAINED = (
+    *(BenchmarkError, ConfigError, DatasetError, PlacementError, TierError),
+    Terminated,
+)
+
+
+def join_launch(system: dict[str, Any], launch: str) -> Processes:
+    """Start MPI and return the processes of a launch of this name."""
+    try:
+        keeper = Keeper(launch)  # before MPI: it may not like new processes
+    except OSError as error:
+        sys.exit(f"tierscope: {error}")
+    from mpi4py import MPI
+
+    try:
+        return Processes(MPI.COMM_WORLD, system, launch, keeper)
+    except BenchmarkError as error:  # all ranks see the same
+        sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
+
+
+def leave_launch(processes: Processes) -> None:
+    """End MPI, and with it the launch."""
+    from mpi4py import MPI
+
+    MPI.Finalize()
+    processes.end()
+
+
+def terminate_by_exception() -> None:
+    """Turn the signals that end a job into an exception: the LFS is to be emptied."""
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, _terminate)
+
+
+def _terminate(signum: int, frame: object) -> None:
+    """Raise for the first signal only: others may come while it is dealt with."""
+    global _is_told
+    if not _is_told:
+        _is_told = True
+        raise Terminated(signal.Signals(signum).name)
+
+
+def _ignore_signals() -> None:
+    """Let no signal disturb the clean-up.
+
+    They are blocked, not ignored: Python prints a traceback for one that came just
+    before its handler is taken away.
+    """
+    global _is_told
+    if threading.current_thread() is threading.main_thread():
+        _is_told = True
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+
+
+def run_or_fail(
+    processes: Processes,
+    work: Callable[[], None],
+    stop: Callable[[], None],
+    release: Callable[[], None],
+) -> None:
+    """Do the work of a rank; if it fails, whatever the reason, end the whole job.
+
+    Signals that end a job come at any time, also when another error is in hand.
+    """
+    terminate_by_exception()
+    try:
+        try:
+            work()
+        except BaseException:
+            _ignore_signals()
+            raise
+    except BaseException as error:  # that one, or of a signal that came right then
+        _ignore_signals()
+        stop()
+        fail(processes, release, error)
+    stop()
+
+
+def say(processes: Processes, line: str) -> None:
+    """Print a line of progress, once for all ranks."""
+    if processes.rank == 0:
+        print(line, file=sys.stderr, flush=True)
+
+
+def fail(
+    processes: Processes, release: Callable[[], None], error: BaseException
+) -> None:
+    """Report an error, let all ranks clean up, end the whole job with exit code 1."""
+    _ignore_signals()  # one may come after another's
+    error = _cause(processes, error)
+    if isinstance(error, OtherRankFailed):
+        if error.line and processes.speaks:
+            _print(error.line)
+            processes.told_of_failure()
+    else:
+        line = _line(processes, error)
+        is_shared = isinstance(error, (RankGoneError, Terminated))
+        if not is_shared or processes.speaks:
+            _report(error, line)
+            processes.told_of_failure()
+            line = None
+        gone = error.args[1] if isinstance(error, RankGoneError) else ()
+        processes.announce_failure(line, gone)
+    release()
+    processes.announce_release()
+    processes.await_release()
+    remove_mpi_segments()
+    processes.comm.Abort(1)
+    os._exit(1)  # MPICH returns if the launcher takes a while to end this process
+
+
+def fail_from_thread(
+    processes: Processes, release: Callable[[], None], error: BaseException
+) -> None:
+    """Fail in a thread, while the main thread may be calling MPI.
+
+    An MPI that does not let threads call it at the same time is not called: this
+    process ends without cleaning up. The others find it gone, and the keeper of the
+    machine ends what goes on and cleans up.
+    """
+    try:
+        if processes.threads_may_call:
+            fail(processes, release, error)
+        else:
+            processes.begin_failing()
+            _report(error, _line(processes, error))
+            processes.told_of_failure()
+    except BaseException as another:
+        traceback.print_exception(another)
+    finally:
+        os._exit(1)
+
+
+def _cause(processes: Processes, error: BaseException) -> BaseException:
+    """Return the error, or that of ranks that are gone, as it may follow from that."""
+    processes.begin_failing()
+    if isinstance(error, (OtherRankFailed, RankGoneError)):
+        return error
+    time.sleep(_DYING_S)
+    if not (gone := processes.dead_ranks()):
+        return error
+    cause = processes.gone_error(gone)
+    for note in getattr(error, "__notes__", []):
+        cause.add_note(note)
+    return cause
+
+
+def _line(processes: Processes, error: BaseException) -> str:
+    """Return what has failed on this rank, and where."""
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
+    if isinstance(error, RankGoneError):
+        return f"tierscope: {error}{notes and f' Found{notes}.'}"
+    return (
+        f"tierscope: rank {processes.rank} of {processes.size} on "
+        f"{processes.host} failed{notes}: {type(error).__name__}: {error}"
+    )
+
+
+def _report(error: BaseException, line: str) -> None:
+    """Print what has failed."""
+    if not isinstance(error, _EXPLAINED):
+        traceback.print_exception(error)
+    _print(line)
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

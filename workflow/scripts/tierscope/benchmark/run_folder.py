@@ -1,0 +1,104 @@
+"""The folder of a run: what rank 0 writes there, and whether it is complete."""
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tierscope.benchmark.database import tables_of
+from tierscope.core.description import description_hash
+from tierscope.storage.tier import background_roots
+
+RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
+
+
+def write_epochs(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the table of epochs from the rows of all ranks."""
+    import pandas as pd  # here, as the other ranks need not load it
+
+    from tierscope.core.tables import write_table
+
+    epochs = pd.DataFrame(rows).sort_values(["epoch", "rank"])
+    write_table(epochs, folder / "epochs.parquet", "run_epochs")
+
+
+def write_decisions(
+    folder: Path,
+    reports: list[dict[str, Any] | None],
+    tier_roots: Mapping[str, Sequence[str]],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Write what the nodes decided; return what `run.json` says about it."""
+    import pandas as pd  # here, as the other ranks need not load it
+
+    from tierscope.core.tables import write_table
+
+    reports = [report for report in reports if report]
+    parts = [pd.DataFrame(report.pop("decisions")) for report in reports]
+    decisions = pd.concat(parts, ignore_index=True)
+    for name in ("event", "place", "detail"):
+        decisions[name] = np.char.decode(decisions[name].to_numpy("S"))
+    write_table(decisions, folder / "decisions.parquet", "decisions")
+    if n_failed := sum(report["failed"] for report in reports):
+        say(f"  {n_failed} copies failed; their files were read from the GFS")
+    if n_left := sum(report["not_removed"] for report in reports):
+        say(f"  {n_left} evicted files could not be removed; they still take up room")
+    return {"background_roots": background_roots(tier_roots), "placement": reports}
+
+
+def write_reads(
+    folder: Path, reads: Sequence[Mapping[str, Mapping[str, np.ndarray]]]
+) -> None:
+    """Write what all ranks read of a database."""
+    from tierscope.core.tables import write_table
+
+    for name, table in tables_of(reads).items():
+        write_table(table, folder / f"{name}.parquet", name)
+
+
+def mark_complete(folder: Path, run: dict[str, Any]) -> None:
+    """Write `run.json`, which marks a complete folder."""
+    temporary = folder / ".run.json"
+    temporary.write_text(json.dumps(run, indent=1) + "\n")
+    temporary.rename(folder / "run.json")
+
+
+def scheduler_job() -> str | None:
+    """Return the batch job this process runs in, such as ``Slurm 1234``."""
+    for scheduler, variable in (("Slurm", "SLURM_JOB_ID"), ("PJM", "PJM_JOBID")):
+        if job := os.environ.get(variable):
+            return f"{scheduler} {job}"
+    return None
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that takes part in a measurement."""
+    from mpi4py import MPI
+
+    versions = {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "mpi": MPI.Get_library_version().splitlines()[0].strip(),
+    }
+    packages = ("tensorflow-cpu", "tensorflow", "numpy", "mpi4py", "darshan", "lmdb")
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds a whole run of just this description."""
+    try:
+        run = json.loads((folder / "run.json").read_text())
+    except (OSError, ValueError):
+        return False
+    whole = all((folder / name).is_file() for name in RUN_FILES)
+    return whole and run.get("hash") == description_hash(description)

@@ -1,0 +1,309 @@
+"""Train a small network on data divided among processes, synchronously.
+
+Every process computes the gradients of its own batch; their average over the processes
+changes the weights, which so stay the same everywhere. Here one process computes the
+gradients of all, one after the other. It is the same arithmetic: a gradient depends on
+weights and batch only, so it does not matter where it is computed, and the sum runs in
+the order of the ranks. (The integration tests compare it with real MPI ranks, bit by
+bit.) Only time would differ, which is not measured here.
+
+With batch normalisation each process normalises by mean and variance of its own batch,
+as is usual, and remembers moving averages of both for use after training. Those used
+are the averages over the processes; averaging is linear, so it makes no difference that
+it is done here in every step. Synchronised batch normalisation takes mean and variance
+over the batches of all processes, so a step is that of one process with all of them;
+it tells whether it is these statistics that matter.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from tierscope.data.labelled_samples import decode
+from tierscope.data.tfrecord import DatasetError
+
+PLAIN, SYNC_BATCH_NORM = "plain", "sync-batch-norm"  # and "batch-norm", the usual one
+HIDDEN_WIDTHS = (64, 64)
+MOMENTUM = 0.9
+# Of the moving averages of batch normalisation.
+DECAY = 0.9
+_EPSILON = 1e-3
+_READ_TOGETHER = 1024
+
+Tensors = Sequence[tf.Tensor]
+Samples = tuple[np.ndarray, np.ndarray]
+
+
+def compute_as_written() -> None:
+    """Let TensorFlow neither divide operations among threads nor rewrite them.
+
+    So the same seeds give the same bits, in one process or in many: rewriting the
+    operations of several ranks together rounds in other places.
+    """
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def read_samples(paths: Sequence[str]) -> Samples:
+    """Return features and labels of sample files, read by a ``tf.data`` pipeline.
+
+    Raises
+    ------
+    DatasetError
+        If a file cannot be read or is not what it should be.
+    """
+    pipeline = tf.data.TFRecordDataset(list(paths)).batch(_READ_TOGETHER)
+    try:
+        payloads = [payload for batch in pipeline for payload in batch.numpy()]
+    except tf.errors.OpError as error:
+        raise DatasetError(f"{paths[0]} and others: {error.message}") from error
+    return decode(payloads, paths)
+
+
+def initial_weights(
+    n_features: int, n_classes: int, network: str, seeds: Sequence[int]
+) -> list[np.ndarray]:
+    """Return random weights of a network, as `logits` takes them.
+
+    Parameters
+    ----------
+    n_features, n_classes : int
+        Width of input and output.
+    network : {"plain", "batch-norm", "sync-batch-norm"}
+        Without or with batch normalisation of the hidden layers.
+    seeds : sequence of int
+        Determine the weights.
+    """
+    generator = np.random.default_rng(
+        np.random.SeedSequence(tuple(seeds), spawn_key=(4,))
+    )
+    weights = []
+    widths = [n_features, *HIDDEN_WIDTHS, n_classes]
+    for layer, (width, next_width) in enumerate(itertools.pairwise(widths)):
+        scale = np.sqrt(2 / width)  # of He et al., for rectifiers
+        weights.append(generator.normal(scale=scale, size=(width, next_width)))
+        weights.append(np.zeros(next_width))
+        if network != PLAIN and layer < len(HIDDEN_WIDTHS):
+            weights.append(np.ones(next_width))
+    return [values.astype(np.float32) for values in weights]
+
+
+def initial_statistics(network: str) -> list[np.ndarray]:
+    """Return mean 0 and variance 1 of every layer that is normalised."""
+    widths = () if network == PLAIN else HIDDEN_WIDTHS
+    return [
+        np.full(width, value, np.float32) for width in widths for value in (0.0, 1.0)
+    ]
+
+
+def logits(
+    weights: Tensors, features: tf.Tensor, network: str, statistics: Tensors = ()
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Return a network's output, and the statistics by which it normalised.
+
+    Parameters
+    ----------
+    weights : sequence of tensors
+        Of each layer the matrix and the shift, with batch normalisation of hidden
+        layers then the scale.
+    features : tensor, shape (n_samples, n_features)
+        Input.
+    network : {"plain", "batch-norm", "sync-batch-norm"}
+        Which network.
+    statistics : sequence of tensors
+        Mean and variance of each hidden layer; none takes those of `features`.
+    """
+    weights, known, used = iter(weights), iter(statistics), []
+    layer = features
+    for _ in HIDDEN_WIDTHS:
+        layer, shift = layer @ next(weights), next(weights)
+        if network != PLAIN:
+            of_batch = () if statistics else tf.nn.moments(layer, axes=[0])
+            mean, variance = of_batch or (next(known), next(known))
+            used += [mean, variance]
+            layer = tf.nn.batch_normalization(
+                layer, mean, variance, shift, next(weights), _EPSILON
+            )
+        else:
+            layer += shift
+        layer = tf.nn.relu(layer)
+    return layer @ next(weights) + next(weights), used
+
+
+def process_step(
+    weights: Tensors, features: tf.Tensor, labels: tf.Tensor, network: str
+) -> list[tf.Tensor]:
+    """Return what a process computes of its batch: gradients, then statistics."""
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        output, statistics = logits(weights, features, network)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
+        loss = tf.reduce_mean(losses)
+    return [*tape.gradient(loss, weights), *statistics]
+
+
+def average(parts: Sequence[Tensors]) -> list[tf.Tensor]:
+    """Return the averages over processes of what each of them computed.
+
+    Added up one after the other: `tf.add_n` begins with the one whose memory happens to
+    be free, so its last bits depend on what else the machine does.
+    """
+    return [
+        functools.reduce(tf.add, part) / len(part) for part in zip(*parts, strict=True)
+    ]
+
+
+class Model:
+    """The weights that all processes share, and how a step changes them."""
+
+    def __init__(self, weights: Sequence[np.ndarray], network: str):
+        self.network = network
+        self.weights = list(map(tf.Variable, weights))
+        self.velocities = [tf.Variable(tf.zeros_like(one)) for one in weights]
+        self.statistics = list(map(tf.Variable, initial_statistics(network)))
+
+    def start(self, weights: Sequence[np.ndarray]) -> None:
+        """Begin anew with these weights."""
+        for variable, value in zip(self.weights, weights, strict=True):
+            variable.assign(value)
+        for variable in self.velocities:
+            variable.assign(tf.zeros_like(variable))
+        initial = initial_statistics(self.network)
+        for variable, value in zip(self.statistics, initial, strict=True):
+            variable.assign(value)
+
+    def update(self, averages: Tensors, learning_rate: tf.Tensor) -> None:
+        """Take a step of gradient descent with momentum."""
+        n_weights = len(self.weights)
+        for weight, velocity, gradient in zip(
+            self.weights, self.velocities, averages[:n_weights], strict=True
+        ):
+            velocity.assign(MOMENTUM * velocity + gradient)
+            weight.assign_sub(learning_rate * velocity)
+        for moving, new in zip(self.statistics, averages[n_weights:], strict=True):
+            moving.assign(DECAY * moving + (1 - DECAY) * new)
+
+    def n_right(self, features: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Return how many samples the network classifies rightly."""
+        output, _ = logits(self.weights, features, self.network, self.statistics)
+        guesses = tf.argmax(output, axis=1, output_type=labels.dtype)
+        return tf.reduce_sum(tf.cast(guesses == labels, tf.int64))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train; the rate falls linearly towards 0."""
+
+    n_processes: int
+    batch_size: int
+    epochs: int
+    learning_rate: float
+
+    def learning_rate_of(self, epoch: int) -> float:
+        """Return the learning rate of an epoch."""
+        return self.learning_rate * (1 - epoch / self.epochs)
+
+
+class Trainer:
+    """Trains a network again and again, from other weights or in other orders.
+
+    Parameters
+    ----------
+    network : {"plain", "batch-norm", "sync-batch-norm"}
+        Without or with batch normalisation, per process or over all of them.
+    schedule : Schedule
+        Processes, batches and epochs; a process's batches must divide its files.
+    train, test : tuples of features and labels
+        As `read_samples` returns them.
+    n_classes : int
+        Number of classes.
+    """
+
+    def __init__(
+        self,
+        network: str,
+        schedule: Schedule,
+        train: Samples,
+        test: Samples,
+        n_classes: int,
+    ):
+        self._schedule, self._train = schedule, train
+        self._shape = (train[0].shape[1], n_classes, network)
+        self.model = Model(initial_weights(*self._shape, seeds=(0,)), network)
+        self._test = tuple(map(tf.constant, test))
+        self._epoch = tf.function(self._run_epoch)
+        self._evaluate = tf.function(lambda: self.model.n_right(*self._test))
+
+    def run(self, seeds: Sequence[int], orders: Iterable[np.ndarray]) -> list[float]:
+        """Return the accuracy on the test set after each epoch, in percent.
+
+        Parameters
+        ----------
+        seeds : sequence of int
+            Determine the initial weights.
+        orders : iterable of ndarray, shape (n_files,)
+            For each epoch, the files of all processes, one process after the other
+            (`tierscope.data.shuffle.epoch_order`).
+        """
+        self.model.start(initial_weights(*self._shape, seeds=seeds))
+        accuracy_percent = []
+        for epoch, order in enumerate(orders):
+            batches = batches_of(order, self._schedule)
+            features, labels = (tf.constant(values[batches]) for values in self._train)
+            rate = tf.constant(self._schedule.learning_rate_of(epoch), tf.float32)
+            self._epoch(features, labels, rate)
+            n_right = int(self._evaluate())
+            accuracy_percent.append(100 * n_right / len(self._test[1]))
+        return accuracy_percent
+
+    def _run_epoch(
+        self, features: tf.Tensor, labels: tf.Tensor, learning_rate: tf.Tensor
+    ) -> None:
+        """Take the steps of an epoch."""
+        model = self.model
+        if model.network == SYNC_BATCH_NORM:
+            features, labels = as_one_process(features), as_one_process(labels)
+        for step in tf.range(labels.shape[1]):
+            parts = [
+                process_step(
+                    model.weights,
+                    features[rank, step],
+                    labels[rank, step],
+                    model.network,
+                )
+                for rank in range(labels.shape[0])
+            ]
+            model.update(average(parts), learning_rate)
+
+
+def as_one_process(values: tf.Tensor) -> tf.Tensor:
+    """Return the batches of all processes as those of one.
+
+    Parameters
+    ----------
+    values : tensor, shape (n_processes, n_steps, batch_size, ...)
+        What each process has in each step.
+
+    Returns
+    -------
+    tensor, shape (1, n_steps, n_processes * batch_size, ...)
+    """
+    n_processes, n_steps, batch_size, *rest = values.shape
+    order = [1, 0, *range(2, len(values.shape))]
+    by_step = tf.transpose(values, order)
+    return tf.reshape(by_step, [1, n_steps, n_processes * batch_size, *rest])
+
+
+def batches_of(order: np.ndarray, schedule: Schedule) -> np.ndarray:
+    """Return the files of every process's batches.
+
+    Returns
+    -------
+    ndarray of int, shape (n_processes, n_steps, batch_size)
+    """
+    return order.reshape(schedule.n_processes, -1, schedule.batch_size)

@@ -1,0 +1,1 @@
+"""What papers claim, and whether our tables agree."""

@@ -1,0 +1,322 @@
+"""Check what the paper claims against the tables of an experiment.
+
+`resources/paper/claims.yaml` says what is claimed; the formula of each claim
+(`tierscope.claims.paper_formulas`) turns the tables into one number. The claim holds if
+that number lies within its bounds, does not hold if not, and is not measurable here if
+the experiment lacks what it needs: a scenario, a second epoch, cache rates.
+
+Times are means over the repetitions, of the epoch of the figures unless said otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import SCENARIO, select_epoch, select_scenario
+from tierscope.claims.checks import (
+    check_arguments,
+    check_ids,
+    check_word,
+    check_words,
+)
+from tierscope.claims.paper_formulas import (
+    FORMULAS,
+    OF_CLAIMS,
+    claims_that_hold,
+    defined,
+)
+from tierscope.claims.tables import ScenarioTables
+from tierscope.core.tables import TABLES
+from tierscope.core.validation import check, read_yaml
+from tierscope.core.verdict import (
+    FAILS,
+    HOLDS,
+    UNMEASURABLE,
+    Measured,
+    NotMeasurable,
+    accept_words,
+    judge,
+    measured_words,
+)
+from tierscope.core.words import scenario_titles
+
+
+def read_claims(path: str | Path) -> dict[str, Any]:
+    """Read and check ``claims.yaml``.
+
+    Raises
+    ------
+    ConfigError
+        One line that names the key path, the value and what was expected.
+    """
+    paper = read_yaml(path)
+    check(paper, "claims", str(path))
+    ids = check_ids(paper["claims"], path)
+    for number, claim in enumerate(paper["claims"]):
+        where = f"{path}: claims.{claim['id']}"
+        if claim["scenarios"] != "all":
+            check_words(claim["scenarios"], paper["scenarios"], f"{where}.scenarios")
+        _check_formula(claim, where)
+        if claim["formula"] == OF_CLAIMS:
+            known = ids[:number]
+            check_words(claim["parameters"]["claims"], known, f"{where}.parameters")
+    fitted, misses = paper["fitted"], paper["fitted"]["misses"]
+    for part in ("targets", "by_hand", "derived"):
+        check_words(fitted[part], ids, f"{path}: fitted.{part}")
+    check_words(misses["why"], ids, f"{path}: fitted.misses.why")
+    check_words(misses["of"], paper["scenarios"], f"{path}: fitted.misses.of")
+    for claim in paper["claims"]:
+        if claim["id"] in misses["why"]:
+            where = f"{path}: fitted.misses.why.{claim['id']}.scenarios"
+            scenarios = claim["scenarios"]
+            check_words(
+                ["all"] if scenarios == "all" else scenarios, misses["of"], where
+            )
+    return paper
+
+
+def _check_formula(claim: Mapping[str, Any], where: str) -> None:
+    """Refuse a formula that is not known or cannot take what the claim gives it."""
+    name, given = claim["formula"], claim.get("parameters", {})
+    check_word(name, [*FORMULAS, OF_CLAIMS], f"{where}.formula")
+    if name == OF_CLAIMS:
+        formula, n_tables = claims_that_hold, 1
+    else:
+        formula = FORMULAS[name]
+        n_tables = 0 if claim["scenarios"] == "all" else len(claim["scenarios"])
+    of = f"scenarios {claim['scenarios']} and "
+    check_arguments(name, formula, n_tables, given, where, of)
+
+
+def score_claims(
+    paper: Mapping[str, Any],
+    io_time: pd.DataFrame,
+    breakdown: pd.DataFrame,
+    epochs: pd.DataFrame,
+    *,
+    epoch: int,
+    policy: str,
+    loader: str,
+    model: str,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Check every claim of a paper against an experiment.
+
+    Parameters
+    ----------
+    paper : mapping
+        What `read_claims` returns.
+    io_time, breakdown, epochs : DataFrame
+        These tables, of one source and system; `epochs` may lack runs.
+    epoch : int
+        The epoch that stands for the paper's second, counted from 0.
+    policy, loader : str
+        Only runs with these count.
+    model : str
+        The system whose devices were emulated or simulated; of no use if measured.
+    dataset_titles : mapping of str to str, optional
+        What to call each dataset, as for `tierscope.figures.style.scenario_titles`.
+
+    Returns
+    -------
+    DataFrame, shape (n_claims, 17)
+        Table ``claims``, in the order of the paper's claims.
+
+    Raises
+    ------
+    ValueError
+        If the tables hold no run of the policy and loader, several sources or systems,
+        or not the epoch.
+    """
+    wanted = {"policy": policy, "loader": loader}
+    present = io_time[SCENARIO].drop_duplicates()
+    present = present[(present[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    origins = present[["source", "system"]].drop_duplicates().to_dict("records")
+    if len(origins) != 1:
+        raise ValueError(f"claims: got runs of {origins} with {wanted}, expected one.")
+    scenarios = [
+        _tables_of(keys, io_time, breakdown, epochs, epoch)
+        for keys in scenario_titles(present, dataset_titles).to_dict("records")
+    ]
+    results: dict[str, str] = {}
+    table = []
+    for claim in paper["claims"]:
+        used, measured, reason = [], Measured(None, ""), ""
+        try:
+            used = _scenarios_of(claim, paper["scenarios"], scenarios)
+            measured = _measure(claim, used, results)
+            status = judge(claim["accept"], measured.value)
+            stated = judge(claim.get("stated", {}), measured.value)
+            if (status, stated) == (HOLDS, FAILS):
+                measured = measured._replace(
+                    details=f"{measured.details}, within tolerance"
+                )
+            if status == FAILS:
+                reason = _why_missed(claim, paper["fitted"], origins[0], model, used)
+        except NotMeasurable as missing:
+            status, reason = UNMEASURABLE, str(missing)
+        results[claim["id"]] = status
+        table.append(
+            origins[0]
+            | {name: claim[name] for name in ("section", "title", "statement")}
+            | {
+                "claim": claim["id"],
+                "scenarios": "; ".join(scenario.title for scenario in used),
+                "n_repetitions": min((s.n_repetitions for s in used), default=0),
+                "expected": claim["expected"],
+                "accepted": accept_words(claim["accept"], claim["unit"]),
+                "tolerance": claim["tolerance"],
+                "measured": measured_words(measured, status, claim["unit"]),
+                "details": measured.details,
+                "value": np.nan if measured.value is None else float(measured.value),
+                "status": status,
+                "reason": reason,
+                "fitted": _fitted(claim["id"], paper["fitted"], origins[0], model),
+            }
+        )
+    return pd.DataFrame(table)[list(TABLES["claims"])]
+
+
+def _tables_of(
+    keys: Mapping[str, Any],
+    io_time: pd.DataFrame,
+    breakdown: pd.DataFrame,
+    epochs: pd.DataFrame,
+    epoch: int,
+) -> ScenarioTables:
+    """Return the tables of one scenario, a row of `scenario_titles`."""
+    title = keys["title"]
+    keys = {name: keys[name] for name in SCENARIO}
+    execution = epochs[(epochs[SCENARIO] == pd.Series(keys)).all(axis=1)]
+    return ScenarioTables(
+        io_time=select_scenario(io_time, keys),
+        breakdown=select_epoch(select_scenario(breakdown, keys), epoch),
+        epochs=execution,
+        epoch=epoch,
+        title=title,
+    )
+
+
+def _scenarios_of(
+    claim: Mapping[str, Any],
+    roles: Mapping[str, Mapping[str, Any]],
+    scenarios: Sequence[ScenarioTables],
+) -> list[ScenarioTables]:
+    """Return the scenarios that a claim is about, or raise a NotMeasurable."""
+    if claim["scenarios"] == "all":
+        return list(scenarios)
+    return [_find(roles[name], scenarios) for name in claim["scenarios"]]
+
+
+def _find(
+    role: Mapping[str, Any], scenarios: Sequence[ScenarioTables]
+) -> ScenarioTables:
+    """Return the scenario with a role's file size and speed of the GFS."""
+    size, slow = role["file_size_bytes"], role["gfs"] == "slow"
+    words = _role_words(role)
+    found = [
+        scenario
+        for scenario in scenarios
+        if scenario.file_size_bytes == size and (scenario.key("n_osts") == 1) == slow
+    ]
+    if not found:
+        present = "; ".join(scenario.title for scenario in scenarios)
+        raise NotMeasurable(f"no scenario of {words} (there are: {present})")
+    if len({scenario.key("dataset") for scenario in found}) > 1:
+        names = "; ".join(scenario.title for scenario in found)
+        raise NotMeasurable(f"several scenarios of {words}: {names}")
+    return max(found, key=lambda scenario: scenario.key("n_osts"))
+
+
+def _role_words(role: Mapping[str, Any]) -> str:
+    """Return a role in words, such as ``128 KiB files on one OST``."""
+    size = role["file_size_bytes"]
+    kib = f"{size / 1024:.10g} KiB" if size < 2**20 else f"{size / 2**20:.10g} MiB"
+    return f"{kib} files on {'one OST' if role['gfs'] == 'slow' else 'the fast GFS'}"
+
+
+def needed_sweep(paper: Mapping[str, Any], claims: pd.DataFrame) -> str:
+    """Return what to run to measure the claims that are not measurable.
+
+    Parameters
+    ----------
+    paper : mapping
+        What `read_claims` returns.
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+
+    Returns
+    -------
+    str
+        A sentence; empty if no claim lacks a scenario, a cache rate or an epoch.
+    """
+    missing = set(claims.loc[claims["status"] == UNMEASURABLE, "claim"])
+    needed = [claim for claim in paper["claims"] if claim["id"] in missing]
+    # What a claim about all scenarios lacks is no part of a sweep.
+    needed = [claim for claim in needed if claim["scenarios"] != "all"]
+    if not needed:
+        return ""
+    names = {name for claim in needed for name in claim["scenarios"]}
+    roles = [
+        _role_words(paper["scenarios"][n]) for n in paper["scenarios"] if n in names
+    ]
+    rates = sorted({rate for claim in needed for rate in claim["cache_rates_percent"]})
+    n_epochs = max(claim["least_epochs"] for claim in needed)
+    return (
+        f"A sweep that can measure them: {', '.join(roles)}; cache rates "
+        f"{', '.join(map(str, rates))} %; {n_epochs} epochs or more. The sweep of "
+        "config/config.yaml is one."
+    )
+
+
+def _measure(
+    claim: Mapping[str, Any],
+    scenarios: Sequence[ScenarioTables],
+    results: Mapping[str, str],
+) -> Measured:
+    """Return a claim's number, or raise a NotMeasurable."""
+    for scenario in scenarios:
+        if scenario.io_time["epoch"].nunique() < claim["least_epochs"]:
+            raise NotMeasurable("one epoch only; the paper looks at the second")
+        scenario.need_rates(claim["cache_rates_percent"])
+    parameters = claim.get("parameters", {})
+    if claim["formula"] == OF_CLAIMS:
+        return claims_that_hold(results, **parameters)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        measured = FORMULAS[claim["formula"]](*scenarios, **parameters)
+    if measured.value is not None:
+        defined(pd.Series(measured.value))
+    return measured
+
+
+def _why_missed(
+    claim: Mapping[str, Any],
+    fitted: Mapping[str, Any],
+    origin: Mapping[str, str],
+    model: str,
+    used: Sequence[ScenarioTables],
+) -> str:
+    """Return why the fitted model misses a claim; nothing for other numbers."""
+    misses = fitted["misses"]
+    known = origin["source"] == "simulated" and model == fitted["system"]
+    if not known or claim["id"] not in misses["why"]:
+        return ""
+    of = misses["of"]
+    agree = all(
+        name in of and scenario.is_of(of[name])
+        for name, scenario in zip(claim["scenarios"], used, strict=True)
+    )
+    return misses["why"][claim["id"]] if agree else ""
+
+
+def _fitted(
+    claim: str, fitted: Mapping[str, Any], origin: Mapping[str, str], model: str
+) -> str:
+    """Return whether the devices behind the numbers were fitted to a claim."""
+    if origin["source"] == "measured" or model != fitted["system"]:
+        return "no"
+    kinds = {"targets": "target", "by_hand": "by hand", "derived": "derived"}
+    return next((kind for key, kind in kinds.items() if claim in fitted[key]), "no")

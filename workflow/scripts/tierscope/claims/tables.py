@@ -1,0 +1,129 @@
+"""The tables of one scenario, as the formulas of claims ask them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from tierscope.analysis.breakdown import CLASSES, SCENARIO, select_epoch
+from tierscope.analysis.whatif import estimate, mean_over_repetitions
+from tierscope.core.io_class import IOClass
+from tierscope.core.verdict import NotMeasurable
+
+_HALF_STEP_PERCENT = 2.5  # of the paper's cache rates
+
+
+@dataclass(frozen=True)
+class ScenarioTables:
+    """What an experiment measured in one scenario.
+
+    Parameters
+    ----------
+    io_time, epochs : DataFrame
+        The scenario's rows of these tables, all epochs; `epochs` may be empty.
+    breakdown : DataFrame
+        The scenario's rows of table ``breakdown``, of one epoch.
+    epoch : int
+        That epoch, counted from 0.
+    title : str
+        What to call the scenario, such as ``128 KiB files, 60 OSTs``.
+    """
+
+    io_time: pd.DataFrame
+    breakdown: pd.DataFrame
+    epochs: pd.DataFrame
+    epoch: int
+    title: str
+
+    def key(self, name: str) -> Any:
+        """Return one of the keys of the scenario, such as its ``n_osts``."""
+        return self.io_time[name].iloc[0]
+
+    @cached_property
+    def file_size_bytes(self) -> float:
+        """Return the mean size of the files that were read, in bytes."""
+        sums = self.io_time.groupby("io_class")[["operations", "bytes"]].sum()
+        opens = sums.loc[[IOClass.GFS_META, IOClass.LFS_META], "operations"].sum()
+        return sums["bytes"].sum() / opens if opens else 0.0
+
+    def is_of(self, facts: Mapping[str, Any]) -> bool:
+        """Return whether keys, number of processes and files an epoch are as given."""
+        by = ["cache_rate_percent", "repetition"]
+        found = {name: self.key(name) for name in SCENARIO} | {
+            "n_processes": self.io_time["rank"].nunique(),
+            "n_files": n_opens(self.one_epoch, by).sum(axis="columns").max(),
+        }
+        return all(found[name] == value for name, value in facts.items())
+
+    @cached_property
+    def n_repetitions(self) -> int:
+        """Return how often each cache rate was run at least."""
+        by_rate = self.io_time.groupby("cache_rate_percent")["repetition"]
+        return int(by_rate.nunique().min())
+
+    @cached_property
+    def rates(self) -> list[int]:
+        """Return the measured cache rates in percent, ascending."""
+        return sorted(self.io_time["cache_rate_percent"].unique().tolist())
+
+    def rate(self, wanted_percent: float) -> int:
+        """Return the measured cache rate at or within half a step of one."""
+        self.need_rates([wanted_percent])
+        return self._nearest(wanted_percent)
+
+    def need_rates(self, wanted_percent: Sequence[float]) -> None:
+        """Raise a NotMeasurable if `rate` lacks some cache rates."""
+        lacking = [
+            f"{wanted:g}"
+            for wanted in wanted_percent
+            if abs(self._nearest(wanted) - wanted) > _HALF_STEP_PERCENT
+        ]
+        if lacking:
+            rates = ", ".join(map(str, self.rates))
+            raise NotMeasurable(
+                f"cache rates are missing in {self.title} (policy "
+                f"{self.key('policy')}, loader {self.key('loader')} was not run at "
+                f"{', '.join(lacking)} %, within {_HALF_STEP_PERCENT} points; only at "
+                f"{rates} %)"
+            )
+
+    def _nearest(self, wanted_percent: float) -> int:
+        """Return the measured cache rate that is nearest to one."""
+        return min(self.rates, key=lambda rate: abs(rate - wanted_percent))
+
+    @cached_property
+    def one_epoch(self) -> pd.DataFrame:
+        """Return the rows of ``io_time`` of the epoch."""
+        return select_epoch(self.io_time, self.epoch)
+
+    @cached_property
+    def times_s(self) -> pd.Series:
+        """Return the I/O time of the slowest process in seconds; index: cache rate."""
+        return self.improved_times_s({})
+
+    def improved_times_s(self, improvement_percent: Mapping[str, int]) -> pd.Series:
+        """Return `times_s` after an improvement."""
+        points = self.points([improvement_percent], self.rates)
+        return points.set_index("cache_rate_percent")["io_time_s"]
+
+    def points(
+        self, improvements_percent: Iterable[Mapping[str, int]], rates: Sequence[int]
+    ) -> pd.DataFrame:
+        """Return the I/O time after improvements at some of the cache rates."""
+        rows = self.one_epoch[self.one_epoch["cache_rate_percent"].isin(rates)]
+        return mean_over_repetitions(estimate(rows, improvements_percent, [self.epoch]))
+
+    @cached_property
+    def class_times_s(self) -> pd.DataFrame:
+        """Return the slowest process's seconds by cache rate (index) and I/O class."""
+        by = ["cache_rate_percent", "io_class"]
+        return self.breakdown.groupby(by)["time_s"].mean().unstack()[CLASSES]
+
+
+def n_opens(io_time: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the number of opens by some keys (index) and metadata class."""
+    opens = io_time[io_time["io_class"].isin([IOClass.GFS_META, IOClass.LFS_META])]
+    sums = opens.groupby([*by, "io_class"])["operations"].sum()
+    return sums.unstack("io_class")

@@ -1,0 +1,135 @@
+"""What is run: datasets, scenarios, their points, and what a calibration takes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from tierscope.data.lmdb.variants import LOADERS as LMDB_LOADERS
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset of one-sample TFRecord files, all of one size.
+
+    Parameters
+    ----------
+    name : str
+        Name of the preset.
+    n_files, file_size_bytes : int
+        Number of files and exact size of each, framing included.
+    batch_size : int
+        Samples a process reads per step.
+    """
+
+    name: str
+    n_files: int
+    file_size_bytes: int
+    batch_size: int
+
+    @property
+    def title(self) -> str:
+        """Return what figures call the dataset, such as ``128 KiB files``."""
+        size, unit = float(self.file_size_bytes), "B"
+        for larger in ("KiB", "MiB", "GiB"):
+            if size >= 1024:
+                size, unit = size / 1024, larger
+        return f"{size:.4g} {unit} files"
+
+    def directory(self, n_osts: int) -> str:
+        """Return the folder's name; other files or striping mean another folder."""
+        return f"{self.name}-{self.n_files}x{self.file_size_bytes}-{n_osts}ost"
+
+    def file_name(self, file_id: int) -> str:
+        """Return the name of a file inside the dataset's folder."""
+        return f"{file_id:07d}.tfrecord"
+
+
+def improvement_suffix(improvements: Mapping[str, int]) -> str:
+    """Return what names of improved systems end in, such as ``+gfs_meta50``."""
+    return "".join(f"+{name}{percent}" for name, percent in improvements.items())
+
+
+def nodes_suffix(n_nodes: int | None) -> str:
+    """Return what names of systems on another number of nodes end in: ``+nodes1``."""
+    return "" if n_nodes is None else f"+nodes{n_nodes}"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run without cache rate and repetition.
+
+    `improvements` are pairs of an I/O class and how much faster its devices are made,
+    in percent; they belong to the system that runs the scenario, and so does `n_nodes`,
+    the number of nodes for its processes; None is the system's own.
+    """
+
+    dataset: str
+    n_osts: int
+    policy: str
+    loader: str
+    improvements: tuple[tuple[str, int], ...] = ()
+    n_nodes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name used in paths."""
+        name = f"{self.dataset}-{self.n_osts}ost-{self.policy}-{self.loader}"
+        name += improvement_suffix(dict(self.improvements))
+        return name + nodes_suffix(self.n_nodes)
+
+    @property
+    def reads_database(self) -> bool:
+        """Return whether the samples are records of one LMDB file."""
+        return self.loader in LMDB_LOADERS
+
+    @property
+    def is_modelled(self) -> bool:
+        """Return whether the models know how it reads."""
+        return self.policy == "pinning" and not self.reads_database
+
+    @property
+    def keys(self) -> dict[str, str | int]:
+        """Return the columns of tables that tell scenarios of a system apart."""
+        values = asdict(self)
+        del values["improvements"], values["n_nodes"]
+        return values
+
+
+@dataclass(frozen=True)
+class Point:
+    """A cache rate and a repetition of a scenario: one benchmark execution."""
+
+    cache_rate_percent: int
+    repetition: int
+
+    @property
+    def path(self) -> str:
+        """Return the run's folder below its scenario's."""
+        return f"cache-{self.cache_rate_percent:03d}/rep-{self.repetition}"
+
+
+Sweep = Mapping[Scenario, tuple[Point, ...]]
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """What a calibration fits: parameters, the points and the probes it takes.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the configuration.
+    scenario : Scenario
+        The scenario whose runs are fitted.
+    points : tuple of Point
+        Those runs.
+    probed_n_osts : tuple of int
+        OST counts on which the storage is probed.
+    parameters : tuple of str
+        Keys of the system's devices that are fitted.
+    """
+
+    name: str
+    scenario: Scenario
+    points: tuple[Point, ...]
+    probed_n_osts: tuple[int, ...]
+    parameters: tuple[str, ...]

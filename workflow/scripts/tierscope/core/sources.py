@@ -1,0 +1,81 @@
+"""Say in words what the numbers of each source and of each estimate are worth."""
+
+from collections.abc import Iterable
+
+from tierscope.core.tables import MODEL, RULE
+
+_NOTES = {
+    "measured": "Measured on real storage devices.",
+    "emulated": "Emulated: real processes made real calls, a model of the devices said "
+    "how long each took.",
+    "simulated": "Simulated: a model of the whole system, no process read a file.",
+    "trained": "Real trainings with TensorFlow on generated data; nothing was timed.",
+}
+_FITTED = (
+    "The properties of the devices stand in a system file; those of fugaku were fitted "
+    "to statements of the paper, not measured on the machine."
+)
+
+
+def source_note(source: str, system_description: str = "") -> str:
+    """Return what to know before believing numbers of a source.
+
+    Parameters
+    ----------
+    source : {"measured", "emulated", "simulated", "trained"}
+        Where the numbers come from, as in the tables.
+    system_description : str, optional
+        What the devices model, such as ``Fugaku in small``; named where the devices
+        are not real.
+    """
+    note = _NOTES[source]
+    if source in ("measured", "trained"):
+        return note
+    model = f" Model: {system_description}." if system_description else ""
+    return f"{note}{model} {_FITTED}"
+
+
+RULE_NOTE = (
+    "Estimated by the paper's rule (Sec. 4.4): a class that is N % faster takes "
+    "100/(100 + N) of its time, in every process. Waiting stays where it was, so this "
+    "promises too much where the improved class is not what all wait for, and too "
+    "little where it sets the pace."
+)
+METHOD_WORDS = {RULE: "by the rule", MODEL: "by the model"}
+_EVALUATIONS = {
+    "simulation": "simulated event by event",
+    "order-statistics": "approximated by mean values and order statistics",
+}
+
+
+def model_words(model: str, calibration: str | None) -> str:
+    """Return what the model of an estimate is.
+
+    Parameters
+    ----------
+    model : {"simulation", "order-statistics"}
+        How the network of queues is evaluated.
+    calibration : str, optional
+        The calibration that its service times are from; default: the system's file.
+    """
+    fitted = "service times of the system's file"
+    if calibration is not None:
+        fitted = f"service times of calibration {calibration}"
+    return f"a network of queues, {fitted}, {_EVALUATIONS[model]}"
+
+
+def model_note(model: str) -> str:
+    """Return how the model estimates; `model` is what `model_words` returns."""
+    return (
+        f"Estimated by the model ({model}): the devices of a class that is N % faster "
+        "need 100/(100 + N) of their time, and waiting moves on to the next busy "
+        "device. The time without improvement is multiplied by what the model's "
+        "slowest process takes then over what it takes now; classes are shown as the "
+        "model divides them."
+    )
+
+
+def method_notes(methods: Iterable[str], model: str) -> list[str]:
+    """Return how some of the methods ``rule`` and ``model`` estimate."""
+    notes = {RULE: RULE_NOTE, MODEL: model_note(model)}
+    return [notes[method] for method in methods]

@@ -1,0 +1,88 @@
+"""Say epochs, scenarios, times, improvements and goals in words."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from tierscope.analysis.breakdown import SCENARIO
+from tierscope.analysis.whatif import IMPROVEMENTS
+from tierscope.core.io_class import IOClass
+
+CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
+# What a goal is a goal of, by the word in table `goals`.
+GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
+
+_ORDINALS = ["first", "second", "third", "fourth", "fifth"]
+
+
+def epoch_words(epoch: int) -> str:
+    """Return an epoch, counted from 0, in words: 1 is the ``second epoch``."""
+    if epoch < len(_ORDINALS):
+        return f"{_ORDINALS[epoch]} epoch"
+    return f"epoch number {epoch + 1}"
+
+
+def scenario_titles(
+    table: pd.DataFrame, dataset_titles: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return the scenarios of a table in the order of their rows, with a title.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Any table with the keys of a scenario.
+    dataset_titles : mapping of str to str, optional
+        What to call each dataset, such as ``{"small": "128 KiB files"}``.
+
+    Returns
+    -------
+    DataFrame, shape (n_scenarios, 7)
+        The keys and ``title``, such as "128 KiB files, 60 OSTs", followed by
+        whatever else differs between the scenarios (policy, loader, system, source).
+    """
+    scenarios = table[SCENARIO].drop_duplicates(ignore_index=True)
+    others = [key for key in SCENARIO if key not in ("dataset", "n_osts")]
+    differing = [key for key in reversed(others) if scenarios[key].nunique() > 1]
+    titles = []
+    for scenario in scenarios.to_dict("records"):
+        dataset = scenario["dataset"]
+        words = [(dataset_titles or {}).get(dataset, f"{dataset} dataset")]
+        if n_osts := scenario["n_osts"]:
+            words.append(f"{n_osts} OST" if n_osts == 1 else f"{n_osts} OSTs")
+        words += [str(scenario[key]) for key in differing]
+        titles.append(", ".join(words))
+    return scenarios.assign(title=titles)
+
+
+def in_seconds(time_s: float) -> str:
+    """Return a time with three digits and its unit, such as ``10.0 s``."""
+    return f"{time_s:#.3g}".rstrip(".") + " s"
+
+
+def improvement_words(percents: Mapping[str, int]) -> str:
+    """Return an improvement in words, such as ``GFS-META +50 %``.
+
+    `percents` has the columns of `tierscope.analysis.whatif.IMPROVEMENTS`.
+    """
+    words = [
+        f"{io_class.label} +{percents[column]} %"
+        for io_class, column in zip(IOClass, IMPROVEMENTS, strict=True)
+        if percents[column]
+    ]
+    return ", ".join(words) or "no improvement"
+
+
+def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
+    """Return how many other combinations cost as much as the cheapest, if any do.
+
+    `cheapest` has ``n_as_cheap``: of `tierscope.analysis.search.cheapest_combination`
+    it counts the minimal combinations, of
+    `tierscope.analysis.whatif.cheapest_sufficient` all.
+    """
+    n_others = int(cheapest["n_as_cheap"])
+    if n_others == 0:
+        return ""
+    others = "other minimal one" if minimal else "other"
+    if n_others == 1:
+        return f"1 {others} costs as much"
+    return f"{n_others} {others}s cost as much"

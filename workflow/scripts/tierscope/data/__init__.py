@@ -1,0 +1,1 @@
+"""What is read, by whom and when."""

@@ -1,0 +1,1 @@
+"""Datasets in one LMDB file: how they are written, and what a loader reads of them."""

@@ -1,0 +1,372 @@
+"""Datasets in one LMDB file: the samples of the TFRecord files as records.
+
+Record i has the key ``b"%010d" % i`` and as value the payload of TFRecord file i, byte
+for byte. Records are appended and committed at regular intervals, so that the place of
+each one follows from the provenance (`tierscope.data.lmdb.layout`). Beside `data.mdb`
+lie `provenance.json` and `records.npy`: offset, size and CRC-32C of each record.
+"""
+
+import errno
+import json
+import mmap
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import google_crc32c
+import numpy as np
+
+from tierscope.data.lmdb.check import check_open_tree
+from tierscope.data.lmdb.layout import KEY_BYTES, Provenance
+from tierscope.data.tfrecord import (
+    FRAMING_BYTES,
+    TEMPORARY_PREFIX,
+    DatasetError,
+    SampleWriter,
+    make_directory,
+)
+
+if TYPE_CHECKING:
+    import lmdb
+
+DATA_FILE, PROVENANCE_FILE, RECORDS_FILE = "data.mdb", "provenance.json", "records.npy"
+# 0 stands for LMDB 0.9, whose file format is that of LMDBIO; py-lmdb also has 1.0.
+_LMDB_MAJOR_VERSION = 0
+_LARGEST_PAGE_BYTES = 1 << 15  # of LMDB, where the machine's are larger
+_SPARE_BYTES = 1 << 20
+_COPY_BYTES = 4 << 20
+RECORD = np.dtype([("offset", "<i8"), ("bytes", "<i8"), ("crc32c", "<u4")])
+
+
+def provenance_here(
+    n_records: int, file_size_bytes: int, records_per_commit: int
+) -> Provenance:
+    """Return the provenance of a database written on this machine.
+
+    Parameters
+    ----------
+    n_records, file_size_bytes : int
+        Number and size of the TFRecord files whose payloads are the values.
+    records_per_commit : int
+        Records of a transaction.
+    """
+    page_bytes = min(mmap.PAGESIZE, _LARGEST_PAGE_BYTES)
+    value_bytes = file_size_bytes - FRAMING_BYTES
+    return Provenance(n_records, value_bytes, records_per_commit, page_bytes)
+
+
+def read_provenance(folder: Path) -> Provenance:
+    """Read `provenance.json` of a database.
+
+    Raises
+    ------
+    DatasetError
+        If it is missing or is not one.
+    """
+    path = folder / PROVENANCE_FILE
+    try:
+        provenance = Provenance(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise DatasetError(f"{path}: cannot read it: {error}.") from error
+    for name, value in asdict(provenance).items():
+        if type(value) is not int or value < 1:
+            raise DatasetError(
+                f"{path}: {name}: got {value!r}, expected an integer of at least 1."
+            )
+    return provenance
+
+
+def read_records(folder: Path) -> np.ndarray:
+    """Read `records.npy`: an array of `RECORD`, shape (n_records,)."""
+    path = folder / RECORDS_FILE
+    try:
+        records = np.load(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise DatasetError(f"{path}: cannot read it: {error}.") from error
+    if records.dtype != RECORD:
+        raise DatasetError(f"{path}: got {records.dtype}, expected {RECORD}.")
+    return records
+
+
+def key_of(record: int) -> bytes:
+    """Return the key of a record."""
+    return b"%0*d" % (KEY_BYTES, record)
+
+
+def open_database(path: str, map_bytes: int | None = None) -> "lmdb.Environment":
+    """Open a database, for reading unless the size of its map is given."""
+    import lmdb  # here, as readers of files and of arithmetic do without
+
+    options = {"subdir": False, "lock": False, "lib_version": _LMDB_MAJOR_VERSION}
+    if map_bytes is None:
+        return lmdb.open(path, readonly=True, create=False, max_spare_txns=0, **options)
+    return lmdb.open(path, map_size=map_bytes, sync=False, **options)
+
+
+def address_of(value: memoryview) -> int:
+    """Return where a buffer lies in memory."""
+    return np.frombuffer(value, np.uint8).ctypes.data
+
+
+def map_address(descriptor: int, maps: Path = Path("/proc/self/maps")) -> int:
+    """Return where this process has mapped the file of a descriptor.
+
+    File systems may share inode numbers, and some show another device in the list of
+    maps than for a file; so the path counts as well.
+
+    Raises
+    ------
+    DatasetError
+        If it is not mapped.
+    """
+    inode, path = (
+        os.fstat(descriptor).st_ino,
+        os.readlink(f"/proc/self/fd/{descriptor}"),
+    )
+    wanted = (inode, 0, path.replace("\n", r"\012"))
+    for line in os.fsdecode(maps.read_bytes()).rstrip("\n").split("\n"):
+        addresses, _, offset, _, number, *name = line.split(maxsplit=5)
+        if (int(number), int(offset, 16), *name) == wanted:
+            return int(addresses.split("-")[0], 16)
+    raise DatasetError(f"{path}: is not mapped by this process.")
+
+
+def walk_cursor(environment: "lmdb.Environment") -> None:
+    """Walk a cursor over all records at LMDB's own speed; touches the tree's pages."""
+    with environment.begin(buffers=True) as transaction:
+        deque(transaction.cursor().iternext(keys=False, values=True), maxlen=0)
+
+
+def walked_offsets(environment: "lmdb.Environment", base: int) -> np.ndarray:
+    """Walk a cursor over all records and return where their values lie in the file.
+
+    Parameters
+    ----------
+    environment : lmdb.Environment
+        The open database.
+    base : int
+        Where its file is mapped (`map_address`).
+
+    Returns
+    -------
+    ndarray of int64, shape (n_records,)
+        Addresses of the values less that of the map. No value's page is touched.
+    """
+    with environment.begin(buffers=True) as transaction:
+        values = transaction.cursor().iternext(keys=False, values=True)
+        return np.array([address_of(value) - base for value in values], np.int64)
+
+
+def is_complete(folder: Path, provenance: Provenance) -> bool:
+    """Return whether a folder holds the whole database of just this provenance."""
+    try:
+        size = (folder / DATA_FILE).stat().st_size
+        return read_provenance(folder) == provenance and size == provenance.file_bytes
+    except (OSError, DatasetError):
+        return False
+
+
+def generate_database(
+    folder: Path,
+    provenance: Provenance,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Write a database, unless it is there.
+
+    Parameters
+    ----------
+    folder : Path
+        Directory, made if it is missing.
+    provenance : Provenance
+        What to write and how.
+    report : callable
+        Called with the number of records written and the number wanted.
+
+    Raises
+    ------
+    DatasetError
+        If the space does not suffice, the database cannot be written, or LMDB did not
+        put a record where arithmetic and tree say. Nothing half is left.
+    """
+    import lmdb
+
+    make_directory(folder)
+    report(0, provenance.n_records)
+    if is_complete(folder, provenance):
+        report(provenance.n_records, provenance.n_records)
+        return
+    for name in (DATA_FILE, PROVENANCE_FILE, RECORDS_FILE):
+        with suppress(FileNotFoundError):
+            (folder / name).unlink()
+    for left in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        left.unlink()
+    system = os.statvfs(folder)
+    if (free_bytes := system.f_bavail * system.f_frsize) < provenance.file_bytes:
+        raise DatasetError(
+            f"{folder}: needs {provenance.file_bytes} bytes for {DATA_FILE}, but only "
+            f"{free_bytes} are free."
+        )
+    temporary = {
+        name: folder / f"{TEMPORARY_PREFIX}{os.getpid()}-{name}"
+        for name in (RECORDS_FILE, PROVENANCE_FILE, DATA_FILE)
+    }
+    try:
+        records = _write_records(temporary[DATA_FILE], provenance, report)
+        np.save(temporary[RECORDS_FILE], records)
+        text = json.dumps(asdict(provenance), indent=1)
+        temporary[PROVENANCE_FILE].write_text(text + "\n")
+        for name, path in temporary.items():  # the data last: they mark it complete
+            path.rename(folder / name)
+    except (OSError, lmdb.Error) as error:
+        raise DatasetError(f"{folder}: cannot write {DATA_FILE}: {error}.") from error
+    finally:
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
+
+
+def _write_records(
+    path: Path, provenance: Provenance, report: Callable[[int, int], None]
+) -> np.ndarray:
+    """Write `data.mdb` and return the table of its records."""
+    records = np.zeros(provenance.n_records, RECORD)
+    records["bytes"] = provenance.value_bytes
+    environment = open_database(str(path), provenance.file_bytes + _SPARE_BYTES)
+    with environment:
+        if (found := environment.stat()["psize"]) != provenance.page_bytes:
+            raise DatasetError(
+                f"{path}: LMDB has pages of {found} bytes, expected "
+                f"{provenance.page_bytes}."
+            )
+        writer = SampleWriter(provenance.value_bytes + FRAMING_BYTES)
+        for numbers in _commits(provenance):
+            with environment.begin(write=True) as transaction:
+                for i in numbers:
+                    value = bytes(writer.payload(i))
+                    records["crc32c"][i] = google_crc32c.value(value)
+                    transaction.put(key_of(i), value, append=True)
+            report(numbers.stop, provenance.n_records)
+        environment.sync(True)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with open_database(str(path)) as environment:
+            records["offset"] = walked_offsets(environment, map_address(descriptor))
+        _check_offsets(path, descriptor, records["offset"], provenance)
+    finally:
+        os.close(descriptor)
+    return records
+
+
+def _commits(provenance: Provenance) -> Iterator[range]:
+    """Yield the records of each transaction."""
+    for start in range(0, provenance.n_records, provenance.records_per_commit):
+        stop = min(start + provenance.records_per_commit, provenance.n_records)
+        yield range(start, stop)
+
+
+def _check_offsets(
+    path: Path, descriptor: int, recorded: np.ndarray, provenance: Provenance
+) -> None:
+    """Refuse offsets that arithmetic or the file's own tree contradict."""
+    check_open_tree(path, descriptor, provenance)
+    computed = provenance.layout.offsets
+    if wrong := np.flatnonzero(computed != recorded).tolist():
+        raise DatasetError(
+            f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, but "
+            f"arithmetic says {computed[wrong[0]]}."
+        )
+    if (size := os.fstat(descriptor).st_size) != provenance.file_bytes:
+        raise DatasetError(
+            f"{path}: got {size} bytes, expected {provenance.file_bytes}."
+        )
+
+
+def page_ranges(provenance: Provenance, n_first: int) -> list[tuple[int, int]]:
+    """Return the parts of the file that a copy of the first records needs.
+
+    Parameters
+    ----------
+    provenance : Provenance
+        How the file was written.
+    n_first : int
+        Records that the copy is to hold; 0 needs nothing.
+
+    Returns
+    -------
+    list of (int, int)
+        Start and end in bytes, ascending, whole pages: metadata, tree, and the pages
+        of the records, joined where they touch.
+    """
+    if not n_first:
+        return []
+    page, layout = provenance.page_bytes, provenance.layout
+    first = layout.offsets[:n_first]
+    starts = np.concatenate([[0], layout.tree_pages * page, first // page * page])
+    ends = np.concatenate(
+        [
+            [2 * page],
+            (layout.tree_pages + 1) * page,
+            -(-(first + provenance.value_bytes) // page) * page,
+        ]
+    )
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    new = np.append(True, starts[1:] > ends[:-1])
+    last = np.append(np.flatnonzero(new)[1:] - 1, len(ends) - 1)
+    return list(zip(starts[new].tolist(), ends[last].tolist(), strict=True))
+
+
+def copy_ranges(
+    source: Path, target: Path, ranges: list[tuple[int, int]], part: slice | None = None
+) -> None:
+    """Copy parts of a file to the same places of another, which has holes elsewhere.
+
+    Parameters
+    ----------
+    source, target : Path
+        Both exist.
+    ranges : list of (int, int)
+        Start and end of each part.
+    part : slice, optional
+        Which of the pieces of 4 MiB at most to copy: this process's share.
+
+    Raises
+    ------
+    DatasetError
+        If it cannot be read or written whole.
+    """
+    pieces = [
+        (at, min(_COPY_BYTES, end - at))
+        for start, end in ranges
+        for at in range(start, end, _COPY_BYTES)
+    ]
+    try:
+        with open(source, "rb", buffering=0) as old, open(target, "r+b", 0) as new:
+            for offset, n_bytes in pieces[part or slice(None)]:
+                content = os.pread(old.fileno(), n_bytes, offset)
+                if len(content) < n_bytes:
+                    raise DatasetError(
+                        f"{source}: is cut short: got {len(content)} of {n_bytes} "
+                        f"bytes at byte {offset}."
+                    )
+                if os.pwrite(new.fileno(), content, offset) < n_bytes:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError as error:
+        raise DatasetError(f"{target}: cannot copy to it: {error.strerror}.") from error
+
+
+def make_hollow(path: Path, n_bytes: int) -> None:
+    """Make a file of a size that takes no space yet."""
+    try:
+        with open(path, "wb") as file:
+            file.truncate(n_bytes)
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot make it: {error.strerror}.") from error
+
+
+def n_pieces(ranges: list[tuple[int, int]]) -> int:
+    """Return into how many pieces `copy_ranges` cuts the parts."""
+    return sum(-(-(end - start) // _COPY_BYTES) for start, end in ranges)

@@ -1,0 +1,177 @@
+"""Which process reads which record of a database when.
+
+Two orders. ``blocks`` is the one of LMDBIO, whose nodes read contiguous batches, with
+the blocks dealt anew every epoch: a block of contiguous records is read by one node,
+whose processes take turns of a batch each. ``records`` is the order of the TFRecord
+files with the same seed, record by record, which makes every read a random one.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tierscope.data.shuffle import epoch_files, epoch_order, process_share
+from tierscope.policies.pinning import Pinning
+
+
+@dataclass(frozen=True)
+class RecordOrder:
+    """The order of a run.
+
+    Parameters
+    ----------
+    n_records : int
+        Size of the dataset.
+    batch_size : int
+        Records that a process consumes in a step.
+    n_nodes, processes_per_node : int
+        Size of the run.
+    shuffle : {"global", "local"}
+        Whether blocks (or records) are dealt anew every epoch, or once.
+    seed, repetition : int
+        Seeds of the order.
+    order : {"blocks", "records"}
+        What is shuffled.
+    block_records : int
+        Records of a block; the last block may have fewer.
+    """
+
+    n_records: int
+    batch_size: int
+    n_nodes: int
+    processes_per_node: int
+    shuffle: str
+    seed: int
+    repetition: int
+    order: str
+    block_records: int
+
+    def of_process(
+        self, rank: int, node: int, node_rank: int, epoch: int
+    ) -> np.ndarray:
+        """Return the records that a process reads in an epoch, in reading order.
+
+        Parameters
+        ----------
+        rank, node, node_rank : int
+            The process, its node, and its number on the node.
+        epoch : int
+            The epoch.
+        """
+        seeds = {
+            "shuffle": self.shuffle,
+            "seed": self.seed,
+            "repetition": self.repetition,
+            "epoch": epoch,
+        }
+        if self.order == "records":
+            n_processes = self.n_nodes * self.processes_per_node
+            return epoch_files(self.n_records, rank, n_processes, **seeds)
+        n_blocks = -(-self.n_records // self.block_records)
+        blocks = epoch_files(n_blocks, node, self.n_nodes, **seeds)
+        # A short block would put the batches after it out of step with the fetches.
+        blocks = blocks[np.argsort(blocks == n_blocks - 1, kind="stable")]
+        parts = [
+            step[process_share(len(step), node_rank, self.processes_per_node)]
+            for block in blocks.tolist()
+            for step in self._steps(block)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def of_processes(self, epoch: int) -> list[np.ndarray]:
+        """Return the records of all processes in an epoch, rank after rank."""
+        n_processes = self.n_nodes * self.processes_per_node
+        if self.order == "records":
+            files = epoch_order(
+                self.n_records,
+                n_processes,
+                shuffle=self.shuffle,
+                seed=self.seed,
+                repetition=self.repetition,
+                epoch=epoch,
+            )
+            shares = (
+                process_share(self.n_records, rank, n_processes)
+                for rank in range(n_processes)
+            )
+            return [files[share] for share in shares]
+        return [
+            self.of_process(rank, *divmod(rank, self.processes_per_node), epoch)
+            for rank in range(n_processes)
+        ]
+
+    @property
+    def most_records(self) -> int:
+        """Return how many records no process exceeds in any epoch."""
+        if self.order == "records":
+            return math.ceil(self.n_records / (self.n_nodes * self.processes_per_node))
+        n_blocks = math.ceil(self.n_records / self.block_records)
+        n_steps = math.ceil(
+            self.block_records / (self.batch_size * self.processes_per_node)
+        )
+        return math.ceil(n_blocks / self.n_nodes) * n_steps * self.batch_size
+
+    def _steps(self, block: int) -> list[np.ndarray]:
+        """Return the records of a block that the node consumes in each step."""
+        start = block * self.block_records
+        records = np.arange(start, min(start + self.block_records, self.n_records))
+        size = self.batch_size * self.processes_per_node
+        return [records[at : at + size] for at in range(0, len(records), size)]
+
+    def readers(self, nodes: list[int], epoch: int) -> np.ndarray:
+        """Return which process reads each record in an epoch.
+
+        Parameters
+        ----------
+        nodes : list of int
+            Node of each rank.
+        epoch : int
+            The epoch.
+
+        Returns
+        -------
+        ndarray of int, shape (n_records,)
+            The rank; -1 where there is none.
+        """
+        reader = np.full(self.n_records, -1)
+        if self.order == "records":  # whatever the nodes
+            for rank, part in enumerate(self.of_processes(epoch)):
+                reader[part] = rank
+            return reader
+        n_seen = dict.fromkeys(nodes, 0)
+        for rank, node in enumerate(nodes):
+            reader[self.of_process(rank, node, n_seen[node], epoch)] = rank
+            n_seen[node] += 1
+        return reader
+
+
+def first_records(n_records: int, cache_rate_percent: int) -> np.ndarray:
+    """Return whether each record is on the LFS: the first ones are.
+
+    The first part of the file, so that the copy is one contiguous range; in which order
+    they are read is the shuffle's affair. Records are counted, not blocks, so that the
+    cache rate is that of the other loaders; the block on the border is read by two
+    calls.
+    """
+    n_on_lfs = Pinning(n_records, cache_rate_percent, seed=0).n_on_lfs
+    return np.arange(n_records) < n_on_lfs
+
+
+def order_of(description: Mapping[str, Any], repetition: int) -> RecordOrder:
+    """Return the order of a run's records."""
+    dataset, system = description["dataset"], description["system"]
+    training, settings = description["training"], description["lmdb"]
+    return RecordOrder(
+        n_records=dataset["n_files"],
+        batch_size=dataset["batch_size"],
+        n_nodes=system["n_nodes"],
+        processes_per_node=system["processes_per_node"],
+        shuffle=training["shuffle"],
+        seed=training["seed"],
+        repetition=repetition,
+        order=settings["order"],
+        block_records=settings["block_records"],
+    )

@@ -1,0 +1,1 @@
+"""The experiment: its configuration, its system and the jobs that it submits."""

@@ -1,0 +1,362 @@
+"""Checks of a whole experiment: what no schema can say of one value."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.scenario import Scenario, Sweep
+from tierscope.core.validation import ConfigError
+from tierscope.data.record_order import order_of
+from tierscope.experiment.experiment import Experiment
+from tierscope.experiment.job import RESERVED, JobError, site_resources
+from tierscope.experiment.job import launcher as launcher_of
+from tierscope.experiment.system import System
+from tierscope.model.network import ModelError, network_of
+from tierscope.policies import PEERS
+from tierscope.storage.clock import MOST_COPIERS
+from tierscope.storage.emulated.library import emulated_gfs
+from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
+
+# The four-dimensional grid of the what-if search takes memory and minutes beyond it.
+MAX_GRID_STEPS = 100
+# What virtual_time.h remembers: batches that a process may hold ready, and tokens that
+# a reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
+MAX_VIRTUAL_PREFETCH = 250
+MAX_VIRTUAL_TOKENS = 4000
+
+
+def check_devices(system: System, n_osts: list[int]) -> None:
+    """Refuse an emulation whose devices cannot be made."""
+    if system.source != "emulated":
+        return
+    try:
+        for count in n_osts:
+            machine = emulated_machine(asdict(system), count)
+            scale_gfs(machine, system.n_processes, ["/gfs"])
+            scale_lfs(machine, system.n_processes, lambda _: ["/lfs"])
+    except ValueError as error:
+        raise ConfigError(f"system {system.name}: emulation: {error}") from error
+
+
+def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
+    """Refuse an OST count that the system's GFS cannot have."""
+    if simulated:
+        if system.devices is None:
+            raise ConfigError(
+                f"config: simulate: got true, expected false: system {system.name} "
+                "has no devices, whose service times a simulation needs"
+            )
+        available = system.devices["gfs"]["n_osts"]
+        wanted, fits = f"1 to {available}", 1 <= n_osts <= available
+    elif system.gfs.kind == "directory":
+        wanted, fits = "0 (gfs.kind is directory: striping is not ours)", n_osts == 0
+    else:
+        if system.gfs.kind == "lustre":
+            available = system.gfs.n_osts
+        else:
+            available = system.devices["gfs"]["n_osts"]
+        wanted, fits = f"1 to {available}", 1 <= n_osts <= available
+    is_striped = system.gfs.kind == "lustre" and not simulated
+    if fits and is_striped and n_osts not in (1, available):
+        pools = sorted(map(str, system.gfs.pools or {}))
+        wanted += f", with an entry in gfs.pools (there now: {', '.join(pools) or '-'})"
+        fits = str(n_osts) in pools
+    if not fits:
+        raise ConfigError(
+            f"config: sweep.n_osts: got {n_osts}, expected {wanted} on system "
+            f"{system.name}"
+        )
+
+
+def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
+    """Refuse a study of nodes that cannot be made."""
+    if not n_nodes:
+        return
+    where, system = "config: studies.nodes.n_nodes", experiment.system
+    if experiment.simulated:
+        raise ConfigError(
+            f"{where}: got {n_nodes}, expected [] where runs are simulated"
+        )
+    base = Scenario(**experiment.settings["figures"]["scenario"])
+    if base.reads_database:
+        raise ConfigError(
+            f"{where}: got {n_nodes}, expected [] with loader {base.loader} in "
+            "figures.scenario: Monarch needs one that reads files"
+        )
+    for count in n_nodes:
+        if system.n_processes % count:
+            raise ConfigError(
+                f"{where}: got {count}, expected divisors of {system.n_processes}, the "
+                f"number of processes of system {system.name}"
+            )
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Refuse sections of a configuration that do not fit each other or the system.
+
+    Raises
+    ------
+    ConfigError
+        One line that names the key path, the value and what was expected.
+    """
+    _check_runtime(experiment)
+    _check_figures(experiment)
+    _check_accuracy(experiment.settings["studies"]["accuracy"])
+    _check_whatif(experiment)
+    _check_model(experiment)
+    _check_databases(experiment)
+    if any(scenario.policy in PEERS for scenario in experiment.sweep):
+        _check_peers(experiment)
+    if experiment.simulated:
+        _check_simulation(experiment)
+    else:
+        _check_jobs(experiment)
+    if experiment.source == "emulated":
+        _check_emulation(experiment)
+
+
+def _check_runtime(experiment: Experiment) -> None:
+    """Refuse a Darshan log of a whole MPI job where a launch runs several points."""
+    system = experiment.system
+    if experiment.runtime != "builtin" and system.points_per_launch == "all":
+        raise ConfigError(
+            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
+            f"builtin with points_per_launch all of system {system.name}: a Darshan "
+            "log covers a whole MPI job"
+        )
+
+
+def _check_emulation(experiment: Experiment) -> None:
+    """Refuse what emulated tiers cannot do."""
+    loader, system = experiment.settings["loader"], experiment.system
+    if experiment.runtime != "builtin":
+        raise ConfigError(
+            f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
+            f"builtin on the emulated tiers of {system.name}: a site's Darshan "
+            "would not see their clock"
+        )
+    if (threads := loader["read_threads"]) != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 on the emulated "
+            f"tiers of system {system.name}: the loader hands work from thread to "
+            "thread unseen"
+        )
+    if (prefetched := loader["prefetch_batches"]) > MAX_VIRTUAL_PREFETCH:
+        raise ConfigError(
+            f"config: loader.prefetch_batches: got {prefetched}, expected at most "
+            f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
+        )
+    threads = experiment.settings["policies"]["copy_threads"]
+    if threads > MOST_COPIERS:
+        raise ConfigError(
+            f"config: policies.copy_threads: got {threads}, expected at most "
+            f"{MOST_COPIERS} on the emulated tiers of system {system.name}"
+        )
+    for scenario in experiment.all_points:
+        if scenario.reads_database:
+            _check_tokens(experiment, scenario)
+
+
+def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:
+    """Refuse readers that give more tokens than virtual time remembers."""
+    description = experiment.description(scenario)
+    if "stag" not in description["lmdb"]["optimisations"]:
+        return
+    order = order_of(description, repetition=0)
+    fetch = order.batch_size * description["lmdb"]["steps_per_fetch"]
+    if (n_tokens := math.ceil(order.most_records / fetch)) > MAX_VIRTUAL_TOKENS:
+        raise ConfigError(
+            f"config: sweep.loaders: got {scenario.loader}, whose readers give "
+            f"{n_tokens} tokens in an epoch of {scenario.dataset}, expected at most "
+            f"{MAX_VIRTUAL_TOKENS} on the emulated tiers of {experiment.system.name}"
+        )
+
+
+def _check_jobs(experiment: Experiment) -> None:
+    """Refuse jobs that cannot be described or ask for too much."""
+    system = experiment.system
+    try:
+        launcher_of(system, log="log")
+        for rule, resources in system.job.resources.items():
+            site_resources(system, rule, lfs_mib=1)
+            if reserved := sorted(RESERVED & set(resources)):
+                raise JobError(f"resources.{rule}: got {reserved[0]}, which is ours")
+    except JobError as error:
+        raise ConfigError(f"system {system.name}: job: {error}") from error
+    for scenario, points in experiment.all_points.items():
+        try:
+            experiment.job(scenario, points).check()
+        except JobError as error:
+            rate = max(point.cache_rate_percent for point in points)
+            raise ConfigError(
+                f"config: sweep.cache_rates_percent: got {rate}, but {scenario.name} "
+                f"then {error}"
+            ) from error
+
+
+def _check_simulation(experiment: Experiment) -> None:
+    """Refuse what the simulator cannot do."""
+    if (threads := experiment.settings["loader"]["read_threads"]) != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 where runs are "
+            "simulated"
+        )
+    for scenario in experiment.sweep:
+        try:
+            network_of(asdict(experiment.system), scenario.n_osts)
+        except ModelError as error:
+            raise ConfigError(f"system {experiment.system.name}: {error}") from error
+    mount = experiment.settings["policies"]["adhoc"]["mount"]
+    if mount is not None and any(one.policy in PEERS for one in experiment.sweep):
+        raise ConfigError(
+            f"config: policies.adhoc.mount: got {mount!r}, expected null where runs "
+            "are simulated"
+        )
+
+
+def _check_databases(experiment: Experiment) -> None:
+    """Refuse what the LMDB loaders cannot do."""
+    scenarios = [one for one in experiment.all_points if one.reads_database]
+    for scenario in scenarios:
+        if scenario.policy != "pinning":
+            raise ConfigError(
+                f"config: sweep.policies: got {scenario.policy}, expected pinning with "
+                f"loader {scenario.loader}: the LFS holds the first part of its file"
+            )
+        system = experiment.system
+        if system.gfs.kind == "emulated":
+            gfs = emulated_gfs(asdict(system), scenario.n_osts)
+            if gfs.n_object_servers > 1:
+                raise ConfigError(
+                    f"config: sweep.loaders: got {scenario.loader}, but the emulated "
+                    f"GFS has {gfs.n_object_servers} object servers for "
+                    f"{scenario.n_osts} OSTs and keeps a file on one of them"
+                )
+    if not scenarios:
+        return
+    threads = experiment.settings["loader"]["read_threads"]
+    if threads != 1:
+        raise ConfigError(
+            f"config: loader.read_threads: got {threads}, expected 1 with loader "
+            f"{scenarios[0].loader}"
+        )
+    switches = experiment.settings["lmdb"]["lmdbio"]
+    if switches["dm"] and switches["prov"]:
+        raise ConfigError(
+            "config: lmdb.lmdbio.dm: got true, expected false with prov: arithmetic "
+            "leaves no tree to walk"
+        )
+
+
+def _check_peers(experiment: Experiment) -> None:
+    """Refuse ways to read from peers that are not there or would not be honest."""
+    system, source = experiment.system, experiment.source
+    if source != "measured" and "network" not in (system.devices or {}):
+        raise ConfigError(
+            f"config: sweep.policies: got adhoc, but system {system.name} says nothing "
+            f"of its network (devices.network), which {source} reads from other nodes "
+            "need"
+        )
+    if (mount := experiment.settings["policies"]["adhoc"]["mount"]) is not None:
+        if not Path(mount).is_absolute():
+            raise ConfigError(
+                f"config: policies.adhoc.mount: got {mount!r}, expected an absolute "
+                "path, the same on all nodes"
+            )
+        if system.source == "emulated":
+            raise ConfigError(
+                f"config: policies.adhoc.mount: got {mount!r}, expected null with the "
+                f"emulated devices of system {system.name}: the mount would be as fast "
+                "as it is"
+            )
+    if (policy := experiment.settings["figures"]["scenario"]["policy"]) in PEERS:
+        raise ConfigError(
+            f"config: figures.scenario.policy: got {policy}, expected one that reads "
+            "from no other node: the what-if knows the paper's four I/O classes"
+        )
+
+
+def _check_figures(experiment: Experiment) -> None:
+    """Refuse figures of an epoch or a scenario that is not run."""
+    figures = experiment.settings["figures"]
+    epochs = experiment.settings["training"]["epochs"]
+    if figures["epoch"] >= epochs:
+        raise ConfigError(
+            f"config: figures.epoch: got {figures['epoch']}, expected 0 to "
+            f"{epochs - 1} (training.epochs is {epochs})"
+        )
+    if Scenario(**figures["scenario"]) not in experiment.sweep:
+        raise ConfigError(_no_such_scenario(figures["scenario"], experiment.sweep))
+
+
+def _no_such_scenario(wanted: Mapping[str, Any], sweep: Sweep) -> str:
+    """Return what is wrong with a scenario of the figures, and what would fit."""
+
+    def differing(scenario: Scenario) -> dict[str, Any]:
+        return {key: one for key, one in scenario.keys.items() if one != wanted[key]}
+
+    fitting = [scenario for scenario in sweep if scenario.policy not in PEERS]
+    cached = [
+        scenario
+        for scenario in fitting
+        if any(point.cache_rate_percent for point in sweep[scenario])
+    ]
+    candidates = cached or fitting or sweep
+    nearest = differing(min(candidates, key=lambda one: len(differing(one))))
+    got = ", ".join(f"{key} {wanted[key]}" for key in nearest)
+    fit = ", ".join(f"{key}: {value}" for key, value in nearest.items())
+    return (
+        f"config: figures.scenario: got {got}, with which the sweep has no scenario "
+        "(what your file leaves out there is as in config/config.yaml), expected one "
+        f"of the sweep, such as figures: {{scenario: {{{fit}}}}}"
+    )
+
+
+def _check_model(experiment: Experiment) -> None:
+    """Refuse a calibration that is not there, and estimates by no model at all."""
+    model = experiment.settings["model"]
+    if model["calibration"] not in {None, *model["calibrations"]}:
+        raise ConfigError(
+            f"config: model.calibration: got {model['calibration']!r}, expected null "
+            f"or one of {', '.join(model['calibrations'])}"
+        )
+    if not experiment.methods:
+        raise ConfigError(
+            "config: figures.methods: got model alone, expected rule, too: "
+            f"{experiment.why_no_model}"
+        )
+
+
+def _check_accuracy(study: Mapping[str, Any]) -> None:
+    """Refuse trainings that leave files over, or lack a class."""
+    step = study["n_processes"] * study["batch_size"]
+    if (n_files := study["n_train_files"]) % step:
+        raise ConfigError(
+            f"config: studies.accuracy.n_train_files: got {n_files}, expected a "
+            f"multiple of {step} (n_processes times batch_size)"
+        )
+    for key in ("n_train_files", "n_test_files"):
+        if study[key] < study["n_classes"]:
+            raise ConfigError(
+                f"config: studies.accuracy.{key}: got {study[key]}, expected at least "
+                f"{study['n_classes']} (n_classes)"
+            )
+
+
+def _check_whatif(experiment: Experiment) -> None:
+    """Refuse a search that holds nothing or too much, and a goal without meaning."""
+    goal, search = (experiment.settings["whatif"][key] for key in ("goal", "search"))
+    largest, step = search["max_improvement_percent"], search["step_percent"]
+    if not 1 <= largest // step <= MAX_GRID_STEPS:
+        raise ConfigError(
+            f"config: whatif.search.step_percent: got {step}, expected 1 to "
+            f"{MAX_GRID_STEPS} steps up to max_improvement_percent {largest}"
+        )
+    threads = experiment.settings["loader"]["read_threads"]
+    if goal["of"] == "execution_time" and threads > 1:
+        raise ConfigError(
+            "config: whatif.goal.of: got execution_time, expected io_time with "
+            f"loader.read_threads {threads}: I/O time is then thread-seconds"
+        )

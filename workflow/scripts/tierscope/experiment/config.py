@@ -1,0 +1,239 @@
+"""The configuration, read and checked: an experiment with its sweep and studies."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.io_class import IOClass
+from tierscope.core.scenario import Dataset, Point, Scenario, Sweep
+from tierscope.core.validation import ConfigError, check, read_yaml
+from tierscope.experiment.checks import (
+    check_devices,
+    check_experiment,
+    check_n_osts,
+    check_nodes,
+)
+from tierscope.experiment.experiment import Experiment
+from tierscope.experiment.system import System, read_system
+
+
+def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experiment:
+    """Check a configuration and what it names.
+
+    Parameters
+    ----------
+    config : mapping
+        The merged configuration (schema `config`).
+    resources : path
+        Folder with `datasets.yaml` and `systems/`.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    ConfigError
+        One line that names the key path, the value and what was expected.
+    """
+    check(config, "config", "config")
+    presets = read_yaml(Path(resources) / "datasets.yaml")
+    check(presets, "datasets", f"{resources}/datasets.yaml")
+    system = read_system(config["system"], Path(resources) / "systems")
+    named = {f"exclude.{name}": one for name, one in config["sweep"]["exclude"].items()}
+    if not isinstance(config["sweep"]["repetitions"], int):
+        repeated = enumerate(config["sweep"]["repetitions"])
+        named |= {f"repetitions.{number}": one for number, one in repeated}
+    for where, points in named.items():
+        for dataset in _listed(points.get("dataset", [])):
+            _check_known(dataset, presets, f"sweep.{where}.dataset")
+    datasets = {
+        name: _dataset(name, presets, config["datasets"], system)
+        for name in config["sweep"]["datasets"]
+    }
+    if unknown := sorted(set(config["datasets"]) - set(presets)):
+        raise ConfigError(
+            f"config: datasets: got unknown key {', '.join(unknown)}, "
+            f"expected some of {', '.join(presets)}"
+        )
+    for n_osts in config["sweep"]["n_osts"]:
+        check_n_osts(n_osts, system, config["simulate"])
+    check_devices(system, config["sweep"]["n_osts"])
+    experiment = Experiment(
+        name=config["experiment"],
+        system=system,
+        datasets=datasets,
+        sweep=_sweep(config["sweep"]),
+        settings={
+            key: config[key]
+            for key in (
+                "policies",
+                "training",
+                "loader",
+                "lmdb",
+                "darshan",
+                "audit",
+                "whatif",
+                "model",
+                "studies",
+                "figures",
+                "report",
+            )
+        },
+        simulated=config["simulate"],
+    )
+    experiment = replace(experiment, studies=_studies(experiment, config["studies"]))
+    check_experiment(experiment)
+    return experiment
+
+
+def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset:
+    """Return a preset with the experiment's changes."""
+    _check_known(name, presets, "sweep.datasets")
+    dataset = Dataset(name=name, **(presets[name] | changes.get(name, {})))
+    if dataset.n_files < system.n_processes:
+        raise ConfigError(
+            f"config: datasets.{name}.n_files: got {dataset.n_files}, expected at "
+            f"least one for each of the {system.n_processes} processes of system "
+            f"{system.name}"
+        )
+    return dataset
+
+
+def _check_known(dataset: str, presets: Iterable[str], where: str) -> None:
+    """Refuse the name of a dataset that has no preset."""
+    if dataset not in presets:
+        raise ConfigError(
+            f"config: {where}: got {dataset!r}, expected some of {', '.join(presets)}"
+        )
+
+
+def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
+    """Return the product of the sweep's lists without the excluded points."""
+    scenarios = [
+        Scenario(*keys)
+        for keys in itertools.product(
+            sweep["datasets"], sweep["n_osts"], sweep["policies"], sweep["loaders"]
+        )
+    ]
+    rates = sweep["cache_rates_percent"]
+    points = {
+        scenario: _in_order(
+            Point(rate, repetition)
+            for rate in (rates if scenario.policy != "none" else [0])
+            for repetition in range(_n_repetitions(sweep, scenario, rate))
+        )
+        for scenario in scenarios
+    }
+    excluded = {
+        (scenario, point): names
+        for scenario in scenarios
+        for point in points[scenario]
+        if (names := list(_matching(sweep["exclude"], scenario, point)))
+    }
+    used = set(itertools.chain.from_iterable(excluded.values()))
+    if idle := sorted(set(sweep["exclude"]) - used):
+        raise ConfigError(
+            f"config: sweep.exclude.{idle[0]}: got {sweep['exclude'][idle[0]]}, "
+            "expected keys that match a point of the sweep"
+        )
+    kept = {
+        scenario: tuple(p for p in points[scenario] if (scenario, p) not in excluded)
+        for scenario in scenarios
+    }
+    kept = {scenario: points for scenario, points in kept.items() if points}
+    if not kept:
+        raise ConfigError("config: sweep.exclude: leaves no point, expected some")
+    return kept
+
+
+def _n_repetitions(sweep: Mapping[str, Any], scenario: Scenario, rate: int) -> int:
+    """Return how often a sweep runs a scenario at a cache rate."""
+    repetitions = sweep["repetitions"]
+    if isinstance(repetitions, int):
+        return repetitions
+    keys = scenario.keys | {"cache_rate_percent": rate}
+    fitting = (one for one in repetitions if _fits(keys, one, but="n_repetitions"))
+    return max((one["n_repetitions"] for one in fitting), default=1)
+
+
+def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sweep]:
+    """Return the sweeps of the studies, by name.
+
+    `predict` has the points of the experiment's sweep that the models know;
+    `whatif-truth` the figures' scenario on faster devices, where they are emulated or
+    simulated; `nodes` that scenario on other numbers of nodes.
+    """
+    predict = {
+        scenario: points
+        for scenario, points in experiment.sweep.items()
+        if scenario.is_modelled
+    }
+    truth = studies["whatif_truth"]
+    wanted = _points(truth["cache_rates_percent"], range(truth["repetitions"]))
+    base = Scenario(**experiment.settings["figures"]["scenario"])
+    improved = [()] + [
+        tuple((str(io_class), one[io_class]) for io_class in IOClass if io_class in one)
+        for one in truth["improvements"]
+    ]
+    whatif_truth = {replace(base, improvements=one): wanted for one in improved}
+    if experiment.source == "measured":
+        whatif_truth = {}
+    nodes = _nodes_study(experiment, studies["nodes"])
+    return {"predict": predict, "whatif-truth": whatif_truth, "nodes": nodes}
+
+
+def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
+    """Return the sweep of the study of nodes: no LFS, Monarch and LMDB on each number.
+
+    On the system's own number of nodes the runs are those of its sweep.
+    """
+    check_nodes(experiment, study["n_nodes"])
+    base = Scenario(**experiment.settings["figures"]["scenario"])
+    system, repetitions = experiment.system, range(study["repetitions"])
+    sweep = {}
+    for n_nodes in study["n_nodes"]:
+        here = replace(base, n_nodes=None if n_nodes == system.n_nodes else n_nodes)
+        for policy, rate in (("none", 0), ("monarch", study["cache_rate_percent"])):
+            sweep[replace(here, policy=policy)] = _points([rate], repetitions)
+        for loader in study["loaders"]:
+            database = replace(here, policy="pinning", loader=loader)
+            sweep[database] = _points([0], repetitions)
+    return sweep
+
+
+def _points(
+    cache_rates_percent: Iterable[int], repetitions: Iterable[int]
+) -> tuple[Point, ...]:
+    """Return the product of cache rates and repetitions, in order."""
+    return _in_order(
+        itertools.starmap(Point, itertools.product(cache_rates_percent, repetitions))
+    )
+
+
+def _in_order(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Return points as a launch runs them: each repetition adds to its pinned part."""
+    return tuple(
+        sorted(points, key=lambda point: (point.repetition, point.cache_rate_percent))
+    )
+
+
+def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[str]:
+    """Yield the names of the exclusions that a point falls under."""
+    keys = scenario.keys | asdict(point)
+    for name, wanted in exclude.items():
+        if _fits(keys, wanted):
+            yield name
+
+
+def _fits(keys: Mapping[str, Any], wanted: Mapping[str, Any], but: str = "") -> bool:
+    """Return whether keys have the wanted values, all but one of them."""
+    pairs = ((key, _listed(value)) for key, value in wanted.items() if key != but)
+    return all(keys[key] in values for key, values in pairs)
+
+
+def _listed(value: Any) -> list:
+    """Return a value of an exclusion as the list that it may be."""
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,253 @@
+"""The experiment: a frozen object of scenarios and everything they depend on."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tierscope.core.scenario import CalibrationPlan, Dataset, Point, Scenario, Sweep
+from tierscope.core.tables import MODEL
+from tierscope.core.validation import ConfigError
+from tierscope.data.lmdb.variants import lmdb_description
+from tierscope.experiment.job import BenchmarkJob
+from tierscope.experiment.system import System
+from tierscope.model.network import ModelError, network_of
+from tierscope.policies import PEERS, policy_options
+from tierscope.storage.emulated.library import DEVICES_VERSION
+
+# Of a system: no run depends on them.
+UNMEASURED = (
+    "description",
+    "points_per_launch",
+    "job",
+    "devices_of",
+    "network_interface",  # of policies that read from other nodes only
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment: its scenarios and everything they depend on.
+
+    `sweep` maps each scenario to its points; `studies` holds further sweeps by name,
+    which are run when they are asked for and may share points. `settings` holds the
+    other sections of the configuration. The runs are `simulated` where the
+    configuration says so.
+    """
+
+    name: str
+    system: System
+    datasets: Mapping[str, Dataset]
+    sweep: Sweep
+    settings: Mapping[str, Any]
+    simulated: bool = False
+    studies: Mapping[str, Sweep] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """Return what the numbers are: those of the system, or ``simulated``."""
+        return "simulated" if self.simulated else self.system.source
+
+    @property
+    def provenance(self) -> str:
+        """Return in words where the numbers come from, for figures."""
+        if not self.simulated:
+            return self.source
+        origin = (self.system.devices or {}).get("origin", "of the emulated devices")
+        return f"simulated, parameters {origin}"
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Return how improvements are estimated: as asked for, where that can be."""
+        wanted = self.settings["figures"]["methods"]
+        if MODEL in wanted and self.why_no_model is not None:
+            return tuple(method for method in wanted if method != MODEL)
+        return tuple(wanted)
+
+    @property
+    def used_calibration(self) -> str | None:
+        """Return the calibration that estimates use; simulated devices need none."""
+        return None if self.simulated else self.settings["model"]["calibration"]
+
+    @property
+    def why_no_model(self) -> str | None:
+        """Return why the model cannot estimate, None if it can."""
+        scenario = self.settings["figures"]["scenario"]
+        if not Scenario(**scenario).is_modelled:
+            return (
+                f"config: figures.scenario: got policy {scenario['policy']}, loader "
+                f"{scenario['loader']}; the model knows pinning and loaders of files"
+            )
+        try:
+            if not self.simulated:
+                if self.used_calibration is None:
+                    return "config: model.calibration: got null"
+                self.calibration(self.used_calibration)
+            network_of(asdict(self.system), scenario["n_osts"])
+        except (ConfigError, ModelError) as error:
+            return str(error)
+        if (threads := self.settings["loader"]["read_threads"]) != 1:
+            return f"config: loader.read_threads: got {threads}, the model has 1"
+        return None
+
+    @property
+    def sweeps(self) -> dict[str, Sweep]:
+        """Return the sweep, called `tables`, and those of the studies, by name."""
+        return {"tables": self.sweep, **self.studies}
+
+    @property
+    def all_points(self) -> dict[Scenario, tuple[Point, ...]]:
+        """Return every point of the sweep and of the studies, once."""
+        points: dict[Scenario, dict[Point, None]] = {}
+        for sweep in self.sweeps.values():
+            for scenario, some in sweep.items():
+                points.setdefault(scenario, {}).update(dict.fromkeys(some))
+        return {scenario: tuple(some) for scenario, some in points.items()}
+
+    def scenario(self, name: str) -> Scenario:
+        """Return the scenario of this name."""
+        return next(scenario for scenario in self.all_points if scenario.name == name)
+
+    def launched_with(self, scenario: Scenario, point: Point) -> tuple[Point, ...]:
+        """Return the points that share a launch with this one: of the same sweep.
+
+        Points that several sweeps have belong to the first of them.
+        """
+        return next(
+            sweep[scenario]
+            for sweep in self.sweeps.values()
+            if point in sweep.get(scenario, ())
+        )
+
+    def system_of(self, scenario: Scenario) -> System:
+        """Return the system as it is when it runs a scenario."""
+        system = self.system.improved(dict(scenario.improvements))
+        return system.on_nodes(scenario.n_nodes)
+
+    def job(self, scenario: Scenario, points: Iterable[Point]) -> BenchmarkJob:
+        """Return the job that runs points of a scenario."""
+        return BenchmarkJob(
+            self.datasets[scenario.dataset],
+            self.system_of(scenario),
+            self.settings["training"],
+            self.settings["loader"],
+            tuple(points),
+            scenario.policy,
+            self.settings["lmdb"] if scenario.reads_database else None,
+        )
+
+    def description(self, scenario: Scenario) -> dict[str, Any]:
+        """Return all that a scenario's measurements depend on, ready for JSON."""
+        system = asdict(self.system_of(scenario))
+        system = {key: system[key] for key in system if key not in UNMEASURED}
+        if not system["improvements"]:
+            del system["improvements"]
+        if self.source == "measured":
+            system["devices"] = None  # of no measurement
+        if self.source == "emulated":
+            versioned = {"devices_version": DEVICES_VERSION}
+            system["emulation"] = {**versioned, **system["emulation"]}
+        dataset = asdict(self.datasets[scenario.dataset])
+        description = {
+            "source": self.source,
+            "system": system,
+            "dataset": dataset,
+            "scenario": scenario.keys,
+            "training": dict(self.settings["training"]),
+            "loader": dict(self.settings["loader"]),
+            "darshan": {"runtime": self.runtime},
+            **self._policy_options(scenario),
+        }
+        if scenario.reads_database:
+            description["lmdb"] = lmdb_description(
+                scenario.loader, self.settings["lmdb"], dataset, system
+            )
+        return description
+
+    def model_description(self, scenario: Scenario) -> dict[str, Any]:
+        """Return a scenario's description for models: always with the devices."""
+        description = self.description(scenario)
+        description["system"]["devices"] = self.system.devices
+        return description
+
+    def probe_description(self, dataset: str, n_osts: int) -> dict[str, Any]:
+        """Return all that probes depend on, ready for JSON."""
+        scenario = Scenario(dataset, n_osts, policy="", loader="")
+        full = self.description(scenario)
+        return {
+            "source": full["source"],
+            "system": full["system"],
+            "dataset": full["dataset"],
+            "scenario": {"n_osts": n_osts},
+            "loader": {"buffer_bytes": full["loader"]["buffer_bytes"]},
+        }
+
+    def calibration(self, name: str) -> CalibrationPlan:
+        """Return a calibration, checked only here: most experiments ask for none.
+
+        Raises
+        ------
+        ConfigError
+            If the system has no devices, runs are simulated, or the sweep does not run
+            what the calibration needs.
+        """
+        where = f"config: model.calibrations.{name}"
+        if self.simulated:
+            raise ConfigError(
+                f"{where}: got runs that are simulated, expected measured ones: the "
+                f"parameters of simulated runs are those of system {self.system.name}"
+            )
+        if self.system.devices is None:
+            raise ConfigError(
+                f"{where}: system {self.system.name} has no devices, expected them in "
+                "its file: they say how its storage is built"
+            )
+        wanted = self.settings["model"]["calibrations"][name]
+        scenario = Scenario(**wanted["scenario"])
+        if scenario not in self.sweep:
+            names = ", ".join(scenario.name for scenario in self.sweep)
+            raise ConfigError(
+                f"{where}.scenario: got {scenario.name}, expected one of {names}"
+            )
+        rates = [one.cache_rate_percent for one in self.sweep[scenario]]
+        points = [Point(rate, 0) for rate in sorted(wanted["cache_rates_percent"])]
+        if missing := [one for one in points if one not in self.sweep[scenario]]:
+            raise ConfigError(
+                f"{where}.cache_rates_percent: got {missing[0].cache_rate_percent}, "
+                f"expected some of {sorted(set(rates))}, which {scenario.name} runs"
+            )
+        swept = {one.n_osts for one in self.sweep if one.dataset == scenario.dataset}
+        if unknown := [n for n in wanted["probed_n_osts"] if n not in swept]:
+            raise ConfigError(
+                f"{where}.probed_n_osts: got {unknown[0]}, expected some of "
+                f"{sorted(swept)}, on which the sweep has dataset {scenario.dataset}"
+            )
+        return CalibrationPlan(
+            name,
+            scenario,
+            tuple(points),
+            tuple(sorted(wanted["probed_n_osts"], reverse=True)),
+            tuple(wanted["parameters"]),
+        )
+
+    def _policy_options(self, scenario: Scenario) -> dict[str, Any]:
+        """Return the options of a scenario's policy, if it has any."""
+        options = policy_options(scenario.policy, self.settings["policies"])
+        if scenario.policy in PEERS and self.system.network_interface:
+            options = {**options, "interface": self.system.network_interface}
+        return {"policy": options} if options else {}
+
+    @property
+    def runtime(self) -> str:
+        """Return the Darshan runtime: the configuration's, else the system's.
+
+        A Darshan log covers a whole MPI job, so a launch of several points needs the
+        builtin tracer, which writes one for each, and gets it where both say ``auto``;
+        so do emulated tiers, whose clock a site's Darshan would not see.
+        """
+        runtime = self.settings["darshan"]["runtime"]
+        if runtime == "auto":
+            runtime = self.system.job.darshan
+        one_log = self.system.points_per_launch == "all"
+        if runtime == "auto" and (one_log or self.system.source == "emulated"):
+            return "builtin"
+        return runtime

@@ -1,0 +1,271 @@
+"""What a job asks of a scheduler: its command, nodes, time, memory and local storage.
+
+Upper bounds, not predictions: a job that reaches one is killed. They follow from the
+dataset, the policy, the cache rate and rates that the system file calls the slowest to
+be borne.
+"""
+
+import math
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tierscope.core.scenario import Dataset, Point
+from tierscope.experiment.node_limits import database_bytes, files_on_node
+
+if TYPE_CHECKING:
+    from tierscope.experiment.system import System
+
+_BLOCK_BYTES = 4096  # a file takes whole blocks
+_MIB, _GIB = 1 << 20, 1 << 30
+_PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), with room
+_RECORD_BYTES = 2048  # of the tracer per file, epoch and process, its path included
+_MARGIN = 1.25
+RESERVED = frozenset({"mpi", "tasks", "nodes", "gfs", "launch", "setup", "python"})
+
+
+class JobError(ValueError):
+    """A job asks for more than there is."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The slowest rates that a job's time limit is to bear.
+
+    Parameters
+    ----------
+    start_s : float
+        From the job's start to the first point: setup, MPI, loader.
+    lfs_fill_bytes_per_s, lfs_fill_files_per_s : float
+        Filling of a node's LFS.
+    read_bytes_per_s, read_files_per_s : float
+        Reading by all processes together, from whichever tier is slower.
+    generate_bytes_per_s, generate_files_per_s : float
+        Generation of a dataset on the GFS by one node.
+    """
+
+    start_s: float = 300
+    lfs_fill_bytes_per_s: float = 200e6
+    lfs_fill_files_per_s: float = 500
+    read_bytes_per_s: float = 500e6
+    read_files_per_s: float = 2000
+    generate_bytes_per_s: float = 100e6
+    generate_files_per_s: float = 200
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """How a site runs the jobs: the section `job` of a system file.
+
+    Parameters
+    ----------
+    scheduler : {"slurm", "pjm"}, optional
+        Which scheduler the section is written for; None for the machine itself.
+    launcher : str
+        Command that starts the processes, without ``-n``; may hold ``{nodes}``,
+        ``{processes_per_node}`` and ``{log}`` (name of the job's log without suffix).
+    setup : sequence of str
+        Shell lines before the launcher, such as ``module load darshan-runtime``.
+    darshan : str
+        Darshan runtime where the configuration says ``auto``: a path, ``auto`` (found
+        after the setup) or ``builtin``.
+    retries : int
+        How often a failed benchmark job is tried again, with a longer time limit.
+    lfs_gib_per_node : float, optional
+        Most local storage that a job gets on a node, in GiB.
+    lfs_reserve_percent : float
+        Local storage asked for beyond the files.
+    lfs_in_memory : bool
+        Whether the LFS takes the job's memory (a tmpfs).
+    estimates : Estimates
+        Rates behind the time limits.
+    resources : mapping
+        Further resources by rule, named as the executor plugin has them; texts may
+        hold ``{nodes}``, ``{processes}``, ``{processes_per_node}`` and, for the
+        benchmark, ``{lfs_mib}``.
+    """
+
+    scheduler: str | None = None
+    launcher: str = "mpiexec"
+    setup: Sequence[str] = ()
+    darshan: str = "auto"
+    retries: int = 0
+    lfs_gib_per_node: float | None = None
+    lfs_reserve_percent: float = 10
+    lfs_in_memory: bool = False
+    estimates: Estimates = field(default_factory=Estimates)
+    resources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def fill(text: str, **values: Any) -> str:
+    """Return a text with its placeholders filled in.
+
+    Raises
+    ------
+    JobError
+        If it has others, or stray braces; the message names those there are.
+    """
+    try:
+        used = {name for _, name, _, _ in string.Formatter().parse(text) if name}
+        if used - set(values):
+            raise KeyError
+        return text.format(**values)
+    except (KeyError, ValueError, IndexError):
+        known = ", ".join(f"{{{name}}}" for name in values)
+        raise JobError(f"got {text!r}, expected no braces but {known}") from None
+
+
+@dataclass(frozen=True)
+class BenchmarkJob:
+    """A job that runs points of a scenario, and what it needs.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The dataset that is read.
+    system : System
+        The machine, with its `job` settings.
+    training, loader : mapping
+        Sections of the configuration.
+    points : sequence of Point
+        The points that the job runs.
+    policy : str
+        Policy of the scenario; probes, which have none, need what pinning needs.
+    lmdb : mapping, optional
+        Section `lmdb` of the configuration where the scenario reads a database.
+    """
+
+    dataset: "Dataset"
+    system: "System"
+    training: Mapping[str, Any]
+    loader: Mapping[str, Any]
+    points: Sequence[Point]
+    policy: str = ""
+    lmdb: Mapping[str, Any] | None = None
+
+    @property
+    def lfs_bytes(self) -> int:
+        """Return the local storage a node needs, whole blocks and reserve included."""
+        if self.lmdb is not None:
+            rate = max(point.cache_rate_percent for point in self.points)
+            n_bytes = database_bytes(self.dataset, self.lmdb, rate)
+        else:
+            blocks = math.ceil(self.dataset.file_size_bytes / _BLOCK_BYTES)
+            n_bytes = self._files_on_node * blocks * _BLOCK_BYTES
+        reserve = 1 + self.system.job.lfs_reserve_percent / 100
+        return math.ceil(n_bytes * reserve)
+
+    @property
+    def lfs_mib(self) -> int:
+        """Return the local storage a node needs in whole MiB, at least one."""
+        return max(1, math.ceil(self.lfs_bytes / _MIB))
+
+    @property
+    def memory_mib(self) -> int:
+        """Return the memory that a node's processes need, in MiB."""
+        size = self.dataset.file_size_bytes
+        batches = self.loader["prefetch_batches"] + 2  # one filled, one consumed
+        held = batches * self.dataset.batch_size * size
+        held += self.loader["read_threads"] * size
+        n_records = self._files_per_process * self.training["epochs"]
+        process = _PROCESS_MIB + (held + n_records * _RECORD_BYTES) / _MIB
+        memory = _MARGIN * self.system.processes_per_node * process
+        return math.ceil(memory) + self.system.job.lfs_in_memory * self.lfs_mib
+
+    @property
+    def minutes(self) -> int:
+        """Return the time limit in whole minutes."""
+        slowest, n_files = self.system.job.estimates, self.dataset.n_files
+        n_bytes = n_files * self.dataset.file_size_bytes
+        n_steps = math.ceil(self._files_per_process / self.dataset.batch_size)
+        epoch_s = (
+            n_bytes / slowest.read_bytes_per_s
+            + n_files / slowest.read_files_per_s
+            + n_steps * self.training["compute_time_s"]
+        )
+        fill_s = (
+            n_bytes / slowest.lfs_fill_bytes_per_s
+            + n_files / slowest.lfs_fill_files_per_s
+        )
+        time_s = slowest.start_s + sum(
+            fill_s * point.cache_rate_percent / 100 + self.training["epochs"] * epoch_s
+            for point in self.points
+        )
+        return math.ceil(time_s / 60)
+
+    @property
+    def _files_on_node(self) -> int:
+        """Return the files that the LFS of the fullest node holds at most."""
+        fullest = {}  # highest cache rate by repetition
+        for point in self.points:
+            rate = fullest.get(point.repetition, 0)
+            fullest[point.repetition] = max(rate, point.cache_rate_percent)
+        seed, n_nodes = self.training["seed"], self.system.n_nodes
+        return max(
+            files_on_node(self.dataset, self.policy, rate, seed, repetition, n_nodes)
+            for repetition, rate in fullest.items()
+        )
+
+    @property
+    def _files_per_process(self) -> int:
+        return math.ceil(self.dataset.n_files / self.system.n_processes)
+
+    def check(self) -> None:
+        """Refuse more local storage than a job gets on a node.
+
+        Raises
+        ------
+        JobError
+            With the size asked for and the limit, in GiB.
+        """
+        settings = self.system.job
+        limit = settings.lfs_gib_per_node
+        if limit is not None and self.lfs_bytes > limit * _GIB:
+            raise JobError(
+                f"needs {self.lfs_bytes / _GIB:.1f} GiB of local storage a node "
+                f"({settings.lfs_reserve_percent:g} % reserve included), expected at "
+                f"most {limit:g} GiB (job.lfs_gib_per_node)"
+            )
+
+    def resources(self) -> dict[str, Any]:
+        """Return the site's further resources of the benchmark."""
+        return site_resources(self.system, "run_benchmark", lfs_mib=self.lfs_mib)
+
+
+def generation_minutes(dataset: "Dataset", estimates: Estimates) -> int:
+    """Return the time limit of a dataset's generation, in whole minutes."""
+    n_bytes = dataset.n_files * dataset.file_size_bytes
+    time_s = (
+        estimates.start_s
+        + n_bytes / estimates.generate_bytes_per_s
+        + dataset.n_files / estimates.generate_files_per_s
+    )
+    return math.ceil(time_s / 60)
+
+
+def launcher(system: "System", log: str) -> str:
+    """Return the command that starts a job's processes."""
+    return fill(
+        system.job.launcher,
+        nodes=system.n_nodes,
+        processes_per_node=system.processes_per_node,
+        log=log,
+    )
+
+
+def site_resources(system: "System", rule: str, **values: Any) -> dict[str, Any]:
+    """Return the site's further resources of a rule, their placeholders filled in."""
+    values = {
+        "nodes": system.n_nodes,
+        "processes": system.n_processes,
+        "processes_per_node": system.processes_per_node,
+        **values,
+    }
+    resources = {}
+    for name, value in system.job.resources.get(rule, {}).items():
+        if isinstance(value, str):
+            value = fill(value, **values)
+            value = int(value) if value.isdecimal() else value
+        resources[name] = value
+    return resources

@@ -1,0 +1,75 @@
+"""What a node keeps of a dataset on its LFS and in its memory: most that it can be."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tierscope.core.scenario import Dataset
+from tierscope.data.lmdb.file import page_ranges
+from tierscope.data.lmdb.layout import Provenance
+from tierscope.data.tfrecord import FRAMING_BYTES
+from tierscope.policies import PEERS, Pinning, owner_nodes
+
+_PAGE_BYTES = 4096  # of the machine that writes a database; the usual one
+
+
+def files_on_node(
+    dataset: Dataset, policy: str, rate: int, seed: int, repetition: int, n_nodes: int
+) -> int:
+    """Return how many files a node's LFS has to hold.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The dataset that is read.
+    policy : str
+        Policies that read from peers spread the files over the nodes, and the node
+        that owns most of them counts; with all others each node may hold the cache
+        rate, in copies that it decides on while it runs if not before.
+    rate : int
+        Cache rate in percent.
+    seed, repetition : int
+        Seed of the training and repetition, which say what is staged in.
+    n_nodes : int
+        Number of nodes.
+    """
+    pinned = Pinning(dataset.n_files, rate, seed, repetition)
+    if policy not in PEERS or not pinned.n_on_lfs:
+        return pinned.n_on_lfs
+    staged_owners = _owners(dataset, n_nodes)[pinned.on_lfs()]
+    return int(np.bincount(staged_owners).max())
+
+
+def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:
+    """Return what the copy of a database's first records takes: pages without holes.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The samples.
+    lmdb : mapping
+        Section `lmdb` of the configuration.
+    rate : int
+        Cache rate in percent.
+    """
+    provenance = _provenance(
+        dataset.n_files,
+        dataset.file_size_bytes - FRAMING_BYTES,
+        lmdb["records_per_commit"],
+    )
+    n_first = Pinning(dataset.n_files, rate, seed=0).n_on_lfs
+    return sum(end - start for start, end in page_ranges(provenance, n_first))
+
+
+@lru_cache
+def _owners(dataset: Dataset, n_nodes: int) -> np.ndarray:
+    """Return the node that owns each file: int, shape (n_files,)."""
+    return owner_nodes(map(dataset.file_name, range(dataset.n_files)), n_nodes)
+
+
+@lru_cache
+def _provenance(n_records: int, value_bytes: int, per_commit: int) -> Provenance:
+    """Return how a database is written, whose layout is reckoned once."""
+    return Provenance(n_records, value_bytes, per_commit, _PAGE_BYTES)

@@ -1,0 +1,212 @@
+"""The system: a machine with two tiers, read from its file and checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.scenario import improvement_suffix, nodes_suffix
+from tierscope.core.validation import ConfigError, check, read_yaml
+from tierscope.experiment.job import Estimates, JobSettings
+from tierscope.storage.tier import Tier
+
+SCHEDULERS = ("slurm", "pjm")
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine: its nodes, its two tiers and how points are launched.
+
+    `devices` and `emulation` are the checked mappings of the system file, the latter
+    with its defaults filled in;
+    `improvements` makes I/O classes of its devices faster, in percent. `devices_of` is
+    the system that lends its devices, if one does.
+    """
+
+    name: str
+    description: str
+    n_nodes: int
+    processes_per_node: int
+    virtual_nodes: bool
+    points_per_launch: int | str
+    gfs: Tier
+    lfs: Tier
+    emulation: Mapping | None = None
+    devices: Mapping | None = None
+    devices_of: str | None = None
+    improvements: Mapping[str, int] = field(default_factory=dict)
+    network_interface: str | None = None
+    job: JobSettings = field(default_factory=JobSettings)
+
+    @property
+    def n_processes(self) -> int:
+        """Return the number of MPI processes of a run."""
+        return self.n_nodes * self.processes_per_node
+
+    def improved(self, improvements: Mapping[str, int]) -> "System":
+        """Return the system with faster devices; its name tells which."""
+        if not improvements:
+            return self
+        name = self.name + improvement_suffix(improvements)
+        return replace(self, name=name, improvements=dict(improvements))
+
+    def on_nodes(self, n_nodes: int | None) -> "System":
+        """Return the system with its processes on so many nodes; its name tells.
+
+        As many nodes as before share each emulated LFS server.
+        """
+        if n_nodes in (None, self.n_nodes):
+            return self
+        emulation = self.emulation
+        if self.source == "emulated":
+            n_sharing = emulation["processes_per_lfs_server"]
+            if n_sharing < self.n_processes:
+                n_sharing = n_sharing * self.n_nodes // n_nodes
+                emulation = {**emulation, "processes_per_lfs_server": n_sharing}
+        return replace(
+            self,
+            name=self.name + nodes_suffix(n_nodes),
+            n_nodes=n_nodes,
+            processes_per_node=self.n_processes // n_nodes,
+            emulation=emulation,
+        )
+
+    def check_executor(self, executor: str) -> None:
+        """Refuse to submit through another scheduler than the system's.
+
+        Raises
+        ------
+        ConfigError
+            With the system's name and how to choose another one.
+        """
+        if executor in SCHEDULERS and executor != self.job.scheduler:
+            raise ConfigError(
+                f"system {self.name}: is for {self.job.scheduler or 'one machine'} "
+                f"(job.scheduler), got a profile for {executor}; choose another system "
+                "(key system of your configuration, or --config system=NAME)"
+            )
+
+    @property
+    def source(self) -> str:
+        """Return what numbers from this system are: ``measured`` or ``emulated``."""
+        kinds = {self.gfs.kind, self.lfs.kind}
+        return "emulated" if "emulated" in kinds else "measured"
+
+
+def read_system(name: str, folder: str | Path) -> System:
+    """Read and check ``<folder>/<name>.yaml``."""
+    path = Path(folder) / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(p.stem for p in Path(folder).glob("*.yaml"))
+        raise ConfigError(f"system: got {name!r}, expected one of {', '.join(known)}")
+    values = read_yaml(path)
+    check(values, "system", str(path))
+    for tier in ("gfs", "lfs"):
+        values[tier] = Tier(name=tier, **values[tier])
+    job = values.get("job", {})
+    estimates = Estimates(**job.get("estimates", {}))
+    values["job"] = JobSettings(**{**job, "estimates": estimates})
+    if model := values.get("devices_of"):
+        values["devices"] = _devices_of_nodes(model, values, path)
+    system = System(name=name, **values)
+    if system.lfs.kind == "lustre":
+        raise ConfigError(
+            f"{path}: lfs.kind: got 'lustre', expected directory or emulated"
+        )
+    if system.gfs.kind == "lustre" and system.gfs.n_osts is None:
+        raise ConfigError(f"{path}: gfs: missing key n_osts, needed by kind lustre")
+    for count, osts in (system.gfs.pools or {}).items():
+        if isinstance(osts, list) and str(len(osts)) != str(count):
+            raise ConfigError(
+                f"{path}: gfs.pools.{count}: got {osts}, expected {count} OST indices"
+            )
+    roots = [system.gfs.root.rstrip("/"), system.lfs.root.rstrip("/")]
+    if any(f"{a}/".startswith(f"{b}/") for a, b in (roots, roots[::-1])):
+        raise ConfigError(
+            f"{path}: lfs.root: got {system.lfs.root!r}, expected a directory apart "
+            f"from gfs.root {system.gfs.root!r}"
+        )
+    _check_sources(system.devices or {}, path)
+    if system.source == "emulated":
+        if system.emulation is None:
+            raise ConfigError(
+                f"{path}: top level: missing key emulation, needed by kind emulated"
+            )
+        devices = _devices_of(system.emulation["model_of"], path)
+        emulation = _emulation_of(system, devices, path)
+        system = replace(system, devices=devices, emulation=emulation)
+        n_sharing = emulation["processes_per_lfs_server"]
+        if n_sharing % system.processes_per_node and n_sharing < system.n_processes:
+            raise ConfigError(
+                f"{path}: emulation.processes_per_lfs_server: got {n_sharing}, "
+                f"expected a multiple of processes_per_node "
+                f"{system.processes_per_node}: a node has one LFS"
+            )
+    return system
+
+
+def _emulation_of(
+    system: System, devices: Mapping[str, Any], origin: Path
+) -> dict[str, Any]:
+    """Return the emulation with its defaults, refuse one that does not fit."""
+    for tier in (system.gfs, system.lfs):
+        if tier.kind != "emulated":
+            raise ConfigError(
+                f"{origin}: {tier.name}.kind: got {tier.kind}, expected emulated as "
+                "the other tier: a real tier has no place in virtual time"
+            )
+    n_sharing = devices["lfs"]["processes_per_server"]
+    return {"processes_per_lfs_server": n_sharing, **system.emulation}
+
+
+def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
+    """Refuse the source of a number that is not there."""
+    for part, words in devices.get("sources", {}).items():
+        present = devices.get(part, {})
+        if unknown := sorted(set(words) - set(present)):
+            raise ConfigError(
+                f"{origin}: devices.sources.{part}: got unknown key "
+                f"{', '.join(unknown)}, expected some of {', '.join(present) or '-'}"
+            )
+
+
+def _devices_of_nodes(
+    model: str, values: Mapping[str, Any], origin: Path
+) -> dict[str, Any]:
+    """Return a system's devices for a job of other nodes and processes.
+
+    As many nodes as there share an LFS server, so other numbers of processes.
+    """
+    there = read_system(model, origin.parent)
+    if there.devices is None or there.emulation is not None or "devices" in values:
+        raise ConfigError(
+            f"{origin}: devices_of: got {model!r}, expected a system with devices of "
+            "its own, and none here"
+        )
+    n_sharing = there.devices["lfs"]["processes_per_server"]
+    n_sharing *= values["processes_per_node"] / there.processes_per_node
+    if n_sharing != int(n_sharing):
+        raise ConfigError(
+            f"{origin}: processes_per_node: got {values['processes_per_node']}, "
+            f"expected whole processes for each LFS server of system {model}"
+        )
+    lfs = {**there.devices["lfs"], "processes_per_server": int(n_sharing)}
+    return {**there.devices, "lfs": lfs}
+
+
+def _devices_of(model: str, origin: Path) -> dict[str, Any]:
+    """Return the devices of the system that another one emulates."""
+    path = origin.with_name(f"{model}.yaml")
+    values = read_yaml(path) if path.is_file() else {}
+    if "devices" not in values:
+        raise ConfigError(
+            f"{origin}: emulation.model_of: got {model!r}, expected a system with "
+            "devices"
+        )
+    check(values, "system", str(path))
+    n_processes = values["n_nodes"] * values["processes_per_node"]
+    devices = values["devices"]
+    parts = ("gfs", "lfs", "network", "processor")
+    emulated = {part: devices[part] for part in parts if part in devices}
+    per_node = values["processes_per_node"]
+    return dict(emulated, n_processes=n_processes, processes_per_node=per_node)

@@ -1,0 +1,357 @@
+"""Draw and tell how policies compare: I/O time, operations on the GFS, time saved."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from tierscope.analysis.policies import ESTIMATED, is_reference
+from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.core.words import scenario_titles
+from tierscope.figures.style import class_handles, styled, titled, write_around
+
+SCENE = ["source", "system", "dataset", "n_osts", "loader"]
+# Of Paul Tol's colour-blind-safe palette, none of an I/O class.
+_POLICIES = {
+    "none": ("#000000", "o"),
+    "pinning": ("#117733", "s"),
+    "stratified-pinning": ("#DDCC77", "D"),
+    "lru": ("#999933", "v"),
+    "monarch": ("#AA4499", "^"),
+    "clairvoyant": ("#332288", "P"),
+    "adhoc": ("#CC6677", "X"),
+}
+_AT_ZERO = " at 0 %"
+_OTHER = ("#666666", "*")
+_FOREGROUND = {"gfs_opens": IOClass.GFS_META, "gfs_reads": IOClass.GFS_READ}
+_REST = {"facecolor": "#eeeeee", "edgecolor": "#999999", "lw": 0.5}
+_SPREAD = {"color": "#222222", "lw": 1}
+_BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
+_STAGING = {"facecolor": "white", "edgecolor": "#444444", "hatch": "...", "ls": "--"}
+_ROOM = 1.3  # of an axis, for what is not estimated and what is a little more
+_SWAMPS = 3  # times the range of other lines: then estimated staging is cut off
+_SMALL = {"fontsize": 7, "color": "#444444"}
+_TITLES = (
+    "I/O time of the slowest process and whole\nepochs, the first on the left",
+    "GFS opens and reads\nof all epochs",
+    "Time saved against none,\nstaging and drains included",
+)
+
+
+@styled
+def plot_policies(
+    policy_epochs: pd.DataFrame,
+    totals: pd.DataFrame,
+    summary: pd.DataFrame,
+    *,
+    provenance: str,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw what each policy takes, asks of the GFS and saves; a row a cache rate.
+
+    Parameters
+    ----------
+    policy_epochs, totals, summary : DataFrame
+        Tables ``policy_epochs``, ``policy_totals`` and ``policy_summary`` of one
+        dataset, OST count and loader.
+    provenance, dataset_titles
+        As for `tierscope.figures.style.plot_times`.
+
+    Returns
+    -------
+    Figure
+        Left: bars of each epoch stacked by I/O class, the line from the least to the
+        largest of the repetitions; above it, pale, what the whole epoch takes longer
+        than the I/O time. Middle: opens and reads on the GFS of all epochs,
+        copies hatched, staging dotted, its number written where its bar is cut. Right:
+        the time saved up to each epoch against no LFS, solid as far as it was run,
+        dashed if all further epochs are like the last; a large marker where it begins
+        to be above 0. Estimated staging far below the other lines is told in words.
+    """
+    rates = sorted(set(totals["cache_rate_percent"]) - {0})
+    n_repetitions = summary["n_repetitions"].max()
+    figure = Figure(figsize=(15.5, 1.9 + 3.6 * len(rates)), layout="constrained")
+    axes = figure.subplots(len(rates), 3, squeeze=False, width_ratios=(2.4, 1.2, 1.5))
+    for row in axes[1:]:  # times and operations compare over rows, savings are unlike
+        row[0].sharey(axes[0][0])
+        row[1].sharex(axes[0][1])
+    scene = scenario_titles(summary.assign(policy=""), dataset_titles)["title"].iloc[0]
+    title = titled(f"Policies compared: {scene}", summary)
+    notes = [*_notes(provenance, summary, n_repetitions), *cautions(policy_epochs)]
+    write_around(figure, title, notes)
+    operations = []
+    for row, rate in zip(axes, rates, strict=True):
+        epochs, sums = (_of_row(part, rate) for part in (policy_epochs, totals))
+        saved = summary[summary["cache_rate_percent"] == rate]
+        names = in_order(sums["policy"])
+        _draw_times(row[0], epochs, names)
+        operations.append(_draw_operations(row[1], epochs, sums, names))
+        _draw_savings(row[2], sums, saved)
+        longest_s = policy_epochs[["io_time_s", "execution_time_s"]].max(axis=None)
+        row[0].set_ylim(0, 1.05 * longest_s or 1)
+        row[0].set_ylabel(f"Cache rate {rate} %\nTime of an epoch (s)")
+    _limit_operations(axes[:, 1], *zip(*operations, strict=True))
+    for ax, words in zip(axes[0], _TITLES, strict=True):
+        ax.set_title(words)
+    axes[-1][1].set_xlabel("Opens and reads")
+    axes[-1][2].set_xlabel("Number of epochs")
+    has_peers = (policy_epochs[f"{NET_READ}_s"] > 0).any()
+    figure.legend(handles=_handles(totals, has_peers), loc="outside right center")
+    return figure
+
+
+def _of_row(table: pd.DataFrame, rate: int) -> pd.DataFrame:
+    """Return what a row of the figure shows: a cache rate, and what it compares with.
+
+    That is policy none; in its place another policy that held nothing is named so.
+    """
+    references = is_reference(table)
+    names = table["policy"].where(
+        ~references | (table["policy"] == "none"), table["policy"] + _AT_ZERO
+    )
+    shown = references | (table["cache_rate_percent"] == rate)
+    return table.assign(policy=names)[shown]
+
+
+def in_order(policies: pd.Series) -> list[str]:
+    """Return the names of policies in the order of the figure."""
+    known = [name for name in _POLICIES if name in set(policies)]
+    others = sorted(set(policies) - set(known))
+    references = [name for name in others if name.endswith(_AT_ZERO)]
+    return references + known + sorted(set(others) - set(references))
+
+
+def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draw each policy's epochs: I/O time stacked by class, then what is no I/O."""
+    n_epochs = epochs["epoch"].nunique()
+    width = 0.84 / n_epochs
+    for place, name in enumerate(names):
+        by_epoch = epochs[epochs["policy"] == name].groupby("epoch")
+        left = place - 0.42 + width * (np.arange(n_epochs) + 0.5)
+        bottom_s = np.zeros(n_epochs)
+        for io_class in ALL_CLASSES:
+            height_s = by_epoch[f"{io_class}_s"].mean().to_numpy()
+            ax.bar(left, height_s, 0.9 * width, bottom=bottom_s, color=io_class.colour)
+            bottom_s += height_s
+        rest_s = by_epoch["execution_time_s"].mean().to_numpy() - bottom_s
+        ax.bar(left, rest_s.clip(0), 0.9 * width, bottom=bottom_s, **_REST)
+        times_s = by_epoch["io_time_s"]
+        ax.vlines(left, times_s.min(), times_s.max(), **_SPREAD)
+    turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(len(names)), names, **turned)
+    ax.tick_params(axis="x", length=0)
+
+
+def _draw_operations(
+    ax: Axes, epochs: pd.DataFrame, sums: pd.DataFrame, names: Sequence[str]
+) -> tuple[float, np.ndarray]:
+    """Draw each policy's operations on the GFS: of reads, copies and staging.
+
+    Returns the length of the longest bar without estimated staging, and for each bar
+    the operations of its estimated staging.
+    """
+    n_repetitions = epochs.groupby("policy")["repetition"].nunique()[names].to_numpy()
+    bottom = np.zeros(len(names))
+
+    def stack(totals: pd.Series, **look) -> None:
+        heights = totals.reindex(names, fill_value=0).to_numpy() / n_repetitions
+        here = heights > 0
+        ax.barh(np.flatnonzero(here), heights[here], left=bottom[here], **look)
+        bottom[:] += heights
+
+    by_policy = epochs.groupby("policy")
+    for column, io_class in _FOREGROUND.items():
+        stack(by_policy[column].sum(), color=io_class.colour)
+    copies = ["background_gfs_opens", "background_gfs_reads"]
+    stack(by_policy[copies].sum().sum(axis=1), **_BACKGROUND)
+    first = sums[sums["n_epochs"] == 1]
+    estimated = first["staging"] == ESTIMATED
+    run, not_run = (
+        first[chosen].groupby("policy")["staging_gfs_operations"].sum()
+        for chosen in (~estimated, estimated)
+    )
+    stack(run, **_STAGING)
+    known = bottom.copy()
+    stack(not_run, **_STAGING)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(True, axis="x")
+    ax.grid(False, axis="y")
+    return known.max(), bottom - known
+
+
+def _limit_operations(
+    axes: Sequence[Axes], longest: Sequence[float], staging: Sequence[np.ndarray]
+) -> None:
+    """Cut bars of estimated staging that dwarf the others; write their numbers."""
+    k_or_m = EngFormatter(sep="")
+    axes[0].xaxis.set_major_locator(MaxNLocator(3))
+    axes[0].xaxis.set_major_formatter(k_or_m)
+    limit = _ROOM * max(longest)
+    if axes[0].get_xlim()[1] <= limit or not limit:
+        return
+    axes[0].set_xlim(0, limit)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    for ax, counts in zip(axes, staging, strict=True):
+        for place, count in enumerate(counts):
+            bars = [bar for bar in ax.patches if round(bar.get_y() + 0.4) == place]
+            if count and max(bar.get_x() + bar.get_width() for bar in bars) > limit:
+                words = f"{EngFormatter(places=0, sep='')(count)} of staging "
+                words += "\N{RIGHTWARDS ARROW}"
+                at = {"ha": "right", "va": "center", "bbox": box}
+                ax.text(0.99 * limit, place, words, **at, **_SMALL)
+
+
+def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
+    """Draw the time that each policy has saved after each number of epochs."""
+    n_epochs = int(sums["n_epochs"].max())
+    ax.axhline(0, color=_POLICIES["none"][0], lw=1)
+    ax.axvline(n_epochs, color="#bbbbbb", lw=0.8, ls=":")
+    starts, others = {}, []
+    for row in summary.to_dict("records"):
+        mine = sums[sums["policy"] == row["policy"]].groupby("n_epochs")
+        saved_s = (mine["reference_time_s"].mean() - mine["time_s"].mean()).to_numpy()
+        saved_s = np.concatenate([[-row["staging_time_s"]], saved_s])
+        gain_s = row["reference_last_epoch_time_s"] - row["last_epoch_time_s"]
+        further = np.arange(n_epochs, 2 * n_epochs + 1)
+        further_s = saved_s[-1] + gain_s * (further - n_epochs)
+        colour, marker = _POLICIES.get(row["policy"], _OTHER)
+        is_wide = row["policy"] == "pinning"  # stratified-pinning lies upon it
+        line = {"color": colour, "lw": 3.5 if is_wide else 1.6}
+        size = 7 if is_wide else 4
+        ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=size, **line)
+        ax.plot(further, further_s, ls=(0, (3, 2)), **line)
+        all_s = np.concatenate([saved_s, further_s[1:]])
+        if (pays := row["pays_after_epochs"]) <= further[-1]:
+            ax.plot(pays, all_s[int(pays)], marker, ms=10, mec="black", color=colour)
+        if row["staging"] == ESTIMATED:
+            words = "never pays" if np.isnan(pays) else f"pays after {pays:.0f} epochs"
+            name, staging_s = row["policy"], row["staging_time_s"]
+            starts[f"{name}: {staging_s:.0f} s of staging, {words}"] = saved_s[0]
+        else:
+            others.append(all_s)
+    _limit_savings(ax, starts, others)
+    ax.set_ylabel("Seconds saved")
+    ax.set_xlim(-0.3, 2 * n_epochs + 0.3)
+
+
+def _limit_savings(
+    ax: Axes, starts: Mapping[str, float], others: Sequence[np.ndarray]
+) -> None:
+    """Leave out lines that estimated staging puts far below the others; say which.
+
+    `starts` are their first values by what to say, `others` the values of other lines.
+    """
+    values = np.concatenate([[0.0], *others])
+    low, span = values.min(), np.ptp(values)
+    if not span or min(starts.values(), default=low) >= low - _SWAMPS * span:
+        return
+    margin = (_ROOM - 1) / 2 * span
+    text_s = 0.07 * (len(starts) + 1) * (span + 2 * margin)  # lines of text
+    ax.set_ylim(low - margin - text_s, values.max() + margin)
+    outside = [words for words, start_s in starts.items() if start_s < low - margin]
+    ax.text(
+        *(0.99, 0.02, "\n".join(["Below:", *outside])),
+        **{"transform": ax.transAxes, "ha": "right", "va": "bottom"},
+        **_SMALL,
+    )
+
+
+def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
+    """Return the entries of the legend."""
+    policies = [
+        Line2D([], [], color=colour, marker=marker, label=name)
+        for name in in_order(totals["policy"])
+        if name != "none"
+        for colour, marker in [_POLICIES.get(name, _OTHER)]
+    ]
+    spread = Line2D([], [], ls="", marker="|", ms=13, **_SPREAD)
+    spread.set_label("least to largest I/O\ntime of repetitions")
+    return [
+        Patch(**_REST, label="rest of the epoch,\nno I/O"),
+        *class_handles(has_peers),
+        *([spread] if totals["repetition"].nunique() > 1 else []),
+        Patch(**_BACKGROUND, label="GFS opens and reads\nof copies"),
+        Patch(**_STAGING, label="of staging"),
+        *policies,
+        Line2D([], [], color="#444444", ls=(0, (3, 2)), label="epochs like the last"),
+        Line2D(
+            *([], []),
+            color="#dddddd",
+            marker="o",
+            ms=10,
+            mec="black",
+            ls="",
+            label="begins to pay",
+        ),
+    ]
+
+
+def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[str]:
+    """Return what to write below the figure."""
+    repetitions = (
+        f"{n_repetitions} repetitions"
+        if n_repetitions > 1
+        else "one repetition, spread unknown"
+    )
+    notes = [f"Source: {provenance}; {repetitions}"]
+    if (summary["staging"] == ESTIMATED).any():
+        notes.append(
+            "The benchmark generates pinned files on the LFS, as the paper's. Their "
+            "staging is estimated: every node reads its part of the GFS as an epoch "
+            "without LFS reads it; writing to the LFS is left out."
+        )
+    return notes
+
+
+def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
+    """Return what to know of reads from other nodes on emulated tiers, if any.
+
+    Parameters
+    ----------
+    policy_epochs : DataFrame
+        Table ``policy_epochs``.
+    """
+    is_emulated = policy_epochs["source"] == "emulated"
+    if not (policy_epochs.loc[is_emulated, f"{NET_READ}_s"] > 0).any():
+        return []
+    return [
+        "Reads from other nodes (net-read) wait for the owner's emulated LFS and pass "
+        "an emulated network: the modelled hardware's, without a file system's "
+        "software."
+    ]
+
+
+def failure_notes(policy_epochs: pd.DataFrame) -> list[str]:
+    """Return that copies failed, if they did; `policy_epochs` is the table's name."""
+    failed = policy_epochs.groupby("policy")["failed_files"].sum()
+    failed = failed[failed > 0]
+    if failed.empty:
+        return []
+    words = ", ".join(f"{n} of {policy}" for policy, n in failed.items())
+    return [
+        f"Copies failed: {words}. Those runs read more from the GFS than they should."
+    ]
+
+
+def cautions(policy_epochs: pd.DataFrame) -> list[str]:
+    """Return what figure and summary say of the runs besides their numbers.
+
+    Parameters
+    ----------
+    policy_epochs : DataFrame
+        Table ``policy_epochs``.
+    """
+    return [*network_notes(policy_epochs), *failure_notes(policy_epochs)]
+
+
+def terminal_lines(texts: Sequence[str]) -> list[str]:
+    """Return texts in lines of at most 80 characters, none of an empty text."""
+    return [line for text in texts for line in textwrap.wrap(text, 80)]

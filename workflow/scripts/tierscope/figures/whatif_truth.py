@@ -1,0 +1,244 @@
+"""Draw and tell what faster devices bring: by rule, by model and measured."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tierscope.analysis.breakdown import SCENARIO
+from tierscope.analysis.whatif import IMPROVEMENTS
+from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
+from tierscope.figures.style import new_figure, source_notes, styled, titled
+
+# A model's cut is good enough within this of the measured one.
+GOAL_POINTS = 3
+
+_MINUS = "\N{MINUS SIGN}"
+_CUT_LABEL = "Cut of the slowest process's I/O time (%)"
+_MEASURED = {
+    "color": "#000000",
+    "marker": "o",
+    "markersize": 5,
+    "linewidth": 1.6,
+    "capsize": 3,
+    "zorder": 4,
+}
+_LINES = {
+    "rule": {
+        "color": "#CC79A7",
+        "marker": "s",
+        "markersize": 5,
+        "linestyle": (0, (5, 2)),
+    },
+    # Around the measured points, which it often covers.
+    "model": {
+        "color": "#009E73",
+        "marker": "^",
+        "markersize": 9,
+        "markerfacecolor": "none",
+        "markeredgewidth": 1.5,
+        "linestyle": (0, (1, 1.2)),
+        "zorder": 5,
+    },
+}
+_SAID = {"rule": "by the rule", "model": "by the model"}
+_LINE = (
+    "{cache_rate_percent:8} %  {base_io_time_s:8.3f}  {improved_io_time_s:8.3f}  "
+    "{measured_cut_percent:6.1f} +-{measured_cut_se_percent:4.1f}  "
+    "{rule_cut_percent:7.1f} ({rule_error_points:+5.1f})  "
+    "{model_cut_percent:7.1f} ({model_error_points:+5.1f})"
+)
+_LARGEST = {"color": "#CC79A7", "linewidth": 5, "alpha": 0.35, "zorder": 1}
+
+
+@styled
+def plot_truth(
+    table: pd.DataFrame,
+    summary: pd.DataFrame,
+    spread: pd.DataFrame,
+    *,
+    provenance: str,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw the cut that faster devices bring, over the cache rate.
+
+    Parameters
+    ----------
+    table, summary : DataFrame
+        Tables ``whatif_truth`` and ``whatif_truth_summary`` of one scenario.
+    spread : DataFrame
+        Table ``spread`` of all its runs' I/O time.
+    provenance, dataset_titles
+        As for `tierscope.figures.style.plot_times`.
+
+    Returns
+    -------
+    Figure
+        A panel for each improvement, all with the same y range. Black: measured, with
+        two standard errors up and down; squares: by the paper's rule; triangles: by
+        the model; a thick bar marks the rule's largest error, which the title names.
+    """
+    scenarios = scenario_titles(spread, dataset_titles)
+    title = titled(
+        "What faster devices really bring: "
+        f"{scenario_titles(table, dataset_titles)['title'].iloc[0]}",
+        table,
+    )
+    notes = [*source_notes(provenance, spread, scenarios), _method_note(summary)]
+    figure, axes = new_figure(len(summary), title, notes, row_height=4.1, share_y=True)
+    for ax, row in zip(axes, summary.to_dict("records"), strict=True):
+        points = _of_improvement(table, row)
+        _draw_cuts(ax, points, row)
+        words = (_improvement_lines(row), _rule_words(points, row), _model_words(row))
+        ax.set_title("\n".join([*words, _best_words(row)]), fontsize=10)
+    lowest = min(0, *(ax.dataLim.y0 for ax in axes))
+    highest = max(1, *(ax.dataLim.y1 for ax in axes))
+    axes[0].set_ylim(1.08 * lowest, 1.08 * highest)
+    *promised, truth = axes[0].get_legend_handles_labels()[0]
+    figure.legend(handles=[truth, *promised], loc="outside right center")
+    return figure
+
+
+def _draw_cuts(ax: Axes, points: pd.DataFrame, row: Mapping) -> None:
+    """Draw one improvement's cuts over the cache rate."""
+    rates = points["cache_rate_percent"]
+    ax.errorbar(
+        rates,
+        points["measured_cut_percent"],
+        yerr=2 * points["measured_cut_se_percent"],
+        label=f"{_truth_word(row)}, with two\nstandard errors",
+        **_MEASURED,
+    )
+    labels = {"rule": "by the paper's rule", "model": f"by the model\n({_model(row)})"}
+    for sayer, line in _LINES.items():
+        cuts = points[f"{sayer}_cut_percent"]
+        ax.plot(rates, cuts, label=labels[sayer], linewidth=1.6, **line)
+    worst = _worst(points, row)
+    ax.vlines(
+        worst["cache_rate_percent"],
+        *sorted([worst["rule_cut_percent"], worst["measured_cut_percent"]]),
+        label="the rule's largest error",
+        **_LARGEST,
+    )
+    ax.axhline(0, color="#888888", linewidth=0.8)
+    ax.set_xlabel(CACHE_RATE_LABEL)
+    ax.set_ylabel(_CUT_LABEL if ax.get_subplotspec().is_first_col() else "")
+
+
+def _of_improvement(table: pd.DataFrame, row: Mapping) -> pd.DataFrame:
+    """Return the rows of a summary's improvement, by cache rate."""
+    same = (table[IMPROVEMENTS] == pd.Series(row)[IMPROVEMENTS]).all(axis=1)
+    return table[same].sort_values("cache_rate_percent", ignore_index=True)
+
+
+def _worst(points: pd.DataFrame, row: Mapping) -> pd.Series:
+    """Return the point of the rule's largest error."""
+    rate = row["rule_largest_error_cache_rate_percent"]
+    return points[points["cache_rate_percent"] == rate].iloc[0]
+
+
+def _model(row: Mapping) -> str:
+    """Return model and parameters in words, such as ``simulation, all-osts``."""
+    return f"{row['model']}, {row['calibration']}"
+
+
+def _truth_word(row: Mapping) -> str:
+    """Return how the truth was had."""
+    return "simulated" if row["source"] == "simulated" else "measured"
+
+
+def _improvement_lines(row: Mapping) -> str:
+    """Return an improvement in words, two classes a line."""
+    words = improvement_words(row).split(", ")
+    lines = [", ".join(words[start : start + 2]) for start in range(0, len(words), 2)]
+    return ",\n".join(lines)
+
+
+def _rule_words(points: pd.DataFrame, row: Mapping) -> str:
+    """Return the rule's largest error in words: both cuts and where."""
+    worst = _worst(points, row)
+    return (
+        f"the rule promises {worst['rule_cut_percent']:.0f} %, "
+        f"{worst['measured_cut_percent']:.0f} % came at "
+        f"{worst['cache_rate_percent']} %"
+    ).replace("-", _MINUS)
+
+
+def _model_words(row: Mapping) -> str:
+    """Return the model's largest error in words."""
+    error = abs(row["model_largest_error_points"])
+    return f"the model errs by {error:.1f} points at most"
+
+
+def _best_words(row: Mapping) -> str:
+    """Return where the best point goes in words."""
+    rates = [
+        f"{row[f'{name}_best_cache_rate_percent']} %"
+        for name in ("base", "measured", "rule", "model")
+    ]
+    arrow = "\N{RIGHTWARDS ARROW}"
+    return "best at {} {arrow} {} (rule {}, model {})".format(*rates, arrow=arrow)
+
+
+def _method_note(summary: pd.DataFrame) -> str:
+    """Return how truth, rule and model were had."""
+    first = summary.iloc[0]
+    note = (
+        f"{_truth_word(first).capitalize()}: every run again on faster devices, beside "
+        "its twin of the same shuffle. Rule: a class that is N % faster takes "
+        "100/(100 + N) of its time (paper, Sec. 4.4); waiting stays where it was. "
+        f"Model: {first['model']}, parameters {first['calibration']}."
+    )
+    if first["source"] == "simulated" and first["model"] == "simulation":
+        note += " This model made the runs too, so it cannot err."
+    return note
+
+
+def summary_text(table: pd.DataFrame, summary: pd.DataFrame) -> str:
+    """Return the comparison in words and numbers, to be read on a terminal.
+
+    Parameters
+    ----------
+    table, summary : DataFrame
+        Tables ``whatif_truth`` and ``whatif_truth_summary`` of one scenario.
+    """
+    first = summary.iloc[0]
+    keys = ", ".join(f"{key} {first[key]}" for key in SCENARIO)
+    blocks = [f"What faster devices really bring ({keys})\n{_method_note(summary)}"]
+    for row in summary.to_dict("records"):
+        blocks.append(_improvement_text(_of_improvement(table, row), row))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _improvement_text(points: pd.DataFrame, row: Mapping) -> str:
+    """Return the lines about one improvement."""
+    lines = [
+        f"{improvement_words(row)}: cut of the slowest process's I/O time in percent",
+        f"cache rate  before s   after s  {_truth_word(row):>13}      rule (error)"
+        "     model (error)",
+    ]
+    lines += [_LINE.format(**point) for point in points.to_dict("records")]
+    lines += [
+        f"{sayer}: mean error {row[f'{sayer}_mean_error_points']:.1f} points, largest "
+        f"{row[f'{sayer}_largest_error_points']:+.1f} at "
+        f"{row[f'{sayer}_largest_error_cache_rate_percent']} %"
+        for sayer in ("rule", "model")
+    ]
+    best = [
+        f"{words} {row[f'{sayer}_best_cache_rate_percent']} % "
+        f"({row[f'{sayer}_best_cut_percent']:.1f} % less I/O time)"
+        for sayer, words in (("measured", _truth_word(row)), *_SAID.items())
+    ]
+    lines.append(
+        f"best cache rate {row['base_best_cache_rate_percent']} % before, then "
+        + ", ".join(best)
+    )
+    n_within = (points["model_error_points"].abs() <= GOAL_POINTS).sum()
+    lines.append(
+        f"model within {GOAL_POINTS} points at {n_within} of {len(points)} cache "
+        f"rates\nnoise: the {_truth_word(row)} cut of one pair of runs has a standard "
+        f"deviation of {row['cut_sd_points']:.1f} points, the mean of all a standard "
+        f"error of {row['cut_se_points']:.1f}"
+    )
+    return "\n".join(lines)

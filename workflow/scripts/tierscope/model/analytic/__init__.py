@@ -1,0 +1,1 @@
+"""Closed forms: bounds, order statistics and mean value analysis."""

@@ -1,0 +1,180 @@
+"""The fixed point of approximate mean value analysis, compiled.
+
+What is iterated, and where it comes from, is said at
+`tierscope.model.analytic.mva.schweitzer_mva`. Only the stations that a class visits are
+looked at: a machine has many groups with queues of their own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierscope.model.network import ModelError
+from tierscope.model.simulator.events import compiled
+
+_STEPS = (0.9, 0.3)  # of the fixed point; the second if the first does not converge
+_EXTRAPOLATE_EVERY = 12  # iterations
+_MOST_REMEMBERED = 0.98  # of a move by the next, when extrapolating
+
+
+@dataclass(frozen=True)
+class Stations:
+    """Which classes visit which queues; a pair is a class at a station.
+
+    Parameters
+    ----------
+    station_of, class_of : ndarray of int, shape (n_pairs,)
+        Station and class of each pair.
+    n_copies : ndarray of float, shape (n_stations,)
+        Equal stations that share the load of all customers evenly.
+    n_visited : ndarray of float, shape (n_stations,)
+        Of these, how many one customer divides its demand among: all of them, or 1 if
+        it always comes to the same.
+    cv2 : ndarray of float, shape (n_stations,)
+        Squared coefficient of variation of the service times.
+    """
+
+    station_of: np.ndarray
+    class_of: np.ndarray
+    n_copies: np.ndarray
+    n_visited: np.ndarray
+    cv2: np.ndarray
+
+
+def solve_fixed_point(
+    stations: Stations,
+    demand_s: np.ndarray,
+    waiting: np.ndarray,
+    *,
+    population: np.ndarray,
+    present: np.ndarray,
+    think_s: np.ndarray,
+    marginal: bool = True,
+    tolerance: float = 1e-5,
+    max_iterations: int = 20_000,
+) -> np.ndarray:
+    """Return residence time over demand of each pair; what Schweitzer's MVA iterates.
+
+    Arguments are trusted.
+
+    Parameters
+    ----------
+    stations : Stations
+        Who visits what.
+    demand_s, waiting : ndarray, shape (n_pairs,)
+        Demand over all copies, and where the iteration begins (1 is no waiting).
+    population, present : ndarray, shape (n_classes,)
+        Customers of a class, and how many of them, 1 at most, an arriving customer's
+        absence takes away.
+    think_s : ndarray, shape (n_classes,)
+        Delay in a cycle.
+    marginal, tolerance, max_iterations
+        As for `tierscope.model.analytic.mva.schweitzer_mva`.
+
+    Raises
+    ------
+    ModelError
+        If the iteration does not converge.
+    """
+    n_iterations = max_iterations // len(_STEPS)
+    for step in _STEPS:
+        solved = waiting.copy()
+        change = _iterate(
+            stations.station_of,
+            stations.class_of,
+            stations.n_copies,
+            stations.n_visited,
+            stations.cv2,
+            demand_s,
+            population,
+            present,
+            think_s,
+            marginal,
+            step,
+            tolerance,
+            n_iterations,
+            solved,
+        )
+        if change <= tolerance:
+            return solved
+    raise ModelError(
+        f"mean value analysis: got a change of {change:.1e} after {max_iterations} "
+        f"iterations, expected {tolerance:.1e} at most."
+    )
+
+
+@compiled
+def _iterate(
+    station_of,
+    class_of,
+    n_copies,
+    n_visited,
+    cv2,
+    demand_s,
+    population,
+    present,
+    think_s,
+    marginal,
+    step,
+    tolerance,
+    max_iterations,
+    waiting,
+):
+    """Iterate `waiting` in place; return the last relative change."""
+    n_pairs, n_stations = len(demand_s), len(n_copies)
+    change = np.inf
+    cycle_s, spread_s = np.empty_like(think_s), np.empty_like(think_s)
+    queue, load = np.empty(n_stations), np.empty(n_stations)
+    moved, before = np.zeros(n_pairs), np.zeros(n_pairs)
+    for iteration in range(max_iterations):
+        cycle_s[:] = think_s
+        for p in range(n_pairs):
+            cycle_s[class_of[p]] += demand_s[p] * waiting[p]
+        queue[:], load[:] = 0, 0
+        spread_s[:] = cycle_s
+        for p in range(n_pairs):
+            i, k = station_of[p], class_of[p]
+            part = 0.0
+            if population[k] > 0 and cycle_s[k] > 0:
+                part = population[k] / cycle_s[k] * demand_s[p] / n_copies[i]
+            load[i] += part
+            queue[i] += part * waiting[p]
+            if marginal:
+                spread_s[k] += demand_s[p] * waiting[p] * (waiting[p] - 1)
+        change = 0.0
+        for p in range(n_pairs):
+            i, k = station_of[p], class_of[p]
+            absent_load = absent = 0.0
+            if present[k] > 0 and spread_s[k] > 0:
+                absent_load = present[k] / spread_s[k] * demand_s[p] / n_visited[i]
+                absent = absent_load * waiting[p] ** (2 if marginal else 1)
+            found = max(queue[i] - absent, 0.0)
+            busy = max(load[i] - absent_load, 0.0)
+            new = 1 + found + busy * (1 - min(absent, 1.0)) * (cv2[i] - 1) / 2
+            change = max(change, abs(new / waiting[p] - 1))
+            moved[p] = step * (new - waiting[p])
+            waiting[p] += moved[p]
+        if change <= tolerance:
+            break
+        if iteration % _EXTRAPOLATE_EVERY == _EXTRAPOLATE_EVERY - 1:
+            _extrapolate(waiting, moved, before)
+        before[:] = moved
+    return change
+
+
+@compiled
+def _extrapolate(waiting, moved, before):
+    """Go to where moves that shrink by the same factor each time would lead (Aitken).
+
+    Two stations of nearly equal load exchange customers slowly: there it saves most of
+    the iterations. Nobody is in a station shorter than half its service time.
+    """
+    product, square = 0.0, 0.0
+    for p in range(len(waiting)):
+        product += moved[p] * before[p]
+        square += before[p] ** 2
+    if product <= 0 or square == 0:
+        return
+    factor = min(product / square, _MOST_REMEMBERED)
+    for p in range(len(waiting)):
+        waiting[p] = max(waiting[p] + moved[p] * factor / (1 - factor), 0.5)

@@ -1,0 +1,262 @@
+"""The machine as a closed network: how long a file takes while all ranks are reading.
+
+Customers are ranks, in one class for each kind of LFS group. A cycle is a file: on the
+LFS with the probability of a hit, else on the GFS. `tierscope.model.analytic.mva`
+solves it with marginal removal. Assumptions besides those of `tierscope.model.demands`:
+
+- hits come at random, with the given fraction; the files' order is of no matter;
+- files and ranks are spread evenly over object servers and links;
+- object servers of one LFS group are equally slow; those of the GFS and of different
+  groups stand at the quantiles of their spread;
+- processor time of a sample is a delay;
+- compute time without prefetching is a delay, and ranks are out of step: if all begin
+  their steps together, more of them read at a time, and I/O takes longer;
+- compute time with prefetching changes no I/O time: either it is hidden by the I/O, or,
+  where it is the longer of both, ranks read their batches in step.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
+from tierscope.model.demands import (
+    CLASSES_OF,
+    KINDS,
+    FileDemand,
+    StationDemand,
+    file_demand,
+)
+from tierscope.model.network import Network, TierModel, Workload
+
+GFS, LFS = 0, 2  # where a tier's classes begin in the order of `IOClass`
+
+
+@dataclass(frozen=True)
+class RankGroups:
+    """Kinds of groups of ranks that share LFS servers.
+
+    Parameters
+    ----------
+    n_groups : ndarray of int, shape (n_kinds,)
+        Groups of each kind.
+    n_ranks : ndarray of int, shape (n_kinds,)
+        Ranks of each such group.
+    slowness : ndarray of float, shape (n_kinds,)
+        Factor of the service times of its object servers.
+    """
+
+    n_groups: np.ndarray
+    n_ranks: np.ndarray
+    slowness: np.ndarray
+
+    @property
+    def share(self) -> np.ndarray:
+        """Return the part of all ranks that is of each kind, shape (n_kinds,)."""
+        ranks = self.n_groups * self.n_ranks
+        return ranks / ranks.sum()
+
+
+def group_sizes(network: Network) -> np.ndarray:
+    """Return the ranks of each LFS group: int, shape (n_groups,)."""
+    size = network.lfs.group_size or network.n_ranks
+    firsts = np.arange(0, network.n_ranks, size)
+    return np.minimum(size, network.n_ranks - firsts)
+
+
+def each_group(network: Network) -> RankGroups:
+    """Return the LFS groups, each a kind, with the quantiles of their slowness."""
+    sizes = group_sizes(network)
+    slowness = np.exp(network.lfs.object_server_spread * normal_quantiles(sizes))
+    return RankGroups(np.ones_like(sizes), sizes, slowness)
+
+
+def mean_groups(network: Network) -> RankGroups:
+    """Return the LFS groups with the quantiles of their slowness; equal ones share."""
+    groups = each_group(network)
+    kinds, counts = np.unique(
+        np.column_stack([groups.n_ranks, groups.slowness]), axis=0, return_counts=True
+    )
+    return RankGroups(counts, kinds[:, 0].astype(np.int64), kinds[:, 1])
+
+
+def normal_quantiles(weights: np.ndarray) -> np.ndarray:
+    """Return the standard normal quantiles of items in order, at their middles."""
+    return ndtri((np.cumsum(weights) - weights / 2) / np.sum(weights))
+
+
+@dataclass(frozen=True)
+class TieredNetwork:
+    """A network of queues, ready to be solved for populations and hit fractions.
+
+    Parameters
+    ----------
+    stations : Stations
+        Queues; a pair is a kind of group at a station.
+    demand_s : ndarray, shape (n_pairs,)
+        Demand of a file of the pair's tier.
+    on_lfs : ndarray of bool, shape (n_pairs,)
+        Whether that tier is the LFS.
+    class_cell : ndarray of int, shape (n_pairs,)
+        Kind of group times 4 plus I/O class of each pair.
+    fixed_s : ndarray, shape (4,)
+        Time of a file by I/O class that no queue has to do with.
+    idle_s : float
+        Time of a file during which its rank makes no call: it processes or computes.
+    groups : RankGroups
+        The kinds of groups.
+    """
+
+    stations: Stations
+    demand_s: np.ndarray
+    on_lfs: np.ndarray
+    class_cell: np.ndarray
+    fixed_s: np.ndarray
+    idle_s: float
+    groups: RankGroups
+
+    def no_waiting(self) -> np.ndarray:
+        """Return where to begin the first solution, shape (n_pairs,)."""
+        return np.ones(len(self.demand_s))
+
+    def solve(
+        self, hit_fraction: np.ndarray, n_active: np.ndarray, waiting: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the time of a file on each tier while some ranks are reading.
+
+        Parameters
+        ----------
+        hit_fraction : ndarray, shape (n_kinds,)
+            Part of the files that the LFS serves.
+        n_active : ndarray, shape (n_kinds,)
+            Mean number of ranks of a group that are reading.
+        waiting : ndarray, shape (n_pairs,)
+            Where to begin: `no_waiting`, or what a similar solution returned.
+
+        Returns
+        -------
+        time_s : ndarray, shape (n_kinds, 4)
+            Time of a file that is read from the tier of the I/O class, by class.
+        waiting : ndarray, shape (n_pairs,)
+            Residence time over demand of each pair.
+        """
+        missed = 1 - hit_fraction
+        kind_of = self.stations.class_of
+        part = np.where(self.on_lfs, hit_fraction[kind_of], missed[kind_of])
+        think_s = (
+            missed * self.fixed_s[:2].sum() + hit_fraction * self.fixed_s[2:].sum()
+        )
+        waiting = solve_fixed_point(
+            self.stations,
+            self.demand_s * part,
+            waiting,
+            population=n_active * self.groups.n_groups,
+            present=np.minimum(n_active, 1.0),
+            think_s=think_s + self.idle_s,
+        )
+        time_s = np.bincount(
+            self.class_cell, self.demand_s * waiting, 4 * len(n_active)
+        )
+        return time_s.reshape(-1, 4) + self.fixed_s, waiting
+
+
+def tiered_network(
+    network: Network, workload: Workload, groups: RankGroups
+) -> TieredNetwork:
+    """Return the network of queues of a machine whose ranks are in these groups."""
+    demands = [file_demand(tier, workload) for tier in (network.gfs, network.lfs)]
+    queues = [
+        *_gfs_queues(network.gfs, demands[0]),
+        *_lfs_queues(demands[1], groups),
+    ]
+    n_kinds = len(groups.n_groups)
+    kinds, n_rows = np.arange(n_kinds), [len(queue.n_copies) for queue in queues]
+    # A shared queue is one station, otherwise each kind of group has its own.
+    firsts = np.cumsum([0, *n_rows])[:-1]
+    pairs = [
+        (first + (kinds if rows > 1 else 0 * kinds), queue.demand_s + 0.0 * kinds)
+        for first, rows, queue in zip(firsts, n_rows, queues, strict=True)
+    ]
+    station_of, demand_s = (
+        np.concatenate([np.zeros(0), *(pair[at] for pair in pairs)]) for at in (0, 1)
+    )
+    io_class = np.repeat(
+        np.array([queue.io_class for queue in queues], np.int64), n_kinds
+    )
+    class_of = np.tile(kinds, len(queues))
+    idle_s = network.sample_s
+    if workload.prefetch_batches == 0:
+        idle_s += workload.compute_time_s / workload.batch_size
+    return TieredNetwork(
+        Stations(
+            station_of.astype(np.int64),
+            class_of,
+            np.concatenate([np.zeros(0), *(queue.n_copies for queue in queues)]),
+            np.repeat([float(queue.n_visited) for queue in queues], n_rows),
+            np.repeat([float(queue.cv2) for queue in queues], n_rows),
+        ),
+        demand_s,
+        io_class >= 2,
+        4 * class_of + io_class,
+        np.concatenate([demand.without_queues_s for demand in demands]),
+        idle_s,
+        groups,
+    )
+
+
+class _Queue(NamedTuple):
+    """A queue that all ranks share, or one of each kind of group.
+
+    `n_copies` has one item or one for each kind; `demand_s` is that of a file.
+    """
+
+    demand_s: float | np.ndarray
+    n_copies: np.ndarray
+    n_visited: int
+    cv2: float
+    io_class: int
+
+
+def _gfs_queues(tier: TierModel, demand: FileDemand) -> Iterator[_Queue]:
+    """Yield the queues of the GFS; where its object servers differ, each of them."""
+    for kind, station in zip(KINDS, demand.stations, strict=True):
+        io_class = GFS + CLASSES_OF[kind]
+        if station.queue_s == 0:
+            continue
+        if kind == "object" and tier.object_server_spread:
+            quantiles = normal_quantiles(np.ones(station.n_copies))
+            for slowness in np.exp(tier.object_server_spread * quantiles):
+                part_s = station.queue_s * slowness / station.n_copies
+                yield _Queue(part_s, np.ones(1), 1, station.cv2, io_class)
+        else:
+            yield _shared_queue(station, io_class)
+
+
+def _lfs_queues(demand: FileDemand, groups: RankGroups) -> Iterator[_Queue]:
+    """Yield the queues of the LFS: those of each kind of group, and shared links."""
+    for kind, station in zip(KINDS, demand.stations, strict=True):
+        io_class = LFS + CLASSES_OF[kind]
+        if station.queue_s == 0:
+            continue
+        if kind == "link":
+            yield _shared_queue(station, io_class)
+        else:
+            slowness = groups.slowness if kind == "object" else 1.0
+            n_copies = station.n_copies * groups.n_groups.astype(float)
+            yield _Queue(
+                station.queue_s * slowness,
+                n_copies,
+                station.n_copies,
+                station.cv2,
+                io_class,
+            )
+
+
+def _shared_queue(station: StationDemand, io_class: int) -> _Queue:
+    """Return a queue of all ranks, with its equal copies."""
+    n_visited = 1 if station.sticks else station.n_copies
+    n_copies = np.array([float(station.n_copies)])
+    return _Queue(station.queue_s, n_copies, n_visited, station.cv2, io_class)

@@ -1,0 +1,1 @@
+"""Fit the parameters of a machine to measurements."""

@@ -1,0 +1,143 @@
+"""What a calibration compares: five numbers of each epoch, the time of each probe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import CLASSES, process_times, total_s
+from tierscope.model.network import ModelError
+from tierscope.model.simulator.run import SimulatedReads, class_times, simulate_reads
+from tierscope.storage.probes import plan
+
+Point = tuple[int, int]  # cache rate in percent, repetition
+_POINT = ["cache_rate_percent", "repetition"]
+
+
+def measured_epochs(
+    description: Mapping[str, Any], io_time: pd.DataFrame
+) -> dict[Point, np.ndarray]:
+    """Return what was measured at each point: shape (n_epochs, 5), in seconds.
+
+    Columns: the mean of each I/O class over the processes, in the order of `IOClass`,
+    then the I/O time of the slowest process. A class without operations is missing.
+
+    Raises
+    ------
+    ModelError
+        If the table is of another scenario or size, or an epoch took no time.
+    """
+    _check_scenario(description, io_time)
+    processes, times_s = process_times(io_time)
+    classes = io_time.groupby([*_POINT, "epoch", "io_class"])["operations"].sum()
+    system, training = description["system"], description["training"]
+    n_processes = system["n_nodes"] * system["processes_per_node"]
+    points = {}
+    for point, part in processes.groupby(_POINT):
+        here = times_s[part.index]
+        epochs = part["epoch"].to_numpy()
+        if len(here) != n_processes * training["epochs"]:
+            raise ModelError(
+                f"I/O time: got {len(here)} processes and epochs at cache rate "
+                f"{point[0]} %, expected {n_processes} x {training['epochs']}."
+            )
+        rows = []
+        for epoch in range(training["epochs"]):
+            mine = here[epochs == epoch]
+            done = [classes[(*point, epoch, name)] > 0 for name in CLASSES]
+            means_s = np.where(done, mine.mean(axis=0), np.nan)
+            rows.append([*means_s, total_s(mine).max()])
+        points[point] = np.array(rows)
+        if not (points[point][:, -1] > 0).all():
+            raise ModelError(
+                f"I/O time: got an epoch of 0 s at cache rate {point[0]} %, expected "
+                "more."
+            )
+    return points
+
+
+def _check_scenario(description: Mapping[str, Any], io_time: pd.DataFrame) -> None:
+    """Refuse a table of another scenario."""
+    for key, wanted in description["scenario"].items():
+        if len(io_time) == 0 or set(io_time[key]) != {wanted}:
+            found = sorted(set(io_time[key])) or "nothing"
+            raise ModelError(f"I/O time: got {key} {found}, expected {wanted} only.")
+
+
+def modelled_epochs(description: Mapping[str, Any], point: Point) -> np.ndarray:
+    """Return what the simulator makes of a point, as `measured_epochs` does."""
+    named = dict(zip(_POINT, point, strict=True))
+    return np.array([_epoch(reads) for reads in simulate_reads(description, named)])
+
+
+def _epoch(reads: SimulatedReads) -> list[float]:
+    """Return the class means and the slowest process's I/O time of an epoch."""
+    times_s = class_times(reads)
+    return [*times_s.mean(axis=0), total_s(times_s).max()]
+
+
+@dataclass(frozen=True)
+class ProbeTime:
+    """A probe's time: median of the repeats in seconds, and its relative error."""
+
+    time_s: float
+    error: float
+
+
+def measured_probes(
+    description: Mapping[str, Any], probes: pd.DataFrame | None
+) -> dict[int, dict[str, ProbeTime]]:
+    """Return the time of each probe, by OST count and name.
+
+    The error is that of a median of normally distributed logarithms of times: sqrt(pi /
+    2) of their standard deviation over the root of the number of repeats. The standard
+    deviation is 1.4826 of the median distance to the median, so that one repeat that
+    something has disturbed does not count.
+
+    Raises
+    ------
+    ModelError
+        If they are of another dataset or made other calls than `plan` says, or one
+        took no time.
+    """
+    if probes is None or probes.empty:
+        return {}
+    wanted = {one.name: one for one in plan(description)}
+    found = {}
+    for (dataset, n_osts), part in probes.groupby(["dataset", "n_osts"]):
+        calls = part.groupby("probe")[["n_clients", "operations", "bytes"]].first()
+        expected = {
+            name: (one.n_clients, one.n_operations, one.n_bytes)
+            for name, one in wanted.items()
+        }
+        made = {name: tuple(row) for name, row in calls.iterrows()}
+        if dataset != description["dataset"]["name"] or made != expected:
+            raise ModelError(
+                f"probes of {dataset} on {n_osts} OSTs: got other calls than those of "
+                f"dataset {description['dataset']['name']}; delete them to probe again."
+            )
+        # In virtual time closes of the LFS, which asks nobody, take none at all.
+        is_free = (part["time_s"] == 0) & (part["tier"] == "lfs")
+        part = part[~(is_free & (part["operation"] == "close"))]
+        worst = part.loc[part["time_s"].idxmin()]
+        if not worst["time_s"] > 0:
+            raise ModelError(
+                f"probe {worst['probe']} on {n_osts} OSTs: got {worst['time_s']} s, "
+                "expected more than 0 s."
+            )
+        found[int(n_osts)] = {
+            name: _probe_time(repeats.to_numpy())
+            for name, repeats in part.groupby("probe", sort=False)["time_s"]
+        }
+    return found
+
+
+def _probe_time(times_s: np.ndarray) -> ProbeTime:
+    """Return the median of the repeats of a probe with its error."""
+    logarithms = np.log(times_s)
+    distances = np.abs(logarithms - np.median(logarithms))
+    deviation = 1.4826 * np.median(distances)
+    error = np.sqrt(np.pi / 2 / len(times_s)) * deviation
+    return ProbeTime(float(np.median(times_s)), float(error))

@@ -1,0 +1,76 @@
+"""What the micro-probes take according to a model: the simulator, one kind of call.
+
+A probe touches few stations: opens and closes those of metadata, reads those behind
+them. The simulator runs it on a network of just these, from the same start, all clients
+at once, so start-up and last calls are as in the measurement. Exact for the emulated
+devices. Of a file's place only its number counts (modulo the object servers).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tierscope.model.network import Network, TierModel, Workload, network_of
+from tierscope.model.simulator.epoch import simulate_epoch
+from tierscope.storage.probes import Probe, plan, probe_files
+
+
+def probe_times(description: Mapping[str, Any], n_osts: int) -> dict[str, float]:
+    """Return the time of every probe in seconds: first start to last end.
+
+    Parameters
+    ----------
+    description : mapping
+        `system` with its devices, `dataset` and `loader`, as in the description of a
+        scenario.
+    n_osts : int
+        OSTs over which the probed files are spread.
+    """
+    network = network_of(description["system"], n_osts)
+    return {
+        probe.name: _probe_time_s(network, probe, _files(description, probe))
+        for probe in plan(description)
+    }
+
+
+def _files(description: Mapping[str, Any], probe: Probe) -> np.ndarray:
+    """Return the files of all clients of a probe, client after client."""
+    clients = range(probe.n_clients)
+    parts = [probe_files(description, probe, client, repeat=0) for client in clients]
+    return np.concatenate(parts)
+
+
+def _probe_time_s(network: Network, probe: Probe, files: np.ndarray) -> float:
+    """Return the time of one probe in seconds."""
+    tier = _stations_of(getattr(network, probe.tier), probe.operation)
+    epoch = simulate_epoch(
+        replace(network, n_ranks=probe.n_clients, sample_s=0.0, **{probe.tier: tier}),
+        Workload(
+            n_files=len(files),
+            file_size_bytes=probe.file_bytes or 1,
+            buffer_bytes=probe.buffer_bytes,
+        ),
+        files,
+        np.full(len(files), probe.tier == "lfs"),
+        np.random.default_rng(0),
+    )
+    return epoch.execution_time_s
+
+
+def _stations_of(tier: TierModel, operation: str) -> TierModel:
+    """Return a tier with the stations that one kind of call passes."""
+    if operation == "read":
+        return replace(
+            tier, open_s=0.0, close_s=0.0, open_latency_s=0.0, close_latency_s=0.0
+        )
+    service_s = {"open": tier.open_s, "close": tier.close_s}[operation]
+    latency_s = {"open": tier.open_latency_s, "close": tier.close_latency_s}[operation]
+    return TierModel(
+        group_size=tier.group_size,
+        n_metadata_servers=tier.n_metadata_servers,
+        open_s=service_s,
+        open_latency_s=latency_s,
+        metadata_service=tier.metadata_service,
+    )

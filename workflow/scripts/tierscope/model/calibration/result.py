@@ -1,0 +1,213 @@
+"""What a calibration finds: parameters with their uncertainty, or why it is none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.core.tables import TABLES
+from tierscope.model.calibration.starting_values import with_values
+from tierscope.model.network import ModelError
+
+LARGEST_ERROR = 0.2  # of an identified parameter, as a share of it
+NOTHING_KNOWN = 5.0  # error of what the data tell nothing of, in logarithms
+IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
+_SUMMED = ("gfs.open_s", "gfs.close_s")
+_TIED = 0.9  # correlation of parameters that the data tell together only
+_AT_BOUND = 0.05  # closer to a bound, as a share of it, is stuck there
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A key of `devices` that can be fitted, and the range it is looked for in."""
+
+    name: str
+    unit: str
+    lower: float
+    upper: float
+
+
+PARAMETERS = {
+    one.name: one
+    for one in (
+        Parameter("gfs.open_s", "s", 1e-8, 0.1),
+        Parameter("gfs.close_s", "s", 1e-9, 0.1),
+        Parameter("gfs.metadata_latency_s", "s", 1e-7, 1.0),
+        Parameter("gfs.ost_bandwidth_bytes_per_s", "B/s", 1e6, 1e13),
+        Parameter("gfs.read_latency_s", "s", 1e-7, 1.0),
+        Parameter("gfs.link_bytes_per_s", "B/s", 1e7, 1e14),
+        Parameter("lfs.request_s", "s", 1e-8, 1.0),
+        Parameter("lfs.latency_s", "s", 1e-7, 1.0),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Fitted devices of a system.
+
+    Parameters
+    ----------
+    description : mapping
+        The scenario's description, with the system as its file has it.
+    parameters : tuple of Parameter
+        What was fitted.
+    values, standard_errors : ndarray of float, shape (n_parameters,)
+        In the parameters' units; the error is at least `NOTHING_KNOWN`
+        times the value where the data tell nothing.
+    correlation : ndarray of float, shape (n_parameters, n_parameters)
+        Correlation of the errors.
+    n_observations : int
+        Terms of the sum of squares.
+    rms_percent : float
+        Root of the mean square of its terms.
+    is_ambiguous : bool
+        Whether OSTs as fast as the links, and links as fast as the OSTs, would be met
+        as well: one after the other, two stations may be told only from two OST counts.
+    """
+
+    description: Mapping[str, Any]
+    parameters: tuple[Parameter, ...]
+    values: np.ndarray
+    standard_errors: np.ndarray
+    correlation: np.ndarray
+    n_observations: int
+    rms_percent: float
+    is_ambiguous: bool = False
+
+    @property
+    def at_bound(self) -> np.ndarray:
+        """Return whether a value is stuck at a bound: bool, shape (n_parameters,)."""
+        lower = np.array([one.lower for one in self.parameters])
+        upper = np.array([one.upper for one in self.parameters])
+        near = 1 + _AT_BOUND
+        return (self.values < lower * near) | (self.values > upper / near)
+
+    def devices(self) -> dict[str, Any]:
+        """Return the section `devices` of a system file with the fitted values."""
+        names = [one.name for one in self.parameters]
+        values = dict(zip(names, self.values, strict=True))
+        system = with_values(self.description, values)["system"]
+        devices = dict(system["devices"])
+        for name in ("n_processes", "processes_per_node"):
+            devices.pop(name, None)  # of an emulation, which knows them itself
+        if "sources" in devices:
+            devices["sources"] = _with_fitted(devices["sources"], names)
+        return {**devices, "origin": "calibrated"}
+
+    def check(self) -> None:
+        """Refuse parameters that the data do not identify.
+
+        Raises
+        ------
+        ModelError
+            In one line, the parameters and what would identify them, if the standard
+            error of one exceeds `LARGEST_ERROR` of its value or one is at a bound.
+        """
+        share = self.standard_errors / self.values
+        if not (flat := share > LARGEST_ERROR).any():
+            if self.is_ambiguous:
+                raise ModelError(
+                    f"{' and '.join(IN_SERIES)}: these data are met as well with the "
+                    "two exchanged; add probes on another OST count (probed_n_osts) or "
+                    "fit one of them."
+                )
+            if self.at_bound.any():
+                raise ModelError(self._stuck(int(np.argmax(self.at_bound))))
+            return
+        worst = int(np.argmax(share))
+        tied = np.abs(self.correlation[worst]) > _TIED
+        names = [
+            one.name
+            for one, is_flat, is_tied in zip(self.parameters, flat, tied, strict=True)
+            if is_flat or is_tied
+        ]
+        error = share[worst]
+        how_far = f"is known to {error:.0%} only"
+        if error >= NOTHING_KNOWN:
+            how_far = "cannot be told"
+        subject = f"{self.parameters[worst].name} " if len(names) > 1 else ""
+        raise ModelError(
+            f"{' and '.join(names)}: {subject}{how_far}, expected {LARGEST_ERROR:.0%} "
+            f"at most: {_advice(self.parameters[worst].name, names)}."
+        )
+
+    def _stuck(self, at: int) -> str:
+        """Return the refusal of a value at a bound."""
+        one = self.parameters[at]
+        return (
+            f"{one.name}: got {self.values[at]:.3g} {one.unit}, expected a value "
+            f"between the bounds {one.lower:g} and {one.upper:g}: these data have no "
+            "place for it; do not fit it, or check what the system file says besides."
+        )
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return table `calibration` of a calibration of this name."""
+        frame = pd.DataFrame(
+            {
+                "parameter": [one.name for one in self.parameters],
+                "unit": [one.unit for one in self.parameters],
+                "value": self.values,
+                "standard_error": self.standard_errors,
+                "lower_bound": [one.lower for one in self.parameters],
+                "upper_bound": [one.upper for one in self.parameters],
+            }
+        )
+        return frame.assign(
+            source=self.description["source"],
+            system=self.description["system"]["name"],
+            calibration=name,
+            n_observations=self.n_observations,
+            rms_percent=self.rms_percent,
+        )[list(TABLES["calibration"])]
+
+    def text(self) -> str:
+        """Return the parameters with their uncertainty, to be read."""
+        width = max(len(one.name) for one in self.parameters)
+        lines = [
+            f"{one.name:{width}}  {value:12.6g} {one.unit:3}  +- {error / value:6.1%}"
+            for one, value, error in zip(
+                self.parameters, self.values, self.standard_errors, strict=True
+            )
+        ]
+        lines.append(
+            f"{self.n_observations} observations, met within {self.rms_percent:.2f} % "
+            "(root mean square)"
+        )
+        return "\n".join(lines)
+
+
+def _with_fitted(
+    sources: Mapping[str, Mapping[str, str]], names: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return where a system's numbers come from after a fit of some of them."""
+    sources = {tier: dict(part) for tier, part in sources.items()}
+    for name in names:
+        tier, key = name.split(".")
+        sources[tier][key] = "fitted to measurements"
+    return sources
+
+
+def _advice(worst: str, names: Sequence[str]) -> str:
+    """Return what would identify a parameter and those it is refused with."""
+    if worst in _SUMMED and set(names) >= set(_SUMMED):
+        return (
+            f"only the sum of {' and '.join(_SUMMED)} acts on these data; add the "
+            "probes (probed_n_osts) or fit one of them"
+        )
+    if worst == "gfs.link_bytes_per_s":
+        return (
+            "these OSTs do not fill the link; add probes on more OSTs (probed_n_osts) "
+            "or do not fit it"
+        )
+    if worst == "gfs.ost_bandwidth_bytes_per_s":
+        return (
+            "these OSTs are not what limits the reads; add probes on fewer OSTs "
+            "(probed_n_osts) or do not fit it"
+        )
+    return (
+        "too little of it is in these data, or they scatter too much; add the probes "
+        "(probed_n_osts) or points, measure again, or do not fit it"
+    )

@@ -1,0 +1,163 @@
+"""Where a calibration starts to search: closed forms of what was measured.
+
+From the probes, each by what it shows: the rate of a shared server from all processes
+at once, a latency from one alone. Where there are none, from the class times of the
+lowest and the highest cache rate, as if the busiest server were nearly always busy and
+the rest were latency. The search corrects both.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tierscope.analysis.breakdown import CLASSES
+from tierscope.model.calibration.observations import Point, ProbeTime
+from tierscope.model.network import Network, network_of
+from tierscope.model.simulator.run import workload_of
+from tierscope.storage.probes import plan
+
+_REFERENCE = {
+    "gfs.open_s": 1e-3,
+    "gfs.close_s": 1e-3,
+    "gfs.metadata_latency_s": 1e-3,
+    "gfs.ost_bandwidth_bytes_per_s": 1e9,
+    "gfs.read_latency_s": 1e-3,
+    "gfs.link_bytes_per_s": 1e9,
+    "lfs.request_s": 1e-3,
+    "lfs.latency_s": 1e-3,
+}
+
+
+def with_values(
+    description: Mapping[str, Any], values: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return a scenario's description with other values of keys ``tier.key``."""
+    system = description["system"]
+    devices = system["devices"]
+    changed = {**devices, "gfs": dict(devices["gfs"]), "lfs": dict(devices["lfs"])}
+    for name, value in values.items():
+        tier, key = name.split(".")
+        changed[tier][key] = float(value)
+    return {**description, "system": {**system, "devices": changed}}
+
+
+def starting_values(
+    description: Mapping[str, Any],
+    measured: Mapping[Point, np.ndarray],
+    probes: Mapping[int, Mapping[str, ProbeTime]],
+) -> dict[str, float]:
+    """Return values of the parameters that the measurements show, in machine units.
+
+    Parameters
+    ----------
+    description : mapping
+        As for `tierscope.model.calibration.fit.calibrate`; of its devices only what
+        says how they are built is used.
+    measured, probes : mapping
+        What `measured_epochs` and `measured_probes` return.
+    """
+    known = with_values(description, _REFERENCE)
+    stations = _stations_by_tables(known, measured)
+    n_osts = {name: description["scenario"]["n_osts"] for name in _REFERENCE}
+    if probes:
+        stations |= _stations_by_probes(known, probes)
+        n_osts = dict.fromkeys(n_osts, max(probes))
+        n_osts["gfs.ost_bandwidth_bytes_per_s"] = min(probes)
+    return {
+        name: value * _REFERENCE[name] / station(known, n_osts[name], name)
+        for name, value in stations.items()
+        if np.isfinite(value) and value > 0
+    }
+
+
+def station(description: Mapping[str, Any], n_osts: int, name: str) -> float:
+    """Return the network's number that a parameter sets, of all servers together."""
+    network = network_of(description["system"], n_osts)
+    gfs, lfs = network.gfs, network.lfs
+    return {
+        "gfs.open_s": gfs.open_s,
+        "gfs.close_s": gfs.close_s,
+        "gfs.metadata_latency_s": gfs.open_latency_s,
+        "gfs.ost_bandwidth_bytes_per_s": gfs.n_object_servers
+        * gfs.bandwidth_bytes_per_s,
+        "gfs.read_latency_s": gfs.read_latency_s,
+        "gfs.link_bytes_per_s": gfs.n_links * gfs.link_bytes_per_s,
+        "lfs.request_s": lfs.request_s,
+        "lfs.latency_s": lfs.open_latency_s,
+    }[name]
+
+
+def _stations_by_probes(
+    description: Mapping[str, Any], probes: Mapping[int, Mapping[str, ProbeTime]]
+) -> dict[str, float]:
+    """Return the network's numbers as the probes show them."""
+    calls = {one.name: one for one in plan(description)}
+    fewest, most = (
+        {name: one.time_s for name, one in probes[n_osts].items()}
+        for n_osts in (min(probes), max(probes))
+    )
+
+    def per_call(name: str) -> float:
+        return most[name] / calls[name].n_operations
+
+    def rate(times_s: Mapping[str, float]) -> float:
+        return calls["gfs_read_rate"].n_bytes / times_s["gfs_read_rate"]
+
+    network = network_of(description["system"], max(probes))
+    reads = calls["lfs_read_rate"]
+    size = network.lfs.request_bytes
+    requests = -(-reads.buffer_bytes // size) * reads.n_operations
+    requests = min(requests, reads.n_bytes / size + reads.n_operations)
+    alone_s = per_call("gfs_open_latency")
+    return {
+        "gfs.open_s": per_call("gfs_open_rate"),
+        "gfs.close_s": per_call("gfs_close_rate"),
+        "gfs.metadata_latency_s": max(
+            alone_s - per_call("gfs_open_rate"), 0.1 * alone_s
+        ),
+        "gfs.ost_bandwidth_bytes_per_s": rate(fewest),
+        "gfs.read_latency_s": per_call("gfs_small_read_latency"),
+        "gfs.link_bytes_per_s": rate(most),
+        "lfs.request_s": most["lfs_read_rate"]
+        / requests
+        * network.lfs.n_groups(network.n_ranks),
+        "lfs.latency_s": per_call("lfs_open_latency"),
+    }
+
+
+def _stations_by_tables(
+    description: Mapping[str, Any], measured: Mapping[Point, np.ndarray]
+) -> dict[str, float]:
+    """Return the network's numbers as the class times suggest them."""
+    network = network_of(description["system"], description["scenario"]["n_osts"])
+    workload, n_ranks = workload_of(description), network.n_ranks
+    lowest, highest = min(measured), max(measured)
+    local = highest[0] / 100 * workload.n_files / n_ranks
+    remote = (1 - lowest[0] / 100) * workload.n_files / n_ranks
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gfs_s = dict(zip(CLASSES, measured[lowest].mean(axis=0) / remote, strict=False))
+        lfs_s = dict(zip(CLASSES, measured[highest].mean(axis=0) / local, strict=False))
+    return _of_file_times(network, workload, gfs_s, lfs_s)
+
+
+def _of_file_times(
+    network: Network, workload, gfs_s: Mapping[str, float], lfs_s: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the network's numbers from what a file takes of each class."""
+    n_ranks = network.n_ranks
+    in_group = min(network.lfs.group_size or n_ranks, n_ranks)
+    n_gfs, n_lfs = (
+        len(workload.request_bytes(tier)) for tier in (network.gfs, network.lfs)
+    )
+    rate = 1.5 * n_ranks * workload.file_size_bytes / np.float64(gfs_s["gfs_read"])
+    return {
+        "gfs.open_s": 0.6 * gfs_s["gfs_meta"] / n_ranks,
+        "gfs.close_s": 0.2 * gfs_s["gfs_meta"] / n_ranks,
+        "gfs.metadata_latency_s": gfs_s["gfs_meta"] / 8,
+        "gfs.ost_bandwidth_bytes_per_s": rate,
+        "gfs.read_latency_s": gfs_s["gfs_read"] / n_gfs / 3,
+        "gfs.link_bytes_per_s": rate,
+        "lfs.request_s": 0.6 * lfs_s["lfs_read"] / n_lfs / in_group,
+        "lfs.latency_s": lfs_s["lfs_meta"],
+    }

@@ -1,0 +1,153 @@
+"""Estimate the I/O time of an epoch if some I/O classes were faster, by the model.
+
+The paper's rule (`tierscope.analysis.whatif`) leaves waiting where it was. The model is
+a closed network of queues (`tierscope.model.network`), in which waiting moves on to the
+next busy device. It says by what factor an improvement changes the I/O time of the
+slowest process; the measured I/O time times that factor is the estimate. So no
+improvement gives exactly what was measured, and an error that the model makes
+everywhere cancels out.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import (
+    CLASSES,
+    RUN_EPOCH,
+    select_epoch,
+    slowest_process,
+    total_s,
+)
+from tierscope.analysis.whatif import CLASS_TIMES, IMPROVEMENTS, improvement_percents
+from tierscope.core.tables import MODEL, TABLES
+from tierscope.model.network import ModelError, network_of
+from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
+from tierscope.model.simulator.run import (
+    class_times,
+    simulate_reads,
+    slowest_class_times,
+    workload_of,
+)
+
+POINT = ["cache_rate_percent", "repetition"]
+NO_RANK = -1  # the model's slowest process is none of the run
+
+
+def estimate_by_model(
+    io_time: pd.DataFrame,
+    improvements: Iterable[Mapping[str, int]],
+    epoch: int,
+    description: Mapping[str, Any],
+    model: str = SIMULATION,
+) -> pd.DataFrame:
+    """Estimate the I/O time of the slowest process after each improvement.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` of any number of runs of one scenario.
+    improvements : iterable of mappings of str to int
+        As for `tierscope.analysis.whatif.estimate`.
+    epoch : int
+        Epoch to estimate, counted from 0.
+    description : mapping
+        What the scenario depends on, with the devices that the model is to have
+        (`tierscope.model.calibration.fit.calibrated`).
+    model : {"simulation", "order-statistics"}
+        How the network is evaluated: event by event with the runs' own seeds, or by
+        mean values and the distribution of the slowest process, which is faster where
+        there are thousands of processes.
+
+    Returns
+    -------
+    DataFrame, shape (n_runs * n_improvements, 20)
+        Table ``estimates``, sorted by run and improvement: ``method`` is ``model``,
+        ``io_time_s`` the measured I/O time times that of the model with the improvement
+        over that of the model as it is, in seconds. The class times are those of the
+        model's slowest process, times what was measured over the model as it is; they
+        add up to ``io_time_s``. ``slowest_rank`` is -1.
+
+    Raises
+    ------
+    ModelError
+        If the model is unknown, refuses the system, or takes no time at all.
+
+    Notes
+    -----
+    The paper's rule is of Fukai et al., Sec. 4.4. What N % more throughput of a class
+    does to the devices, `tierscope.storage.emulated.scale.improve_tier` says.
+    """
+    percents = np.unique(improvement_percents([{}, *improvements]), axis=0)
+    measured = slowest_process(select_epoch(io_time, epoch))
+    points = measured[POINT].to_dict("records")
+    classes_s = np.stack(
+        [
+            _class_times_s(_improved(description, row), points, epoch, model)
+            for row in percents.tolist()
+        ],
+        axis=1,
+    )
+    # Percents are sorted: the first row is no improvement.
+    as_it_is_s = total_s(classes_s)[:, :1]
+    if not (as_it_is_s > 0).all():
+        raise ModelError(
+            "model: got an I/O time of 0 s, expected devices that take some time."
+        )
+    measured_s = measured["io_time_s"].to_numpy()[:, np.newaxis]
+    io_time_s = measured_s * (total_s(classes_s) / as_it_is_s)
+    classes_s = classes_s * (measured_s / as_it_is_s)[..., np.newaxis]
+    rows = measured[RUN_EPOCH].iloc[np.repeat(np.arange(len(points)), len(percents))]
+    rows = rows.reset_index(drop=True).assign(method=MODEL, slowest_rank=NO_RANK)
+    rows[IMPROVEMENTS] = np.tile(percents, (len(points), 1))
+    rows["io_time_s"] = io_time_s.ravel()
+    rows[CLASS_TIMES] = classes_s.reshape(-1, len(CLASSES))
+    return rows[list(TABLES["estimates"])]
+
+
+def _improved(description: Mapping[str, Any], percents: list[int]) -> dict[str, Any]:
+    """Return the description of a scenario on a system with faster devices."""
+    improvements = dict(zip(CLASSES, percents, strict=True))
+    improvements = {name: percent for name, percent in improvements.items() if percent}
+    system = {**description["system"], "improvements": improvements}
+    return {**description, "system": system}
+
+
+def _class_times_s(
+    description: Mapping[str, Any],
+    points: list[dict[str, int]],
+    epoch: int,
+    model: str,
+) -> np.ndarray:
+    """Return the slowest process's seconds by class: shape (n_points, 4)."""
+    if model == SIMULATION:
+        times = (_simulated_times_s(description, point, epoch) for point in points)
+        return np.stack(list(times))
+    if model == ORDER_STATISTICS:
+        return _predicted_times_s(description, points, model)
+    raise ModelError(
+        f"model.whatif: got {model!r}, expected {SIMULATION} or {ORDER_STATISTICS}."
+    )
+
+
+def _simulated_times_s(
+    description: Mapping[str, Any], point: Mapping[str, int], epoch: int
+) -> np.ndarray:
+    """Return the slowest process's seconds by class in a simulated epoch: (4,)."""
+    (reads,) = simulate_reads(description, point, [epoch])
+    return slowest_class_times(class_times(reads))
+
+
+def _predicted_times_s(
+    description: Mapping[str, Any], points: list[dict[str, int]], model: str
+) -> np.ndarray:
+    """Return what an analytic model predicts, the same for every repetition."""
+    network = network_of(description["system"], description["scenario"]["n_osts"])
+    workload = workload_of(description)
+    rates = {point["cache_rate_percent"] for point in points}
+    by_rate = {
+        rate: predict_times(network, workload, rate, model).slowest_s for rate in rates
+    }
+    return np.stack([by_rate[point["cache_rate_percent"]] for point in points])

@@ -1,0 +1,1 @@
+"""The simulator: the network of queues, event by event."""

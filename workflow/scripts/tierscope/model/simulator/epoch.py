@@ -1,0 +1,362 @@
+"""Simulate an epoch: ranks read their files from two tiers, event by event.
+
+The network is closed (see `tierscope.model.network`): a rank has one call at a time, so
+its waiting at one station keeps it away from the others. Service times are drawn from
+the generator that is passed in; all else is exact (see
+`tierscope.model.simulator.events`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tierscope.data.shuffle import process_share
+from tierscope.model.network import (
+    DISTRIBUTIONS,
+    ModelError,
+    Network,
+    TierModel,
+    Workload,
+)
+from tierscope.model.simulator.events import (
+    MOST_RANKS,
+    NS_PER_S,
+    OPEN,
+    READ,
+    STATIONS,
+    run_events,
+    to_ns,
+)
+
+# Sums of no more nanoseconds are exact as floats, too: 104 days.
+MOST_S = (1 << 53) / NS_PER_S
+
+
+@dataclass(frozen=True)
+class SimulatedEpoch:
+    """What happened in an epoch; times count from its start, in whole nanoseconds.
+
+    Parameters
+    ----------
+    instants_ns : ndarray of int, shape (n_reads, 5)
+        When each read's open began and ended, its last byte came, its close began and
+        ended.
+    finished_ns : ndarray of int, shape (n_ranks,)
+        When each rank's last step ended; an epoch lasts to the last of them.
+    busy_ns : ndarray of int, shape (n_servers,)
+        Sum of the service times of each server: the metadata servers, object servers
+        and links of the GFS, then those of the LFS, group by group.
+    n_events : int
+        Arrivals at stations.
+    """
+
+    instants_ns: np.ndarray
+    finished_ns: np.ndarray
+    busy_ns: np.ndarray
+    n_events: int
+
+    @property
+    def instants_s(self) -> np.ndarray:
+        """Return `instants_ns` in seconds."""
+        return self.instants_ns / NS_PER_S
+
+    @property
+    def finished_s(self) -> np.ndarray:
+        """Return `finished_ns` in seconds."""
+        return self.finished_ns / NS_PER_S
+
+    @property
+    def meta_time_ns(self) -> np.ndarray:
+        """Return the time of open and close of each read, shape (n_reads,)."""
+        opened, open_, _, closing, closed = self.instants_ns.T
+        return (open_ - opened) + (closed - closing)
+
+    @property
+    def read_time_ns(self) -> np.ndarray:
+        """Return the time of the read calls of each read, shape (n_reads,)."""
+        return self.instants_ns[:, READ] - self.instants_ns[:, OPEN]
+
+    @property
+    def execution_time_s(self) -> float:
+        """Return the time from barrier to barrier in seconds."""
+        return float(self.finished_s.max())
+
+
+def first_reads(n_reads: int, n_ranks: int) -> np.ndarray:
+    """Return where each rank's part of an order begins, and the end: (n_ranks + 1,)."""
+    starts = [process_share(n_reads, rank, n_ranks).start for rank in range(n_ranks)]
+    return np.array([*starts, n_reads])
+
+
+def ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
+    """Return the process of each read of an order."""
+    return np.repeat(np.arange(n_ranks), np.diff(first_reads(n_reads, n_ranks)))
+
+
+def simulate_epoch(
+    network: Network,
+    workload: Workload,
+    files: np.ndarray,
+    on_lfs: np.ndarray,
+    generator: np.random.Generator,
+    slowness: tuple[np.ndarray, np.ndarray] | None = None,
+) -> SimulatedEpoch:
+    """Simulate one epoch.
+
+    Parameters
+    ----------
+    network : Network
+        Ranks and stations.
+    workload : Workload
+        What a read is made of.
+    files : ndarray of int, shape (n_files,)
+        The file of each read: the ranks' parts (`process_share`) one after the other,
+        each in reading order.
+    on_lfs : ndarray of bool, shape (n_files,)
+        Whether each read is served by the LFS, in the same order. A policy decides by
+        file, epoch, rank or place in the order.
+    generator : numpy.random.Generator
+        Draws service times; not used where all are deterministic.
+    slowness : pair of ndarray, optional
+        Factors of the object servers of GFS and LFS (`TierModel.draw_slowness`);
+        default 1.
+
+    Raises
+    ------
+    ModelError
+        If there are fewer files than ranks, arguments are of a wrong length or type, or
+        the epoch may last for months.
+    """
+    n_ranks, n_reads = network.n_ranks, workload.n_files
+    check_n_files(n_reads, n_ranks)
+    if n_ranks > MOST_RANKS:
+        raise ModelError(f"n_ranks: got {n_ranks}, expected at most {MOST_RANKS}.")
+    _check_reads(n_reads, files, on_lfs)
+    tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
+    factors = server_factors(layouts, slowness)
+    first_read = first_reads(n_reads, n_ranks)
+    rank_of = ranks_of_reads(n_reads, n_ranks)
+    server_of = layouts[0].object_servers(rank_of, files)
+    server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
+    check_times(tiers, workload, factors, network.sample_s)
+    instants_ns = np.zeros((n_reads, 5), np.int64)
+    finished_ns = np.zeros(n_ranks, np.int64)
+    free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
+    n_events = run_events(
+        first_read,
+        server_of,
+        layouts[1].first,
+        *metadata_servers_and_links(layouts, np.arange(n_ranks)),
+        stations_of(tiers, workload),
+        *request_times([(tier, workload) for tier in tiers]),
+        factors,
+        loading_of(network, workload),
+        generator,
+        instants_ns,
+        last_batches(n_ranks, workload),
+        finished_ns,
+        free_ns,
+        busy_ns,
+    )
+    return SimulatedEpoch(instants_ns, finished_ns, busy_ns, n_events)
+
+
+def check_n_files(n_files: int, n_ranks: int) -> None:
+    """Refuse fewer files than ranks."""
+    if n_files < n_ranks:
+        raise ModelError(
+            f"n_files: got {n_files}, expected at least one for each of {n_ranks} "
+            "ranks."
+        )
+
+
+def _check_reads(n_reads: int, files: np.ndarray, on_lfs: np.ndarray) -> None:
+    """Refuse reads of another number or type."""
+    if files.shape != (n_reads,) or on_lfs.shape != (n_reads,):
+        raise ModelError(
+            f"reads: got {files.shape} files and {on_lfs.shape} decisions, expected "
+            f"{n_reads} of both."
+        )
+    if on_lfs.dtype != bool:
+        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a tier's servers stand among all servers: metadata, object, links.
+
+    Parameters
+    ----------
+    tier : TierModel
+        The tier.
+    n_ranks : int
+        Ranks of the machine.
+    first : int
+        Number of the tier's first server.
+    """
+
+    tier: TierModel
+    n_ranks: int
+    first: int
+
+    @property
+    def first_object_server(self) -> int:
+        """Return the number of the tier's first object server."""
+        n_groups = self.tier.n_groups(self.n_ranks)
+        return self.first + n_groups * self.tier.n_metadata_servers
+
+    @property
+    def first_link(self) -> int:
+        """Return the number of the tier's first link."""
+        n_groups = self.tier.n_groups(self.n_ranks)
+        return self.first_object_server + n_groups * self.tier.n_object_servers
+
+    @property
+    def end(self) -> int:
+        """Return the number after that of the tier's last server."""
+        return self.first_link + self.tier.n_links
+
+    def _groups(self, ranks: np.ndarray) -> np.ndarray:
+        return ranks // (self.tier.group_size or self.n_ranks)
+
+    def metadata_servers(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the first metadata server of each rank."""
+        return self.first + self._groups(ranks) * self.tier.n_metadata_servers
+
+    def object_servers(self, ranks: np.ndarray, files: np.ndarray) -> np.ndarray:
+        """Return the server that holds a file for a rank."""
+        n_servers = self.tier.n_object_servers
+        first = self.first_object_server + self._groups(ranks) * n_servers
+        return first + files % n_servers
+
+    def links(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the link of each rank."""
+        return self.first_link + ranks * self.tier.n_links // self.n_ranks
+
+
+def layouts_of(network: Network) -> tuple[Layout, Layout]:
+    """Return where the servers of both tiers stand."""
+    gfs = Layout(network.gfs, network.n_ranks, 0)
+    return gfs, Layout(network.lfs, network.n_ranks, gfs.end)
+
+
+def metadata_servers_and_links(
+    layouts: Sequence[Layout], ranks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first metadata server and the link of each rank: (n_ranks, 2) each."""
+    servers = np.column_stack([layout.metadata_servers(ranks) for layout in layouts])
+    return servers, np.column_stack([layout.links(ranks) for layout in layouts])
+
+
+def loading_of(network: Network, workload: Workload) -> tuple[int, int, int, int]:
+    """Return how ranks take samples, for event loops.
+
+    Batch size, prefetched batches, time between steps and processor time of a sample.
+    """
+    times_ns = to_ns(np.array([workload.compute_time_s, network.sample_s], float))
+    return workload.batch_size, workload.prefetch_batches, *times_ns.tolist()
+
+
+def last_batches(n_ranks: int, workload: Workload) -> np.ndarray:
+    """Return room for when ranks took the last batches that are of concern."""
+    return np.zeros((n_ranks, max(workload.prefetch_batches, 1)), np.int64)
+
+
+def check_times(
+    tiers: tuple[TierModel, TierModel],
+    workload: Workload,
+    factors: np.ndarray,
+    sample_s: float,
+) -> None:
+    """Refuse times of which whole nanoseconds could not be summed.
+
+    Raises
+    ------
+    ModelError
+        If all reads and steps, one after the other, took `MOST_S` or longer.
+    """
+    with np.errstate(over="ignore"):
+        file_s = workload.compute_time_s + sample_s
+        for tier in tiers:
+            sizes = workload.request_bytes(tier)
+            file_s += tier.open_s + tier.open_latency_s
+            file_s += tier.close_s + tier.close_latency_s
+            file_s += len(sizes) * tier.read_latency_s
+            file_s += factors.max() * tier.request_service_s(sizes).sum()
+            file_s += tier.request_link_s(sizes).sum()
+        check_total(workload.n_files * file_s)
+
+
+def check_total(total_s: float) -> None:
+    """Refuse times of `MOST_S` or longer."""
+    if not total_s < MOST_S:
+        raise ModelError(
+            f"times: got up to {total_s:.2g} s, expected less than {MOST_S:.2g} s: "
+            "smaller service times."
+        )
+
+
+def server_factors(
+    layouts: Sequence[Layout], slowness: Sequence[np.ndarray] | None
+) -> np.ndarray:
+    """Return the factor of each server's service times, shape (n_servers,).
+
+    Parameters
+    ----------
+    layouts : pair of Layout
+        Of GFS and LFS (`layouts_of`).
+    slowness : pair of ndarray or None
+        Factors of the object servers of GFS and LFS; all others, or all, have 1.
+
+    Raises
+    ------
+    ModelError
+        If there are other than one factor for each object server.
+    """
+    factors = np.ones(layouts[-1].end)
+    if slowness is None:
+        return factors
+    got = [np.shape(factor) for factor in slowness]
+    expected = [(layout.first_link - layout.first_object_server,) for layout in layouts]
+    if got != expected:
+        raise ModelError(
+            f"slowness: got shapes {got}, expected {expected}, one factor for each "
+            "object server of GFS and LFS."
+        )
+    for layout, factor in zip(layouts, slowness, strict=True):
+        factors[layout.first_object_server : layout.first_link] = factor
+    return factors
+
+
+def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:
+    """Return both tiers as the event loop takes them."""
+    stations = np.zeros(2, STATIONS)
+    for at, tier in zip(stations, tiers, strict=True):
+        for name in ("n_metadata_servers", "open_s", "close_s", "n_links"):
+            at[name] = getattr(tier, name)
+        for name in ("open_latency", "close_latency", "read_latency"):
+            at[f"{name}_ns"] = to_ns(float(getattr(tier, f"{name}_s")))
+        at["n_requests"] = len(workload.request_bytes(tier))
+        for kind in ("metadata", "object"):
+            service = getattr(tier, f"{kind}_service")
+            at[f"{kind}_distribution"] = DISTRIBUTIONS.index(service.distribution)
+            at[f"{kind}_sigma"] = np.sqrt(np.log1p((service.cv or 0.0) ** 2))
+    return stations
+
+
+def request_times(
+    rows: Sequence[tuple[TierModel, Workload]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean service time and the time on a link of each request of a file.
+
+    Seconds, as service times are drawn, and whole nanoseconds. Each row is of a
+    workload's files on a tier: shape (n_rows, most requests).
+    """
+    sizes = [workload.request_bytes(tier) for tier, workload in rows]
+    request_s = np.zeros((len(rows), max(map(len, sizes))))
+    link_ns = np.zeros(request_s.shape, np.int64)
+    for row, ((tier, _), size) in enumerate(zip(rows, sizes, strict=True)):
+        request_s[row, : len(size)] = tier.request_service_s(size)
+        link_ns[row, : len(size)] = to_ns(tier.request_link_s(size))
+    return request_s, link_ns

@@ -1,0 +1,426 @@
+"""The compiled event loop of the simulator: exact, in whole nanoseconds.
+
+An event is the arrival of a rank at a station. Events are handled in the order of their
+times, those of one nanosecond by kind, then by rank: no order of scheduling has a say.
+Servers are first come, first served, so a rank's completion is known when it arrives,
+and each rank has exactly one event to come: the next one replaces it at the root of the
+heap.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, vectorize
+
+OPENED, OPEN, READ, CLOSING, CLOSED = range(5)  # columns of the instants
+DETERMINISTIC, EXPONENTIAL, LOGNORMAL = range(3)
+# The kinds of events, of all loops, in the order in which those of one nanosecond are
+# handled: what ends comes before what begins. A customer's station is the kind of its
+# next event.
+(
+    AT_WAIT,
+    AT_PAUSE,
+    AT_COPIED,
+    AT_END,
+    AT_PASS,
+    AT_CLOSE,
+    AT_LINK,
+    AT_OUT_LINK,
+    AT_IN_LINK,
+    AT_SERVER,
+    AT_OPEN,
+    AT_OWNER,
+    AT_START,
+) = range(-2, 11)
+
+# What the loop must know of a tier.
+STATIONS = np.dtype(
+    [
+        ("n_metadata_servers", "i8"),
+        ("open_s", "f8"),
+        ("close_s", "f8"),
+        ("open_latency_ns", "i8"),
+        ("close_latency_ns", "i8"),
+        ("read_latency_ns", "i8"),
+        ("n_links", "i8"),
+        ("n_requests", "i8"),
+        ("metadata_distribution", "i8"),
+        ("metadata_sigma", "f8"),
+        ("object_distribution", "i8"),
+        ("object_sigma", "f8"),
+    ]
+)
+
+# Where a rank is: its read, the read after its last, the files left of its batch, the
+# number of the batch, the station it arrives at next, and what it uses there.
+_RANK = np.dtype(
+    [
+        ("read", "i8"),
+        ("end", "i8"),
+        ("left_in_batch", "i8"),
+        ("batch", "i8"),
+        ("station", "i8"),
+        ("tier", "i8"),
+        ("request", "i8"),
+        ("object_server", "i8"),
+    ]
+)
+
+# Times in the heap are whole numbers, too; as floats they are compared faster. A tag is
+# the kind and, below it, the customer's key: its place in the order of equal events,
+# and its number in the lowest bits.
+EVENT = np.dtype([("time_ns", "f8"), ("tag", "i8")])
+CUSTOMER_BITS = 24
+KEY_BITS = 2 * CUSTOMER_BITS
+MOST_RANKS = 1 << CUSTOMER_BITS
+NEVER = np.iinfo(np.int64).max
+NS_PER_S = 1e9
+
+compiled = njit(cache=True, error_model="numpy")
+# What is called at every event; a call with so many arguments would take time.
+inlined = njit(cache=True, error_model="numpy", forceinline=True)
+
+
+@vectorize
+def to_ns(time_s):
+    """Return a time as whole nanoseconds, the even ones of two that are as near."""
+    return np.int64(np.rint(time_s * NS_PER_S))
+
+
+@inlined
+def tag_of(kind, key):
+    """Return the tag of an event of a customer."""
+    return kind << KEY_BITS | key
+
+
+@compiled
+def draw_service_s(mean_s, distribution, sigma, generator):
+    """Return a service time of a mean; `sigma` is lognormal's (of the logarithm)."""
+    if distribution == DETERMINISTIC:
+        return mean_s
+    if distribution == EXPONENTIAL:
+        return mean_s * generator.standard_exponential()
+    z = generator.standard_normal()
+    return mean_s * math.exp(sigma * (z - 0.5 * sigma))
+
+
+@compiled
+def serve(free_ns, busy_ns, server, arrival_ns, service_ns):
+    """Let a server serve one more arrival and return when that is done."""
+    start_ns = max(free_ns[server], arrival_ns)
+    busy_ns[server] += service_ns
+    free_ns[server] = start_ns + service_ns
+    return free_ns[server]
+
+
+@compiled
+def first_free(free_ns, first, n_servers):
+    """Return the server that is free first, of equal ones the first."""
+    best = first
+    for server in range(first + 1, first + n_servers):
+        if free_ns[server] < free_ns[best]:
+            best = server
+    return best
+
+
+@inlined
+def pass_metadata(at, is_open, first_server, now_ns, free_ns, busy_ns, generator):
+    """Let a rank open a file, or close it, and return when that is done.
+
+    `first_server` is the first metadata server of the rank's group.
+    """
+    mean_s = at.open_s if is_open else at.close_s
+    if mean_s > 0:
+        service_s = draw_service_s(
+            mean_s, at.metadata_distribution, at.metadata_sigma, generator
+        )
+        server = first_free(free_ns, first_server, at.n_metadata_servers)
+        now_ns = serve(free_ns, busy_ns, server, now_ns, to_ns(service_s))
+    return now_ns + (at.open_latency_ns if is_open else at.close_latency_ns)
+
+
+@inlined
+def pass_object_server(
+    at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
+):
+    """Let an object server serve a request and return when that is done."""
+    service_s = slowness[server] * draw_service_s(
+        mean_s, at.object_distribution, at.object_sigma, generator
+    )
+    return serve(free_ns, busy_ns, server, now_ns, to_ns(service_s))
+
+
+@compiled
+def empty_heap(n_customers):
+    """Return a heap without events, with room for one of each customer.
+
+    It is padded, so that every node has all its four children.
+    """
+    heap = np.zeros(n_customers + 4, EVENT)
+    heap["time_ns"][:], heap["tag"][:] = NEVER, NEVER
+    return heap
+
+
+@compiled
+def _first_of_two(heap, a, b):
+    """Return which of two events of the heap comes first."""
+    one, other = heap[a], heap[b]
+    if other.time_ns < one.time_ns:
+        return b
+    if other.time_ns == one.time_ns and other.tag < one.tag:
+        return b
+    return a
+
+
+@compiled
+def _first_of_four(heap, child):
+    """Return which of four events that stand side by side comes first.
+
+    Written without branches that depend on which it is, as nobody can predict that;
+    that times are equal is rare and looked at apart.
+    """
+    a_ns, b_ns = heap[child].time_ns, heap[child + 1].time_ns
+    c_ns, d_ns = heap[child + 2].time_ns, heap[child + 3].time_ns
+    ab_ns, cd_ns = min(a_ns, b_ns), min(c_ns, d_ns)
+    if (a_ns == b_ns) | (c_ns == d_ns) | (ab_ns == cd_ns):
+        first = _first_of_two(heap, child, child + 1)
+        return _first_of_two(heap, first, _first_of_two(heap, child + 2, child + 3))
+    return child + (2 + (d_ns < c_ns) if cd_ns < ab_ns else (b_ns < a_ns) + 0)
+
+
+@compiled
+def _rise(heap, position, time_ns, tag):
+    """Put an event into a hole of the heap, or as far above it as it is early."""
+    while position > 0:
+        parent = heap[(position - 1) >> 2]
+        if parent.time_ns < time_ns or (parent.time_ns == time_ns and parent.tag < tag):
+            break
+        heap[position] = parent
+        position = (position - 1) >> 2
+    heap[position].time_ns, heap[position].tag = time_ns, tag
+
+
+@compiled
+def replace_root(heap, size, time_ns, tag):
+    """Replace the earliest event of the heap, of four children a node, by a new one.
+
+    The hole goes down to a leaf without asking whether the new event fits before: that
+    is rarely so.
+    """
+    time_ns = np.float64(time_ns)
+    position, child = 0, 1
+    while child < size:
+        first = _first_of_four(heap, child)
+        heap[position] = heap[first]
+        position, child = first, 4 * first + 1
+    _rise(heap, position, time_ns, tag)
+
+
+@compiled
+def put_at_root(heap, size, time_ns, tag):
+    """Replace the earliest event by one that is probably the earliest again."""
+    first = heap[_first_of_four(heap, 1)]
+    if time_ns < first.time_ns or (time_ns == first.time_ns and tag < first.tag):
+        heap[0].time_ns, heap[0].tag = time_ns, tag
+    else:
+        replace_root(heap, size, time_ns, tag)
+
+
+@compiled
+def add_event(heap, size, time_ns, tag):
+    """Add an event behind the last one of a heap of this size."""
+    _rise(heap, size, time_ns, tag)
+
+
+@compiled
+def remove_root(heap, size):
+    """Remove the earliest event of a heap of this size: the last takes its place."""
+    time_ns, tag = heap[size - 1].time_ns, heap[size - 1].tag
+    heap[size - 1].time_ns, heap[size - 1].tag = NEVER, NEVER
+    if size > 1:
+        replace_root(heap, size - 1, time_ns, tag)
+
+
+@compiled
+def _start_file(me, now_ns, server_of, first_lfs_server, stations, instants_ns):
+    """Let a rank turn to its next file; return when it arrives at a station."""
+    me.object_server = server_of[me.read]
+    me.tier = 1 if me.object_server >= first_lfs_server else 0
+    me.station, me.request = AT_OPEN, 0
+    instants_ns[me.read, OPENED] = now_ns
+    if stations[me.tier].open_s == 0:
+        now_ns += stations[me.tier].open_latency_ns
+        instants_ns[me.read, OPEN] = now_ns
+        me.station = AT_SERVER
+    return now_ns
+
+
+@compiled
+def _finish_batch(me, now_ns, taken_ns, prefetch_batches, compute_ns):
+    """Note when a batch that is ready is taken; return when its reader may go on.
+
+    `taken_ns` holds when the rank took its last batches, shape (at least prefetch,).
+    """
+    n_kept, at_ns = len(taken_ns), now_ns
+    if me.batch > 0:  # the first one is asked for at the start
+        asked_ns = taken_ns[(me.batch - 1) % n_kept] + compute_ns
+        at_ns = max(now_ns, asked_ns)
+    taken_ns[me.batch % n_kept] = at_ns
+    me.batch += 1
+    if prefetch_batches == 0:
+        return at_ns + compute_ns
+    if me.batch >= prefetch_batches:
+        now_ns = max(now_ns, taken_ns[(me.batch - prefetch_batches) % n_kept])
+    return now_ns
+
+
+@inlined
+def finish_read(me, rank, now_ns, loading, taken_ns):
+    """Note that a rank has the last byte of a file; return when it may close it.
+
+    That is when it has processed the sample and, if that was the last of a batch, there
+    is room for another batch. `loading` and `taken_ns` are those of `run_events`.
+    """
+    batch_size, prefetch_batches, compute_ns, sample_ns = loading
+    now_ns += sample_ns
+    me.left_in_batch -= 1
+    if me.left_in_batch == 0:
+        me.left_in_batch = batch_size
+        now_ns = _finish_batch(me, now_ns, taken_ns[rank], prefetch_batches, compute_ns)
+    return now_ns
+
+
+@inlined
+def finish_file(me, rank, now_ns, loading, taken_ns, finished_ns):
+    """Note that a rank has closed a file, and after its last when its last step ends.
+
+    A last batch that is not full is ready only now: this is how its end is found.
+    """
+    batch_size, prefetch_batches, compute_ns, _ = loading
+    me.read += 1
+    if me.read == me.end:
+        if me.left_in_batch < batch_size:
+            _finish_batch(me, now_ns, taken_ns[rank], prefetch_batches, compute_ns)
+        last = (me.batch - 1) % taken_ns.shape[1]
+        finished_ns[rank] = max(now_ns, taken_ns[rank, last] + compute_ns)
+
+
+@compiled
+def run_events(
+    first_read,
+    server_of,
+    first_lfs_server,
+    metadata_server_of,
+    link_of,
+    stations,
+    request_s,
+    link_ns,
+    slowness,
+    loading,
+    generator,
+    instants_ns,
+    taken_ns,
+    finished_ns,
+    free_ns,
+    busy_ns,
+):
+    """Simulate an epoch from its first to its last event.
+
+    Parameters
+    ----------
+    first_read : int array, shape (n_ranks + 1,)
+        Where each rank's reads, at least one, begin among all reads, and the end.
+    server_of : int array, shape (n_reads,)
+        Object server of each read; those of the LFS are numbered last, from
+        `first_lfs_server` on.
+    metadata_server_of, link_of : int array, shape (n_ranks, 2)
+        First metadata server and link of each rank, on GFS and LFS.
+    stations : array of STATIONS, shape (2,)
+        GFS and LFS.
+    request_s : float array, shape (2, most requests of a file)
+        Mean service time of an object server by request.
+    link_ns : int array, shape (2, most requests of a file)
+        Time on a link by request.
+    slowness : float array, shape (n_servers,)
+        Factor of each server's service times.
+    loading : (int, int, int, int)
+        Batch size, prefetched batches, time between steps and processor time of a
+        sample (`tierscope.model.simulator.epoch.loading_of`).
+    generator : numpy.random.Generator
+        Draws the service times.
+    instants_ns : int array, shape (n_reads, 5), filled here
+        When each read's open began and ended, its last byte came, its close began and
+        ended.
+    taken_ns : int array, shape (n_ranks, at least prefetch), filled here
+        When the ranks took their last batches.
+    finished_ns : int array, shape (n_ranks,), filled here
+        When each rank's last step ended.
+    free_ns, busy_ns : int array, shape (n_servers,), filled here
+        When each server is free again, and the sum of its service times.
+
+    Returns
+    -------
+    int
+        Number of events: arrivals at a station.
+    """
+    n_ranks = len(first_read) - 1
+    ranks, heap = np.zeros(n_ranks, _RANK), empty_heap(n_ranks)
+    for rank in range(n_ranks):
+        me = ranks[rank]
+        me.read, me.end = first_read[rank], first_read[rank + 1]
+        me.left_in_batch = loading[0]
+        first_ns = _start_file(
+            me, 0, server_of, first_lfs_server, stations, instants_ns
+        )
+        add_event(heap, rank, first_ns, tag_of(me.station, rank))
+    n_events = 0
+    while heap[0].time_ns < NEVER:
+        now_ns, rank = np.int64(heap[0].time_ns), heap[0].tag & (MOST_RANKS - 1)
+        n_events += 1
+        me = ranks[rank]
+        tier = me.tier
+        at = stations[tier]
+        is_read = is_closed = False
+        if me.station == AT_OPEN or me.station == AT_CLOSE:
+            is_closed = me.station == AT_CLOSE
+            first = metadata_server_of[rank, tier]
+            now_ns = pass_metadata(
+                at, not is_closed, first, now_ns, free_ns, busy_ns, generator
+            )
+            if not is_closed:
+                instants_ns[me.read, OPEN] = now_ns
+                me.station = AT_SERVER
+        elif me.station == AT_SERVER:
+            mean_s, server = request_s[tier, me.request], me.object_server
+            now_ns = pass_object_server(
+                at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
+            )
+            me.station = AT_LINK
+            is_read = at.n_links == 0
+        else:
+            service_ns = link_ns[tier, me.request]
+            now_ns = serve(free_ns, busy_ns, link_of[rank, tier], now_ns, service_ns)
+            is_read = True
+        if is_read:
+            now_ns += at.read_latency_ns
+            me.request += 1
+            me.station = AT_SERVER
+            if me.request == at.n_requests:
+                instants_ns[me.read, READ] = now_ns
+                now_ns = finish_read(me, rank, now_ns, loading, taken_ns)
+                instants_ns[me.read, CLOSING] = now_ns
+                me.station = AT_CLOSE
+                if at.close_s == 0:
+                    now_ns += at.close_latency_ns
+                    is_closed = True
+        if is_closed:
+            instants_ns[me.read, CLOSED] = now_ns
+            finish_file(me, rank, now_ns, loading, taken_ns, finished_ns)
+            if me.read == me.end:
+                now_ns = NEVER
+            else:
+                now_ns = _start_file(
+                    me, now_ns, server_of, first_lfs_server, stations, instants_ns
+                )
+        replace_root(heap, n_ranks, now_ns, tag_of(me.station, rank))
+    return n_events

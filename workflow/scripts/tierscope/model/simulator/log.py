@@ -1,0 +1,129 @@
+"""Write a simulated run as a benchmark leaves it: Darshan log, `run.json`, epochs.
+
+So everything that reads runs can be tried on a machine of any size.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tierscope.core.description import description_hash
+from tierscope.core.scenario import Dataset
+from tierscope.model.simulator.events import (
+    CLOSED,
+    CLOSING,
+    NS_PER_S,
+    OPEN,
+    OPENED,
+    READ,
+)
+from tierscope.model.simulator.run import (
+    SimulatedReads,
+    n_read_calls,
+    software_versions,
+    workload_of,
+)
+from tierscope.storage.tier import epoch_alias
+from tierscope.trace.log_writer import write_log
+from tierscope.trace.posix_records import POSIX_RECORD
+
+TIER_ROOTS = {"gfs": "/simulated/gfs/data", "lfs": "/simulated/lfs/data"}
+
+
+def write_simulated_log(
+    path: str | Path,
+    description: Mapping[str, Any],
+    reads: Iterable[SimulatedReads],
+) -> None:
+    """Write the log of a simulated run; time stamps count from the first epoch.
+
+    Parameters
+    ----------
+    path : path
+        The log.
+    description : mapping
+        What the scenario depends on (`Experiment.description`).
+    reads : iterable of SimulatedReads
+        The run's epochs (`simulate_reads`).
+    """
+    system, n_files = description["system"], description["dataset"]["n_files"]
+    records = np.zeros(n_files * description["training"]["epochs"], POSIX_RECORD)
+    records["id"] = np.arange(1, len(records) + 1)
+    names, start_s = {}, 0.0
+    for epoch, one in enumerate(reads):
+        part = records[epoch * n_files : (epoch + 1) * n_files]
+        _fill_records(part, description, one, start_s)
+        names |= zip(part["id"].tolist(), _paths(description, one, epoch), strict=True)
+        start_s += one.epoch.execution_time_s
+    write_log(
+        path,
+        records,
+        names,
+        n_processes=system["n_nodes"] * system["processes_per_node"],
+        exe="tierscope simulate_run",
+        mounts={},
+        start_time_s=0,
+        end_time_s=math.ceil(start_s),
+        metadata={"source": "simulated by tierscope"},
+    )
+
+
+def _fill_records(
+    records: np.ndarray,
+    description: Mapping[str, Any],
+    reads: SimulatedReads,
+    start_s: float,
+) -> None:
+    """Fill the POSIX records of an epoch that starts at a time; all but the ids."""
+    workload = workload_of(description)
+    records["rank"] = reads.rank_of
+    records["POSIX_OPENS"] = 1
+    records["POSIX_READS"] = n_read_calls(workload)
+    records["POSIX_BYTES_READ"] = workload.file_size_bytes
+    records["POSIX_MAX_BYTE_READ"] = workload.file_size_bytes - 1
+    instants_s = reads.epoch.instants_s
+    for call, begin, end in (
+        ("OPEN", OPENED, OPEN),
+        ("READ", OPEN, READ),
+        ("CLOSE", CLOSING, CLOSED),
+    ):
+        begun_s, ended_s = instants_s[:, begin], instants_s[:, end]
+        records[f"POSIX_F_{call}_START_TIMESTAMP"] = start_s + begun_s
+        records[f"POSIX_F_{call}_END_TIMESTAMP"] = start_s + ended_s
+    records["POSIX_F_READ_TIME"] = reads.epoch.read_time_ns / NS_PER_S
+    records["POSIX_F_META_TIME"] = reads.epoch.meta_time_ns / NS_PER_S
+
+
+def _paths(
+    description: Mapping[str, Any], reads: SimulatedReads, epoch: int
+) -> list[str]:
+    """Return the paths under which an epoch's reads open their files."""
+    dataset = Dataset(**description["dataset"])
+    folder = dataset.directory(description["scenario"]["n_osts"])
+    gfs, lfs = (epoch_alias(Path(root), epoch) for root in TIER_ROOTS.values())
+    nodes = reads.rank_of // description["system"]["processes_per_node"]
+    local = [f"{lfs}/node-{node:05d}/{folder}" for node in range(nodes.max() + 1)]
+    rows = zip(reads.files.tolist(), nodes.tolist(), reads.on_lfs.tolist(), strict=True)
+    return [
+        f"{local[node] if on_lfs else f'{gfs}/{folder}'}/{dataset.file_name(file_id)}"
+        for file_id, node, on_lfs in rows
+    ]
+
+
+def simulated_run_json(
+    description: Mapping[str, Any], point: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the content of a simulated run's `run.json`."""
+    system = description["system"]
+    return {
+        "hash": description_hash(description),
+        "point": dict(point),
+        **description,
+        "n_processes": system["n_nodes"] * system["processes_per_node"],
+        "tier_roots": {tier: [root] for tier, root in TIER_ROOTS.items()},
+        "emulation": None,
+        "versions": software_versions(),
+    }

@@ -1,0 +1,364 @@
+"""Simulate a run whose policy fills the LFS while it runs, or reads from other nodes.
+
+As `tierscope.model.simulator.run`, with more tables: copies, stage-in, reads of peers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.audit.decisions import n_broken_rules, n_differences
+from tierscope.core.tables import TABLES, run_keys
+from tierscope.data.shuffle import epoch_order, process_share
+from tierscope.model.network import ModelError, Network, Workload, network_of
+from tierscope.model.simulator.decisions import COUNTS, Placement
+from tierscope.model.simulator.epoch import first_reads, ranks_of_reads
+from tierscope.model.simulator.events import NS_PER_S
+from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage, copies_reads
+from tierscope.model.simulator.placed_events import (
+    FROM_GFS,
+    FROM_LFS,
+    FROM_PEER,
+    GFS_META,
+    GFS_READ,
+    LFS_META,
+    LFS_WRITE,
+    STAGED,
+    UNDECIDED,
+)
+from tierscope.model.simulator.run import (
+    SERVICES,
+    SLOWNESS,
+    STAGE_IN,
+    SimulatedReads,
+    draw_slowness,
+    n_read_calls,
+    simulate_reads,
+    stream,
+    tables_of,
+    workload_of,
+)
+from tierscope.policies import PEERS, STATIC, NodePolicy, node_policy
+
+_MOST_CHECKED_READS = 100_000  # whose decisions take about 4 s to check
+
+
+def simulate_run(
+    description: Mapping[str, Any], point: Mapping[str, int]
+) -> dict[str, pd.DataFrame]:
+    """Simulate a run of any policy.
+
+    Parameters
+    ----------
+    description : mapping
+        What the scenario depends on (`Experiment.description`).
+    point : mapping
+        `cache_rate_percent` and `repetition`.
+
+    Returns
+    -------
+    mapping of str to DataFrame
+        Tables ``io_time`` and ``epochs``; ``background`` where the policy copies,
+        ``stage_in`` and ``peers`` where it reads from other nodes.
+
+    Raises
+    ------
+    ModelError
+        If the system's network is needed and not described; if a policy asked anew
+        would decide otherwise, or the contents of an LFS forbid what was decided, which
+        is checked in runs of up to 100,000 reads.
+    """
+    policy = description["scenario"]["policy"]
+    if policy in STATIC:
+        epochs, further = simulate_reads(description, point), dict
+    else:
+        run = (AdHocRun if policy in PEERS else DynamicRun)(description, point)
+        epochs, further = run.epochs(), run.tables
+    io_time, execution = tables_of(description, point, epochs)
+    keys = run_keys({**description, "point": dict(point)})
+    return {"io_time": io_time, "epochs": execution} | {
+        name: table.assign(**keys)[list(TABLES[name])]
+        for name, table in further().items()
+    }
+
+
+class _Run:
+    """What runs of all such policies need."""
+
+    def __init__(self, description: Mapping[str, Any], point: Mapping[str, int]):
+        self.description, self.point = description, point
+        system, training = description["system"], description["training"]
+        self.network: Network = network_of(system, description["scenario"]["n_osts"])
+        self.workload: Workload = workload_of(description)
+        self.n_nodes, self.n_epochs = system["n_nodes"], training["epochs"]
+        self._seeds = (training["seed"], point["repetition"])
+        self._slowness = draw_slowness(self.network, stream(SLOWNESS, *self._seeds))
+        n_files, n_ranks = self.workload.n_files, self.network.n_ranks
+        self._first_read = first_reads(n_files, n_ranks)
+        self._rank_of = ranks_of_reads(n_files, n_ranks)
+
+    def order(self, epoch: int) -> np.ndarray:
+        """Return what all ranks read in an epoch, rank after rank."""
+        seed, repetition = self._seeds
+        return epoch_order(
+            self.workload.n_files,
+            self.network.n_ranks,
+            shuffle=self.description["training"]["shuffle"],
+            seed=seed,
+            repetition=repetition,
+            epoch=epoch,
+        )
+
+    def services(self, epoch: int) -> np.random.Generator:
+        """Return the generator of an epoch's service times."""
+        return stream(SERVICES, *self._seeds, epoch)
+
+
+class DynamicRun(_Run):
+    """A run of a policy that decides while it runs.
+
+    Parameters
+    ----------
+    description, point
+        As for `simulate_run`.
+    with_decisions : bool
+        Whether the nodes' decisions are kept (`placement.decisions`).
+    """
+
+    def __init__(
+        self,
+        description: Mapping[str, Any],
+        point: Mapping[str, int],
+        with_decisions: bool = False,
+    ):
+        super().__init__(description, point)
+        n_reads = self.workload.n_files * self.n_epochs
+        self._is_checked = with_decisions or n_reads <= _MOST_CHECKED_READS
+        options = description["policy"]
+        self._storage = PlacedStorage(
+            self.network,
+            self.workload,
+            self.n_nodes,
+            options["copy_threads"],
+            self.n_epochs,
+            self._slowness,
+        )
+        self._orders = [self.order(epoch) for epoch in range(self.n_epochs)]
+        per_node = self._storage.per_node
+        self._ranks = [
+            range(node * per_node, (node + 1) * per_node)
+            for node in range(self.n_nodes)
+        ]
+        self.placement = Placement(
+            [self._policy(node) for node in range(self.n_nodes)],
+            self._storage,
+            self.n_epochs,
+            drain=options["drain"],
+            hand_over=options["hand_over"],
+            with_decisions=self._is_checked,
+        )
+
+    def _policy(self, node: int) -> NodePolicy:
+        """Return the policy of a node at the start of the run."""
+        ranks = self._ranks[node]
+        return node_policy(self.description, self.point, ranks, orders=self._orders)
+
+    def epochs(self) -> Iterator[SimulatedReads]:
+        """Simulate and yield the epochs, one after the other."""
+        self.placement.begin()
+        for epoch, files in enumerate(self._orders):
+            self.placement.begin_epoch(epoch)
+            simulated = self._storage.run_epoch(
+                files,
+                self._first_read,
+                np.full(len(files), UNDECIDED, np.int8),
+                self.services(epoch),
+                self.placement,
+                self.placement.end_epoch,
+            )
+            self.placement.note_drain(int(simulated.finished_ns.max()))
+            on_lfs = simulated.place == FROM_LFS
+            yield SimulatedReads(files, self._rank_of, on_lfs, simulated)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the table `run_background`, after the last epoch; check decisions."""
+        if self._is_checked:
+            self.check()
+        nodes, epochs = np.divmod(
+            np.arange(self.n_nodes * self.n_epochs), self.n_epochs
+        )
+        counts = dict(zip(COUNTS, self.placement.counts, strict=True))
+        placed = counts["placed_files"]
+        columns = {
+            **counts,
+            "failed_files": np.zeros_like(placed),
+            **_copies(
+                placed - counts["handed_over_files"],
+                placed,
+                self._storage.copy_s,
+                self.workload.file_size_bytes,
+            ),
+            "drain_time_s": self.placement.drain_s,
+        }
+        columns = {name: values.ravel() for name, values in columns.items()}
+        return {"background": pd.DataFrame({"node": nodes, "epoch": epochs, **columns})}
+
+    def check(self) -> None:
+        """Raise a ModelError if decisions break the policy or any placement's rules."""
+        differences = broken = 0
+        run = {**self.description, "point": self.point}
+        for node, part in self.placement.decisions().groupby("node"):
+            rows = part.to_dict("records")
+            differences += n_differences(rows, self._policy(node))
+            broken += n_broken_rules(rows, run)
+        if differences or broken:
+            raise ModelError(
+                f"simulated decisions: got {differences} that the policy would not have"
+                f" made and {broken} that the contents of the LFS forbid, expected none"
+            )
+
+
+class AdHocRun(_Run):
+    """A run of the ad hoc file system.
+
+    Parameters
+    ----------
+    description, point
+        As for `simulate_run`.
+    """
+
+    def __init__(self, description: Mapping[str, Any], point: Mapping[str, int]):
+        super().__init__(description, point)
+        self.policy = node_policy(description, point, (), node=0)
+        threads = description["policy"]["server_threads"]
+        self._peers = Peers(self.policy.owners, threads)
+        self._storage = PlacedStorage(
+            self.network,
+            self.workload,
+            self.n_nodes,
+            0,
+            self.n_epochs,
+            self._slowness,
+            self._peers,
+        )
+        self._stage_in = pd.DataFrame()
+        self._parts: list[pd.DataFrame] = []
+
+    def places(self, files: np.ndarray) -> np.ndarray:
+        """Return where each read of an order is served: int8, shape (n_reads,)."""
+        nodes = self._rank_of // self._storage.per_node
+        elsewhere = np.where(self.policy.owners[files] == nodes, FROM_LFS, FROM_PEER)
+        place = np.where(self.policy.staged[files], elsewhere, FROM_GFS)
+        return place.astype(np.int8)
+
+    def epochs(self) -> Iterator[SimulatedReads]:
+        """Simulate stage-in, then yield the epochs, one after the other."""
+        self._stage_in = self.stage_in()
+        for epoch in range(self.n_epochs):
+            files = self.order(epoch)
+            simulated = self._storage.run_epoch(
+                files, self._first_read, self.places(files), self.services(epoch)
+            )
+            reads = SimulatedReads(
+                files,
+                self._rank_of,
+                simulated.place == FROM_LFS,
+                simulated,
+                simulated.place == FROM_PEER,
+            )
+            self._parts.append(self._sum_peers(epoch, reads))
+            yield reads
+
+    def stage_in(self) -> pd.DataFrame:
+        """Simulate the stage-in and return the table `run_stage_in`.
+
+        Each process copies its part of its node's files, one after the other.
+        """
+        per_node = self._storage.per_node
+        parts = [
+            files[process_share(len(files), rank, per_node)]
+            for files in map(self.policy.files_of, range(self.n_nodes))
+            for rank in range(per_node)
+        ]
+        one_by_one = replace(
+            self.workload, batch_size=1, prefetch_batches=0, compute_time_s=0.0
+        )
+        no_samples = replace(self.network, sample_s=0.0)
+        storage = PlacedStorage(
+            no_samples, one_by_one, self.n_nodes, 0, 1, self._slowness
+        )
+        files = np.concatenate(parts)
+        staged = storage.run_epoch(
+            files,
+            np.cumsum([0, *map(len, parts)]),
+            np.full(len(files), STAGED, np.int8),
+            stream(STAGE_IN, *self._seeds),
+        )
+        n_files = np.bincount(self.policy.owners[files], minlength=self.n_nodes)
+        return pd.DataFrame(
+            {
+                "node": np.arange(self.n_nodes),
+                **_copies(
+                    n_files,
+                    n_files,
+                    storage.copy_s[:, 0],
+                    self.workload.file_size_bytes,
+                ),
+                "stage_in_time_s": staged.execution_time_s,
+            }
+        )
+
+    def _sum_peers(self, epoch: int, reads: SimulatedReads) -> pd.DataFrame:
+        """Return an epoch's part of the table `run_peers`."""
+        n_ranks, at_peer = self.network.n_ranks, reads.on_peer
+        ranks = np.arange(n_ranks)
+        n_files = np.bincount(reads.rank_of[at_peer], minlength=n_ranks)
+        time_ns = np.bincount(
+            reads.rank_of[at_peer], reads.epoch.read_time_ns[at_peer], n_ranks
+        )
+        lfs_read_ns, lfs_meta_ns = reads.epoch.peer_lfs_ns.T
+        return pd.DataFrame(
+            {
+                "rank": ranks,
+                "node": ranks // self._storage.per_node,
+                "epoch": epoch,
+                "peer_files": n_files,
+                "peer_bytes": n_files * self.workload.file_size_bytes,
+                "net_read_time_s": time_ns / NS_PER_S,
+                "peer_lfs_read_time_s": lfs_read_ns / NS_PER_S,
+                "peer_lfs_meta_time_s": lfs_meta_ns / NS_PER_S,
+                "network_time_s": (time_ns - lfs_read_ns - lfs_meta_ns) / NS_PER_S,
+            }
+        )
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the tables `run_stage_in` and `run_peers`, after the last epoch."""
+        peers = pd.concat(self._parts, ignore_index=True)
+        return {"stage_in": self._stage_in, "peers": peers}
+
+
+def _copies(
+    n_read: np.ndarray,
+    n_written: np.ndarray,
+    copy_s: np.ndarray,
+    file_size_bytes: int,
+) -> dict[str, np.ndarray]:
+    """Return the columns of tables about what was copied: calls, bytes, times.
+
+    Numbers of files read and written have any shape, the times one more axis of 4.
+    """
+    return {
+        "gfs_opens": n_read,
+        "gfs_reads": n_read * n_read_calls(copies_reads(file_size_bytes)),
+        "gfs_bytes": n_read * file_size_bytes,
+        "gfs_read_time_s": copy_s[..., GFS_READ],
+        "gfs_meta_time_s": copy_s[..., GFS_META],
+        "lfs_opens": n_written,
+        "lfs_writes": n_written,
+        "lfs_bytes": n_written * file_size_bytes,
+        "lfs_write_time_s": copy_s[..., LFS_WRITE],
+        "lfs_meta_time_s": copy_s[..., LFS_META],
+    }

@@ -1,0 +1,303 @@
+"""Simulate a run: the epochs of one point of a scenario, as tables of the benchmark's.
+
+A run's random numbers come from the experiment's seed, the repetition and the epoch,
+not from the cache rate: points of one repetition share the files' order, the servers'
+slowness and the streams of service times, so that they differ by the cache rate only.
+"""
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import total_s
+from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
+from tierscope.core.tables import TABLES, run_keys
+from tierscope.data.shuffle import epoch_order
+from tierscope.model.network import Network, Workload, network_of
+from tierscope.model.simulator.epoch import (
+    SimulatedEpoch,
+    ranks_of_reads,
+    simulate_epoch,
+)
+from tierscope.model.simulator.events import NS_PER_S
+from tierscope.policies import held_files, strata
+
+# Streams of random numbers; 1 is that of the pinning.
+SLOWNESS, SERVICES, STAGE_IN = 0, 2, 3
+
+
+@dataclass(frozen=True)
+class SimulatedReads:
+    """The reads of an epoch in the order of `files`: rank after rank.
+
+    Parameters
+    ----------
+    files, rank_of : ndarray of int, shape (n_files,)
+        File and process of each read.
+    on_lfs : ndarray of bool, shape (n_files,)
+        Whether the LFS served it.
+    epoch : SimulatedEpoch
+        When it happened.
+    on_peer : ndarray of bool, shape (n_files,), optional
+        Whether another node's LFS served it, where a policy reads from there.
+    """
+
+    files: np.ndarray
+    rank_of: np.ndarray
+    on_lfs: np.ndarray
+    epoch: SimulatedEpoch
+    on_peer: np.ndarray | None = None
+
+    @property
+    def classes(self) -> tuple[IOClass | NetClass, ...]:
+        """Return the I/O classes that there are."""
+        return tuple(IOClass) if self.on_peer is None else ALL_CLASSES
+
+    def is_of(self, io_class: IOClass | NetClass) -> np.ndarray:
+        """Return whether each read takes time of a class: bool, shape (n_files,)."""
+        if io_class.tier == NET_READ.tier:
+            return self.on_peer
+        if io_class.tier == "lfs":
+            return self.on_lfs
+        return ~self.on_lfs if self.on_peer is None else ~(self.on_lfs | self.on_peer)
+
+
+def workload_of(description: Mapping[str, Any]) -> Workload:
+    """Return what the ranks of a described scenario read in an epoch."""
+    dataset, loader = description["dataset"], description["loader"]
+    return Workload(
+        n_files=dataset["n_files"],
+        file_size_bytes=dataset["file_size_bytes"],
+        batch_size=dataset["batch_size"],
+        buffer_bytes=loader["buffer_bytes"],
+        prefetch_batches=loader["prefetch_batches"],
+        compute_time_s=description["training"]["compute_time_s"],
+    )
+
+
+def simulate_reads(
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    epochs: Iterable[int] | None = None,
+) -> Iterator[SimulatedReads]:
+    """Simulate a run of a static policy and yield its epochs.
+
+    Parameters
+    ----------
+    description : mapping
+        What the scenario depends on (`Experiment.description`).
+    point : mapping
+        `cache_rate_percent` and `repetition`.
+    epochs : iterable of int, optional
+        Which epochs; default: all. No epoch depends on another one.
+    """
+    network = network_of(description["system"], description["scenario"]["n_osts"])
+    workload, training = workload_of(description), description["training"]
+    n_files, repetition = workload.n_files, point["repetition"]
+    seed = training["seed"]
+    policy = description["scenario"]["policy"]
+    rate = point["cache_rate_percent"]
+    on_lfs = held_files(policy, n_files, rate, seed, repetition)
+    rank_of = ranks_of_reads(n_files, network.n_ranks)
+    slowness = draw_slowness(network, stream(SLOWNESS, seed, repetition))
+    for epoch in range(training["epochs"]) if epochs is None else epochs:
+        files = epoch_order(
+            n_files,
+            network.n_ranks,
+            shuffle=training["shuffle"],
+            seed=seed,
+            repetition=repetition,
+            epoch=epoch,
+            strata=strata(policy, on_lfs),
+        )
+        simulated = simulate_epoch(
+            network,
+            workload,
+            files,
+            on_lfs[files],
+            stream(SERVICES, seed, repetition, epoch),
+            slowness,
+        )
+        yield SimulatedReads(files, rank_of, on_lfs[files], simulated)
+
+
+def stream(number: int, *seeds: int) -> np.random.Generator:
+    """Return the generator of a stream, apart from those of shuffle and pinning."""
+    return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(number,)))
+
+
+def draw_slowness(
+    network: Network, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the factors of the object servers of GFS and LFS."""
+    gfs = network.gfs.draw_slowness(network.n_ranks, generator)
+    return gfs, network.lfs.draw_slowness(network.n_ranks, generator)
+
+
+def tables_of(
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    reads: Iterable[SimulatedReads],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables of a simulated run.
+
+    Parameters
+    ----------
+    description, point
+        As for `simulate_reads`.
+    reads : iterable of SimulatedReads
+        What that yields.
+
+    Returns
+    -------
+    io_time, epochs : DataFrame
+        The tables of these names. Nothing fills the LFS: `lfs_fill_time_s` is 0.
+    """
+    io_time, epochs = [], []
+    for one in reads:
+        io_time.append(_io_time(description, one))
+        epochs.append(_execution_times(description, one))
+    tables = run_tables(description, point, io_time, epochs)
+    return tables["io_time"], tables["epochs"]
+
+
+def run_tables(
+    description: Mapping[str, Any],
+    point: Mapping[str, int],
+    io_time: Sequence[pd.DataFrame],
+    epochs: Sequence[pd.DataFrame],
+) -> dict[str, pd.DataFrame]:
+    """Return a run's tables `io_time` and `epochs`, put together from its epochs'."""
+    keys = run_keys({**description, "point": dict(point)})
+    tables = {}
+    for name, parts in (("io_time", io_time), ("epochs", epochs)):
+        parts = [part.assign(epoch=epoch) for epoch, part in enumerate(parts)]
+        table = pd.concat(parts, ignore_index=True).assign(**keys)
+        tables[name] = table[list(TABLES[name])]
+    return tables
+
+
+def io_time_table(
+    classes: Sequence[IOClass | NetClass],
+    time_s: np.ndarray,
+    operations: np.ndarray,
+    n_bytes: np.ndarray,
+) -> pd.DataFrame:
+    """Return an epoch's part of `io_time`; arrays of shape (n_ranks, n_classes)."""
+    n_ranks = len(time_s)
+    return pd.DataFrame(
+        {
+            "rank": np.repeat(np.arange(n_ranks), len(classes)),
+            "io_class": np.tile([str(io_class) for io_class in classes], n_ranks),
+            "time_s": time_s.ravel(),
+            "operations": operations.ravel(),
+            "bytes": n_bytes.ravel(),
+        }
+    )
+
+
+def epochs_table(
+    description: Mapping[str, Any],
+    execution_time_s: float,
+    sample_bytes: int,
+    n_samples: np.ndarray,
+    n_lfs: np.ndarray,
+    n_gfs: np.ndarray,
+) -> pd.DataFrame:
+    """Return an epoch's part of `epochs`; arrays of shape (n_ranks,).
+
+    Nothing fills the LFS, so `lfs_fill_time_s` is 0.
+    """
+    ranks = np.arange(len(n_samples))
+    return pd.DataFrame(
+        {
+            "rank": ranks,
+            "node": ranks // description["system"]["processes_per_node"],
+            "execution_time_s": execution_time_s,
+            "samples": n_samples,
+            "bytes": n_samples * sample_bytes,
+            "lfs_files": n_lfs,
+            "gfs_files": n_gfs,
+            "lfs_fill_time_s": 0.0,
+        }
+    )
+
+
+def n_read_calls(workload: Workload) -> int:
+    """Return the read calls of a file; the loaders' last finds the file's end."""
+    return len(workload.call_bytes()) + 1
+
+
+def class_times(reads: SimulatedReads) -> np.ndarray:
+    """Return the I/O time of each rank by class, shape (n_ranks, 4), 5 with peers.
+
+    Sums of whole nanoseconds, then seconds: equal times give equal numbers.
+    """
+    n_ranks = int(reads.rank_of[-1]) + 1
+    read_ns, meta_ns = reads.epoch.read_time_ns, reads.epoch.meta_time_ns
+    columns = []
+    for io_class in reads.classes:
+        mine = reads.is_of(io_class)
+        time_ns = read_ns if io_class.is_read else meta_ns
+        columns.append(np.bincount(reads.rank_of[mine], time_ns[mine], n_ranks))
+    return np.column_stack(columns) / NS_PER_S
+
+
+def slowest_class_times(times_s: np.ndarray) -> np.ndarray:
+    """Return the times by class of the slowest of some ranks, shape (4,).
+
+    The first of equally slow ones, as `tierscope.analysis.breakdown.slowest_process`.
+    """
+    return times_s[total_s(times_s).argmax()]
+
+
+def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFrame:
+    """Return the rank, class, time, operations and bytes of an epoch."""
+    workload, time_s = workload_of(description), class_times(reads)
+    operations = np.zeros(time_s.shape, np.int64)
+    n_bytes = np.zeros_like(operations)
+    for column, io_class in enumerate(reads.classes):
+        mine = reads.is_of(io_class)
+        n_files = np.bincount(reads.rank_of[mine], minlength=len(time_s))
+        is_one_call = not io_class.is_read or io_class == NET_READ
+        n_calls = 1 if is_one_call else n_read_calls(workload)
+        operations[:, column] = n_files * n_calls
+        if io_class.is_read:
+            n_bytes[:, column] = n_files * workload.file_size_bytes
+    return io_time_table(reads.classes, time_s, operations, n_bytes)
+
+
+def _execution_times(
+    description: Mapping[str, Any], reads: SimulatedReads
+) -> pd.DataFrame:
+    """Return the columns of the table `run_epochs` of an epoch, without the epoch."""
+    n_files = np.bincount(reads.rank_of)
+    n_lfs, n_gfs = (
+        np.bincount(reads.rank_of[reads.is_of(one)], minlength=len(n_files))
+        for one in (IOClass.LFS_READ, IOClass.GFS_READ)
+    )
+    time_s = reads.epoch.execution_time_s
+    file_bytes = description["dataset"]["file_size_bytes"]
+    return epochs_table(description, time_s, file_bytes, n_files, n_lfs, n_gfs)
+
+
+def describe(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a scenario's simulations were made of, ready for JSON."""
+    network = network_of(description["system"], description["scenario"]["n_osts"])
+    return {
+        **description,
+        "network": asdict(network),
+        "workload": asdict(workload_of(description)),
+        "versions": software_versions(),
+    }
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that takes part in a simulation."""
+    packages = {name: version(name) for name in ("numpy", "numba", "llvmlite")}
+    return {"python": platform.python_version(), **packages}

@@ -1,0 +1,1 @@
+"""Pages for readers: scorecard, report, explorer."""

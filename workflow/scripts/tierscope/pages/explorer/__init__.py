@@ -1,0 +1,1 @@
+"""The explorer: a page in which a reader tries improvements."""

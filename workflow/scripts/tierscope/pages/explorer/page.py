@@ -1,0 +1,214 @@
+"""Make the explorer: one HTML page in which a reader tries improvements.
+
+Altair draws the views and declares the inputs. What they show is computed in the page,
+by the Vega signals and data of `workflow/templates/explorer.vega.yaml`, which Python
+joins to the compiled views: the texts, the views and the tests need its tables by name,
+and Vega-Lite does not name what it makes. A few lines of JavaScript write the texts.
+
+The page computes the rule of `tierscope.analysis.whatif`; where there are estimates by
+the model, it holds those and shows both.
+"""
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from string import Template
+
+import pandas as pd
+import vl_convert
+
+from tierscope.analysis.breakdown import (
+    CLASSES,
+    select_epoch,
+    select_scenario,
+    slowest_process,
+)
+from tierscope.analysis.whatif import IMPROVEMENTS, best_point
+from tierscope.core.io_class import IOClass
+from tierscope.core.sources import model_note, source_note
+from tierscope.core.words import epoch_words, in_seconds, scenario_titles
+from tierscope.pages.explorer.data import (
+    ModelAnswers,
+    Start,
+    add_model_answers,
+    embedded_points,
+    without_last_zeros,
+)
+from tierscope.pages.explorer.spec import (
+    GOAL_LIMITS_PERCENT,
+    nearest_goal_percent,
+    specification,
+)
+from tierscope.pages.web_page import content_policy, script_json
+
+_SCRIPT = re.compile("(?s)<script>(.*?)</script>")
+_METHOD_INPUT = '<section><h2>Estimate</h2><div id="method"></div></section>\n'
+_EMBED_OPTIONS = {
+    "mode": "vega",
+    "renderer": "svg",
+    "actions": {"export": True, "source": False, "compiled": False, "editor": False},
+}
+
+
+def build_explorer(
+    io_time: pd.DataFrame,
+    start: Start,
+    *,
+    page: str,
+    computation: str,
+    title: str,
+    provenance: str,
+    dataset_titles: Mapping[str, str] | None = None,
+    estimates: pd.DataFrame | None = None,
+    pairs: Sequence[Sequence[str]] = (),
+    model: str = "",
+) -> str:
+    """Build the explorer, a page that needs no network and no other file.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time``; the page lists its scenarios in the order of its rows.
+    start : Start
+        What the page shows first.
+    page, computation : str
+        The templates `workflow/templates/explorer.html` and ``explorer.vega.yaml``.
+    title, provenance : str
+        What the page is about, and where its numbers come from.
+    dataset_titles : mapping of str to str, optional
+        What to call each dataset.
+    estimates : DataFrame, optional
+        Table ``estimates`` by the model, of some scenarios and epochs.
+    pairs : sequence of pairs of str, optional
+        Pairs of I/O classes of which it holds every cell of the map.
+    model : str, optional
+        What the model is (`tierscope.core.sources.model_words`).
+
+    Returns
+    -------
+    str
+        HTML; the same arguments give the same text.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty or lacks the scenario or the epoch to start with, or
+        the estimates lack a cell of a map.
+    """
+    if io_time.empty:
+        raise ValueError("explorer: got an empty table io_time, expected some runs.")
+    shown = select_epoch(select_scenario(io_time, start.scenario), start.epoch)
+    best = best_point(slowest_process(shown)).iloc[0]
+    scenarios = scenario_titles(io_time, dataset_titles)
+    points = embedded_points(io_time, scenarios, start.max_improvement_percent)
+    answers = None
+    if estimates is not None:
+        scenes = add_model_answers(points, estimates, scenarios, pairs, start.grid)
+        known = _known_words(scenes, pairs, scenarios, start)
+        answers = ModelAnswers(pairs, scenes, known)
+    sources = sorted(set(io_time["source"]))
+    unmeasured = [source for source in sources if source != "measured"]
+    texts = {
+        "title": f"{title} ({', '.join(unmeasured)})" if unmeasured else title,
+        "provenance": provenance,
+        "source_words": " ".join(map(source_note, sources)),
+        "repetition_words": _repetition_words(point["repetitions"] for point in points),
+        "cost_words": _cost_words(start.cost_per_percent),
+        "goal_words": _goal_words(start, float(best["io_time_s"])),
+        "grid_words": _grid_words(start),
+        "model_words": model_note(model) if answers else "",
+        "known_words": answers.words if answers else "",
+    }
+    spec = specification(points, scenarios, best, start, computation, answers)
+    (sweep,) = (table for table in spec["data"] if table["name"] == "sweep")
+    sweep["values"] = list(map(without_last_zeros, points))
+    values = {name: html.escape(text) for name, text in texts.items()} | {
+        "class_styles": _class_styles(),
+        "class_inputs": "\n".join(f'<div id="{name}"></div>' for name in IMPROVEMENTS),
+        "javascript": vl_convert.javascript_bundle(),
+        "spec": script_json(spec),
+        "classes": script_json(CLASSES),
+        "methods": "both" if answers else "rule",
+        "method_input": _METHOD_INPUT if answers else "",
+        "options": script_json(_EMBED_OPTIONS),
+    }
+    scripts = [Template(one).substitute(values) for one in _SCRIPT.findall(page)]
+    policy = content_policy(scripts, compiles=True)
+    return Template(page).substitute(values, policy=html.escape(policy))
+
+
+def _known_words(
+    scenes: Sequence[str],
+    pairs: Sequence[Sequence[str]],
+    scenarios: pd.DataFrame,
+    start: Start,
+) -> str:
+    """Return what the page knows by the model."""
+    numbers = [map(int, scene.split()) for scene in scenes]
+    shown = [
+        f"{scenarios['title'].iloc[scenario]} ({epoch_words(epoch)})"
+        for scenario, epoch in numbers
+    ]
+    improved = [" and ".join(IOClass(name).label for name in pair) for pair in pairs]
+    return (
+        f"{', or of '.join(improved)} in steps of {start.grid_step_percent} %, with "
+        f"the other classes as they are; in {'; '.join(shown)}"
+    )
+
+
+def _repetition_words(n_repetitions: Iterable[int]) -> str:
+    """Return how the repetitions of the points are summarised, if there are any."""
+    numbers = sorted(set(n_repetitions))
+    if numbers == [1]:
+        return ""
+    words = " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))
+    return (
+        f"Times are means over {words} repetitions; the slowest process is picked in "
+        "each of them."
+    )
+
+
+def _cost_words(cost_per_percent: Mapping[str, float]) -> str:
+    """Return what the classes cost, such as ``1 for GFS-READ, ...``."""
+    return ", ".join(
+        f"{cost_per_percent[io_class]:g} for {io_class.label}" for io_class in IOClass
+    )
+
+
+def _goal_words(start: Start, best_s: float) -> str:
+    """Return the experiment's goal, and where on the slider it is."""
+    goal = start.goal
+    words = f"The experiment's goal: {in_seconds(goal.seconds)} of "
+    if goal.of == "io_time":
+        words += "I/O time"
+    else:
+        words += (
+            f"execution time, less {in_seconds(goal.difference_s)} that are not I/O = "
+            f"{in_seconds(goal.io_time_s)} of I/O time"
+        )
+    words += f" in the {epoch_words(start.epoch)} of the scenario shown first"
+    least, most = GOAL_LIMITS_PERCENT
+    if not least * best_s <= 100 * goal.io_time_s <= most * best_s:
+        return f"{words}. It is outside the slider, which starts at its nearest end."
+    percent = nearest_goal_percent(goal, best_s)
+    return f"{words}, where the slider starts ({percent:g} %, rounded to 0.1 %)."
+
+
+def _grid_words(start: Start) -> str:
+    """Return that the map is coarser than the experiment's grid, if it is."""
+    if start.grid_step_percent == start.step_percent:
+        return ""
+    return (
+        f"Chart c has steps of {start.grid_step_percent} %, a coarser grid than the "
+        f"{start.step_percent} % of Fig. 4 and of the search, so its cheapest can be "
+        "another one."
+    )
+
+
+def _class_styles() -> str:
+    """Return CSS that gives each class's slider the colour of the class."""
+    return "\n".join(
+        f"#{name} {{ border-left: 8px solid {io_class.colour}; padding-left: 8px; "
+        f"accent-color: {io_class.colour}; }}"
+        for name, io_class in zip(IMPROVEMENTS, IOClass, strict=True)
+    )

@@ -1,0 +1,266 @@
+"""Make the explorer's Vega specification: views, inputs and computation, joined."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from string import Template
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import vl_convert
+import yaml
+from altair.utils.schemapi import debug_mode
+
+from tierscope.analysis.breakdown import CLASSES, SCENARIO
+from tierscope.analysis.whatif import IMPROVEMENTS, Goal
+from tierscope.core.io_class import IOClass
+from tierscope.core.tables import MODEL, RULE
+from tierscope.core.validation import FAST_LOADER
+from tierscope.core.words import epoch_words
+from tierscope.pages.explorer.data import (
+    PARTS,
+    ModelAnswers,
+    Start,
+    scenario_numbers,
+)
+from tierscope.pages.explorer.views import cell_edges, line_names, page_views
+
+GOAL_LIMITS_PERCENT = 1, 150  # of the best I/O time without improvement
+_FOREIGN = ("values", "bind")
+_METHODS = ["paper's rule: waiting stays", "model: waiting moves"]
+
+
+def specification(
+    points: Sequence[Mapping[str, Any]],
+    scenarios: pd.DataFrame,
+    best: pd.Series,
+    start: Start,
+    computation: str,
+    answers: ModelAnswers | None = None,
+) -> dict[str, Any]:
+    """Return the page's Vega specification: compiled views, inputs and computation.
+
+    Parameters
+    ----------
+    points, scenarios
+        As in `tierscope.pages.explorer.data.embedded_points`.
+    best : Series
+        The best point of the scenario and epoch shown first.
+    start : Start
+        What the page shows first.
+    computation : str
+        The template `workflow/templates/explorer.vega.yaml`.
+    answers : ModelAnswers, optional
+        What the points hold of the model; default: nothing, the rule is all there is.
+    """
+    has_model = answers is not None
+    # Altair's checks of every part take longer than all else, and the whole is checked
+    # when it is compiled.
+    with debug_mode(False):
+        inputs = _inputs(points, scenarios, best, start, has_model)
+        spec = _compiled(page_views(start, has_model=has_model).add_params(*inputs))
+    names = _names(points, start, answers or ModelAnswers())
+    computed = yaml.load(Template(computation).substitute(names), FAST_LOADER)
+    (table,) = (table for table in computed["data"] if table["name"] == "sweep")
+    table["values"] = list(points)
+    named = {table["name"] for table in computed["data"]}
+    spec["data"] = [
+        *computed["data"],
+        *(table for table in spec["data"] if table["name"] not in named),
+    ]
+    sizes = [s for s in spec["signals"] if s["name"].endswith(("width", "Width"))]
+    for signal in sizes:
+        signal["update"] = "view_width"
+    inputs = [_with_clicks(s) for s in spec["signals"] if s not in sizes]
+    spec["signals"] = [*inputs, *computed["signals"], *sizes]
+    spec["layout"]["columns"] = {"signal": "n_columns"}
+    return _with_signals(spec)
+
+
+def _compiled(views: alt.HConcatChart) -> dict[str, Any]:
+    """Return the Vega specification of Altair's views."""
+    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    return vl_convert.vegalite_to_vega(views.to_dict(), vl_version=version)
+
+
+def _names(
+    points: Sequence[Mapping[str, Any]], start: Start, answers: ModelAnswers
+) -> dict[str, str]:
+    """Return the values of the dollar names of the computation."""
+    n_repetitions, n_processes = np.shape(points[0][CLASSES[0]])
+    rates = sorted({point["cache_rate_percent"] for point in points})
+    # A repetition is @, a process is #.
+    slowest = " + ".join(f"datum.{c}[@][#] * datum.{c}_factor" for c in CLASSES)
+    slowest = f"max({_each(n_processes, '#', slowest)})"
+    sums = {
+        "today_sums": " + ".join(f"datum.{c}[#]" for c in CLASSES),
+        "improved_sums": " + ".join(f"datum.{c}[#] * {c}_factor" for c in CLASSES),
+    }
+    sums = {name: _each(n_processes, "#", term) for name, term in sums.items()}
+    sums["map_maxima"] = _each(n_repetitions, "@", slowest, " + ")
+    costs = {str(key): value for key, value in start.cost_per_percent.items()}
+    lines = line_names(has_model=bool(answers.pairs))
+    return sums | {
+        "line_names": str([*lines, ""][:3]),
+        "n_lines": str(len(lines)),
+        "model_pairs": str([" ".join(map(str, pair)) for pair in answers.pairs]),
+        "model_scenes": str(list(answers.scenes)),
+        "model_parts": _each(
+            len(CLASSES),
+            "#",
+            f"datum.model_s * datum.model[pair].parts[#][model_cell] / {PARTS}",
+        ),
+        **{f"{c}_snapped": _snapped(c) for c in CLASSES},
+        "rate_limits": str([rates[0] - 4, rates[-1] + 4]),
+        "labels": str({c: IOClass(c).label for c in CLASSES}),
+        "class_list": str(CLASSES),
+        "cost": str(costs),
+        "now": ", ".join(f"{c}: {c}_now" for c in CLASSES),
+        "half_width": str(0.4 * float(np.diff(rates).min(initial=10))),
+        "n_grid": str(len(start.grid)),
+        "grid": str(start.grid),
+        "grid_step": str(start.grid_step_percent),
+        "grid_end": str(start.grid[-1]),
+        "grid_edges": str(cell_edges(start.grid)),
+    }
+
+
+def _each(n: int, mark: str, term: str, joint: str = ", ") -> str:
+    """Write a term n times, with its number in place of the mark."""
+    return joint.join(term.replace(mark, str(number)) for number in range(n))
+
+
+def _with_clicks(signal: dict[str, Any]) -> dict[str, Any]:
+    """Return an input's signal that a click on a mark sets, too.
+
+    The sliders of the classes also go to where the model has an answer.
+    """
+    name = signal["name"]
+    if name == "cache_rate_percent":
+        marks = "@breakdown_layer_0_marks:click, @times_layer_0_layer_1_marks:click"
+        return signal | {
+            "on": [{"events": marks, "update": "datum.cache_rate_percent"}]
+        }
+    if name not in IMPROVEMENTS:
+        return signal
+    io_class = CLASSES[IMPROVEMENTS.index(name)]
+    click = (
+        f"x_class == '{io_class}' ? datum.x_percent : "
+        f"y_class == '{io_class}' ? datum.y_percent : {name}"
+    )
+    move = f"by_model ? {_snapped(io_class)} : {name}"
+    on = [
+        {"events": "@cells_layer_0_marks:click", "update": click},
+        {"events": {"signal": "model_axes"}, "update": move},
+    ]
+    # Without force, Vega compares with the last update, not with the slider.
+    return signal | {"on": [update | {"force": True} for update in on]}
+
+
+def _snapped(io_class: str) -> str:
+    """Return the expression of a slider's nearest position that the model answers."""
+    name = IMPROVEMENTS[CLASSES.index(io_class)]
+    return (
+        f"(x_class == '{io_class}' || y_class == '{io_class}' ? {name} >= grid_end ? "
+        f"grid_end : min(round({name} / grid_step) * grid_step, grid_end) : 0)"
+    )
+
+
+def _with_signals(value: Any) -> Any:
+    """Replace texts such as ``=goal_s`` by signals: Vega-Lite takes no other title.
+
+    Not what configurations and logs may say: tables, and the lists of inputs.
+    """
+    if isinstance(value, dict):
+        return {
+            key: item if key in _FOREIGN else _with_signals(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_signals(item) for item in value]
+    if isinstance(value, str) and value.startswith("="):
+        return {"signal": value[1:]}
+    return value
+
+
+def _inputs(
+    points: Sequence[Mapping[str, Any]],
+    scenarios: pd.DataFrame,
+    best: pd.Series,
+    start: Start,
+    has_model: bool,
+) -> list[alt.Parameter]:
+    """Return the page's inputs: native sliders and lists, bound to parameters."""
+    numbers = scenario_numbers(scenarios)
+    epochs = sorted({point["epoch"] for point in points})
+    rates = sorted({point["cache_rate_percent"] for point in points})
+    labels = [io_class.label for io_class in IOClass]
+    return [
+        _choice(
+            "scenario",
+            "Scenario",
+            numbers[tuple(best[SCENARIO])],
+            numbers.values(),
+            scenarios.title,
+        ),
+        _choice("epoch", "Epoch", start.epoch, epochs, map(epoch_words, epochs)),
+        _slider(
+            "cache_rate_percent",
+            "Cache rate to look at",
+            int(best["cache_rate_percent"]),
+            (rates[0], rates[-1]),
+            step=math.gcd(*(rate - rates[0] for rate in rates)) or 1,
+        ),
+        *(
+            _slider(name, label, 0, (0, start.max_improvement_percent))
+            for name, label in zip(IMPROVEMENTS, labels, strict=True)
+        ),
+        _slider(
+            "goal_percent",
+            "Of today's best time",
+            nearest_goal_percent(start.goal, float(best["io_time_s"])),
+            GOAL_LIMITS_PERCENT,
+            step=0.1,
+        ),
+        _choice("x_class", "Across", str(start.pair[0]), CLASSES, labels),
+        _choice("y_class", "Upwards", str(start.pair[1]), CLASSES, labels),
+        _choice("method", "By the", start.method, [RULE, MODEL], _METHODS)
+        if has_model
+        else alt.param(name="method", value=RULE),
+    ]
+
+
+def nearest_goal_percent(goal: Goal, best_s: float) -> float:
+    """Return the position of the goal's slider that is nearest to a goal.
+
+    Parameters
+    ----------
+    goal : Goal
+        The goal.
+    best_s : float
+        The best I/O time without improvement, which is 100 %.
+    """
+    least, most = GOAL_LIMITS_PERCENT
+    percent = 100 * goal.io_time_s / best_s if best_s else most
+    return min(max(round(percent, 1), least), most)
+
+
+def _choice(
+    name: str, label: str, value: Any, options: Iterable, labels: Iterable[str]
+) -> alt.Parameter:
+    """Return a parameter with a list, placed in the page's element of that name."""
+    bind = alt.binding_select(
+        options=list(options), labels=list(labels), name=label, element=f"#{name}"
+    )
+    return alt.param(name=name, value=value, bind=bind)
+
+
+def _slider(
+    name: str, label: str, value: float, limits: tuple[int, int], step: float = 1
+) -> alt.Parameter:
+    """Return a parameter with a slider, placed in the page's element of that name."""
+    bind = alt.binding_range(
+        min=limits[0], max=limits[1], step=step, name=label, element=f"#{name}"
+    )
+    return alt.param(name=name, value=value, bind=bind)

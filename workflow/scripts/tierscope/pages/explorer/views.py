@@ -1,0 +1,284 @@
+"""Draw the explorer's three views with Altair; the page computes their tables."""
+
+import itertools
+from collections.abc import Sequence
+
+import altair as alt
+
+from tierscope.core.io_class import IOClass
+from tierscope.core.words import CACHE_RATE_LABEL
+from tierscope.pages.explorer.data import Start
+
+TODAY, IMPROVED = "today", "with the improvements"
+BY_THE_RULE, BY_THE_MODEL = "improved, by the rule", "improved, by the model"
+
+_FONT = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
+_GOAL_COLOUR, _TODAY_COLOUR, _IMPROVED_COLOUR = "#9A2A7B", "#777777", "#222222"
+_MODEL_COLOUR = "#0B7A3B"
+_STAR = (
+    "M0,-1L0.225,-0.309L0.951,-0.309L0.363,0.118L0.588,0.809L0,0.382"
+    "L-0.588,0.809L-0.363,0.118L-0.951,-0.309L-0.225,-0.309Z"
+)
+
+
+def page_views(start: Start, *, has_model: bool) -> alt.HConcatChart:
+    """Return the three views; their tables are those of the computation."""
+    return (
+        alt.hconcat(
+            alt.vconcat(
+                _times_view(has_model), _breakdown_view(), spacing=16
+            ).resolve_scale(color="independent"),
+            _map_view(start),
+            spacing=30,
+        )
+        .resolve_scale(color="independent", shape="independent")
+        .configure(
+            font=_FONT,
+            axis=alt.AxisConfig(
+                labelFontSize=12,
+                titleFontSize=12,
+                titleFontWeight="normal",
+                gridColor="#e6e6e6",
+                domainColor="#888",
+                tickColor="#888",
+            ),
+            legend=alt.LegendConfig(
+                labelFontSize=12, titleFontSize=12, titleFontWeight="normal"
+            ),
+            title=alt.TitleConfig(
+                anchor="start",
+                frame="bounds",
+                fontSize=14,
+                subtitleFontSize=12,
+                subtitleColor="#555",
+                offset=8,
+            ),
+            view=alt.ViewConfig(stroke=None),
+        )
+    )
+
+
+def _cache_rate_axis(field: str) -> alt.X:
+    """Return the x axis of the first two views."""
+    return alt.X(
+        f"{field}:Q",
+        title=CACHE_RATE_LABEL,
+        scale=alt.Scale(domain=alt.ExprRef("rate_limits"), nice=False, zero=False),
+        axis=alt.Axis(grid=False),
+    )
+
+
+def _seconds_axis(field: str) -> alt.Y:
+    """Return the y axis of the first two views; both have the same range."""
+    return alt.Y(
+        f"{field}:Q",
+        title="I/O time (s)",
+        scale=alt.Scale(domain=alt.ExprRef("[0, top_s]"), nice=False),
+        axis=alt.Axis(tickCount=6, minExtent=34),
+    )
+
+
+def _looked_at_rule() -> alt.Chart:
+    """Return the dotted line at the cache rate that is looked at."""
+    return (
+        alt.Chart(alt.NamedData("looked_at"))
+        .mark_rule(strokeDash=[2, 3], stroke="#444")
+        .encode(x=_cache_rate_axis("cache_rate_percent"))
+    )
+
+
+def line_names(*, has_model: bool) -> list[str]:
+    """Return what view a calls its lines: today and each estimate."""
+    return [TODAY, *([BY_THE_RULE, BY_THE_MODEL] if has_model else [IMPROVED])]
+
+
+def _times_view(has_model: bool) -> alt.LayerChart:
+    """Return view a: I/O time over the cache rate, goal and best points."""
+    names = line_names(has_model=has_model)
+    colours = [_TODAY_COLOUR, _IMPROVED_COLOUR, _MODEL_COLOUR]
+    colour = alt.Color(
+        "when:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=colours[: len(names)]),
+        legend=alt.Legend(
+            orient="top",
+            symbolType="stroke",
+            symbolStrokeWidth=3,
+            columns=alt.ExprRef(f"view_width < 400 ? 1 : {len(names)}"),
+        ),
+    )
+    rate, time_s = _cache_rate_axis("cache_rate_percent"), _seconds_axis("time_s")
+    lines = alt.Chart(alt.NamedData("lines")).encode(x=rate, y=time_s, color=colour)
+    goal = alt.Chart(alt.NamedData("goal")).encode(y=_seconds_axis("goal_s"))
+    best = alt.Chart(alt.NamedData("best_marks")).encode(x=rate)
+    best_label = {
+        "text": alt.ExprRef("datum.label"),
+        "y": alt.ExprRef("8 + 17 * datum.line"),
+        "align": alt.ExprRef(
+            "datum.cache_rate_percent < rate_limits[0] + 15 ? 'left' : "
+            "datum.cache_rate_percent > rate_limits[1] - 15 ? 'right' : 'center'"
+        ),
+        "fontSize": 13,
+        "fontWeight": "bold",
+    }
+    goal_label = {
+        "text": alt.ExprRef("'goal ' + goal_text"),
+        "x": alt.ExprRef("goal_side == 'left' ? 4 : view_width - 4"),
+        "align": alt.ExprRef("goal_side"),
+        "dy": -8,
+        "fontSize": 12,
+    }
+    halo = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
+    return (
+        alt.layer(
+            alt.layer(
+                lines.mark_line(strokeWidth=2).encode(
+                    strokeDash=alt.StrokeDash(
+                        "when:N",
+                        legend=None,
+                        scale=alt.Scale(
+                            domain=names, range=[[1, 0], [1, 0], [6, 3]][: len(names)]
+                        ),
+                    )
+                ),
+                lines.mark_point(
+                    filled=True,
+                    size=45,
+                    opacity=1,
+                    cursor="pointer",
+                    description=alt.ExprRef("datum.words"),
+                ).encode(tooltip=alt.Tooltip("words:N")),
+            ),
+            _looked_at_rule(),
+            goal.mark_rule(stroke=_GOAL_COLOUR, strokeDash=[7, 4], strokeWidth=1.5),
+            goal.mark_text(**goal_label, **halo),
+            goal.mark_text(**goal_label, fill=_GOAL_COLOUR),
+            best.mark_rule(opacity=0.5).encode(
+                y=time_s, y2=alt.value(15 + 17 * (len(names) - 1)), color=colour
+            ),
+            best.mark_point(
+                shape="diamond", size=150, filled=True, opacity=1, stroke="white"
+            ).encode(y=time_s, color=colour),
+            best.mark_text(**best_label, **halo),
+            best.mark_text(**best_label).encode(color=colour),
+        )
+        .resolve_scale(color="shared")
+        .properties(
+            name="times",
+            width=450,
+            height=220,
+            title=alt.Title("a  I/O time of the slowest process"),
+        )
+    )
+
+
+def _breakdown_view() -> alt.LayerChart:
+    """Return view b: the slowest process after the improvements, by class."""
+    labels = [io_class.label for io_class in IOClass]
+    colour = alt.Color(
+        "io_class:N",
+        title=None,
+        scale=alt.Scale(domain=labels, range=[c.colour for c in IOClass]),
+        legend=alt.Legend(
+            orient="top",
+            symbolType="square",
+            columns=alt.ExprRef("view_width < 330 ? 2 : 4"),
+        ),
+    )
+    bars = (
+        alt.Chart(alt.NamedData("breakdown"))
+        .mark_rect(cursor="pointer", description=alt.ExprRef("datum.words"))
+        .encode(
+            x=_cache_rate_axis("left"),
+            x2="right:Q",
+            y=_seconds_axis("bottom_s"),
+            y2="end_s:Q",
+            color=colour,
+            tooltip=alt.Tooltip("words:N"),
+        )
+    )
+    return alt.layer(bars, _looked_at_rule()).properties(
+        name="breakdown",
+        width=450,
+        height=220,
+        title=alt.Title("=breakdown_title"),
+    )
+
+
+def _map_view(start: Start) -> alt.LayerChart:
+    """Return view c: the combinations of two improvements that meet the goal."""
+    edges = cell_edges(start.grid)
+    scale = alt.Scale(domain=[edges[0], edges[-1]], nice=False, zero=False)
+    x = {"title": "=x_title", "scale": scale, "axis": alt.Axis(grid=False)}
+    y = {
+        "title": "=y_title",
+        "scale": scale,
+        "axis": alt.Axis(grid=False, minExtent=34),
+    }
+    cells = (
+        alt.Chart(alt.NamedData("cells"))
+        .mark_rect(
+            stroke="white",
+            strokeWidth=0.5,
+            cursor="pointer",
+            description=alt.ExprRef("datum.words"),
+        )
+        .encode(
+            x=alt.X("left:Q", **x),
+            x2="right:Q",
+            y=alt.Y("low:Q", **y),
+            y2="high:Q",
+            tooltip=alt.Tooltip("words:N"),
+            color=alt.condition(
+                "datum.sufficient",
+                alt.Color(
+                    "min_cache_rate_percent:Q",
+                    title="least cache rate that meets the goal (%)",
+                    scale=alt.Scale(
+                        scheme="viridis", domain=alt.ExprRef("colour_limits")
+                    ),
+                    legend=alt.Legend(
+                        orient="bottom",
+                        titleLimit=400,
+                        gradientLength=alt.ExprRef("view_width"),
+                    ),
+                ),
+                alt.value("#dedede"),
+            ),
+        )
+    )
+    position = {"x": alt.X("x_percent:Q", **x), "y": alt.Y("y_percent:Q", **y)}
+    cheapest = (
+        alt.Chart(alt.NamedData("cheapest"))
+        .mark_point(shape=_STAR, size=180, filled=True, opacity=1)
+        .encode(**position, color=alt.value("white"), stroke=alt.value("black"))
+    )
+    sliders = (
+        alt.Chart(alt.NamedData("sliders"))
+        .mark_point(size=160, strokeWidth=3, opacity=1)
+        .encode(**position, color=alt.value("black"))
+    )
+    rates = alt.Chart(alt.NamedData("rates")).encode(**position)
+    rate = {"text": alt.ExprRef("datum.label"), "fontSize": 12, "fontWeight": "bold"}
+    halo = {"stroke": "white", "strokeWidth": 3, "strokeJoin": "round"}
+    return alt.layer(
+        cells,
+        rates.mark_text(**rate, **halo),
+        rates.mark_text(**rate),
+        cheapest,
+        sliders,
+    ).properties(
+        name="cells",
+        width=450,
+        height=410,
+        title=alt.Title(
+            "=map_title",
+            subtitle="=map_subtitle",
+        ),
+    )
+
+
+def cell_edges(grid: Sequence[int]) -> list[float]:
+    """Return where the cells around the values of a grid begin and end."""
+    middles = [(low + high) / 2 for low, high in itertools.pairwise(grid)]
+    return [2 * grid[0] - middles[0], *middles, 2 * grid[-1] - middles[-1]]

@@ -1,0 +1,122 @@
+"""Tell how policies and loaders compare, to be read on a terminal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.policies import ESTIMATED, is_reference
+from tierscope.analysis.savings import RUN, VARIANT, cut_words, spread_words
+from tierscope.core.verdict import number_words
+from tierscope.core.words import scenario_titles
+from tierscope.figures.loaders import in_order as loaders_in_order
+from tierscope.figures.policies import cautions, in_order, terminal_lines
+
+_SCENE = ["dataset", "n_osts", "loader"]
+_HEAD = ("rate ", "policy", "time", "I/O time", "GFS", "staging ", "pays")
+_ALIGN = "><>>>>>"
+
+
+def summary_text(
+    summary: pd.DataFrame, policy_epochs: pd.DataFrame, *, provenance: str
+) -> str:
+    """Return table ``policy_summary`` in words, a block a loader.
+
+    Parameters
+    ----------
+    summary, policy_epochs : DataFrame
+        Tables ``policy_summary`` and ``policy_epochs`` of the same runs.
+    provenance : str
+        Where the numbers come from; the first line.
+    """
+    n_epochs = summary["n_epochs"].max()
+    references = policy_epochs[is_reference(policy_epochs)]
+    summary = _with_references(summary, references)
+    compared = summary[summary["n_references"] < summary["n_repetitions"]]
+    head = [
+        f"Saved in {n_epochs} epoch{'s' if n_epochs > 1 else ''}, in percent of the "
+        "same loader without LFS, the reference; below 0: it takes more. Time and GFS "
+        "operations with staging and copies, I/O time (slowest process) without; "
+        "staging in seconds; pays: after so many epochs.",
+        spread_words(compared["n_repetitions"]),
+    ]
+    means = references.groupby(_SCENE)[["execution_time_s", "io_time_s"]].mean()
+    blocks = []
+    for scene_keys, rows in summary.groupby(_SCENE[:-1]):
+        scene = scenario_titles(rows.assign(policy="", loader=""))["title"].iloc[0]
+        blocks += ["", scene, _HEAD]
+        for loader in loaders_in_order(rows["loader"]):
+            part = _sorted(rows[rows["loader"] == loader])
+            epoch_s, io_s = map(number_words, means.loc[(*scene_keys, loader)])
+            blocks += [
+                f"loader {loader}: {epoch_s} s an epoch without LFS, {io_s} s of I/O"
+                f"{_reference_words(part)}",
+                *map(_cells, part),
+            ]
+    notes = []
+    if (summary["staging"] == ESTIMATED).any():
+        notes.append("*: not run; estimated as if every node read its part of the GFS.")
+    if (summary["pays_after_epochs"] > summary["n_epochs"]).any():
+        notes.append("~: if all further epochs are like the last.")
+    notes += cautions(policy_epochs)
+    lines = [f"Source: {provenance}", *terminal_lines(head), *_aligned(blocks)]
+    return "\n".join([*lines, *([""] if notes else []), *terminal_lines(notes)]) + "\n"
+
+
+def _sorted(rows: pd.DataFrame) -> list[dict]:
+    """Return a loader's rows by cache rate, policies in the order of the figure."""
+    places = {name: place for place, name in enumerate(in_order(rows["policy"]))}
+    rows = rows.assign(place=rows["policy"].map(places))
+    return rows.sort_values(["cache_rate_percent", "place"]).to_dict("records")
+
+
+def _with_references(summary: pd.DataFrame, references: pd.DataFrame) -> pd.DataFrame:
+    """Return the summary with the number of repetitions whose reference a row is."""
+    n_references = references.drop_duplicates(RUN).groupby(VARIANT).size()
+    summary = summary.join(n_references.rename("n_references"), on=VARIANT)
+    return summary.fillna({"n_references": 0})
+
+
+def _reference_words(rows: Sequence[dict]) -> str:
+    """Return which policies are a loader's references if it is not always the same."""
+    found = {row["policy"]: int(row["n_references"]) for row in rows}
+    found = {policy: n for policy, n in found.items() if n}
+    if len(found) < 2:
+        return ""
+    words = (
+        f"{policy} in {n} repetition{'s' if n > 1 else ''}"
+        for policy, n in found.items()
+    )
+    return f" (reference: {', '.join(words)})"
+
+
+def _aligned(lines: Sequence[str | Sequence[str]]) -> list[str]:
+    """Return lines, those of cells in columns as wide as what is in them."""
+    rows = [line for line in lines if not isinstance(line, str)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        line
+        if isinstance(line, str)
+        else " ".join(
+            f"{cell:{side}{width}}"
+            for cell, side, width in zip(line, _ALIGN, widths, strict=False)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _cells(row: dict) -> tuple[str, ...]:
+    """Return the words of a row."""
+    start = f"{row['cache_rate_percent']} % ", row["policy"]
+    if row["n_references"] == row["n_repetitions"]:
+        return (*start, "reference", "", "", "", "")
+    pays = row["pays_after_epochs"]
+    beyond = "~" if pays > row["n_epochs"] else ""
+    words = "never" if np.isnan(pays) else f"{beyond}{pays:.0f}"
+    mark = "*" if row["staging"] == ESTIMATED else " "
+    time, io_time = (
+        cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"])
+        for name in ("time", "io_time")
+    )
+    gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
+    return *start, time, io_time, gfs, f"{row['staging_time_s']:.2f}{mark}", words

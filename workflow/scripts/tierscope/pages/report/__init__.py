@@ -1,0 +1,1 @@
+"""The report: an experiment in one page."""

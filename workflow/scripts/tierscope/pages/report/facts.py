@@ -1,0 +1,252 @@
+"""Say what was run, as groups of names and words: settings with their units.
+
+A content is what a run's `run.json` holds, or a scenario's `simulation.json`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib.ticker import EngFormatter
+
+from tierscope.core.tables import RUN_KEYS
+
+_NAMES = {
+    "ost": "OST",
+    "osts": "OSTs",
+    "mpi": "MPI",
+    "gfs": "GFS",
+    "lfs": "LFS",
+    "cv": "coefficient of variation",
+}
+SIMULATED = "simulated"
+_IDENTIFYING = (
+    *("hosts", "scheduler_job", "tier_roots", "background_roots", "peer_roots"),
+    "peer_interfaces",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's `run.json` and its `audit.json`, None if it was not audited."""
+
+    run: Mapping[str, Any]
+    audit: Mapping[str, Any] | None
+
+
+def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a `run.json` without what tells who ran it and where.
+
+    Left out are the paths of the tiers and of libraries, hosts, jobs of the scheduler
+    and the kernel. Names that the user has chosen stay: experiment, system, datasets.
+    """
+    kept = {key: run[key] for key in run if key not in _IDENTIFYING}
+    system = dict(run["system"])
+    for tier in ("gfs", "lfs"):
+        system[tier] = {key: system[tier][key] for key in system[tier] if key != "root"}
+    versions = {key: run["versions"][key] for key in run["versions"] if key != "kernel"}
+    if "mpi" in versions:  # Open MPI's says who built it, and where
+        versions["mpi"] = versions["mpi"].split(", package:")[0]
+    tracer = {"runtime": run["tracer"]["runtime"]}
+    return kept | {"system": system, "versions": versions, "tracer": tracer}
+
+
+def distinct(words: Iterable[Any]) -> str:
+    """Return the different words in their order, without empty ones."""
+    return ", ".join(dict.fromkeys(str(word) for word in words if word))
+
+
+def count_words(number: int, noun: str, ending: str = "s") -> str:
+    """Return ``1 run`` or ``2 runs``; `ending` makes several of one."""
+    return f"{number} {noun}" + ("" if number == 1 else ending)
+
+
+def facts(
+    experiment: str,
+    description: str,
+    contents: Sequence[Mapping[str, Any]],
+    keys: pd.DataFrame,
+    dataset_titles: Mapping[str, str],
+) -> dict[str, dict[str, str]]:
+    """Return what was run, as groups of names and words.
+
+    Parameters
+    ----------
+    experiment, description : str
+        Name of the experiment, and what its system is.
+    contents : sequence of mapping
+        Where a setting differs between them, all its values are given.
+    keys : DataFrame
+        The keys of all runs.
+    dataset_titles : mapping of str to str
+        What to call each dataset.
+    """
+    rates = sorted(keys["cache_rate_percent"].unique())
+    groups = {
+        "Experiment": {
+            "name": experiment,
+            "system": f"{distinct(keys['system'])} ({description})",
+            "source of the numbers": distinct(keys["source"]),
+            "processes": distinct(map(_process_words, contents)),
+        },
+        "Sweep": {
+            "datasets": distinct(_dataset_words(c, dataset_titles) for c in contents),
+            "OSTs": distinct(number for number in keys["n_osts"]),
+            "cache rates": ", ".join(map(str, rates)) + " %",
+            "repetitions": _repetition_words(keys),
+            "cache policy": distinct(keys["policy"]),
+            "loader": distinct(keys["loader"]),
+        },
+        "Training": _settings(content["training"] for content in contents),
+        "Data loader": _settings(content["loader"] for content in contents),
+        "Global file system": _settings(_tier(c, "gfs") for c in contents),
+        "Local file system": _settings(_tier(c, "lfs") for c in contents),
+        "Tracer": _settings(map(_tracer, contents)),
+        "Versions": _settings(content["versions"] for content in contents),
+    }
+    return {
+        group: kept
+        for group, words in groups.items()
+        if (kept := {name: text for name, text in words.items() if text})
+    }
+
+
+def is_simulated(content: Mapping[str, Any]) -> bool:
+    """Return whether a content is of simulated runs, which used no tier."""
+    return content["source"] == SIMULATED
+
+
+def _repetition_words(keys: pd.DataFrame) -> str:
+    """Return how often points were run, such as ``1 to 5``; `keys` of all runs."""
+    numbers = keys.groupby([key for key in RUN_KEYS if key != "repetition"]).size()
+    return " to ".join(dict.fromkeys([str(numbers.min()), str(numbers.max())]))
+
+
+def _process_words(content: Mapping[str, Any]) -> str:
+    """Return the processes of a run and where they were."""
+    system = content["system"]
+    n_processes = system["n_nodes"] * system["processes_per_node"]
+    if is_simulated(content):
+        nodes = count_words(system["n_nodes"], "node")
+        return f"{count_words(n_processes, 'process', 'es')} on {nodes}, simulated"
+    nodes = count_words(system["n_nodes"], "node")
+    if system["virtual_nodes"]:
+        nodes = f"{count_words(system['n_nodes'], 'virtual node')} (on one machine)"
+    return f"{count_words(n_processes, 'MPI process', 'es')} on {nodes}"
+
+
+def _dataset_words(content: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """Return number, size and name of the files of a run."""
+    dataset = content["dataset"]
+    size = _size_words(dataset["n_files"] * dataset["file_size_bytes"])
+    title = titles.get(dataset["name"], f"files of dataset {dataset['name']}")
+    return f"{dataset['n_files']} \N{MULTIPLICATION SIGN} {title} ({size})"
+
+
+def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what tells where and what a tier of a run was."""
+    if is_simulated(content):
+        return {}
+    tier = content["system"][name]
+    return {key: tier.get(key) for key in ("kind", "root", "n_osts")}
+
+
+def _tracer(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what traced a run."""
+    return {} if is_simulated(content) else {"runtime": content["tracer"]["runtime"]}
+
+
+def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the properties of the devices behind emulated and simulated tiers.
+
+    They are those of the whole machine, before scaling it to the processes of the runs.
+    The last column says where each number comes from, if the system file does. Empty if
+    nothing was emulated or simulated.
+    """
+    rows = {}
+    for content in contents:
+        devices = content["system"].get("devices") or {}
+        sources = devices.get("sources", {})
+        for part in ("gfs", "lfs", "simulation", "network", "processor"):
+            for key, value in devices.get(part, {}).items():
+                tier, property_ = _tier_and_property(part, key)
+                source = sources.get(part, {}).get(key, devices.get("origin", ""))
+                rows[tier, *setting_words(property_, value), source] = None
+    columns = ["Tier", "Property", "Modelled as", "Source"]
+    table = pd.DataFrame(list(rows), columns=columns)
+    return table if table["Source"].any() else table.drop(columns="Source")
+
+
+def _tier_and_property(part: str, key: str) -> tuple[str, str]:
+    """Return the tier of a number of a system's devices, and the rest of its name."""
+    tier, _, rest = key.partition("_")
+    if part != "simulation":
+        tier, rest = part, key
+    elif tier not in ("gfs", "lfs"):
+        return "GFS and LFS", key
+    return tier.upper(), rest
+
+
+def _settings(mappings: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return settings by name, in words with units; all values where runs differ."""
+    words: dict[str, dict[str, None]] = {}
+    for mapping in mappings:
+        for key, value in mapping.items():
+            if value is not None:
+                name, text = setting_words(key, value)
+                words.setdefault(name, {})[text] = None
+    return {name: ", ".join(texts) for name, texts in words.items()}
+
+
+def setting_words(key: str, value: Any) -> tuple[str, str]:
+    """Return a setting's name without its unit, and its value with it.
+
+    ``open_s``, 0.000029 is ``open time``, ``29 µs``; ``request_bytes``, 131072 is
+    ``request size``, ``128 KiB``.
+    """
+    for suffix, noun, in_words in _UNITS:
+        if key.endswith(suffix):
+            name = key.removesuffix(suffix)
+            if not name.endswith((noun, "latency")):
+                name = f"{name}_{noun}"
+            return _name_words(name), in_words(value)
+    return _name_words(key), str(value)
+
+
+def _name_words(key: str) -> str:
+    """Return a key as words: ``n_osts`` is ``number of OSTs``."""
+    key = f"number_of_{key[2:]}" if key.startswith("n_") else key
+    return " ".join(_NAMES.get(word, word) for word in key.split("_"))
+
+
+def _time_with_unit(time_s: float) -> str:
+    """Return a time such as ``29 µs``."""
+    return EngFormatter(unit="s")(time_s)
+
+
+def _size_words(n_bytes: float) -> str:
+    """Return a size such as ``128 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024 or unit == "GiB":
+            break
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} {unit}"
+
+
+def _percent_words(percent: float) -> str:
+    """Return a percentage such as ``2.4 %``."""
+    return f"{percent:g} %"
+
+
+def _bandwidth_words(bytes_per_s: float) -> str:
+    """Return a bandwidth such as ``1.5 GiB/s``."""
+    return f"{_size_words(bytes_per_s)}/s"
+
+
+_UNITS = (
+    ("_bytes_per_s", "bandwidth", _bandwidth_words),
+    ("_bytes", "size", _size_words),
+    ("_s", "time", _time_with_unit),
+    ("_percent", "", _percent_words),
+)

@@ -1,0 +1,281 @@
+"""Gather an experiment into one page of HTML that needs no other file.
+
+What the page says is worked out here, as words and tables of words; the template says
+where it stands. A figure becomes an image of its own inside the page, so the ids and
+styles of its SVG cannot reach another's.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import pandas as pd
+from docutils.core import publish_parts
+
+from tierscope.analysis.breakdown import select_scenarios
+from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.core.sources import source_note
+from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
+from tierscope.core.words import epoch_words, scenario_titles
+from tierscope.pages import scorecard
+from tierscope.pages.report.facts import (
+    SIMULATED,
+    Run,
+    count_words,
+    devices_table,
+    distinct,
+    facts,
+    is_simulated,
+    without_identities,
+)
+from tierscope.pages.report.marks import FAILED, PASSED, UNKNOWN, time_words
+from tierscope.pages.report.runs import (
+    all_run_keys,
+    audit_words,
+    runs_table,
+    spread_table,
+    spread_words,
+)
+from tierscope.pages.report.summary import goal_kind, summary_table, warming_policies
+from tierscope.pages.web_page import content_policy
+
+_MEANINGS = {
+    IOClass.GFS_READ: "reading files on the global file system",
+    IOClass.GFS_META: "opening, closing and looking them up",
+    IOClass.LFS_READ: "reading files on the local file system",
+    IOClass.LFS_META: "opening, closing and looking them up",
+    NET_READ: "reading files from other nodes",
+}
+_RST = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "halt_level": 2,
+    "report_level": 5,
+    "_disable_config": True,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the report.
+
+    Parameters
+    ----------
+    name : str
+        What links call it.
+    title : str
+        Its heading.
+    svg : bytes
+        Content of an SVG file.
+    caption : str
+        How to read it, in reStructuredText.
+    """
+
+    name: str
+    title: str
+    svg: bytes
+    caption: str
+
+    @property
+    def uri(self) -> str:
+        """Return the picture as an address that holds it."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
+
+    @property
+    def caption_html(self) -> str:
+        """Return the caption as HTML."""
+        return caption_html(self.caption)
+
+
+def render(template: str, context: Mapping[str, Any]) -> str:
+    """Return the page; the template says what is HTML already, the rest is escaped."""
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(template).render(context)
+
+
+def caption_html(caption: str) -> str:
+    """Return reStructuredText as HTML; a mistake in it raises docutils' error."""
+    parts = publish_parts(caption, writer="html5", settings_overrides=_RST)
+    return parts["body"]
+
+
+def report_context(
+    *,
+    experiment: str,
+    description: str,
+    provenance: str,
+    epoch: int,
+    dataset_titles: Mapping[str, str],
+    paper: str,
+    runs: Sequence[Run],
+    simulations: Sequence[Mapping[str, Any]] = (),
+    pictures: Sequence[Picture],
+    captions: Mapping[str, str],
+    breakdown: pd.DataFrame,
+    spread: pd.DataFrame,
+    goals: pd.DataFrame,
+    combinations: pd.DataFrame,
+    claims: pd.DataFrame,
+    estimates: pd.DataFrame | None = None,
+    policy_claims: pd.DataFrame | None = None,
+    needs: str = "",
+    anonymous: bool = False,
+) -> dict[str, Any]:
+    """Return everything that the template shows.
+
+    Parameters
+    ----------
+    experiment, description : str
+        Name of the experiment, and what its system is.
+    provenance : str
+        Where the numbers come from, as on the figures.
+    epoch : int
+        The epoch of the figures, counted from 0.
+    dataset_titles : mapping of str to str
+        What to call each dataset.
+    paper : str
+        The paper of the claims, as it is cited.
+    runs : sequence of Run
+        The runs of the experiment, in the order of the table; none if simulated.
+    simulations : sequence of mapping
+        The `simulation.json` of each scenario in the order of the tables, if simulated.
+    pictures : sequence of Picture
+        The figures, in order.
+    captions : mapping of str to str
+        What to say about ``scorecard`` and ``explorer``, in reStructuredText.
+    breakdown, spread, goals, combinations, claims : DataFrame
+        These tables. Runs that only `breakdown` has are listed as not audited.
+    estimates : DataFrame, optional
+        Table ``estimates`` by the model.
+    policy_claims : DataFrame, optional
+        Table ``policy_claims``, where policies or loaders are compared.
+    needs : str, optional
+        What `tierscope.claims.paper.needed_sweep` returns.
+    anonymous : bool
+        Whether to leave out who ran it and where (`without_identities`).
+    """
+    if anonymous:
+        runs = [Run(without_identities(run.run), run.audit) for run in runs]
+    if simulations:
+        scenarios = [simulation["scenario"] for simulation in simulations]
+        breakdown = select_scenarios(breakdown, scenarios)  # in their order
+    keys = all_run_keys(runs, breakdown)
+    titles = scenario_titles(keys, dataset_titles)
+    table = runs_table(runs, breakdown, dataset_titles)
+    contents = [*(run.run for run in runs), *simulations]
+    has_peers = breakdown["io_class"].eq(NET_READ).any()
+    return {
+        "policy": content_policy(),
+        "title": f"Storage experiment {experiment}",
+        "description": description,
+        "provenance": provenance,
+        "source": source_words(keys["source"]),
+        "warning": source_warning(keys["source"], contents),
+        "epoch": epoch_words(epoch),
+        "headline": headline(runs, len(table), contents),
+        "is_simulated": any(map(is_simulated, contents)),
+        "classes": [
+            {"label": c.label, "colour": c.colour, "meaning": _MEANINGS[c]}
+            for c in (ALL_CLASSES if has_peers else IOClass)
+        ],
+        "summary": summary_table(
+            breakdown, spread, goals, combinations, titles, epoch, estimates
+        ),
+        "warming": warming_policies(breakdown, epoch),
+        "goal": goal_kind(goals, epoch),
+        "pictures": pictures,
+        "explorer_caption": caption_html(captions["explorer"]),
+        "scorecard_caption": caption_html(captions["scorecard"]),
+        "scorecard_title": scorecard.title(claims),
+        "scorecard_notes": scorecard.notes(claims, paper, provenance, needs),
+        "scorecard_table": scorecard.html_table(claims),
+        "scorecard_style": scorecard.STYLE,
+        "papers": papers_table(policy_claims),
+        "facts": facts(experiment, description, contents, keys, dataset_titles),
+        "devices": devices_table(contents),
+        "devices_note": devices_note(contents),
+        "audit": audit_words(runs, len(table)),
+        "runs": table,
+        "spread": spread_table(spread, titles),
+        "spread_words": spread_words(spread),
+    }
+
+
+def papers_table(policy_claims: pd.DataFrame | None) -> pd.DataFrame:
+    """Return what other papers state beside what is found, a row each claim.
+
+    Parameters
+    ----------
+    policy_claims : DataFrame or None
+        Table ``policy_claims``.
+
+    Returns
+    -------
+    DataFrame of str
+        Empty if there is no such table. Verdicts are marked.
+    """
+    if policy_claims is None:
+        return pd.DataFrame()
+    marks = {HOLDS: PASSED, FAILS: FAILED, UNDECIDED: "?", UNMEASURABLE: UNKNOWN}
+    return pd.DataFrame(
+        {
+            "Claim": f"{row['claim']}: {row['statement']}\n({row['paper']})",
+            "Stated there": row["stated"],
+            "Here": f"{row['here']}\n{row['details']}".strip(),
+            "Verdict": f"{marks[row['status']]} {row['status']}",
+            "Not comparable": row["not_comparable"],
+        }
+        for row in policy_claims.to_dict("records")
+    )
+
+
+def source_words(sources: Iterable[str]) -> str:
+    """Return the sources that are not measurement, such as ``emulated``, or nothing."""
+    return " and ".join(sorted(set(sources) - {"measured"}))
+
+
+def source_warning(
+    sources: Iterable[str], contents: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return what to know before believing a number; nothing if all were measured."""
+    models = distinct(map(_model_words, contents))
+    return " ".join(
+        source_note(source, models) for source in sorted(set(sources) - {"measured"})
+    )
+
+
+def _model_words(content: Mapping[str, Any]) -> str:
+    """Return which machine devices model that are emulated; nothing for others."""
+    if not (emulation := content["system"].get("emulation")):
+        return ""
+    return f"{emulation['model_of']}, in virtual time"
+
+
+def devices_note(contents: Sequence[Mapping[str, Any]]) -> str:
+    """Return what to know about the devices of emulated or simulated tiers."""
+    source = SIMULATED if any(map(is_simulated, contents)) else "emulated"
+    note = f"{source_note(source)} They are those of the whole machine"
+    if any(map(_model_words, contents)):
+        note += "; the runs take them scaled to their number of processes"
+    return f"{note}."
+
+
+def headline(
+    runs: Sequence[Run], n_runs: int, contents: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return size and dates of the experiment in a line."""
+    kind = "simulated run" if any(map(is_simulated, contents)) else "run"
+    words = [count_words(n_runs, kind)]
+    if runs:
+        started = min(run.run["started"] for run in runs)
+        finished = max(run.run["finished"] for run in runs)
+        words.append(f"{time_words(started)} to {time_words(finished)} UTC")
+    return ", ".join(words)

@@ -1,0 +1,169 @@
+"""The runs of an experiment for the report: their audits and their spread."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from tierscope.analysis.breakdown import SCENARIO
+from tierscope.core.tables import RUN_KEYS, run_keys
+from tierscope.core.words import epoch_words, scenario_titles
+from tierscope.pages.report.facts import SIMULATED, Run, count_words
+from tierscope.pages.report.marks import (
+    FAILED,
+    FLAG,
+    PASSED,
+    UNKNOWN,
+    seconds_words,
+    time_words,
+)
+
+_RUN = list(RUN_KEYS)
+
+
+def all_run_keys(runs: Sequence[Run], breakdown: pd.DataFrame) -> pd.DataFrame:
+    """Return the keys of all runs: first those given, then others of the table."""
+    given = [run_keys(run.run) for run in runs]
+    keys = pd.concat([pd.DataFrame(given, columns=_RUN), breakdown[_RUN]])
+    return keys.drop_duplicates(ignore_index=True).astype(dict(RUN_KEYS))
+
+
+def runs_table(
+    runs: Sequence[Run],
+    breakdown: pd.DataFrame,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Return a row each run: its audit, I/O time of every epoch, start.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        The runs, in the order of the rows.
+    breakdown : DataFrame
+        Table ``breakdown``; runs that only this has come last, as not audited.
+    dataset_titles : mapping of str to str, optional
+        What to call each dataset.
+
+    Returns
+    -------
+    DataFrame of str
+        Scheduler jobs are left out if no run has one; of simulated runs, which are not
+        audited, the audit and when they started.
+    """
+    keys = all_run_keys(runs, breakdown)
+    titles = scenario_titles(keys, dataset_titles)
+    given = {tuple(run_keys(run.run)[key] for key in _RUN): run for run in runs}
+    sums_s = breakdown.groupby([*_RUN, "epoch"])["time_s"].sum().unstack("epoch")
+    rows = []
+    for key in keys.merge(titles, on=SCENARIO, how="left").to_dict("records"):
+        index = tuple(key[name] for name in _RUN)
+        run = given.get(index)
+        row = {
+            "Scenario": key["title"],
+            "Cache rate (%)": str(key["cache_rate_percent"]),
+            "Repetition": str(key["repetition"]),
+            "Audit": _audit_cell(run.audit if run else None),
+        }
+        for epoch in sums_s.columns:
+            time_s = sums_s[epoch].get(index, math.nan)
+            row[f"I/O time, {epoch_words(epoch)} (s)"] = seconds_words(time_s)
+        row["Started (UTC)"] = time_words(run.run["started"]) if run else UNKNOWN
+        job = run.run.get("scheduler_job") if run else None
+        rows.append(row | {"Scheduler job": job or ""})
+    table = pd.DataFrame(rows)
+    unused = [] if any(table["Scheduler job"]) else ["Scheduler job"]
+    if (keys["source"] == SIMULATED).all():
+        unused += ["Audit", "Started (UTC)"]
+    return table.drop(columns=unused)
+
+
+def _audit_cell(audit: Mapping[str, Any] | None) -> str:
+    """Return an audit's result, with the numbers of the checks that failed."""
+    if audit is None:
+        return f"{UNKNOWN} not audited"
+    if audit["passed"]:
+        return f"{PASSED} passed"
+    failed = [check for check in audit["checks"] if not check["passed"]]
+    words = [f"{c['name']}: got {c['got']}, expected {c['expected']}" for c in failed]
+    return f"{FAILED} failed: {'; '.join(words)}"
+
+
+def audit_words(runs: Sequence[Run], n_runs: int) -> str:
+    """Return how many runs passed their audit."""
+    audits = [run.audit for run in runs if run.audit is not None]
+    n_passed = sum(audit["passed"] for audit in audits)
+    n_checks = sum(len(audit["checks"]) for audit in audits)
+    counts = {"passed": n_passed, "failed": len(audits) - n_passed}
+    counts["without an audit"] = n_runs - len(audits)
+    if n_passed == n_runs:
+        text = f"All {n_runs} runs passed" if n_runs > 1 else "The run passed"
+    else:
+        text = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+        text = f"Of {count_words(n_runs, 'run')}: {text}"
+    if n_checks:
+        text += f" ({count_words(n_checks, 'check')})"
+    return text + "."
+
+
+def spread_words(spread: pd.DataFrame) -> str:
+    """Return how many points spread above the limit, or that nothing is known."""
+    known = spread[spread["cv"].notna()]
+    if known.empty:
+        return (
+            "Every point was run once, so nothing is known of the spread from run to "
+            "run: small differences between points may be chance. The setting "
+            "sweep.repetitions, 3 or more, would tell."
+        )
+    limit = known["max_spread_percent"].iloc[0]
+    median, largest = 100 * known["cv"].median(), 100 * known["cv"].max()
+    return (
+        "The spread is the coefficient of variation, the standard deviation of the "
+        "repetitions in percent of their mean. Half of the spreads are below "
+        f"{median:.1f} %, the largest is {largest:.1f} %. Above the limit of "
+        f"{limit} %, marked {FLAG}: {known['flagged'].sum()} of {len(known)}."
+        f"{_once_words(spread)}"
+    )
+
+
+def _once_words(spread: pd.DataFrame) -> str:
+    """Return how many points of table ``spread`` were run once, if there are any."""
+    point = [*SCENARIO, "cache_rate_percent"]
+    once = spread.drop_duplicates(point)["n_repetitions"] == 1
+    if not once.any():
+        return ""
+    return f" Of the {len(once)} points {once.sum()} were run once: theirs is unknown."
+
+
+def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
+    """Return the spread of the repetitions in percent, a row each point.
+
+    Parameters
+    ----------
+    spread : DataFrame
+        Table ``spread``.
+    titles : DataFrame
+        What `tierscope.figures.style.scenario_titles` returns.
+
+    Returns
+    -------
+    DataFrame of str
+        Sorted like `titles`; a column each quantity and epoch; what is above the limit
+        is marked. Empty if no point was repeated.
+    """
+    known = spread[spread["cv"].notna()]
+    if known.empty:
+        return pd.DataFrame()
+    titles = titles.assign(place=range(len(titles)))
+    rows = {}
+    for point in known.merge(titles, on=SCENARIO).to_dict("records"):
+        key = (point["place"], point["cache_rate_percent"], point["n_repetitions"])
+        row = {
+            "Scenario": point["title"],
+            "Cache rate (%)": str(point["cache_rate_percent"]),
+            "Repetitions": str(point["n_repetitions"]),
+        }
+        column = f"{point['quantity']}, {epoch_words(point['epoch'])} (%)"
+        sign = f"{FLAG} " if point["flagged"] else ""
+        rows.setdefault(key, row)[column] = f"{sign}{100 * point['cv']:.1f}"
+    return pd.DataFrame([rows[key] for key in sorted(rows)]).fillna(UNKNOWN)

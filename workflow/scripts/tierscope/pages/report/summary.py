@@ -1,0 +1,229 @@
+"""The answers of an epoch for the report, a row each scenario."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tierscope.analysis.breakdown import (
+    CLASSES,
+    SCENARIO,
+    io_time_spread,
+    select_epoch,
+    sums_of_classes,
+)
+from tierscope.analysis.policies import is_reference
+from tierscope.analysis.search import cheapest_combination
+from tierscope.analysis.whatif import (
+    IMPROVEMENTS,
+    Goal,
+    best_point,
+    mean_over_repetitions,
+    select_improvements,
+)
+from tierscope.core.io_class import NET_READ, io_class_of
+from tierscope.core.words import GOAL_KINDS, improvement_words, ties_words
+from tierscope.pages.report.marks import FLAG, UNKNOWN, seconds_words
+from tierscope.policies import DYNAMIC
+
+_BY_MODEL = "Best I/O time then by the model (s)"
+
+
+def summary_table(
+    breakdown: pd.DataFrame,
+    spread: pd.DataFrame,
+    goals: pd.DataFrame,
+    combinations: pd.DataFrame,
+    titles: pd.DataFrame,
+    epoch: int,
+    estimates: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return the answers of an epoch, a row each scenario.
+
+    What the model says of the cheapest improvement is a column if it says something;
+    so is the I/O time of the last epoch if there are `warming_policies`.
+
+    Parameters
+    ----------
+    breakdown, spread, goals, combinations : DataFrame
+        These tables; without a goal of a scenario its last columns are empty.
+    titles : DataFrame
+        What `tierscope.figures.style.scenario_titles` returns.
+    epoch : int
+        The epoch, counted from 0.
+    estimates : DataFrame, optional
+        Table ``estimates`` by the model.
+    """
+    is_warming = bool(warming_policies(breakdown, epoch))
+    last_epoch = select_epoch(breakdown, breakdown["epoch"].max())
+    point_keys = [*SCENARIO, "cache_rate_percent"]
+    last = mean_over_repetitions(sums_of_classes(last_epoch)).set_index(point_keys)
+    breakdown = select_epoch(breakdown, epoch)
+    spread = io_time_spread(spread, epoch)
+    times = sums_of_classes(breakdown)
+    best = best_point(times)
+    rows = []
+    for scenario in titles.to_dict("records"):
+        keys = _keys(scenario)
+        of_scenario = best[(best[SCENARIO] == keys).all(axis=1)]
+        if of_scenario.empty:
+            continue
+        point = of_scenario.iloc[0]
+        in_last = {}
+        if is_warming:
+            last_s = last["io_time_s"].get(tuple(point[point_keys]), math.nan)
+            in_last["In the last epoch (s)"] = seconds_words(last_s)
+        rows.append(
+            {
+                "Scenario": scenario["title"],
+                "Limited by": bottlenecks(breakdown, keys),
+                "Best cache rate (%)": str(point["cache_rate_percent"]),
+                "I/O time there (s)": seconds_words(point["io_time_s"])
+                + _flag_words(spread, point),
+                **in_last,
+                "I/O time without LFS (s)": seconds_words(_without_lfs_s(times, keys)),
+            }
+            | _purchase(goals, combinations, keys, epoch)
+            | _purchase_by_model(goals, combinations, keys, epoch, estimates)
+        )
+    summary = pd.DataFrame(rows)
+    if _BY_MODEL in summary and (summary[_BY_MODEL] == UNKNOWN).all():
+        return summary.drop(columns=_BY_MODEL)
+    return summary
+
+
+def warming_policies(breakdown: pd.DataFrame, epoch: int) -> list[str]:
+    """Return the policies that fill the LFS while they run, if epochs follow this one.
+
+    Parameters
+    ----------
+    breakdown : DataFrame
+        Table ``breakdown``.
+    epoch : int
+        The epoch, counted from 0.
+    """
+    if breakdown["epoch"].max() <= epoch:
+        return []
+    return [policy for policy in DYNAMIC if policy in set(breakdown["policy"])]
+
+
+def _without_lfs_s(times: pd.DataFrame, scenario: pd.Series) -> float:
+    """Return the I/O time of a scenario's loader without LFS, under any policy."""
+    same = [key for key in SCENARIO if key != "policy"]
+    rows = times[is_reference(times)]
+    return rows.loc[(rows[same] == scenario[same]).all(axis=1), "io_time_s"].mean()
+
+
+def _flag_words(spread: pd.DataFrame, point: pd.Series) -> str:
+    """Return a line that warns of the spread of a point if it is above the limit."""
+    keys = [*SCENARIO, "cache_rate_percent"]
+    flagged = spread[(spread[keys] == point[keys]).all(axis=1) & spread["flagged"]]
+    if flagged.empty:
+        return ""
+    row = flagged.iloc[0]
+    spread_percent, limit_percent = 100 * row["cv"], row["max_spread_percent"]
+    words = f"{FLAG} spread {spread_percent:.0f} %,", f"above {limit_percent} %"
+    return "\n" + " ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in words)
+
+
+def _keys(scenario: Mapping[str, Any]) -> pd.Series:
+    """Return the keys of a scenario."""
+    return pd.Series({key: scenario[key] for key in SCENARIO})
+
+
+def bottlenecks(breakdown: pd.DataFrame, scenario: pd.Series) -> str:
+    """Return which class limits where, such as ``GFS-META at 0 to 60 %``, in lines.
+
+    `breakdown` is of one epoch; over repetitions the mean time of a class counts.
+    """
+    rows = breakdown[(breakdown[SCENARIO] == scenario).all(axis=1)]
+    times_s = rows.groupby(["cache_rate_percent", "io_class"])["time_s"].mean()
+    times_s = times_s.unstack("io_class")
+    classes = [name for name in (*CLASSES, NET_READ) if name in times_s]
+    limits = times_s[classes].idxmax(axis=1)
+    words = []
+    for io_class, group in itertools.groupby(limits.items(), key=lambda item: item[1]):
+        rates = [rate for rate, _ in group]
+        span = f"{rates[0]} to {rates[-1]}" if len(rates) > 1 else f"{rates[0]}"
+        words.append(f"{io_class_of(io_class).label} at {span}\N{NO-BREAK SPACE}%")
+    return "\n".join(words)
+
+
+def _purchase(
+    goals: pd.DataFrame, combinations: pd.DataFrame, scenario: pd.Series, epoch: int
+) -> dict[str, str]:
+    """Return the goal of a scenario and what is cheapest to meet it."""
+    kind = goal_kind(goals, epoch)
+    names = [f"Goal (s of {kind})" if kind else "Goal (s)"]
+    names += ["Execution minus I/O time (s)"] * (kind == GOAL_KINDS["execution_time"])
+    n_goal = len(names)
+    names += ["Cheapest improvement that meets it"]
+    names += ["Least cache rate then (%)", "LFS per node then (GiB)"]
+    row = dict.fromkeys(names, UNKNOWN)
+    goals = goals[(goals[SCENARIO] == scenario).all(axis=1) & (goals["epoch"] == epoch)]
+    if goals.empty:
+        return row
+    goal = goals.iloc[0]
+    values = [seconds_words(goal["goal_s"]), seconds_words(goal["difference_s"])][
+        :n_goal
+    ]
+    cheapest = cheapest_combination(combinations, goal)
+    if cheapest is None:
+        values.append("none of those searched")
+        return row | dict(zip(names, values, strict=False))
+    percents = cheapest[IMPROVEMENTS].to_dict()
+    improvement = "none needed"
+    if any(percents.values()):
+        words = improvement_words(percents).replace(", ", "\n")
+        ties = ties_words(cheapest, minimal=True)
+        improvement = "\n".join(filter(None, (words, ties)))
+    if not cheapest["in_every_repetition"]:
+        improvement += f"\n{FLAG} met by the mean, not by every repetition"
+    values += [
+        improvement,
+        str(cheapest["min_cache_rate_percent"]),
+        f"{cheapest['lfs_gib_per_node']:.3g}",
+    ]
+    return dict(zip(names, values, strict=True))
+
+
+def _purchase_by_model(
+    goals: pd.DataFrame,
+    combinations: pd.DataFrame,
+    scenario: pd.Series,
+    epoch: int,
+    estimates: pd.DataFrame | None,
+) -> dict[str, str]:
+    """Return what the model says of the cheapest improvement; nothing without a model.
+
+    It is unknown where the model was not asked about this improvement.
+    """
+    if estimates is None:
+        return {}
+    tables = [
+        table[(table[SCENARIO] == scenario).all(axis=1) & (table["epoch"] == epoch)]
+        for table in (goals, estimates)
+    ]
+    if tables[0].empty or tables[1].empty:
+        return {_BY_MODEL: UNKNOWN}
+    row = tables[0].iloc[0]
+    cheapest = cheapest_combination(combinations, row)
+    if cheapest is None:
+        return {_BY_MODEL: UNKNOWN}
+    percents = dict(zip(CLASSES, cheapest[IMPROVEMENTS].tolist(), strict=True))
+    asked = select_improvements(tables[1], [percents])
+    if asked.empty:
+        return {_BY_MODEL: UNKNOWN}
+    best = best_point(asked).iloc[0]
+    goal = Goal(row["goal_of"], row["goal_s"], row["difference_s"])
+    verdict = "meets" if goal.is_met(best["io_time_s"]) else f"{FLAG} misses"
+    words = f"{seconds_words(best['io_time_s'])} at {best['cache_rate_percent']} %"
+    return {_BY_MODEL: f"{words}\n{verdict} the goal"}
+
+
+def goal_kind(goals: pd.DataFrame, epoch: int) -> str:
+    """Return what the goal of an epoch is a goal of, nothing if there is none."""
+    kinds = goals.loc[goals["epoch"] == epoch, "goal_of"].unique()
+    return " and ".join(sorted(GOAL_KINDS[kind] for kind in kinds))

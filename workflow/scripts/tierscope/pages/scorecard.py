@@ -1,0 +1,353 @@
+"""Show the table of claims as Markdown and as a page of HTML.
+
+Whatever was not measured says so in the title, with how many of the claims hold that
+the devices were not fitted to, which is the evidence. The fitted ones are marked. A
+status is a word and a shape, not only a colour.
+"""
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from tierscope.core.verdict import FAILS, HOLDS, UNMEASURABLE
+from tierscope.pages.web_page import content_policy
+
+
+class _Look(NamedTuple):
+    """How a status is shown: sign in text, marker, colour and kind of its marker."""
+
+    sign: str
+    marker: str
+    colour: str
+    filled: bool
+
+
+# Dark colours of Paul Tol's colour-blind-safe palette, none of an I/O class.
+LOOKS = {
+    HOLDS: _Look("\N{CHECK MARK}", "o", "#117733", True),
+    FAILS: _Look("\N{MULTIPLICATION X}", "X", "#882255", True),
+    UNMEASURABLE: _Look("\N{EN DASH}", "D", "#666666", False),
+}
+FITTED = {
+    "no": "",
+    "target": "fitted",
+    "by hand": "set by hand",
+    "derived": "derived",
+}
+_COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
+
+# For `html_table`, also where it is part of a larger page.
+STYLE = """\
+.scorecard { border-collapse: collapse; width: 100%; }
+.scorecard th, .scorecard td { padding: 0.45em 0.6em; text-align: left;
+  vertical-align: top; border-bottom: 1px solid #ddd; }
+.scorecard thead th { border-bottom: 2px solid #444; }
+.scorecard small { display: block; color: #555; }
+.scorecard td:first-child { min-width: 6.5em; }
+.scorecard .status { white-space: nowrap; font-weight: bold; }
+.scorecard .unmeasurable .status { white-space: normal; }
+.scorecard .holds .status { color: #117733; }
+.scorecard .fails .status { color: #882255; }
+.scorecard .unmeasurable .status { color: #666; }
+.scorecard .holds td:first-child { border-left: 6px solid #117733; }
+.scorecard .fails td:first-child { border-left: 6px double #882255; }
+.scorecard .unmeasurable td:first-child { border-left: 6px dotted #666; }
+@media screen and (max-width: 46em) {
+  .scorecard thead { display: none; }
+  .scorecard tr { display: block; margin-bottom: 1em; border: 1px solid #ccc; }
+  .scorecard td { display: block; border-bottom: none; padding: 0.2em 0.6em; }
+  .scorecard td[data-label]::before { content: attr(data-label) ": "; color: #555; }
+}
+@media print { .scorecard tr { break-inside: avoid; } }
+"""
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.45 system-ui, sans-serif; color: #222; margin: 1.5em auto;
+  max-width: 78em; padding: 0 1em; }}
+h1 {{ font-size: 1.5em; line-height: 1.25; }}
+@media print {{ body {{ font-size: 9pt; }} }}
+{style}</style>
+</head>
+<body>
+<h1>{title}</h1>
+{notes}
+{table}
+</body>
+</html>
+"""
+_CLASSES = {HOLDS: "holds", FAILS: "fails", UNMEASURABLE: "unmeasurable"}
+
+
+def title(claims: pd.DataFrame) -> str:
+    """Return the scorecard's title: how many hold, of what data unless measured.
+
+    Claims that are not measurable are counted apart. Where devices were fitted to
+    claims, it says how many of the measurable ones hold that they were not fitted to.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    """
+    measurable = claims[claims["status"] != UNMEASURABLE]
+    n_missing = len(claims) - len(measurable)
+    n_holding = (measurable["status"] == HOLDS).sum()
+    kind = "measurable claims" if n_missing else "claims"
+    text = f"{n_holding} of {len(measurable)} {kind} of the paper {_hold(n_holding)}"
+    if n_missing:
+        text += f"; {n_missing} of {len(claims)} not measurable here"
+    if not (sources := sorted(set(claims["source"]) - {"measured"})):
+        return text
+    evidence = _evidence(claims)
+    return f"{text} ({', '.join(sources)} data{evidence and f'; {evidence}'})"
+
+
+def _hold(n_claims: int) -> str:
+    """Return the verb for so many claims."""
+    return "holds" if n_claims == 1 else "hold"
+
+
+def _evidence(claims: pd.DataFrame) -> str:
+    """Return how many measurable claims hold that were not fitted; empty if no fit."""
+    fitted = claims["fitted"] != "no"
+    if not fitted.any():
+        return ""
+    others = claims[~fitted & (claims["status"] != UNMEASURABLE)]
+    if others.empty:
+        return "all fitted"
+    n_holding = (others["status"] == HOLDS).sum()
+    return f"{n_holding} of the {len(others)} not fitted {_hold(n_holding)}"
+
+
+def notes(
+    claims: pd.DataFrame, paper: str, provenance: str, needs: str = ""
+) -> list[str]:
+    """Return what to know about the scorecard, a paragraph each.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    paper : str
+        The paper, as it is cited.
+    provenance : str
+        Where the numbers come from.
+    needs : str, optional
+        What `tierscope.claims.paper.needed_sweep` returns.
+    """
+    counts = claims["status"].value_counts()
+    counted = ", ".join(
+        f"{counts.get(status, 0)} {one if counts.get(status, 0) == 1 else more}"
+        for status, one, more in (
+            (HOLDS, "holds", "hold"),
+            (FAILS, "does not hold", "do not hold"),
+            (UNMEASURABLE, "is not measurable here", "are not measurable here"),
+        )
+    )
+    paragraphs = [
+        f"Paper: {paper}.",
+        f"Data: {provenance}. Of {len(claims)} claims {counted}.",
+    ]
+    if needs:
+        paragraphs[-1] += f" {needs}"
+    if (claims["n_repetitions"] == 1).any():
+        paragraphs.append(
+            "Points were run once, all or some, so a verdict that hangs on some "
+            "percent may be another one next time; more repetitions make it firm."
+        )
+    if set(claims["source"]) != {"measured"}:
+        paragraphs.append(
+            "These numbers were not measured on real storage devices, so they say "
+            "whether the model of the machine agrees with the paper."
+        )
+    targets, by_hand, derived = (
+        ", ".join(claims.loc[claims["fitted"] == kind, "claim"]) or "none"
+        for kind in ("target", "by hand", "derived")
+    )
+    if evidence := _evidence(claims):
+        paragraphs.append(
+            "The model's devices were themselves fitted to the paper: "
+            f"{FITTED['target']} are the claims that the fit searched for "
+            f"({targets}), {FITTED['by hand']} those for which a parameter was chosen "
+            f"({by_hand}), {FITTED['derived']} those that follow from them or nearly "
+            f"so ({derived}). For all these this is a check of consistency, not a "
+            f"validation; only the other claims are evidence ({evidence})."
+        )
+    return paragraphs
+
+
+def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the texts of each claim; those that lack the same follow in one row."""
+    is_measurable = claims["status"] != UNMEASURABLE
+    for claim in claims[is_measurable].to_dict("records"):
+        sign = LOOKS[claim["status"]].sign
+        yield {
+            "name": claim["claim"],
+            "section": f"Sec. {claim['section']}",
+            "status": f"{sign} {claim['status']}",
+            "mark": FITTED[claim["fitted"]],
+            "statement": claim["statement"],
+            "paper": claim["expected"],
+            "here": claim["measured"],
+            "details": claim["details"],
+            "why": claim["reason"],
+            "scenarios": claim["scenarios"],
+            "accepted": claim["accepted"],
+            "tolerance": claim["tolerance"],
+            "class": _CLASSES[claim["status"]],
+        }
+    empty = ("mark", "paper", "here", "why", "scenarios", "accepted", "tolerance")
+    for names, reason, group in unmeasurable_groups(claims):
+        yield dict.fromkeys(empty, "") | {
+            "name": names,
+            "section": f"{len(group)} claims" if len(group) > 1 else "1 claim",
+            "status": f"{LOOKS[UNMEASURABLE].sign} {UNMEASURABLE}",
+            "statement": "; ".join(group["title"]),
+            "details": reason,
+            "class": _CLASSES[UNMEASURABLE],
+        }
+
+
+def unmeasurable_groups(
+    claims: pd.DataFrame,
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield the claims that are not measurable as they lack the same.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+
+    Yields
+    ------
+    names : str
+        Their names, such as ``C9 to C11, C22``.
+    reason : str
+        The reason; without the details in brackets if these differ.
+    group : DataFrame
+        Their rows.
+    """
+    numbered = claims.reset_index(drop=True)
+    unmeasurable = numbered[numbered["status"] == UNMEASURABLE]
+    lacking = unmeasurable["reason"].str.split(" (", regex=False).str[0]
+    for words, group in unmeasurable.groupby(lacking, sort=False):
+        reasons = group["reason"].unique()
+        reason = reasons[0] if len(reasons) == 1 else words
+        yield _names(group["claim"]), reason, group
+
+
+def _names(claims: pd.Series) -> str:
+    """Return names of claims, those in a row as the first ``to`` the last."""
+    spans: list[list[int]] = []
+    for row in claims.index:
+        if spans and row == spans[-1][-1] + 1:
+            spans[-1].append(row)
+        else:
+            spans.append([row])
+    words = []
+    for span in spans:
+        ends = claims[span[0]], claims[span[-1]]
+        words += [f"{ends[0]} to {ends[1]}"] if len(span) > 2 else list(claims[span])
+    return ", ".join(words)
+
+
+def markdown(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
+    """Return the scorecard in Markdown; arguments as for `notes`."""
+    lines = [_COLUMNS, tuple("---" for _ in _COLUMNS)]
+    for row in _rows(claims):
+        status = f"**{row['status']}**" + (row["mark"] and f" ({row['mark']})")
+        here = f"{row['here']} ({row['details']})" if row["here"] else row["details"]
+        lines.append(
+            (
+                f"{row['name']}, {row['section']}",
+                status,
+                _cell(row["statement"]),
+                _cell(row["paper"]),
+                _cell(here),
+                _cell(row["accepted"]),
+            )
+        )
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    bounds, misses = (
+        [f"- {row['name']}: {_cell(row[key])}" for row in _rows(claims) if row[key]]
+        for key in ("tolerance", "why")
+    )
+    parts = {"Why some do not hold": misses, "Why these bounds": bounds}
+    lists = [
+        f"## {heading}\n\n" + "\n".join(items)
+        for heading, items in parts.items()
+        if items
+    ]
+    paragraphs = "\n\n".join(
+        _cell(note) for note in notes(claims, paper, provenance, needs)
+    )
+    return "\n\n".join([f"# {title(claims)}", paragraphs, table, *lists]) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Return a text without what would end a table cell or start a tag."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
+
+
+def html_table(claims: pd.DataFrame) -> str:
+    """Return the scorecard as an HTML table, to be styled by `STYLE`.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    """
+    header = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    lines = [
+        '<table class="scorecard">',
+        f"<thead><tr>{header}</tr></thead>",
+        "<tbody>",
+    ]
+    for row in _rows(claims):
+        row = {key: _escaped(text) for key, text in row.items()}
+        cells = [
+            f"<td><strong>{row['name']}</strong><small>{row['section']}</small></td>",
+            f'<td><span class="status">{row["status"]}</span>'
+            f"{_small(row['mark'])}</td>",
+            f"<td>{row['statement']}{_small(row['scenarios'])}</td>",
+            f'<td data-label="paper">{row["paper"]}</td>',
+            f'<td data-label="here">{row["here"]}{_small(row["details"])}'
+            f"{_small(row['why'])}</td>",
+            f'<td data-label="holds for">{row["accepted"]}'
+            f"{_small(row['tolerance'])}</td>",
+        ]
+        lines.append(f'<tr class="{row["class"]}">{"".join(cells)}</tr>')
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _escaped(text: str) -> str:
+    """Return a text for HTML, with percent signs that stay beside their numbers."""
+    return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _small(text: str) -> str:
+    """Return a text in small print, nothing if it is empty."""
+    return f"<small>{text}</small>" if text else ""
+
+
+def html(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
+    """Return the scorecard as a page that needs no other file; arguments as `notes`."""
+    paragraphs = [
+        f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance, needs)
+    ]
+    return _PAGE.format(
+        policy=escape(content_policy()),
+        title=escape(title(claims)),
+        style=STYLE,
+        notes="\n".join(paragraphs),
+        table=html_table(claims),
+    )

@@ -1,0 +1,1 @@
+"""The two tiers: their folders, clocks and leases."""

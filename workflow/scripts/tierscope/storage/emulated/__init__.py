@@ -1,0 +1,1 @@
+"""Emulated devices: their parameters, their scale and the library that plays them."""

@@ -1,0 +1,187 @@
+"""Tier kind `emulated`: the preload library that puts devices in front of directories.
+
+The devices are the modelled machine scaled down to the processes there are
+(`tierscope.storage.emulated.scale`); all processes of one machine share their state.
+They keep virtual time (`tierscope.storage.clock`).
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tierscope.storage.clock import VirtualClock, create_virtual_state
+from tierscope.storage.emulated.device import (
+    DEVICES_VARIABLE,
+    STATE_VARIABLE,
+    Device,
+    write_device_config,
+)
+from tierscope.storage.emulated.scale import (
+    emulated_machine,
+    improve_tier,
+    scale_gfs,
+    scale_lfs,
+)
+from tierscope.storage.local_folder import node_name
+from tierscope.storage.preloaded import refuse_unless_loaded
+from tierscope.storage.tier import Tier, TierError
+
+# Raise it when equal settings give other times: runs of other devices are refused.
+DEVICES_VERSION = 3
+
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+def emulated_gfs(system: Mapping[str, Any], n_osts: int) -> Device:
+    """Return the device in front of a system's GFS."""
+    device = scale_gfs(
+        emulated_machine(system, n_osts),
+        system["n_nodes"] * system["processes_per_node"],
+        [str(Tier(**system["gfs"]).data_root())],
+    )
+    return improve_tier(device, "gfs", system.get("improvements", {}))
+
+
+class Emulation:
+    """The emulated devices of a launch.
+
+    Parameters
+    ----------
+    devices : list of Device
+        The devices, the GFS first.
+    library : Path
+        `libtierscope_device.so`.
+    folder : Path
+        Where configuration and state of the devices are kept during the launch if
+        there is no shared memory directory.
+    launch : str
+        Name of the launch, the same for all its processes and for no other launch.
+    n_processes : int
+        Processes of the launch.
+    """
+
+    def __init__(
+        self,
+        devices: list[Device],
+        library: Path,
+        folder: Path,
+        launch: str,
+        n_processes: int,
+    ):
+        self.devices, self.library = devices, library
+        self._n_processes, self.clock = n_processes, None
+        # In memory, as writing a page back to a disk would stall the devices.
+        folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
+        name = f"tierscope-{os.getuid()}-{launch}"
+        self._config = folder.absolute() / f"{name}.tsv"
+        self._state = folder.absolute() / f"{name}.state"
+
+    @classmethod
+    def of(
+        cls, description: Mapping[str, Any], native: Path, folder: Path, launch: str
+    ) -> "Emulation | None":
+        """Return the emulation of a scenario, None where no tier is emulated."""
+        system, devices = description["system"], []
+        n_osts = description["scenario"]["n_osts"]
+        if system["gfs"]["kind"] == "emulated":
+            devices.append(emulated_gfs(system, n_osts))
+        if system["lfs"]["kind"] == "emulated":
+            root = Tier(**system["lfs"]).data_root()
+            servers = scale_lfs(
+                emulated_machine(system, n_osts),
+                system["n_nodes"] * system["processes_per_node"],
+                lambda ranks: _node_folders(ranks, system, root),
+            )
+            improvements = system.get("improvements", {})
+            devices += [improve_tier(one, "lfs", improvements) for one in servers]
+        library = native / "libtierscope_device.so"
+        if not devices:
+            return None
+        n_processes = system["n_nodes"] * system["processes_per_node"]
+        return cls(devices, library, folder, launch, n_processes)
+
+    def environment(self) -> dict[str, str]:
+        """Make the devices' files, once a machine, and return the library's variables.
+
+        The first process wins: the state must not be replaced once it is mapped.
+        """
+        self._state.parent.mkdir(parents=True, exist_ok=True)
+        own = self._state.with_suffix(f".{os.getpid()}")
+        try:
+            write_device_config(self.devices, own)
+            own.replace(self._config)
+            create_virtual_state(self.library, self._config, own, self._n_processes)
+            with suppress(FileExistsError):
+                os.link(own, self._state)
+            if os.lstat(self._state).st_uid != os.geteuid():
+                raise TierError(
+                    f"{self._state}: belongs to another user; start again, under "
+                    "another name of the launch."
+                )
+        except OSError as error:
+            raise TierError(
+                f"{own}: cannot make the emulated devices: {error.strerror}."
+            ) from error
+        finally:
+            own.unlink(missing_ok=True)
+        return {
+            DEVICES_VARIABLE: str(self._config),
+            STATE_VARIABLE: str(self._state),
+        }
+
+    def join(self, processes) -> None:
+        """Check that all processes have the devices, and the same; start virtual time.
+
+        The devices' files are removed as soon as all have them, so nothing is left
+        behind however the launch ends; no child may want them.
+        """
+        refuse_unless_loaded(self.library, processes)
+        machines = processes.comm.allgather(platform.node())
+        folders = processes.comm.allgather([one.prefixes for one in self.devices])
+        if len(set(machines)) > 1 or any(one != folders[0] for one in folders):
+            raise TierError(
+                f"emulated tiers: got processes on {sorted(set(machines))} that see "
+                f"the folders {folders[0]} and {folders[-1]}, expected one machine and "
+                "the same folders."
+            )
+        self.clock = VirtualClock(processes)
+        for name in (DEVICES_VARIABLE, STATE_VARIABLE):
+            os.environ.pop(name, None)
+        processes.barrier()
+        if processes.rank == 0:
+            self.remove()
+        self.clock.stop_on_signals()
+        self.clock.watch()
+
+    def reset(self) -> None:
+        """Set the devices' clocks, queues and counts to zero, when nobody waits."""
+        self.clock.reset()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the devices and what they did since the last reset."""
+        return {
+            "devices": [asdict(device) for device in self.devices],
+            "statistics": self.clock.counts(len(self.devices)),
+        }
+
+    def stop(self) -> None:
+        """End all waits in virtual time: the launch is over, or has failed."""
+        if self.clock:
+            self.clock.end()
+
+    def remove(self) -> None:
+        """Remove the devices' files."""
+        self._config.unlink(missing_ok=True)
+        self._state.unlink(missing_ok=True)
+
+
+def _node_folders(
+    ranks: range, system: Mapping[str, Any], data_root: Path
+) -> list[str]:
+    """Return the LFS folders of the nodes of some ranks."""
+    nodes = sorted({rank // system["processes_per_node"] for rank in ranks})
+    return [str(data_root / node_name(node)) for node in nodes]

@@ -1,0 +1,347 @@
+"""Leases: a file that says which process has something to itself.
+
+Locks of the kernel do not reach other machines on every file system (Lustre without
+``-o flock``, NFS without a lock daemon). A file that only one process can create does.
+It names its holder. Whether that still runs is asked on the same machine only.
+"""
+
+import atexit
+import json
+import os
+import platform
+import secrets
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tierscope.storage.process_times import start_time
+
+SUFFIX = ".lease"
+NAME = f".tierscope{SUFFIX}"  # in a folder that is held as a whole
+_WRITING_S, _POLL_S = 2.0, 0.05  # a new file is empty for a moment
+_MAX_BYTES = 4096
+
+
+class LeaseError(RuntimeError):
+    """Another process holds the lease, or may hold it."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that holds a lease.
+
+    Parameters
+    ----------
+    what : str
+        What it is, for those who are refused: ``snakemake of experiment x``.
+    token : str
+        Tells this lease from every other one.
+    host, boot, namespace : str, str, int
+        Machine, its start, and the name space of its process numbers.
+    pid, started : int
+        Process number and start time in clock ticks after boot.
+    """
+
+    what: str
+    token: str
+    host: str
+    boot: str
+    namespace: int
+    pid: int
+    started: int
+
+    @classmethod
+    def this_process(cls, what: str, token: str) -> "Holder":
+        """Return this process as a holder."""
+        pid = os.getpid()
+        return cls(what, token, *_here(), pid, start_time(pid) or 0)
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether this process can see whether the holder runs."""
+        return (self.host, self.boot, self.namespace) == _here()
+
+    @property
+    def is_dead(self) -> bool:
+        """Return whether the holder certainly runs no more."""
+        if not self.is_here:
+            return False
+        started = start_time(self.pid)
+        return not _is_hidden(self.pid) if started is None else started != self.started
+
+
+class Lease:
+    """A lease on what a folder holds.
+
+    Parameters
+    ----------
+    path : Path
+        The lease's file; its folder exists.
+    what : str
+        What this process is, for those who are refused.
+    token : str, optional
+        Name of the lease that several processes may hold one after the other, such as
+        those of a launch; else one that nobody knows.
+    folder : int, optional
+        Descriptor of the file's folder, so that nobody can put another in its place.
+    only_own : bool
+        Whether to take the lease of a process that has ended only if that was the same
+        (`what`): what another one has started may still run.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        what: str,
+        token: str | None = None,
+        folder: int | None = None,
+        *,
+        only_own: bool = False,
+    ):
+        self.path, self._what, self._folder = path, what, folder
+        self._only_own = only_own
+        self._token = token or secrets.token_hex(8)
+
+    def take(self) -> None:
+        """Take the lease, also one whose holder on this machine has ended.
+
+        Raises
+        ------
+        LeaseError
+            If another process holds it, with what to do.
+        OSError
+            If the file cannot be written.
+        """
+        me = Holder.this_process(self._what, self._token)
+        while not self._create(self.path.name, me):
+            holder = self.holder()
+            if holder is None:  # just given back
+                continue
+            if holder == me:
+                return
+            is_another = self._only_own and holder.what != self._what
+            if not holder.is_dead or is_another:
+                raise LeaseError(self._refusal(holder))
+            self._end(holder)
+        if self.holder() != me:
+            raise LeaseError(f"{self.path}: does not keep what is written to it.")
+
+    def adopt(self) -> bool:
+        """Take over the lease of this token if its holder has ended.
+
+        Returns
+        -------
+        bool
+            Whether the lease is of this token: not if nobody holds it, or another one.
+        """
+        holder = self.holder()
+        if holder is None or holder.token != self._token:
+            return False
+        if holder.is_dead:
+            with suppress(LeaseError):
+                self.take()
+            holder = self.holder()
+        return holder is not None and holder.token == self._token
+
+    def give_back(self) -> None:
+        """Give the lease back if it is of this token."""
+        holder = self.holder()
+        if holder is not None and holder.token == self._token:
+            self._remove(self.path.name)
+
+    def holder(self) -> Holder | None:
+        """Return who holds the lease, None if nobody does.
+
+        Who is just writing its name gets some time.
+
+        Raises
+        ------
+        LeaseError
+            If the file does not say.
+        """
+        end_s = time.monotonic() + _WRITING_S
+        while (content := self._read()) is not None:
+            try:
+                return Holder(**json.loads(content))
+            except (TypeError, ValueError):
+                if time.monotonic() > end_s:
+                    break
+            time.sleep(_POLL_S)
+        if content is None:
+            return None
+        raise LeaseError(
+            f"{self.path}: does not say who holds it; if nobody works here any more: "
+            f"{_removal(self.path)}"
+        )
+
+    # ---- the file -----------------------------------------------------------------
+
+    def _read(self) -> bytes | None:
+        """Return what the file holds, None if there is none."""
+        try:
+            descriptor = os.open(
+                self.path.name if self._folder is not None else self.path,
+                os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK,
+                dir_fd=self._folder,
+            )
+        except FileNotFoundError:
+            return None
+        with open(descriptor, "rb") as file:
+            return file.read(_MAX_BYTES)
+
+    def _end(self, holder: Holder) -> None:
+        """Remove the lease of a process that has ended.
+
+        Only who creates a second file for just that lease may, so that nobody removes
+        the lease of who was faster.
+        """
+        claim = f"{self.path.name}.{holder.token}"
+        end_s = time.monotonic() + _WRITING_S
+        while not self._create(claim):
+            if time.monotonic() > end_s:
+                left = self.path.with_name(claim)
+                raise LeaseError(f"{left}: was left by a kill: {_removal(left)}")
+            time.sleep(_POLL_S)
+        try:
+            if self.holder() == holder:
+                self._remove(self.path.name)
+        finally:
+            self._remove(claim)
+
+    def _create(self, name: str, holder: Holder | None = None) -> bool:
+        """Write a file that names a holder, or nobody; return False if there is one."""
+        try:
+            descriptor = os.open(
+                name if self._folder is not None else self.path.with_name(name),
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW,
+                0o644,
+                dir_fd=self._folder,
+            )
+        except FileExistsError:
+            return False
+        if holder is None:  # needs no room, where a killed launch has left none
+            os.close(descriptor)
+            return True
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(asdict(holder), file)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            self._remove(name)
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
+        except BaseException:
+            self._remove(name)
+            raise
+        return True
+
+    def _remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            path = name if self._folder is not None else self.path.with_name(name)
+            os.unlink(path, dir_fd=self._folder)
+
+    def _refusal(self, holder: Holder) -> str:
+        """Return why the lease cannot be had, and what to do."""
+        who = _printable(f"{holder.what} (process {holder.pid} on {holder.host})")
+        if holder.is_dead:
+            return (
+                f"{self.path}: {who} was killed, and what it has started may still "
+                f"run. Start it again, or if nothing runs: {_removal(self.path)}"
+            )
+        if holder.is_here:
+            return f"{self.path}: {who} works here; wait until it has ended."
+        return (
+            f"{self.path}: {who} works here, or was killed. That can only be seen "
+            f"there. If it does not run any more: {_removal(self.path)}"
+        )
+
+
+@contextmanager
+def held(path: Path, what: str) -> Iterator[None]:
+    """Hold a lease for a while; arguments as for `Lease`.
+
+    Raises
+    ------
+    LeaseError
+        If another process holds it, or the file cannot be written.
+    """
+    lease = Lease(path, what)
+    try:
+        lease.take()
+    except OSError as error:
+        raise LeaseError(f"{path}: cannot be written: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError, LeaseError):
+            lease.give_back()
+
+
+def hold_lease(path: Path, what: str, *, only_own: bool = False) -> Lease:
+    """Take a lease and give it back when this process ends.
+
+    Parameters
+    ----------
+    path : Path
+        The lease's file; its folder is made if it is missing.
+    what : str
+        What this process is, for those who are refused.
+    only_own : bool
+        As for `Lease`.
+
+    Raises
+    ------
+    LeaseError
+        If another process holds it.
+    OSError
+        If the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lease = Lease(path, what, only_own=only_own)
+    lease.take()
+    atexit.register(_give_back, lease, os.getpid())
+    return lease
+
+
+def _give_back(lease: Lease, pid: int) -> None:
+    """Give a lease back when its process ends, not when a copy of it does."""
+    if os.getpid() == pid:
+        with suppress(OSError, LeaseError):
+            lease.give_back()
+
+
+def _is_hidden(pid: int) -> bool:
+    """Return whether a process runs that this user is not shown (``hidepid``)."""
+    if os.path.exists(f"/proc/{pid}"):
+        return False  # it is shown: a zombie
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _removal(path: Path) -> str:
+    """Return the command that removes a file."""
+    return f"rm {shlex.quote(str(path))}"
+
+
+def _printable(text: str) -> str:
+    """Return a text of a file without what would control a terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _here() -> tuple[str, str, int]:
+    """Return this machine, its start, and the name space of its process numbers."""
+    boot, namespace = "", 0
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    with suppress(OSError):
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    return platform.node(), boot, namespace

@@ -1,0 +1,275 @@
+"""Micro-probes of a machine's storage: which calls they make, and their timing.
+
+Four measurements, made on both tiers, from which a model's parameters can be fitted
+(`tierscope.model.calibration.fit`): open and close rate with all processes at work,
+read rate of all processes on opened files, and what a single client waits for one open,
+one small read, one file and one close. A probe is timed by the processes that make its
+calls, with their own clock around each call; nothing traces them.
+
+What spoils a probe of real file systems is a cache. The pages of a file are written
+back and given up before it is read (``posix_fadvise(DONTNEED)``, kinds `directory` and
+`lustre`; a tmpfs has no other place for them). What a client remembers of a file's
+metadata cannot be given up, so on the GFS each repeat takes other files, as far as the
+dataset has enough of them. An emulated device charges every call, cached or not.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+RATE, LATENCY = "rate", "latency"
+REPEATS = 7
+FILES_PER_CLIENT = 32
+FILES_OF_SINGLE_CLIENT = 16
+BYTES_PER_CLIENT = 4 * 1024**2
+SMALL_READ_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Calls of one kind that some processes make at the same time.
+
+    Parameters
+    ----------
+    name : str
+        Name in table `probes`.
+    tier : {"gfs", "lfs"}
+        Where the files lie.
+    operation : {"open", "read", "close"}
+        What is called.
+    n_clients : int
+        Processes that make the calls; 1 is the first process alone.
+    files_per_client : int
+        Files that each process takes in turn.
+    file_bytes : int
+        Bytes read of each file, from its start; 0 for opens and closes.
+    buffer_bytes : int
+        Largest read call.
+    """
+
+    name: str
+    tier: str
+    operation: str
+    n_clients: int
+    files_per_client: int
+    file_bytes: int = 0
+    buffer_bytes: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Return ``rate`` (all processes at once) or ``latency`` (one alone)."""
+        return self.name.rsplit("_", 1)[1]
+
+    @property
+    def n_operations(self) -> int:
+        """Return the calls that all processes make together."""
+        calls = 1
+        if self.operation == "read":
+            calls = -(-self.file_bytes // self.buffer_bytes)
+        return self.n_clients * self.files_per_client * calls
+
+    @property
+    def n_bytes(self) -> int:
+        """Return the bytes that all processes read together."""
+        return self.n_clients * self.files_per_client * self.file_bytes
+
+
+def plan(description: Mapping[str, Any]) -> list[Probe]:
+    """Return the probes of a system and a dataset, in the order of a repeat.
+
+    Parameters
+    ----------
+    description : mapping
+        `system` (`n_nodes`, `processes_per_node`), `dataset` and `loader`
+        (`buffer_bytes`), as in the description of a scenario.
+    """
+    n_files, file_bytes, n_processes = _sizes(description)
+    buffer_bytes = description["loader"]["buffer_bytes"] or file_bytes
+    n_shared = _files_per_client(n_files, n_processes)
+    n_single = min(FILES_OF_SINGLE_CLIENT, n_shared)
+    n_whole = max(1, min(n_single, BYTES_PER_CLIENT // file_bytes))
+    calls_a_file = max(1, BYTES_PER_CLIENT // n_shared // buffer_bytes)
+    part_bytes = min(file_bytes, calls_a_file * buffer_bytes)
+    small_bytes = min(SMALL_READ_BYTES, file_bytes)
+    all_at_once, alone = n_processes, 1
+    probes = []
+    for tier in ("gfs", "lfs"):
+        for name, operation, n_clients, files_per_client, read_bytes in (
+            ("open_rate", "open", all_at_once, n_shared, 0),
+            ("read_rate", "read", all_at_once, n_shared, part_bytes),
+            ("close_rate", "close", all_at_once, n_shared, 0),
+            ("open_latency", "open", alone, n_single, 0),
+            ("small_read_latency", "read", alone, n_single, small_bytes),
+            ("file_read_latency", "read", alone, n_whole, file_bytes),
+            ("close_latency", "close", alone, n_single, 0),
+        ):
+            probes.append(
+                Probe(
+                    f"{tier}_{name}",
+                    tier,
+                    operation,
+                    n_clients,
+                    files_per_client,
+                    read_bytes,
+                    buffer_bytes,
+                )
+            )
+    return probes
+
+
+def _sizes(description: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return the dataset's files, the bytes of each, and the processes."""
+    dataset, system = description["dataset"], description["system"]
+    n_processes = system["n_nodes"] * system["processes_per_node"]
+    return dataset["n_files"], dataset["file_size_bytes"], n_processes
+
+
+def _files_per_client(n_files: int, n_processes: int) -> int:
+    """Return how many files each process takes when all are at work."""
+    return min(FILES_PER_CLIENT, n_files // n_processes)
+
+
+def probe_files(
+    description: Mapping[str, Any], probe: Probe, rank: int, repeat: int
+) -> np.ndarray:
+    """Return the files that a process takes in a probe: int, shape (files_per_client,).
+
+    The processes deal out a window of consecutive files in turn, so that at any time
+    they are on many object servers. Each repeat on the GFS takes the next window, and
+    the single client the one after that; the LFS holds the first window only.
+    """
+    n_files, _, n_processes = _sizes(description)
+    in_turn = _files_per_client(n_files, n_processes)
+    n_windows = n_files // (n_processes * in_turn)
+    window = (repeat + (probe.kind == LATENCY)) % n_windows
+    first = 0 if probe.tier == "lfs" else window * n_processes * in_turn
+    return first + rank + n_processes * np.arange(probe.files_per_client)
+
+
+def lfs_rate_percent(description: Mapping[str, Any]) -> int:
+    """Return the part of the dataset that a node's LFS holds for the probes, at most.
+
+    It is rounded up to whole percent, as a cache rate.
+    """
+    n_files, _, n_processes = _sizes(description)
+    per_node = description["system"]["processes_per_node"]
+    n_held = per_node * _files_per_client(n_files, n_processes)
+    return -(-100 * n_held // n_files)
+
+
+@dataclass
+class Timing:
+    """What one process saw of a probe: first to last call, calls, bytes.
+
+    `started_s` and `ended_s` are instants of its clock, `call_s` is the sum of the
+    times inside the calls.
+    """
+
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    call_s: float = 0.0
+    n_operations: int = 0
+    n_bytes: int = 0
+
+
+class Client:
+    """The calls of one process on one set of files.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Its files.
+    clock : callable
+        Seconds since some instant.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], clock: Callable[[], float] = time.perf_counter
+    ):
+        self._paths, self._clock, self._descriptors = paths, clock, []
+
+    def run(self, probe: Probe) -> Timing:
+        """Make a probe's calls on the files, in turn; open first, close last."""
+        calls_of = {"open": self._opens, "read": self._reads, "close": self._closes}
+        clock = self._clock
+        timing = Timing(started_s=clock())
+        for call, arguments, n_bytes in calls_of[probe.operation](probe):
+            before = clock()
+            call(*arguments)
+            timing.call_s += clock() - before
+            timing.n_operations += 1
+            timing.n_bytes += n_bytes
+        timing.ended_s = clock()
+        return timing
+
+    def _opens(self, probe: Probe) -> Iterator[tuple[Callable, tuple, int]]:
+        for path in self._paths[: probe.files_per_client]:
+            yield self._open, (path,), 0
+
+    def _open(self, path: str) -> None:
+        self._descriptors.append(os.open(path, os.O_RDONLY))
+
+    def _reads(self, probe: Probe) -> Iterator[tuple[Callable, tuple, int]]:
+        buffer = memoryview(bytearray(min(probe.buffer_bytes, probe.file_bytes)))
+        for descriptor in self._descriptors[: probe.files_per_client]:
+            for start in range(0, probe.file_bytes, len(buffer)):
+                part = buffer[: probe.file_bytes - start]
+                yield _read_exactly, (descriptor, part, start), len(part)
+
+    def _closes(self, _: Probe) -> Iterator[tuple[Callable, tuple, int]]:
+        while self._descriptors:
+            yield os.close, (self._descriptors.pop(),), 0
+
+    def forget_pages(self) -> None:
+        """Write the opened files' pages back and give them up."""
+        for descriptor in self._descriptors:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _read_exactly(descriptor: int, part: memoryview, start: int) -> None:
+    """Read a part of a file in one call, as long as the part or not at all."""
+    if (got := os.preadv(descriptor, [part], start)) != len(part):
+        raise OSError(
+            f"got {got} bytes at {start} of file {descriptor}, expected {len(part)}."
+        )
+
+
+def probe_row(
+    probe: Probe, repeat: int, timings: Sequence[Timing], one_clock: bool
+) -> dict[str, Any]:
+    """Return a repeat of a probe as a row of table `probes`, without its keys.
+
+    Parameters
+    ----------
+    probe : Probe
+        The probe.
+    repeat : int
+        Number of the repeat.
+    timings : sequence of Timing
+        What each process saw.
+    one_clock : bool
+        Whether the processes share a machine and so a clock. The time is then that from
+        the first start to the last end, else the longest that a process took: what
+        processes leave the barrier late (half a millisecond or so) is not in it.
+    """
+    n_operations = sum(timing.n_operations for timing in timings)
+    time_s = max(timing.ended_s - timing.started_s for timing in timings)
+    if one_clock:
+        first_s = min(timing.started_s for timing in timings)
+        time_s = max(timing.ended_s for timing in timings) - first_s
+    return {
+        "probe": probe.name,
+        "tier": probe.tier,
+        "operation": probe.operation,
+        "n_clients": len(timings),
+        "repeat": repeat,
+        "operations": n_operations,
+        "bytes": sum(timing.n_bytes for timing in timings),
+        "time_s": time_s,
+        "mean_call_s": sum(timing.call_s for timing in timings) / n_operations,
+    }
