@@ -15,7 +15,6 @@ from simulate_sweep import configured
 from simulator import check_equal, us_per_event
 from tierscope.core.scenario import Scenario
 from tierscope.data.record_order import first_records, order_of
-from tierscope.model.network import network_of
 from tierscope.model.simulator.database_calls import DatabaseEpoch
 from tierscope.model.simulator.database_run import provenance_of, simulate_database
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
@@ -23,6 +22,7 @@ from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
 from tierscope.model.simulator.placed_run import AdHocRun, simulate_run
 from tierscope.model.simulator.programs import simulate_programs
 from tierscope.model.simulator.run import draw_slowness, workload_of
+from tierscope.storage.network import network_of
 
 PLAIN, PLACED = "pinning", "pinning, loop of copies"
 POLICIES = ("monarch", "clairvoyant", "adhoc")

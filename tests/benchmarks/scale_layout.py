@@ -18,7 +18,6 @@ from common import ROOT
 from tierscope.core.validation import read_yaml
 from tierscope.data.shuffle import epoch_order
 from tierscope.experiment.config import read_experiment
-from tierscope.model.network import Network, network_of
 from tierscope.model.simulator.epoch import ranks_of_reads, simulate_epoch
 from tierscope.model.simulator.run import (
     SERVICES,
@@ -30,6 +29,7 @@ from tierscope.model.simulator.run import (
     workload_of,
 )
 from tierscope.policies import held_files
+from tierscope.storage.network import Network, network_of
 
 EPOCH, SEED, N_SEEDS = 1, 1, 10
 LAYOUTS = [(1, 8), (1, 4), (1, 2), (8, 8), (8, 4)]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from common import CannotMeasure, Results, progress, run_as_script, run_python
 from simpy_network import simulate_with_simpy
-from tierscope.model.network import Network, TierModel, Workload
 from tierscope.model.simulator.epoch import simulate_epoch
+from tierscope.storage.network import Network, TierModel, Workload
 
 OURS, SIMPY = "tierscope", "SimPy"
 N_SAMPLES = 20  # of ours in a round, as one takes less than a tenth of a second

@@ -7,14 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sessions import HANG_S
-from tierscope.analysis.breakdown import CLASSES, select_epoch, select_scenario
-from tierscope.analysis.whatif import (
-    CLASS_TIMES,
-    IMPROVEMENTS,
-    estimate,
-    improvement_grid,
-    make_goal,
-)
+from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.whatif import estimate, improvement_grid, make_goal
+from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.tables import check_table
 from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 from explorer.test_page import EXACT, best_of, io_times, shown, sliders
-from tierscope.analysis.breakdown import CLASSES
 from tierscope.analysis.whatif import (
-    CLASS_TIMES,
-    IMPROVEMENTS,
     best_point,
     mean_over_repetitions,
     select_improvements,
     sufficient_combinations,
 )
+from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 
 CELLS = [{}, {"gfs_meta": 50}, {"gfs_meta": 200, "lfs_read": 30}]

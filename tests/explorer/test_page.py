@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from tierscope.analysis.breakdown import CLASSES, select_epoch, select_scenario
+from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.whatif import (
-    IMPROVEMENTS,
     best_point,
     break_down_improved,
     estimate,
@@ -12,6 +11,7 @@ from tierscope.analysis.whatif import (
     mean_over_repetitions,
     sufficient_combinations,
 )
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 
 SCENARIOS = [{"dataset": "small", "n_osts": 60}, {"dataset": "small", "n_osts": 1}]

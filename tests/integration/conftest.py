@@ -26,8 +26,11 @@ class Project:
     def __init__(self, folder: Path, profile: str = "local"):
         self.folder, self.profile = folder, profile
         for part in PARTS:
-            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-            copy(ROOT / part, folder / part)
+            if (ROOT / part).is_dir():  # other processes may be compiling there
+                unfinished = shutil.ignore_patterns("*.tmp.*", "*.pyc.*")
+                shutil.copytree(ROOT / part, folder / part, ignore=unfinished)
+            else:
+                shutil.copy(ROOT / part, folder / part)
         for profile in (folder / "profiles").iterdir():
             (folder / profile.name).symlink_to(f"profiles/{profile.name}")
         shutil.copy(DATA / "tiny.yaml", folder / "config")

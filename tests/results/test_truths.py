@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from tierscope.analysis.breakdown import break_down, select_epoch, slowest_process
 from tierscope.core.io_class import IOClass
+from tierscope.core.lmdb_loaders import LOADERS, VARIANTS
 from tierscope.core.tables import read_table
 from tierscope.data.lmdb.file import provenance_here
 from tierscope.data.lmdb.pages import META_BYTES
-from tierscope.data.lmdb.variants import LOADERS, VARIANTS
 from tierscope.model.simulator.placed_run import simulate_run
 from tierscope.policies import DYNAMIC, STATIC
 

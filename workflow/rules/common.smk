@@ -8,7 +8,9 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-sys.path.append(str(Path(workflow.basedir) / "workflow" / "scripts"))
+WORKFLOW = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parent
+SCRIPTS = WORKFLOW / "scripts"
+sys.path.append(str(SCRIPTS))
 
 from tierscope.experiment.config import read_experiment
 from tierscope.core.imports import imported_modules
@@ -20,7 +22,7 @@ from tierscope.policies import DYNAMIC, PEERS
 from tierscope.storage.emulated.library import emulated_gfs
 
 try:
-    EXPERIMENT = read_experiment(config, Path(workflow.basedir) / "resources")
+    EXPERIMENT = read_experiment(config, WORKFLOW.parent / "resources")
 except ConfigError as error:
     raise WorkflowError(str(error))
 
@@ -45,14 +47,15 @@ wildcard_constraints:
 
 def library(script):
     """Return a rule's script and the modules it imports: editing one reruns the rule."""
-    path = Path(module_path(script))
-    return [str(path), *map(str, imported_modules(path))]
+    path = SCRIPTS / f"{script}.py"
+    files = [path, *imported_modules(path)]
+    return [code_path(str(file.relative_to(SCRIPTS))) for file in files]
 
 
 @functools.cache
-def module_path(name):
+def code_path(name):
     """Return the path of a script or module of ours; Snakemake takes long to say it."""
-    return workflow.source_path(f"../scripts/{name}.py")
+    return workflow.source_path(f"../scripts/{name}")
 
 
 def run_files(name, sweep="tables", which=lambda scenario: True):

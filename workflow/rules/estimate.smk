@@ -1,7 +1,7 @@
 """Rules that estimate I/O time under hypothetical storage improvements."""
 
 from tierscope.core.sources import model_words
-from tierscope.core.tables import MODEL, RULE
+from tierscope.core.columns import MODEL, RULE
 
 SEARCH = SETTINGS["whatif"]["search"]
 IMPROVEMENT_GRID = {

@@ -1,9 +1,8 @@
 """What the rules of models share: what probes and calibrations take, and studies."""
 
-from tierscope.model.network import ModelError
 from tierscope.analysis.prediction import studied_pairs, written_pairs
 from tierscope.storage.probes import lfs_rate_percent
-from tierscope.analysis.whatif_truth import check_can_improve
+from tierscope.experiment.checks import require_improvable_devices
 
 PROBES = f"{RESULTS}/probes/{{dataset}}-{{n_osts}}ost"
 PROBES_LOG = f"{LOGS}/probe_storage/{{dataset}}-{{n_osts}}ost"
@@ -48,17 +47,20 @@ def calibration_probes(wildcards):
     ]
 
 
-def if_devices_can_be_faster(path):
-    """Return the function that names a study's file, or refuses what is real.
+def of_improvable_devices(path):
+    """Return the function that names a study's file, or refuses real devices.
 
-    Only here: other targets of an experiment on real storage must work.
+    The check is not made at the start: other targets of an experiment on real storage
+    must work.
     """
 
     def name(wildcards):
         improvements = SETTINGS["studies"]["whatif_truth"]["improvements"]
         try:
-            check_can_improve(asdict(SYSTEM), EXPERIMENT.simulated, improvements)
-        except ModelError as error:
+            require_improvable_devices(
+                asdict(SYSTEM), EXPERIMENT.simulated, improvements
+            )
+        except ConfigError as error:
             raise WorkflowError(str(error))
         return path
 

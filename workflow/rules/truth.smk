@@ -17,7 +17,7 @@ TRUTH_CALIBRATION = None if EXPERIMENT.simulated else SETTINGS["model"]["calibra
 
 rule compare_whatif_truth:
     input:
-        io_time=if_devices_can_be_faster(f"{TRUTH}/io_time.parquet"),
+        io_time=of_improvable_devices(f"{TRUTH}/io_time.parquet"),
         devices=(
             f"{RESULTS}/model/{TRUTH_CALIBRATION}/devices.yaml"
             if TRUTH_CALIBRATION

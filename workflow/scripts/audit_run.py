@@ -9,7 +9,8 @@ from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.database import check_database, with_mapped_reads
 from tierscope.audit.run import as_json, audit, raise_failed
 from tierscope.benchmark.peers.report import with_peer_reads
-from tierscope.core.tables import read_table, run_keys, write_table
+from tierscope.core.columns import run_keys
+from tierscope.core.tables import read_table, write_table
 from tierscope.policies import PEERS
 from tierscope.trace.file_records import read_background_records, read_file_records
 

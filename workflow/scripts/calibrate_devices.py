@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import calibrate
-from tierscope.model.network import ModelError
+from tierscope.storage.network import ModelError
 
 
 def devices_text(devices: Mapping[str, Any], comment: str) -> str:

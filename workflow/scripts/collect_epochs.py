@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from tierscope.core.tables import read_table, run_keys, write_table
+from tierscope.core.columns import run_keys
+from tierscope.core.tables import read_table, write_table
 
 
 def with_keys(epochs: pd.DataFrame, run: dict) -> pd.DataFrame:

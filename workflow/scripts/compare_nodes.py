@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 from tierscope.analysis.nodes import count_switches, save_by_epoch, save_up_to
 from tierscope.analysis.policies import add_up, compare_epochs
-from tierscope.core.tables import read_table, run_keys, write_table
+from tierscope.core.columns import run_keys
+from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")

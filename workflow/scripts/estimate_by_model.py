@@ -9,7 +9,7 @@ from tierscope.analysis.whatif import best_point, combinations_of, map_percents
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.improve import estimate_by_model
-from tierscope.model.network import ModelError
+from tierscope.storage.network import ModelError
 
 
 def wanted_improvements(

@@ -4,9 +4,10 @@ import sys
 from collections.abc import Mapping
 
 import pandas as pd
-from tierscope.analysis.breakdown import CLASSES, select_epoch, select_scenario
+from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.search import cheapest_combination
-from tierscope.analysis.whatif import IMPROVEMENTS, break_down_improved
+from tierscope.analysis.whatif import break_down_improved
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.tables import read_table
 from tierscope.figures.improvement import plot_cheapest
 from tierscope.figures.style import save_figure

@@ -3,8 +3,8 @@
 import sys
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.core.lmdb_loaders import LOADERS
 from tierscope.core.tables import read_table
-from tierscope.data.lmdb.variants import LOADERS
 from tierscope.figures.loaders import plot_loaders
 from tierscope.figures.style import save_figure
 

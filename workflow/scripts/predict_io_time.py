@@ -18,8 +18,8 @@ from tierscope.analysis.prediction import (
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.analytic.mva import TooLargeError
 from tierscope.model.calibration.fit import calibrated, read_devices
-from tierscope.model.network import ModelError
 from tierscope.model.predict import ANALYTIC, MODELS, predict
+from tierscope.storage.network import ModelError
 
 
 def predict_scenario(

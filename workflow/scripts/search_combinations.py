@@ -4,9 +4,10 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
-from tierscope.analysis.breakdown import SCENARIO, without_peers
+from tierscope.analysis.breakdown import without_peers
 from tierscope.analysis.search import search_combinations
 from tierscope.analysis.whatif import make_goal
+from tierscope.core.columns import SCENARIO
 from tierscope.core.tables import read_table, write_table
 
 

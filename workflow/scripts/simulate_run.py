@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from tierscope.core.tables import RUN_KEYS, write_table
+from tierscope.core.columns import RUN_KEYS
+from tierscope.core.tables import write_table
 from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
 from tierscope.model.simulator.run import simulate_reads, tables_of
 

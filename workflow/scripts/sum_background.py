@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from tierscope.core.tables import read_table, run_keys, write_table
+from tierscope.core.columns import run_keys
+from tierscope.core.tables import read_table, write_table
 from tierscope.trace.background import sum_background
 from tierscope.trace.file_records import read_background_records
 

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from tierscope.benchmark.peers.report import sum_peers, sum_stage_in
-from tierscope.core.tables import read_table, run_keys, write_table
+from tierscope.core.columns import run_keys
+from tierscope.core.tables import read_table, write_table
 from tierscope.trace.file_records import read_background_records
 
 if __name__ == "__main__":

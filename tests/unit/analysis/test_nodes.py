@@ -9,7 +9,8 @@ from tierscope.analysis.nodes import (
     save_up_to,
 )
 from tierscope.analysis.policies import add_up, compare_epochs
-from tierscope.core.tables import TABLES, check_table, empty_table
+from tierscope.core.columns import TABLES
+from tierscope.core.tables import check_table, empty_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.figures.nodes import plot_nodes, summary_text
 

@@ -12,9 +12,10 @@ from tierscope.analysis.policies import (
     without_reference,
 )
 from tierscope.analysis.savings import mean_cuts
+from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
-from tierscope.core.tables import TABLES, check_table
+from tierscope.core.tables import check_table
 from tierscope.figures.loaders import in_order, plot_loaders
 from tierscope.figures.policies import failure_notes, plot_policies
 from tierscope.pages.policy_summary import summary_text

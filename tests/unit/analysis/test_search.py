@@ -13,12 +13,12 @@ from tierscope.analysis.search import (
     search_combinations,
 )
 from tierscope.analysis.whatif import (
-    IMPROVEMENTS,
     Goal,
     estimate,
     improvement_grid,
     sufficient_combinations,
 )
+from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import check_table
 

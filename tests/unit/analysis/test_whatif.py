@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.analysis.breakdown import break_down, slowest_process
 from tierscope.analysis.whatif import (
-    IMPROVEMENTS,
     Goal,
     best_point,
     break_down_improved,
@@ -25,6 +24,7 @@ from tierscope.analysis.whatif import (
     sufficient_combinations,
     upper_envelope,
 )
+from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import check_table
 

@@ -9,19 +9,13 @@ from tierscope.analysis.breakdown import (
     slowest_process,
     spread_over_repetitions,
 )
-from tierscope.analysis.whatif_truth import (
-    check_can_improve,
-    compare,
-    pair_runs,
-    summarise,
-)
+from tierscope.analysis.whatif_truth import compare, pair_runs, summarise
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.figures.whatif_truth import plot_truth, summary_text
-from tierscope.model.network import ModelError
 from tierscope.model.simulator.run import simulate_reads, tables_of
 
 ROOT = Path(__file__).parents[3]
@@ -186,22 +180,6 @@ def test_something_must_be_as_it_is(io_time, predictions):
     faster = {"small+gfs_meta100": {"gfs_meta": 100}}
     with pytest.raises(ValueError, match="got 0 systems without improvement"):
         compare(io_time, faster, predictions, **HOW)
-
-
-def system(gfs="emulated", lfs="emulated"):
-    """Return what the check looks at."""
-    return {"name": "laptop", "gfs": {"kind": gfs}, "lfs": {"kind": lfs}}
-
-
-def test_real_storage_cannot_be_made_faster():
-    message = r"^whatif-truth: got system laptop with lfs.kind directory, expected emul"
-    with pytest.raises(ModelError, match=message):
-        check_can_improve(system(lfs="directory"), False, [{"lfs_read": 50}])
-
-
-def test_emulated_or_simulated_storage_can_be_made_faster():
-    check_can_improve(system(lfs="directory"), False, [{"gfs_meta": 50}])
-    check_can_improve(system("lustre", "directory"), True, [{"gfs_meta": 50}])
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tierscope.audit.run import AuditError, as_json, audit, raise_failed
-from tierscope.core.tables import run_keys
+from tierscope.core.columns import run_keys
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import Pinning, strata
 

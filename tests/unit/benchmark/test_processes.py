@@ -3,7 +3,8 @@ import platform
 import subprocess
 
 import pytest
-from tierscope.benchmark.processes import OtherRankFailed, Processes, RankGoneError
+from tierscope.benchmark.processes import Processes, RankGoneError
+from tierscope.storage.clock import OtherRankFailed
 from tierscope.storage.process_times import start_time
 
 SYSTEM = {"n_nodes": 1, "processes_per_node": 3, "virtual_nodes": True}

@@ -3,8 +3,9 @@ from threading import Thread
 
 import pytest
 from tierscope.benchmark.peers import PeerError
-from tierscope.benchmark.processes import OtherRankFailed, RankGoneError
+from tierscope.benchmark.processes import RankGoneError
 from tierscope.benchmark.rank import Terminated, fail_from_thread
+from tierscope.storage.clock import OtherRankFailed
 
 
 class OneOfTwo:

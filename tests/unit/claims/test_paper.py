@@ -14,6 +14,7 @@ import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from snakemake.utils import update_config
 from tierscope.analysis.breakdown import break_down
+from tierscope.analysis.scorecard import scorecard_title, unmeasurable_groups
 from tierscope.analysis.whatif import make_goal
 from tierscope.claims.paper import needed_sweep, read_claims, score_claims
 from tierscope.claims.paper_formulas import goal_s
@@ -32,14 +33,7 @@ from tierscope.core.verdict import (
 from tierscope.experiment.config import read_experiment
 from tierscope.figures.scorecard import plot_scorecard
 from tierscope.figures.style import save_figure
-from tierscope.pages.scorecard import (
-    html,
-    html_table,
-    markdown,
-    notes,
-    title,
-    unmeasurable_groups,
-)
+from tierscope.pages.scorecard import html, html_table, markdown, notes
 
 ROOT = Path(__file__).parents[3]
 CLAIMS = ROOT / "resources" / "paper" / "claims.yaml"
@@ -710,7 +704,7 @@ PROVENANCE = "emulated, system <scale-model> & more"
 def test_the_title_counts_and_names_what_was_not_measured(source, model, words):
     claims = score(*tables(source=source), model=model)
     expected = f"24 of 24 claims of the paper hold{words}"
-    assert title(claims) == expected
+    assert scorecard_title(claims) == expected
     assert f"<h1>{expected}</h1>" in html(claims, "Paper", PROVENANCE)
     assert markdown(claims, "Paper", PROVENANCE).startswith(f"# {expected}\n")
     assert plot_scorecard(claims, PROVENANCE).get_suptitle() == expected
@@ -742,7 +736,7 @@ def statuses(claims, status_by_claim):
     ],
 )
 def test_the_title_tells_evidence_from_fits_and_from_gaps(base, status_by_claim, words):
-    assert title(statuses(base, status_by_claim)) == words
+    assert scorecard_title(statuses(base, status_by_claim)) == words
 
 
 def test_counts_agree_with_their_verbs(base):

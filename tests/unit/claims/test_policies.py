@@ -12,7 +12,8 @@ from tierscope.claims.policies import (
     score_policy_claims,
     stated_numbers,
 )
-from tierscope.core.tables import TABLES, check_table, empty_table
+from tierscope.core.columns import TABLES
+from tierscope.core.tables import check_table, empty_table
 from tierscope.core.validation import ConfigError, read_yaml
 
 CLAIMS = Path(__file__).parents[3] / "resources" / "paper" / "policy_claims.yaml"

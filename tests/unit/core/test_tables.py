@@ -5,8 +5,8 @@ import errno
 import numpy as np
 import pandas as pd
 import pytest
+from tierscope.core.columns import TABLES
 from tierscope.core.tables import (
-    TABLES,
     TableError,
     check_table,
     empty_table,

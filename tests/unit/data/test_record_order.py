@@ -2,13 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tierscope.data.lmdb.variants import (
-    LOADERS,
-    VARIANTS,
-    lmdb_description,
-    optimisations_of,
-    steps_per_fetch,
-)
+from tierscope.core.lmdb_loaders import LOADERS, VARIANTS, optimisations_of
+from tierscope.data.lmdb.settings import lmdb_description, steps_per_fetch
 from tierscope.data.record_order import RecordOrder, first_records
 from tierscope.data.shuffle import epoch_files
 

@@ -12,15 +12,13 @@ from tierscope.data.tfrecord import FRAMING_BYTES
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.job import (
     BenchmarkJob,
-    Estimates,
     JobError,
-    JobSettings,
     fill,
     generation_minutes,
     launcher,
     site_resources,
 )
-from tierscope.experiment.system import System, read_system
+from tierscope.experiment.system import Estimates, JobSettings, System, read_system
 from tierscope.policies import Pinning, owner_nodes
 from tierscope.storage.tier import Tier
 

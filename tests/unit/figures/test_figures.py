@@ -15,8 +15,6 @@ from tierscope.analysis.breakdown import (
 )
 from tierscope.analysis.search import cheapest_combination, search_combinations
 from tierscope.analysis.whatif import (
-    CLASS_TIMES,
-    IMPROVEMENTS,
     Goal,
     break_down_improved,
     estimate,
@@ -24,6 +22,7 @@ from tierscope.analysis.whatif import (
     improvement_grid,
     sufficient_combinations,
 )
+from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
 from tierscope.core.io_class import NET_READ, IOClass
 from tierscope.core.tables import check_table
 from tierscope.core.words import epoch_words, scenario_titles

@@ -3,12 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tierscope.analysis.breakdown import CLASSES, select_epoch, slowest_process, total_s
-from tierscope.analysis.whatif import CLASS_TIMES, IMPROVEMENTS, select_improvements
+from tierscope.analysis.breakdown import select_epoch, slowest_process, total_s
+from tierscope.analysis.whatif import select_improvements
+from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.tables import check_table
 from tierscope.model.improve import estimate_by_model
-from tierscope.model.network import ModelError
 from tierscope.model.simulator.run import simulate_reads, tables_of
+from tierscope.storage.network import ModelError
 
 # Four ranks, one metadata server for all: 1 ms an open; an LFS server for two ranks.
 DEVICES = {

@@ -15,14 +15,6 @@ from tierscope.experiment.system import read_system
 from tierscope.model.analytic.bounds import asymptotic_bounds
 from tierscope.model.analytic.mva import TooLargeError, schweitzer_mva
 from tierscope.model.demands import file_demand
-from tierscope.model.network import (
-    ModelError,
-    Network,
-    Service,
-    TierModel,
-    Workload,
-    network_of,
-)
 from tierscope.model.predict import (
     ANALYTIC,
     MODELS,
@@ -37,6 +29,14 @@ from tierscope.model.simulator.run import (
     tables_of,
 )
 from tierscope.policies import Pinning
+from tierscope.storage.network import (
+    ModelError,
+    Network,
+    Service,
+    TierModel,
+    Workload,
+    network_of,
+)
 
 ROOT = Path(__file__).parents[3]
 EXPONENTIAL = Service("exponential")

@@ -13,7 +13,7 @@ import pytest
 from darshan.backend import cffi_backend
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import TABLES
 from tierscope.trace.file_records import read_background_records, read_file_records
 from tierscope.trace.log import LogError, read_job, read_posix
 from tierscope.trace.log_writer import write_log

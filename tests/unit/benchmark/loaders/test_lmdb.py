@@ -15,9 +15,9 @@ from tierscope.audit.database import check_database, with_mapped_reads
 from tierscope.benchmark.database import tables_of
 from tierscope.benchmark.loaders.lmdb import DatabaseLoader
 from tierscope.benchmark.loaders.records import RecordReference
+from tierscope.core.lmdb_loaders import OPTIMISATIONS, VARIANTS
 from tierscope.core.tables import check_table
 from tierscope.data.lmdb.file import generate_database, provenance_here, read_records
-from tierscope.data.lmdb.variants import OPTIMISATIONS, VARIANTS
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import DatasetError
 from tierscope.model.simulator.database_calls import DATA, FAULT, TREE, DatabaseEpoch

@@ -36,12 +36,11 @@ from tierscope.benchmark.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerS
 from tierscope.benchmark.peers.stage_in import stage_in
 from tierscope.benchmark.peers.watch import MountWatch
 from tierscope.benchmark.placement.copies import Copier
-from tierscope.benchmark.processes import OtherRankFailed
 from tierscope.core.tables import check_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import AdHoc, Place, node_policy, owner_nodes
-from tierscope.storage.clock import RealClock
+from tierscope.storage.clock import OtherRankFailed, RealClock
 from tierscope.storage.lease import Holder
 from tierscope.storage.own_folder import FolderError
 from tierscope.storage.tier import TierError, make_epoch_aliases, peer_alias

@@ -11,7 +11,7 @@ from tierscope.model.analytic.mva import (
     exact_mva,
     schweitzer_mva,
 )
-from tierscope.model.network import ModelError
+from tierscope.storage.network import ModelError
 
 DEMANDS = [[2.0, 1.0], [0.5, 3.0], [4.0, 0.25]]  # the last is a delay
 DELAY = [False, False, True]

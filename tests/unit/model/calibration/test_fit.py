@@ -21,8 +21,8 @@ from tierscope.model.calibration.fit import (
 )
 from tierscope.model.calibration.probe_times import probe_times
 from tierscope.model.calibration.starting_values import with_values
-from tierscope.model.network import ModelError, network_of
 from tierscope.model.simulator.run import simulate_reads, tables_of
+from tierscope.storage.network import ModelError, network_of
 from tierscope.storage.probes import REPEATS, plan
 
 ROOT = Path(__file__).parents[4]

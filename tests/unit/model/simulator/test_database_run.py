@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tierscope.core.lmdb_loaders import VARIANTS
 from tierscope.core.tables import check_table
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.lmdb.pages import META_BYTES
 from tierscope.data.lmdb.reads import cut
-from tierscope.data.lmdb.variants import VARIANTS
 from tierscope.data.record_order import RecordOrder
-from tierscope.model.network import ModelError, Network, Service, TierModel, Workload
 from tierscope.model.simulator.database_calls import STRIPE_BYTES, DatabaseEpoch
 from tierscope.model.simulator.database_run import simulate_database
 from tierscope.model.simulator.epoch import simulate_epoch
@@ -28,6 +27,7 @@ from tierscope.model.simulator.programs import (
     object_servers,
     simulate_programs,
 )
+from tierscope.storage.network import ModelError, Network, Service, TierModel, Workload
 
 IDLE = TierModel()
 FULL = VARIANTS["lmdbio-lmm-dio-prov-coal-stag"]

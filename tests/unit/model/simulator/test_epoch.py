@@ -9,12 +9,17 @@ from describe_dataset import make_manifest
 from snakemake.utils import update_config
 from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.run import audit
+from tierscope.core.columns import RUN_KEYS, run_keys
 from tierscope.core.scenario import Dataset, Scenario
-from tierscope.core.tables import RUN_KEYS, check_table, run_keys
+from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
-from tierscope.model.network import (
+from tierscope.model.simulator.epoch import simulate_epoch
+from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
+from tierscope.model.simulator.run import class_times, simulate_reads, tables_of
+from tierscope.storage.emulated.scale import emulated_machine, scale_lfs
+from tierscope.storage.network import (
     ModelError,
     Network,
     Service,
@@ -22,10 +27,6 @@ from tierscope.model.network import (
     Workload,
     network_of,
 )
-from tierscope.model.simulator.epoch import simulate_epoch
-from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
-from tierscope.model.simulator.run import class_times, simulate_reads, tables_of
-from tierscope.storage.emulated.scale import emulated_machine, scale_lfs
 from tierscope.trace.file_records import read_file_records
 
 ROOT = Path(__file__).parents[4]

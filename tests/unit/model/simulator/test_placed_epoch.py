@@ -5,14 +5,6 @@ import pytest
 from tierscope.analysis.breakdown import break_down
 from tierscope.audit.decisions import n_broken_rules, n_differences
 from tierscope.core.tables import check_table
-from tierscope.model.network import (
-    ModelError,
-    Network,
-    NodeLinks,
-    Service,
-    TierModel,
-    Workload,
-)
 from tierscope.model.simulator.decisions import Placement
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
 from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
@@ -25,6 +17,14 @@ from tierscope.model.simulator.placed_events import (
 )
 from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun, simulate_run
 from tierscope.policies import DYNAMIC, Place, node_policy
+from tierscope.storage.network import (
+    ModelError,
+    Network,
+    NodeLinks,
+    Service,
+    TierModel,
+    Workload,
+)
 
 GFS = TierModel(open_s=1, request_s=4)
 LFS = TierModel(open_s=0.5, request_s=1, group_size=1)

@@ -11,16 +11,15 @@ from build_explorer import write_text
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tierscope.analysis.breakdown import CLASSES, total_s
+from tierscope.analysis.breakdown import total_s
 from tierscope.analysis.whatif import (
-    CLASS_TIMES,
-    IMPROVEMENTS,
     Goal,
     estimate,
     improve,
     improvement_grid,
     upper_envelope,
 )
+from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import check_table
 from tierscope.core.words import scenario_titles

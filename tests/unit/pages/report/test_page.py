@@ -14,9 +14,10 @@ from tierscope.analysis.breakdown import (
     spread_over_repetitions,
 )
 from tierscope.analysis.search import search_combinations
-from tierscope.analysis.whatif import CLASS_TIMES, estimate, make_goal
+from tierscope.analysis.whatif import estimate, make_goal
+from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
-from tierscope.core.tables import SCENARIO_KEYS, TABLES, TEXT, check_table
+from tierscope.core.tables import check_table
 from tierscope.pages.report.facts import Run, devices_table, setting_words
 from tierscope.pages.report.marks import UNKNOWN
 from tierscope.pages.report.page import (

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import TABLES
 
 REFERENCE = "global"
 ALPHA = 0.05

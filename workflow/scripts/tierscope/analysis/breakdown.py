@@ -11,12 +11,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
+from tierscope.core.columns import CLASSES, RUN_EPOCH, RUN_KEYS, SCENARIO, TABLES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
-from tierscope.core.tables import RUN_KEYS, SCENARIO_KEYS, TABLES
 
-SCENARIO = list(SCENARIO_KEYS)
-RUN_EPOCH = [*RUN_KEYS, "epoch"]
-CLASSES = [str(io_class) for io_class in IOClass]
 _ALL_CLASSES = [str(io_class) for io_class in ALL_CLASSES]
 TIERS = sorted({io_class.tier for io_class in IOClass})
 

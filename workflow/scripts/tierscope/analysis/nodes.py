@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.savings import RUN, TWIN, VARIANT, mean_cuts
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import TABLES
 
 _ON_NODES = [*VARIANT, "n_nodes"]
 _TWIN_EPOCH = [*TWIN, "epoch"]

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import RUN_EPOCH, break_down
+from tierscope.analysis.breakdown import break_down
 from tierscope.analysis.savings import RUN, TWIN, VARIANT, mean_cuts
+from tierscope.core.columns import RUN_EPOCH, TABLES
 from tierscope.core.io_class import ALL_CLASSES, IOClass
 from tierscope.core.scenario import Scenario, Sweep
-from tierscope.core.tables import TABLES
 from tierscope.policies import DYNAMIC
 
 NO_STAGING, IN_TRAINING = "none", "while training"
@@ -294,3 +294,18 @@ def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -
         behind = np.flatnonzero(~ahead)
         return float(behind[-1] + 2 if len(behind) else 1)
     return float(len(time_s) + np.floor((time_s[-1] - reference_s[-1]) / gain_s) + 1)
+
+
+def warming_policies(breakdown: pd.DataFrame, epoch: int) -> list[str]:
+    """Return the policies that fill the LFS while they run, if epochs follow this one.
+
+    Parameters
+    ----------
+    breakdown : DataFrame
+        Table ``breakdown``.
+    epoch : int
+        The epoch, counted from 0.
+    """
+    if breakdown["epoch"].max() <= epoch:
+        return []
+    return [policy for policy in DYNAMIC if policy in set(breakdown["policy"])]

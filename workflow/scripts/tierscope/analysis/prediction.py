@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import CLASSES, SCENARIO, break_down
+from tierscope.analysis.breakdown import break_down
+from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
-from tierscope.core.tables import TABLES
 
 SCALING = "scaling"
 AS_WRITTEN = "as written"

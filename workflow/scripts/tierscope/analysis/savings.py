@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tierscope.core.tables import RUN_KEYS, SCENARIO_KEYS
+from tierscope.core.columns import RUN_KEYS, SCENARIO_KEYS
 
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO_KEYS, "cache_rate_percent"]

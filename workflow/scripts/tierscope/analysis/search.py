@@ -12,14 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import (
-    CLASSES,
-    SCENARIO,
-    process_times,
-    slowest_process,
-)
+from tierscope.analysis.breakdown import process_times, slowest_process
 from tierscope.analysis.whatif import (
-    IMPROVEMENTS,
     Goal,
     best_point,
     costs,
@@ -28,7 +22,7 @@ from tierscope.analysis.whatif import (
     mean_over_repetitions,
     upper_envelope,
 )
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
 
 _CELLS_AT_ONCE = 200_000
 _BYTES_PER_GIB = 1 << 30

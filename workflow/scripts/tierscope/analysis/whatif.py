@@ -18,9 +18,6 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import (
-    CLASSES,
-    RUN_EPOCH,
-    SCENARIO,
     break_down,
     process_times,
     select_epoch,
@@ -28,10 +25,16 @@ from tierscope.analysis.breakdown import (
     total_s,
     without_peers,
 )
-from tierscope.core.tables import RULE, TABLES
+from tierscope.core.columns import (
+    CLASS_TIMES,
+    CLASSES,
+    IMPROVEMENTS,
+    RULE,
+    RUN_EPOCH,
+    SCENARIO,
+    TABLES,
+)
 
-IMPROVEMENTS = [f"{io_class}_improvement_percent" for io_class in CLASSES]
-CLASS_TIMES = [f"{io_class}_s" for io_class in CLASSES]
 # Along each axis of a map whose every cell is dear: by the model, or in the explorer.
 MAX_MAP_STEPS = 20
 _CELLS_AT_ONCE = 4_000_000

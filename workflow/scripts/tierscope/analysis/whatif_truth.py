@@ -7,17 +7,14 @@ run is compared with its twin on the devices as they are.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import SCENARIO, slowest_process
-from tierscope.analysis.whatif import IMPROVEMENTS, estimate
-from tierscope.core.io_class import IOClass
-from tierscope.core.tables import TABLES
-from tierscope.model.network import ModelError
+from tierscope.analysis.breakdown import slowest_process
+from tierscope.analysis.whatif import estimate
+from tierscope.core.columns import IMPROVEMENTS, SCENARIO, TABLES
 
 # Who says what an improvement brings; columns of the tables begin with it.
 SAYERS = ("measured", "rule", "model")
@@ -235,34 +232,3 @@ def _summary_of(points: pd.DataFrame) -> dict[str, str | float]:
         cut = 100 * (1 - after_s.min() / before_s.min())
         summary[f"{sayer}_best_cut_percent"] = cut
     return summary
-
-
-def check_can_improve(
-    system: Mapping[str, Any],
-    simulated: bool,
-    improvements: Iterable[Mapping[str, int]],
-) -> None:
-    """Refuse to make real storage faster.
-
-    Parameters
-    ----------
-    system : mapping
-        A checked system: `name`, and `kind` of the tiers `gfs` and `lfs`.
-    simulated : bool
-        Whether its runs are simulated, so that all its devices can be faster.
-    improvements : iterable of mappings of str to int
-        Improvements in percent by I/O class.
-
-    Raises
-    ------
-    ModelError
-        If a tier that is to be faster is neither emulated nor simulated.
-    """
-    tiers = sorted({IOClass(name).tier for one in improvements for name in one})
-    real = [tier for tier in tiers if system[tier]["kind"] != "emulated"]
-    if real and not simulated:
-        raise ModelError(
-            f"whatif-truth: got system {system['name']} with {real[0]}.kind "
-            f"{system[real[0]]['kind']}, expected emulated (or simulate: true): real "
-            "storage, which is measured, cannot be made faster."
-        )

@@ -167,7 +167,7 @@ def tables_of(
     """Return a run's further tables from the columns of all processes, by name."""
     import pandas as pd
 
-    from tierscope.core.tables import TABLES
+    from tierscope.core.columns import TABLES
 
     return {
         name: pd.DataFrame(

@@ -21,7 +21,7 @@ import numpy as np
 
 from tierscope.benchmark.database import Database
 from tierscope.benchmark.epoch import KnownFiles, run_epoch
-from tierscope.benchmark.loaders import Loader
+from tierscope.benchmark.loaders.loader import Loader
 from tierscope.benchmark.node_storage import (
     check_is_there,
     check_room,
@@ -35,14 +35,14 @@ from tierscope.benchmark.peers.node import NodePeers
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.placement.copies import Copier
 from tierscope.benchmark.placement.node import NodePlacement
-from tierscope.benchmark.processes import OtherRankFailed, Processes, RankGoneError
+from tierscope.benchmark.processes import Processes, RankGoneError
 from tierscope.benchmark.rank import fail_from_thread
 from tierscope.benchmark.run_writer import Measured, RunWriter
 from tierscope.core.scenario import Dataset, Point
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import DYNAMIC, PEERS, Place, held_files, node_policy, strata
-from tierscope.storage.clock import Clock, RealClock
+from tierscope.storage.clock import Clock, OtherRankFailed, RealClock
 from tierscope.storage.emulated.scale import scale_network
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.tier import Tier, epoch_alias, make_epoch_aliases

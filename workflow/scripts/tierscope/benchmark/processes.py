@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tierscope.storage.clock import OtherRankFailed
 from tierscope.storage.process_times import gone_text, start_time
 
 if TYPE_CHECKING:
@@ -28,22 +29,6 @@ class RankGoneError(BenchmarkError):
 
     def __str__(self) -> str:
         return self.args[0]
-
-
-class OtherRankFailed(RuntimeError):
-    """Another process reported a failure.
-
-    Parameters
-    ----------
-    rank : int
-        Which process.
-    line : str, optional
-        What one process is to print of it; None if it was printed.
-    """
-
-    def __init__(self, rank: int, line: str | None = None):
-        super().__init__(rank)
-        self.line = line
 
 
 class Processes:

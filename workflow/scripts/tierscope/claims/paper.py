@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import SCENARIO, select_epoch, select_scenario
+from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.claims.checks import (
     check_arguments,
     check_ids,
@@ -29,7 +29,7 @@ from tierscope.claims.paper_formulas import (
     defined,
 )
 from tierscope.claims.tables import ScenarioTables
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import SCENARIO, TABLES
 from tierscope.core.validation import check, read_yaml
 from tierscope.core.verdict import (
     FAILS,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import CLASSES, SCENARIO, epoch_times
-from tierscope.analysis.whatif import IMPROVEMENTS
+from tierscope.analysis.breakdown import epoch_times
 from tierscope.claims.tables import ScenarioTables, n_opens
+from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.verdict import (
     HOLDS,

@@ -22,7 +22,7 @@ from tierscope.claims.policy_formulas import (
     OF_SWITCHES,
     Runs,
 )
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import TABLES
 from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.core.verdict import (
     UNDECIDED,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.analysis.breakdown import CLASSES, SCENARIO, select_epoch
+from tierscope.analysis.breakdown import select_epoch
 from tierscope.analysis.whatif import estimate, mean_over_repetitions
+from tierscope.core.columns import CLASSES, SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.verdict import NotMeasurable
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from tierscope.data.lmdb.variants import LOADERS as LMDB_LOADERS
+from tierscope.core.lmdb_loaders import LOADERS as LMDB_LOADERS
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,11 @@ class Point:
     def path(self) -> str:
         """Return the run's folder below its scenario's."""
         return f"cache-{self.cache_rate_percent:03d}/rep-{self.repetition}"
+
+
+def n_on_lfs(n_files: int, cache_rate_percent: int) -> int:
+    """Return how many of a dataset's files, or records, a cache rate holds."""
+    return round(n_files * cache_rate_percent / 100)
 
 
 Sweep = Mapping[Scenario, tuple[Point, ...]]

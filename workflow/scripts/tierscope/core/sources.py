@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tierscope.core.tables import MODEL, RULE
+from tierscope.core.columns import MODEL, RULE
 
 _NOTES = {
     "measured": "Measured on real storage devices.",

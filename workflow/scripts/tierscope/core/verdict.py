@@ -18,6 +18,29 @@ _ONLY_WHOLE = 999.5  # three digits are whole numbers from here on
 _PLURAL = re.compile(r"^(file|point|standard error)s\b")  # of units
 
 
+class Look(NamedTuple):
+    """How a status is shown: sign in text, marker, colour and kind of its marker."""
+
+    sign: str
+    marker: str
+    colour: str
+    filled: bool
+
+
+# Dark colours of Paul Tol's colour-blind-safe palette, none of an I/O class.
+LOOKS = {
+    HOLDS: Look("\N{CHECK MARK}", "o", "#117733", True),
+    FAILS: Look("\N{MULTIPLICATION X}", "X", "#882255", True),
+    UNMEASURABLE: Look("\N{EN DASH}", "D", "#666666", False),
+}
+FITTED = {
+    "no": "",
+    "target": "fitted",
+    "by hand": "set by hand",
+    "derived": "derived",
+}
+
+
 class NotMeasurable(Exception):
     """The experiment lacks what a claim needs; the message says what."""
 

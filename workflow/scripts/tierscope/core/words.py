@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from tierscope.analysis.breakdown import SCENARIO
-from tierscope.analysis.whatif import IMPROVEMENTS
+from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import IOClass
 
 CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
@@ -62,7 +61,7 @@ def in_seconds(time_s: float) -> str:
 def improvement_words(percents: Mapping[str, int]) -> str:
     """Return an improvement in words, such as ``GFS-META +50 %``.
 
-    `percents` has the columns of `tierscope.analysis.whatif.IMPROVEMENTS`.
+    `percents` has the columns of `tierscope.core.columns.IMPROVEMENTS`.
     """
     words = [
         f"{io_class.label} +{percents[column]} %"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.core.scenario import n_on_lfs
 from tierscope.data.shuffle import epoch_files, epoch_order, process_share
-from tierscope.policies.pinning import Pinning
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,7 @@ def first_records(n_records: int, cache_rate_percent: int) -> np.ndarray:
     cache rate is that of the other loaders; the block on the border is read by two
     calls.
     """
-    n_on_lfs = Pinning(n_records, cache_rate_percent, seed=0).n_on_lfs
-    return np.arange(n_records) < n_on_lfs
+    return np.arange(n_records) < n_on_lfs(n_records, cache_rate_percent)
 
 
 def order_of(description: Mapping[str, Any], repetition: int) -> RecordOrder:

@@ -1,11 +1,12 @@
 """Checks of a whole experiment: what no schema can say of one value."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Scenario, Sweep
 from tierscope.core.validation import ConfigError
 from tierscope.data.record_order import order_of
@@ -13,11 +14,11 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.job import RESERVED, JobError, site_resources
 from tierscope.experiment.job import launcher as launcher_of
 from tierscope.experiment.system import System
-from tierscope.model.network import ModelError, network_of
 from tierscope.policies import PEERS
 from tierscope.storage.clock import MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
+from tierscope.storage.network import ModelError, network_of
 
 # The four-dimensional grid of the what-if search takes memory and minutes beyond it.
 MAX_GRID_STEPS = 100
@@ -359,4 +360,35 @@ def _check_whatif(experiment: Experiment) -> None:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with "
             f"loader.read_threads {threads}: I/O time is then thread-seconds"
+        )
+
+
+def require_improvable_devices(
+    system: Mapping[str, Any],
+    simulated: bool,
+    improvements: Iterable[Mapping[str, int]],
+) -> None:
+    """Refuse to make real storage faster.
+
+    Parameters
+    ----------
+    system : mapping
+        A checked system: `name`, and `kind` of the tiers `gfs` and `lfs`.
+    simulated : bool
+        Whether its runs are simulated, so that all its devices can be faster.
+    improvements : iterable of mappings of str to int
+        Improvements in percent by I/O class.
+
+    Raises
+    ------
+    ConfigError
+        If a tier that is to be faster is neither emulated nor simulated.
+    """
+    tiers = sorted({IOClass(name).tier for one in improvements for name in one})
+    real = [tier for tier in tiers if system[tier]["kind"] != "emulated"]
+    if real and not simulated:
+        raise ConfigError(
+            f"whatif-truth: got system {system['name']} with {real[0]}.kind "
+            f"{system[real[0]]['kind']}, expected emulated (or simulate: true): real "
+            "storage, which is measured, cannot be made faster."
         )

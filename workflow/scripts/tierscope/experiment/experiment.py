@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tierscope.core.columns import MODEL
 from tierscope.core.scenario import CalibrationPlan, Dataset, Point, Scenario, Sweep
-from tierscope.core.tables import MODEL
 from tierscope.core.validation import ConfigError
-from tierscope.data.lmdb.variants import lmdb_description
+from tierscope.data.lmdb.settings import lmdb_description
 from tierscope.experiment.job import BenchmarkJob
 from tierscope.experiment.system import System
-from tierscope.model.network import ModelError, network_of
 from tierscope.policies import PEERS, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
+from tierscope.storage.network import ModelError, network_of
 
 # Of a system: no run depends on them.
 UNMEASURED = (

@@ -8,14 +8,12 @@ be borne.
 import math
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from tierscope.core.scenario import Dataset, Point
 from tierscope.experiment.node_limits import database_bytes, files_on_node
-
-if TYPE_CHECKING:
-    from tierscope.experiment.system import System
+from tierscope.experiment.system import Estimates, System
 
 _BLOCK_BYTES = 4096  # a file takes whole blocks
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -27,75 +25,6 @@ RESERVED = frozenset({"mpi", "tasks", "nodes", "gfs", "launch", "setup", "python
 
 class JobError(ValueError):
     """A job asks for more than there is."""
-
-
-@dataclass(frozen=True)
-class Estimates:
-    """The slowest rates that a job's time limit is to bear.
-
-    Parameters
-    ----------
-    start_s : float
-        From the job's start to the first point: setup, MPI, loader.
-    lfs_fill_bytes_per_s, lfs_fill_files_per_s : float
-        Filling of a node's LFS.
-    read_bytes_per_s, read_files_per_s : float
-        Reading by all processes together, from whichever tier is slower.
-    generate_bytes_per_s, generate_files_per_s : float
-        Generation of a dataset on the GFS by one node.
-    """
-
-    start_s: float = 300
-    lfs_fill_bytes_per_s: float = 200e6
-    lfs_fill_files_per_s: float = 500
-    read_bytes_per_s: float = 500e6
-    read_files_per_s: float = 2000
-    generate_bytes_per_s: float = 100e6
-    generate_files_per_s: float = 200
-
-
-@dataclass(frozen=True)
-class JobSettings:
-    """How a site runs the jobs: the section `job` of a system file.
-
-    Parameters
-    ----------
-    scheduler : {"slurm", "pjm"}, optional
-        Which scheduler the section is written for; None for the machine itself.
-    launcher : str
-        Command that starts the processes, without ``-n``; may hold ``{nodes}``,
-        ``{processes_per_node}`` and ``{log}`` (name of the job's log without suffix).
-    setup : sequence of str
-        Shell lines before the launcher, such as ``module load darshan-runtime``.
-    darshan : str
-        Darshan runtime where the configuration says ``auto``: a path, ``auto`` (found
-        after the setup) or ``builtin``.
-    retries : int
-        How often a failed benchmark job is tried again, with a longer time limit.
-    lfs_gib_per_node : float, optional
-        Most local storage that a job gets on a node, in GiB.
-    lfs_reserve_percent : float
-        Local storage asked for beyond the files.
-    lfs_in_memory : bool
-        Whether the LFS takes the job's memory (a tmpfs).
-    estimates : Estimates
-        Rates behind the time limits.
-    resources : mapping
-        Further resources by rule, named as the executor plugin has them; texts may
-        hold ``{nodes}``, ``{processes}``, ``{processes_per_node}`` and, for the
-        benchmark, ``{lfs_mib}``.
-    """
-
-    scheduler: str | None = None
-    launcher: str = "mpiexec"
-    setup: Sequence[str] = ()
-    darshan: str = "auto"
-    retries: int = 0
-    lfs_gib_per_node: float | None = None
-    lfs_reserve_percent: float = 10
-    lfs_in_memory: bool = False
-    estimates: Estimates = field(default_factory=Estimates)
-    resources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def fill(text: str, **values: Any) -> str:
@@ -137,7 +66,7 @@ class BenchmarkJob:
     """
 
     dataset: "Dataset"
-    system: "System"
+    system: System
     training: Mapping[str, Any]
     loader: Mapping[str, Any]
     points: Sequence[Point]
@@ -244,7 +173,7 @@ def generation_minutes(dataset: "Dataset", estimates: Estimates) -> int:
     return math.ceil(time_s / 60)
 
 
-def launcher(system: "System", log: str) -> str:
+def launcher(system: System, log: str) -> str:
     """Return the command that starts a job's processes."""
     return fill(
         system.job.launcher,
@@ -254,7 +183,7 @@ def launcher(system: "System", log: str) -> str:
     )
 
 
-def site_resources(system: "System", rule: str, **values: Any) -> dict[str, Any]:
+def site_resources(system: System, rule: str, **values: Any) -> dict[str, Any]:
     """Return the site's further resources of a rule, their placeholders filled in."""
     values = {
         "nodes": system.n_nodes,

@@ -1,16 +1,84 @@
 """The system: a machine with two tiers, read from its file and checked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.scenario import improvement_suffix, nodes_suffix
 from tierscope.core.validation import ConfigError, check, read_yaml
-from tierscope.experiment.job import Estimates, JobSettings
 from tierscope.storage.tier import Tier
 
 SCHEDULERS = ("slurm", "pjm")
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The slowest rates that a job's time limit is to bear.
+
+    Parameters
+    ----------
+    start_s : float
+        From the job's start to the first point: setup, MPI, loader.
+    lfs_fill_bytes_per_s, lfs_fill_files_per_s : float
+        Filling of a node's LFS.
+    read_bytes_per_s, read_files_per_s : float
+        Reading by all processes together, from whichever tier is slower.
+    generate_bytes_per_s, generate_files_per_s : float
+        Generation of a dataset on the GFS by one node.
+    """
+
+    start_s: float = 300
+    lfs_fill_bytes_per_s: float = 200e6
+    lfs_fill_files_per_s: float = 500
+    read_bytes_per_s: float = 500e6
+    read_files_per_s: float = 2000
+    generate_bytes_per_s: float = 100e6
+    generate_files_per_s: float = 200
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """How a site runs the jobs: the section `job` of a system file.
+
+    Parameters
+    ----------
+    scheduler : {"slurm", "pjm"}, optional
+        Which scheduler the section is written for; None for the machine itself.
+    launcher : str
+        Command that starts the processes, without ``-n``; may hold ``{nodes}``,
+        ``{processes_per_node}`` and ``{log}`` (name of the job's log without suffix).
+    setup : sequence of str
+        Shell lines before the launcher, such as ``module load darshan-runtime``.
+    darshan : str
+        Darshan runtime where the configuration says ``auto``: a path, ``auto`` (found
+        after the setup) or ``builtin``.
+    retries : int
+        How often a failed benchmark job is tried again, with a longer time limit.
+    lfs_gib_per_node : float, optional
+        Most local storage that a job gets on a node, in GiB.
+    lfs_reserve_percent : float
+        Local storage asked for beyond the files.
+    lfs_in_memory : bool
+        Whether the LFS takes the job's memory (a tmpfs).
+    estimates : Estimates
+        Rates behind the time limits.
+    resources : mapping
+        Further resources by rule, named as the executor plugin has them; texts may
+        hold ``{nodes}``, ``{processes}``, ``{processes_per_node}`` and, for the
+        benchmark, ``{lfs_mib}``.
+    """
+
+    scheduler: str | None = None
+    launcher: str = "mpiexec"
+    setup: Sequence[str] = ()
+    darshan: str = "auto"
+    retries: int = 0
+    lfs_gib_per_node: float | None = None
+    lfs_reserve_percent: float = 10
+    lfs_in_memory: bool = False
+    estimates: Estimates = field(default_factory=Estimates)
+    resources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.analysis.breakdown import SCENARIO, io_time_spread, sums_of_classes
-from tierscope.analysis.whatif import IMPROVEMENTS, best_point
+from tierscope.analysis.breakdown import io_time_spread, sums_of_classes
+from tierscope.analysis.whatif import best_point
+from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.sources import METHOD_WORDS, RULE_NOTE, method_notes
 from tierscope.core.words import (
     GOAL_KINDS,

@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from tierscope.core.io_class import IOClass
+from tierscope.core.lmdb_loaders import LOADERS as DATABASES
 from tierscope.core.words import scenario_titles
-from tierscope.data.lmdb.variants import LOADERS as DATABASES
 from tierscope.figures.style import class_handles, styled, titled, write_around
 
 _OPENS = {"color": IOClass.GFS_META.colour, "marker": "o", "ms": 8, "ls": ""}

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tierscope.analysis.breakdown import SCENARIO
 from tierscope.analysis.prediction import (
     AS_WRITTEN,
     SCALING,
     compare_points,
     study_words,
 )
+from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (

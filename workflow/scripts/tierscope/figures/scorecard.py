@@ -8,8 +8,8 @@ from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tierscope.core.verdict import UNMEASURABLE
-from tierscope.pages.scorecard import FITTED, LOOKS, title, unmeasurable_groups
+from tierscope.analysis.scorecard import scorecard_title, unmeasurable_groups
+from tierscope.core.verdict import FITTED, LOOKS, UNMEASURABLE
 
 _STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5, "text.parse_math": False}
 _COLUMNS = {
@@ -52,7 +52,9 @@ def _draw(claims: pd.DataFrame, provenance: str, needs: str) -> Figure:
     groups = list(unmeasurable_groups(claims))
     n_rows = len(measurable) + len(groups)
     figure = Figure(figsize=(13.6, 1.6 + 0.3 * n_rows), layout="constrained")
-    figure.suptitle(title(claims), x=0.01, ha="left", fontsize=12.5, fontweight="bold")
+    figure.suptitle(
+        scorecard_title(claims), x=0.01, ha="left", fontsize=12.5, fontweight="bold"
+    )
     lines = filter(None, [_source_line(claims, provenance), needs])
     figure.supxlabel(
         "\n".join(textwrap.fill(line, 176) for line in lines),

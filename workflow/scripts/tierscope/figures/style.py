@@ -27,13 +27,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
 from tierscope.analysis.breakdown import (
-    SCENARIO,
     epoch_times,
     io_time_spread,
     select_epoch,
     sums_of_classes,
 )
 from tierscope.analysis.whatif import best_point
+from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.words import (
     CACHE_RATE_LABEL,

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from tierscope.analysis.breakdown import SCENARIO, io_time_spread
+from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.whatif import cheapest_sufficient
+from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.sources import METHOD_WORDS, method_notes
 from tierscope.core.words import (

@@ -6,8 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tierscope.analysis.breakdown import SCENARIO
-from tierscope.analysis.whatif import IMPROVEMENTS
+from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
 from tierscope.figures.style import new_figure, source_notes, styled, titled
 

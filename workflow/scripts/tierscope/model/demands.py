@@ -1,6 +1,6 @@
 """What a file asks of the stations of a tier: the input of bounds and queueing models.
 
-Stations are those of `tierscope.model.network`. A station that serves all its visits
+Stations are those of `tierscope.storage.network`. A station that serves all its visits
 in one queue has a service time of mixed mean (open and close; whole and last requests),
 whose variation includes the mixture. First come, first served with different means has
 no product form: waiting is computed with the mixed mean and variation, which is exact
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierscope.model.network import (
+from tierscope.policies import Pinning
+from tierscope.storage.network import (
     ModelError,
     Network,
     Service,
     TierModel,
     Workload,
 )
-from tierscope.policies import Pinning
 
 TIERS = ("gfs", "lfs")
 KINDS = ("metadata", "object", "link")

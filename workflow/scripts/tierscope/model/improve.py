@@ -1,8 +1,8 @@
 """Estimate the I/O time of an epoch if some I/O classes were faster, by the model.
 
 The paper's rule (`tierscope.analysis.whatif`) leaves waiting where it was. The model is
-a closed network of queues (`tierscope.model.network`), in which waiting moves on to the
-next busy device. It says by what factor an improvement changes the I/O time of the
+a closed network of queues (`tierscope.storage.network`), in which waiting moves on to
+the next busy device. It says by what factor an improvement changes the I/O time of the
 slowest process; the measured I/O time times that factor is the estimate. So no
 improvement gives exactly what was measured, and an error that the model makes
 everywhere cancels out.
@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import (
+from tierscope.analysis.breakdown import select_epoch, slowest_process, total_s
+from tierscope.analysis.whatif import improvement_percents
+from tierscope.core.columns import (
+    CLASS_TIMES,
     CLASSES,
+    IMPROVEMENTS,
+    MODEL,
     RUN_EPOCH,
-    select_epoch,
-    slowest_process,
-    total_s,
+    TABLES,
 )
-from tierscope.analysis.whatif import CLASS_TIMES, IMPROVEMENTS, improvement_percents
-from tierscope.core.tables import MODEL, TABLES
-from tierscope.model.network import ModelError, network_of
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.simulator.run import (
     class_times,
@@ -31,6 +31,7 @@ from tierscope.model.simulator.run import (
     slowest_class_times,
     workload_of,
 )
+from tierscope.storage.network import ModelError, network_of
 
 POINT = ["cache_rate_percent", "repetition"]
 NO_RANK = -1  # the model's slowest process is none of the run

@@ -22,19 +22,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import CLASSES
+from tierscope.core.columns import CLASSES
 from tierscope.model.analytic.bounds import asymptotic_bounds
 from tierscope.model.analytic.order_statistics import rank_times
 from tierscope.model.analytic.product_form import SOLVERS, product_form_times
 from tierscope.model.analytic.tiered import mean_groups, tiered_network
 from tierscope.model.demands import check_modelled, hit_fraction
-from tierscope.model.network import ModelError, Network, Workload, network_of
 from tierscope.model.simulator.run import (
     class_times,
     simulate_reads,
     slowest_class_times,
     workload_of,
 )
+from tierscope.storage.network import ModelError, Network, Workload, network_of
 
 SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
 ANALYTIC = ("bounds", *SOLVERS, "mva", ORDER_STATISTICS)

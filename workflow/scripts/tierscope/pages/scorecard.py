@@ -7,35 +7,14 @@ status is a word and a shape, not only a colour.
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
-from tierscope.core.verdict import FAILS, HOLDS, UNMEASURABLE
+from tierscope.analysis.scorecard import evidence, scorecard_title, unmeasurable_groups
+from tierscope.core.verdict import FAILS, FITTED, HOLDS, LOOKS, UNMEASURABLE
 from tierscope.pages.web_page import content_policy
 
-
-class _Look(NamedTuple):
-    """How a status is shown: sign in text, marker, colour and kind of its marker."""
-
-    sign: str
-    marker: str
-    colour: str
-    filled: bool
-
-
-# Dark colours of Paul Tol's colour-blind-safe palette, none of an I/O class.
-LOOKS = {
-    HOLDS: _Look("\N{CHECK MARK}", "o", "#117733", True),
-    FAILS: _Look("\N{MULTIPLICATION X}", "X", "#882255", True),
-    UNMEASURABLE: _Look("\N{EN DASH}", "D", "#666666", False),
-}
-FITTED = {
-    "no": "",
-    "target": "fitted",
-    "by hand": "set by hand",
-    "derived": "derived",
-}
 _COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
 
 # For `html_table`, also where it is part of a larger page.
@@ -87,47 +66,6 @@ h1 {{ font-size: 1.5em; line-height: 1.25; }}
 _CLASSES = {HOLDS: "holds", FAILS: "fails", UNMEASURABLE: "unmeasurable"}
 
 
-def title(claims: pd.DataFrame) -> str:
-    """Return the scorecard's title: how many hold, of what data unless measured.
-
-    Claims that are not measurable are counted apart. Where devices were fitted to
-    claims, it says how many of the measurable ones hold that they were not fitted to.
-
-    Parameters
-    ----------
-    claims : DataFrame, shape (n_claims, 17)
-        Table ``claims``.
-    """
-    measurable = claims[claims["status"] != UNMEASURABLE]
-    n_missing = len(claims) - len(measurable)
-    n_holding = (measurable["status"] == HOLDS).sum()
-    kind = "measurable claims" if n_missing else "claims"
-    text = f"{n_holding} of {len(measurable)} {kind} of the paper {_hold(n_holding)}"
-    if n_missing:
-        text += f"; {n_missing} of {len(claims)} not measurable here"
-    if not (sources := sorted(set(claims["source"]) - {"measured"})):
-        return text
-    evidence = _evidence(claims)
-    return f"{text} ({', '.join(sources)} data{evidence and f'; {evidence}'})"
-
-
-def _hold(n_claims: int) -> str:
-    """Return the verb for so many claims."""
-    return "holds" if n_claims == 1 else "hold"
-
-
-def _evidence(claims: pd.DataFrame) -> str:
-    """Return how many measurable claims hold that were not fitted; empty if no fit."""
-    fitted = claims["fitted"] != "no"
-    if not fitted.any():
-        return ""
-    others = claims[~fitted & (claims["status"] != UNMEASURABLE)]
-    if others.empty:
-        return "all fitted"
-    n_holding = (others["status"] == HOLDS).sum()
-    return f"{n_holding} of the {len(others)} not fitted {_hold(n_holding)}"
-
-
 def notes(
     claims: pd.DataFrame, paper: str, provenance: str, needs: str = ""
 ) -> list[str]:
@@ -173,14 +111,14 @@ def notes(
         ", ".join(claims.loc[claims["fitted"] == kind, "claim"]) or "none"
         for kind in ("target", "by hand", "derived")
     )
-    if evidence := _evidence(claims):
+    if kept := evidence(claims):
         paragraphs.append(
             "The model's devices were themselves fitted to the paper: "
             f"{FITTED['target']} are the claims that the fit searched for "
             f"({targets}), {FITTED['by hand']} those for which a parameter was chosen "
             f"({by_hand}), {FITTED['derived']} those that follow from them or nearly "
             f"so ({derived}). For all these this is a check of consistency, not a "
-            f"validation; only the other claims are evidence ({evidence})."
+            f"validation; only the other claims are evidence ({kept})."
         )
     return paragraphs
 
@@ -217,49 +155,6 @@ def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
         }
 
 
-def unmeasurable_groups(
-    claims: pd.DataFrame,
-) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield the claims that are not measurable as they lack the same.
-
-    Parameters
-    ----------
-    claims : DataFrame, shape (n_claims, 17)
-        Table ``claims``.
-
-    Yields
-    ------
-    names : str
-        Their names, such as ``C9 to C11, C22``.
-    reason : str
-        The reason; without the details in brackets if these differ.
-    group : DataFrame
-        Their rows.
-    """
-    numbered = claims.reset_index(drop=True)
-    unmeasurable = numbered[numbered["status"] == UNMEASURABLE]
-    lacking = unmeasurable["reason"].str.split(" (", regex=False).str[0]
-    for words, group in unmeasurable.groupby(lacking, sort=False):
-        reasons = group["reason"].unique()
-        reason = reasons[0] if len(reasons) == 1 else words
-        yield _names(group["claim"]), reason, group
-
-
-def _names(claims: pd.Series) -> str:
-    """Return names of claims, those in a row as the first ``to`` the last."""
-    spans: list[list[int]] = []
-    for row in claims.index:
-        if spans and row == spans[-1][-1] + 1:
-            spans[-1].append(row)
-        else:
-            spans.append([row])
-    words = []
-    for span in spans:
-        ends = claims[span[0]], claims[span[-1]]
-        words += [f"{ends[0]} to {ends[1]}"] if len(span) > 2 else list(claims[span])
-    return ", ".join(words)
-
-
 def markdown(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
     """Return the scorecard in Markdown; arguments as for `notes`."""
     lines = [_COLUMNS, tuple("---" for _ in _COLUMNS)]
@@ -290,7 +185,9 @@ def markdown(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "")
     paragraphs = "\n\n".join(
         _cell(note) for note in notes(claims, paper, provenance, needs)
     )
-    return "\n\n".join([f"# {title(claims)}", paragraphs, table, *lists]) + "\n"
+    return (
+        "\n\n".join([f"# {scorecard_title(claims)}", paragraphs, table, *lists]) + "\n"
+    )
 
 
 def _cell(text: str) -> str:
@@ -346,7 +243,7 @@ def html(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> 
     ]
     return _PAGE.format(
         policy=escape(content_policy()),
-        title=escape(title(claims)),
+        title=escape(scorecard_title(claims)),
         style=STYLE,
         notes="\n".join(paragraphs),
         table=html_table(claims),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tierscope.core.scenario import n_on_lfs
+
 
 @dataclass(frozen=True)
 class Pinning:
@@ -31,7 +33,7 @@ class Pinning:
     @property
     def n_on_lfs(self) -> int:
         """Return how many files are on every node's LFS."""
-        return round(self.n_files * self.cache_rate_percent / 100)
+        return n_on_lfs(self.n_files, self.cache_rate_percent)
 
     def on_lfs(self) -> np.ndarray:
         """Return whether each file is on the LFS: bool, shape (n_files,)."""

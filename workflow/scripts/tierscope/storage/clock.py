@@ -19,7 +19,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from tierscope.benchmark.processes import OtherRankFailed, Processes
 from tierscope.storage.tier import TierError
 
 NO_PROGRESS_S = 60.0
@@ -33,6 +32,40 @@ _NOBODY, _NOT_YET = -1, -2
 
 class ClockStoppedError(RuntimeError):
     """The launch was stopped while a thread waited; the main thread says why."""
+
+
+class OtherRankFailed(RuntimeError):
+    """Another process reported a failure.
+
+    Parameters
+    ----------
+    rank : int
+        Which process.
+    line : str, optional
+        What one process is to print of it; None if it was printed.
+    """
+
+    def __init__(self, rank: int, line: str | None = None):
+        super().__init__(rank)
+        self.line = line
+
+
+class Ranks(Protocol):
+    """The processes of a launch, as far as a clock asks for them."""
+
+    rank: int
+
+    def look_for_failure(self) -> None:
+        """Raise OtherRankFailed if another process has reported a failure."""
+
+    def told_of_failure(self) -> bool:
+        """Return whether a process has reported one."""
+
+    def dead_ranks(self) -> list[int]:
+        """Return the processes of this machine that have ended without a word."""
+
+    def gone_error(self, ranks: list[int]) -> Exception:
+        """Return the error that names them."""
 
 
 class Role(IntEnum):
@@ -242,7 +275,7 @@ class VirtualClock:
 
     Parameters
     ----------
-    processes : Processes
+    processes : Ranks
         The MPI processes: the rank of this one, and which ones are gone.
 
     Raises
@@ -253,7 +286,7 @@ class VirtualClock:
 
     is_virtual = True
 
-    def __init__(self, processes: Processes):
+    def __init__(self, processes: Ranks):
         self._processes = processes
         self._library = bind(ctypes.CDLL(None))
         self._reason: BaseException | None = None

@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tierscope.core.tables import TABLES, check_table
+from tierscope.core.columns import TABLES
+from tierscope.core.tables import check_table
 from tierscope.trace.log import (
     COLUMNS,
     WRITE_COLUMNS,

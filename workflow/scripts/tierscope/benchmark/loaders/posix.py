@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from tierscope.benchmark.loaders import Feed
+from tierscope.benchmark.loaders.loader import Feed
 from tierscope.storage.clock import Role
 
 Item = TypeVar("Item")

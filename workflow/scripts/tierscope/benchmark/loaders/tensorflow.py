@@ -5,7 +5,7 @@ from functools import partial
 
 import tensorflow as tf
 
-from tierscope.benchmark.loaders import Feed
+from tierscope.benchmark.loaders.loader import Feed
 from tierscope.data.tfrecord import FRAMING_BYTES, framed
 from tierscope.storage.clock import Role
 

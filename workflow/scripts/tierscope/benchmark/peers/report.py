@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.core.tables import TABLES, check_table, write_table
+from tierscope.core.columns import TABLES
+from tierscope.core.tables import check_table, write_table
 from tierscope.storage.tier import background_roots, peer_root
 from tierscope.trace.background import SUMS
 

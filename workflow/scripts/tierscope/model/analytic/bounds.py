@@ -19,7 +19,7 @@ from tierscope.model.demands import (
     file_demand,
     hit_fraction,
 )
-from tierscope.model.network import Network, Workload
+from tierscope.storage.network import Network, Workload
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
-from tierscope.model.network import ModelError
 from tierscope.model.simulator.events import compiled
+from tierscope.storage.network import ModelError
 
 MOST_CELLS = 10_000_000  # of exact MVA: population vectors times stations
 REMOVALS = ("proportional", "marginal")

@@ -39,8 +39,8 @@ from tierscope.model.analytic.tiered import (
     tiered_network,
 )
 from tierscope.model.demands import KINDS, check_modelled, file_demand
-from tierscope.model.network import Network, TierModel, Workload
 from tierscope.policies import Pinning
+from tierscope.storage.network import Network, TierModel, Workload
 
 _DEVIATIONS = 6  # standard deviations of a hit count that are looked at
 _NEVER = 1e-300  # stands for probability 0 in logarithms

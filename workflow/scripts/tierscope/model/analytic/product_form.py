@@ -14,7 +14,7 @@ import numpy as np
 from tierscope.model.analytic.mva import exact_mva, schweitzer_mva
 from tierscope.model.analytic.tiered import each_group, tiered_network
 from tierscope.model.demands import check_modelled, hit_fraction
-from tierscope.model.network import Network, Workload
+from tierscope.storage.network import Network, Workload
 
 SOLVERS = {"schweitzer": schweitzer_mva, "exact-mva": exact_mva}
 

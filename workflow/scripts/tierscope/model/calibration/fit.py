@@ -55,7 +55,7 @@ from tierscope.model.calibration.starting_values import (
     station,
     with_values,
 )
-from tierscope.model.network import ModelError
+from tierscope.storage.network import ModelError
 
 NOISE = 0.01  # no time is known better, as a share of it
 _CLEARLY = 3.0  # standard errors by which another solution must be worse

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import CLASSES, process_times, total_s
-from tierscope.model.network import ModelError
+from tierscope.analysis.breakdown import process_times, total_s
+from tierscope.core.columns import CLASSES
 from tierscope.model.simulator.run import SimulatedReads, class_times, simulate_reads
+from tierscope.storage.network import ModelError
 from tierscope.storage.probes import plan
 
 Point = tuple[int, int]  # cache rate in percent, repetition

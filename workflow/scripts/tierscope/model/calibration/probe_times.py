@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.model.network import Network, TierModel, Workload, network_of
 from tierscope.model.simulator.epoch import simulate_epoch
+from tierscope.storage.network import Network, TierModel, Workload, network_of
 from tierscope.storage.probes import Probe, plan, probe_files
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import TABLES
 from tierscope.model.calibration.starting_values import with_values
-from tierscope.model.network import ModelError
+from tierscope.storage.network import ModelError
 
 LARGEST_ERROR = 0.2  # of an identified parameter, as a share of it
 NOTHING_KNOWN = 5.0  # error of what the data tell nothing of, in logarithms

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.analysis.breakdown import CLASSES
+from tierscope.core.columns import CLASSES
 from tierscope.model.calibration.observations import Point, ProbeTime
-from tierscope.model.network import Network, network_of
 from tierscope.model.simulator.run import workload_of
+from tierscope.storage.network import Network, network_of
 from tierscope.storage.probes import plan
 
 _REFERENCE = {

@@ -17,7 +17,6 @@ from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.lmdb.pages import META_BYTES
 from tierscope.data.lmdb.reads import cut, is_joined, touched_pages
 from tierscope.data.record_order import RecordOrder
-from tierscope.model.network import Network
 from tierscope.model.simulator.programs import (
     CLOSE,
     OPEN,
@@ -30,6 +29,7 @@ from tierscope.model.simulator.programs import (
     Programs,
     object_servers,
 )
+from tierscope.storage.network import Network
 
 # The file is striped over the OSTs as `lfs setstripe -c` does it by default.
 STRIPE_BYTES = 1 << 20

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import CLASSES
+from tierscope.core.columns import CLASSES
 from tierscope.core.io_class import IOClass
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import FRAMING_BYTES
-from tierscope.model.network import network_of
 from tierscope.model.simulator.database_calls import STRIPE_BYTES, DatabaseEpoch
 from tierscope.model.simulator.programs import (
     TIERS,
@@ -36,6 +35,7 @@ from tierscope.model.simulator.run import (
     run_tables,
     stream,
 )
+from tierscope.storage.network import network_of
 
 # Of the machine that wrote the file; the usual one, whatever machine simulates.
 PAGE_BYTES = 4096

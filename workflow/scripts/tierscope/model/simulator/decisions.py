@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from tierscope.core.tables import TABLES
+from tierscope.core.columns import TABLES
 from tierscope.model.simulator.events import NS_PER_S
 from tierscope.model.simulator.placed_epoch import PlacedStorage
 from tierscope.model.simulator.placed_events import FROM_GFS, FROM_LFS

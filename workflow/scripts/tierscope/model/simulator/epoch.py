@@ -1,8 +1,8 @@
 """Simulate an epoch: ranks read their files from two tiers, event by event.
 
-The network is closed (see `tierscope.model.network`): a rank has one call at a time, so
-its waiting at one station keeps it away from the others. Service times are drawn from
-the generator that is passed in; all else is exact (see
+The network is closed (see `tierscope.storage.network`): a rank has one call at a time,
+so its waiting at one station keeps it away from the others. Service times are drawn
+from the generator that is passed in; all else is exact (see
 `tierscope.model.simulator.events`).
 """
 
@@ -12,13 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.data.shuffle import process_share
-from tierscope.model.network import (
-    DISTRIBUTIONS,
-    ModelError,
-    Network,
-    TierModel,
-    Workload,
-)
 from tierscope.model.simulator.events import (
     MOST_RANKS,
     NS_PER_S,
@@ -27,6 +20,13 @@ from tierscope.model.simulator.events import (
     STATIONS,
     run_events,
     to_ns,
+)
+from tierscope.storage.network import (
+    DISTRIBUTIONS,
+    ModelError,
+    Network,
+    TierModel,
+    Workload,
 )
 
 # Sums of no more nanoseconds are exact as floats, too: 104 days.

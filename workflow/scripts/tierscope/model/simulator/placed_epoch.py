@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 
-from tierscope.model.network import ModelError, Network, TierModel, Workload
 from tierscope.model.simulator.epoch import (
     Layout,
     SimulatedEpoch,
@@ -60,6 +59,7 @@ from tierscope.model.simulator.placed_events import (
     run_placed,
 )
 from tierscope.policies.copy_limits import READ_BYTES
+from tierscope.storage.network import ModelError, Network, TierModel, Workload
 
 
 class Decider(Protocol):

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from tierscope.audit.decisions import n_broken_rules, n_differences
-from tierscope.core.tables import TABLES, run_keys
+from tierscope.core.columns import TABLES, run_keys
 from tierscope.data.shuffle import epoch_order, process_share
-from tierscope.model.network import ModelError, Network, Workload, network_of
 from tierscope.model.simulator.decisions import COUNTS, Placement
 from tierscope.model.simulator.epoch import first_reads, ranks_of_reads
 from tierscope.model.simulator.events import NS_PER_S
@@ -42,6 +41,7 @@ from tierscope.model.simulator.run import (
     workload_of,
 )
 from tierscope.policies import PEERS, STATIC, NodePolicy, node_policy
+from tierscope.storage.network import ModelError, Network, Workload, network_of
 
 _MOST_CHECKED_READS = 100_000  # whose decisions take about 4 s to check
 

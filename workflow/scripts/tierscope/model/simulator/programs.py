@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.core.io_class import IOClass
-from tierscope.model.network import ModelError, Network, Workload
 from tierscope.model.simulator.epoch import (
     check_total,
     layouts_of,
@@ -43,6 +42,7 @@ from tierscope.model.simulator.events import (
     tag_of,
     to_ns,
 )
+from tierscope.storage.network import ModelError, Network, Workload
 
 # Kinds of steps: those of the events at which they begin.
 OPEN, CLOSE, REQUEST = AT_OPEN, AT_CLOSE, AT_SERVER

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import total_s
+from tierscope.core.columns import TABLES, run_keys
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
-from tierscope.core.tables import TABLES, run_keys
 from tierscope.data.shuffle import epoch_order
-from tierscope.model.network import Network, Workload, network_of
 from tierscope.model.simulator.epoch import (
     SimulatedEpoch,
     ranks_of_reads,
@@ -26,6 +25,7 @@ from tierscope.model.simulator.epoch import (
 )
 from tierscope.model.simulator.events import NS_PER_S
 from tierscope.policies import held_files, strata
+from tierscope.storage.network import Network, Workload, network_of
 
 # Streams of random numbers; 1 is that of the pinning.
 SLOWNESS, SERVICES, STAGE_IN = 0, 2, 3

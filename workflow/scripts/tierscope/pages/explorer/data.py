@@ -17,23 +17,22 @@ import pandas as pd
 from scipy.optimize import linprog
 from scipy.sparse import block_diag
 
-from tierscope.analysis.breakdown import (
-    CLASSES,
-    RUN_EPOCH,
-    SCENARIO,
-    process_times,
-    total_s,
-)
+from tierscope.analysis.breakdown import process_times, total_s
 from tierscope.analysis.whatif import (
-    CLASS_TIMES,
-    IMPROVEMENTS,
     Goal,
     improve,
     map_percents,
     map_step_percent,
     upper_envelope,
 )
-from tierscope.core.tables import RULE
+from tierscope.core.columns import (
+    CLASS_TIMES,
+    CLASSES,
+    IMPROVEMENTS,
+    RULE,
+    RUN_EPOCH,
+    SCENARIO,
+)
 
 SIGNIFICANT_DIGITS = 11  # of an embedded time, so it is right within 5e-11 of itself
 _FACTORS_TRIED = 3  # of each class

@@ -17,13 +17,9 @@ from string import Template
 import pandas as pd
 import vl_convert
 
-from tierscope.analysis.breakdown import (
-    CLASSES,
-    select_epoch,
-    select_scenario,
-    slowest_process,
-)
-from tierscope.analysis.whatif import IMPROVEMENTS, best_point
+from tierscope.analysis.breakdown import select_epoch, select_scenario, slowest_process
+from tierscope.analysis.whatif import best_point
+from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
 from tierscope.core.sources import model_note, source_note
 from tierscope.core.words import epoch_words, in_seconds, scenario_titles

@@ -12,10 +12,9 @@ import vl_convert
 import yaml
 from altair.utils.schemapi import debug_mode
 
-from tierscope.analysis.breakdown import CLASSES, SCENARIO
-from tierscope.analysis.whatif import IMPROVEMENTS, Goal
+from tierscope.analysis.whatif import Goal
+from tierscope.core.columns import CLASSES, IMPROVEMENTS, MODEL, RULE, SCENARIO
 from tierscope.core.io_class import IOClass
-from tierscope.core.tables import MODEL, RULE
 from tierscope.core.validation import FAST_LOADER
 from tierscope.core.words import epoch_words
 from tierscope.pages.explorer.data import (

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.ticker import EngFormatter
 
-from tierscope.core.tables import RUN_KEYS
+from tierscope.core.columns import RUN_KEYS
 
 _NAMES = {
     "ost": "OST",

@@ -15,6 +15,7 @@ import pandas as pd
 from docutils.core import publish_parts
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.scorecard import scorecard_title
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.sources import source_note
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
@@ -194,7 +195,7 @@ def report_context(
         "pictures": pictures,
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
-        "scorecard_title": scorecard.title(claims),
+        "scorecard_title": scorecard_title(claims),
         "scorecard_notes": scorecard.notes(claims, paper, provenance, needs),
         "scorecard_table": scorecard.html_table(claims),
         "scorecard_style": scorecard.STYLE,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.analysis.breakdown import SCENARIO
-from tierscope.core.tables import RUN_KEYS, run_keys
+from tierscope.core.columns import RUN_KEYS, SCENARIO, run_keys
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.pages.report.facts import SIMULATED, Run, count_words
 from tierscope.pages.report.marks import (

@@ -7,26 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.analysis.breakdown import (
-    CLASSES,
-    SCENARIO,
-    io_time_spread,
-    select_epoch,
-    sums_of_classes,
-)
-from tierscope.analysis.policies import is_reference
+from tierscope.analysis.breakdown import io_time_spread, select_epoch, sums_of_classes
+from tierscope.analysis.policies import is_reference, warming_policies
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import (
-    IMPROVEMENTS,
     Goal,
     best_point,
     mean_over_repetitions,
     select_improvements,
 )
+from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import NET_READ, io_class_of
 from tierscope.core.words import GOAL_KINDS, improvement_words, ties_words
 from tierscope.pages.report.marks import FLAG, UNKNOWN, seconds_words
-from tierscope.policies import DYNAMIC
 
 _BY_MODEL = "Best I/O time then by the model (s)"
 
@@ -92,21 +85,6 @@ def summary_table(
     if _BY_MODEL in summary and (summary[_BY_MODEL] == UNKNOWN).all():
         return summary.drop(columns=_BY_MODEL)
     return summary
-
-
-def warming_policies(breakdown: pd.DataFrame, epoch: int) -> list[str]:
-    """Return the policies that fill the LFS while they run, if epochs follow this one.
-
-    Parameters
-    ----------
-    breakdown : DataFrame
-        Table ``breakdown``.
-    epoch : int
-        The epoch, counted from 0.
-    """
-    if breakdown["epoch"].max() <= epoch:
-        return []
-    return [policy for policy in DYNAMIC if policy in set(breakdown["policy"])]
 
 
 def _without_lfs_s(times: pd.DataFrame, scenario: pd.Series) -> float:

@@ -257,7 +257,7 @@ def improve_tier(
 
     Parameters
     ----------
-    station : Device or tierscope.model.network.TierModel
+    station : Device or tierscope.storage.network.TierModel
         The tier as it is.
     tier : {"gfs", "lfs"}
         Which tier it is.

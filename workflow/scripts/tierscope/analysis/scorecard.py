@@ -1,0 +1,91 @@
+"""Count the claims that hold, and join those that lack the same."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from tierscope.core.verdict import HOLDS, UNMEASURABLE
+
+
+def scorecard_title(claims: pd.DataFrame) -> str:
+    """Return the scorecard's title: how many hold, of what data unless measured.
+
+    Claims that are not measurable are counted apart. Where devices were fitted to
+    claims, it says how many of the measurable ones hold that they were not fitted to.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+    """
+    measurable = claims[claims["status"] != UNMEASURABLE]
+    n_missing = len(claims) - len(measurable)
+    n_holding = (measurable["status"] == HOLDS).sum()
+    kind = "measurable claims" if n_missing else "claims"
+    text = f"{n_holding} of {len(measurable)} {kind} of the paper {_hold(n_holding)}"
+    if n_missing:
+        text += f"; {n_missing} of {len(claims)} not measurable here"
+    if not (sources := sorted(set(claims["source"]) - {"measured"})):
+        return text
+    fits = evidence(claims)
+    return f"{text} ({', '.join(sources)} data{fits and f'; {fits}'})"
+
+
+def evidence(claims: pd.DataFrame) -> str:
+    """Return how many measurable claims hold that were not fitted; empty if no fit."""
+    fitted = claims["fitted"] != "no"
+    if not fitted.any():
+        return ""
+    others = claims[~fitted & (claims["status"] != UNMEASURABLE)]
+    if others.empty:
+        return "all fitted"
+    n_holding = (others["status"] == HOLDS).sum()
+    return f"{n_holding} of the {len(others)} not fitted {_hold(n_holding)}"
+
+
+def _hold(n_claims: int) -> str:
+    """Return the verb for so many claims."""
+    return "holds" if n_claims == 1 else "hold"
+
+
+def unmeasurable_groups(
+    claims: pd.DataFrame,
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield the claims that are not measurable as they lack the same.
+
+    Parameters
+    ----------
+    claims : DataFrame, shape (n_claims, 17)
+        Table ``claims``.
+
+    Yields
+    ------
+    names : str
+        Their names, such as ``C9 to C11, C22``.
+    reason : str
+        The reason; without the details in brackets if these differ.
+    group : DataFrame
+        Their rows.
+    """
+    numbered = claims.reset_index(drop=True)
+    unmeasurable = numbered[numbered["status"] == UNMEASURABLE]
+    lacking = unmeasurable["reason"].str.split(" (", regex=False).str[0]
+    for words, group in unmeasurable.groupby(lacking, sort=False):
+        reasons = group["reason"].unique()
+        reason = reasons[0] if len(reasons) == 1 else words
+        yield _names(group["claim"]), reason, group
+
+
+def _names(claims: pd.Series) -> str:
+    """Return names of claims, those in a row as the first ``to`` the last."""
+    spans: list[list[int]] = []
+    for row in claims.index:
+        if spans and row == spans[-1][-1] + 1:
+            spans[-1].append(row)
+        else:
+            spans.append([row])
+    words = []
+    for span in spans:
+        ends = claims[span[0]], claims[span[-1]]
+        words += [f"{ends[0]} to {ends[1]}"] if len(span) > 2 else list(claims[span])
+    return ", ".join(words)

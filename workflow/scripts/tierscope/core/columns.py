@@ -1,0 +1,579 @@
+"""Contracts of the tables: which columns each has, their types and ranges.
+
+Every table is Parquet. What is set in percent (cache rates, improvements, goals) is an
+integer, what comes out in percent or points a float64; times are seconds in float64,
+sizes are bytes. No value is missing but the spread of points that were run once, the
+number behind a claim that has none, and the epochs after which staging never pays.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+
+INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
+SECONDS = NUMBER
+
+SCENARIO_KEYS = {
+    "source": TEXT,
+    "system": TEXT,
+    "dataset": TEXT,
+    "n_osts": INTEGER,
+    "policy": TEXT,
+    "loader": TEXT,
+}
+RUN_KEYS = SCENARIO_KEYS | {"cache_rate_percent": INTEGER, "repetition": INTEGER}
+SCENARIO = list(SCENARIO_KEYS)
+RUN_EPOCH = [*RUN_KEYS, "epoch"]
+CLASSES = [str(io_class) for io_class in IOClass]
+IMPROVEMENTS = [f"{io_class}_improvement_percent" for io_class in CLASSES]
+CLASS_TIMES = [f"{io_class}_s" for io_class in CLASSES]
+
+_TIME_CUTS = {
+    "time_cut_percent": NUMBER,
+    "time_cut_sd_points": NUMBER,
+    "io_time_cut_percent": NUMBER,
+    "io_time_cut_sd_points": NUMBER,
+}
+
+_RUN_EPOCHS = {
+    "rank": INTEGER,
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "execution_time_s": SECONDS,
+    "samples": INTEGER,
+    "bytes": INTEGER,
+    "lfs_files": INTEGER,
+    "gfs_files": INTEGER,
+    "lfs_fill_time_s": SECONDS,
+}
+
+RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
+
+_COPIES = {
+    "gfs_opens": INTEGER,
+    "gfs_reads": INTEGER,
+    "gfs_bytes": INTEGER,
+    "gfs_read_time_s": SECONDS,
+    "gfs_meta_time_s": SECONDS,
+    "lfs_opens": INTEGER,
+    "lfs_writes": INTEGER,
+    "lfs_bytes": INTEGER,
+    "lfs_write_time_s": SECONDS,
+    "lfs_meta_time_s": SECONDS,
+}
+
+_RUN_BACKGROUND = {
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "placed_files": INTEGER,
+    "handed_over_files": INTEGER,
+    "failed_files": INTEGER,
+    "evicted_files": INTEGER,
+    **_COPIES,
+    "drain_time_s": SECONDS,
+}
+
+_RUN_STAGE_IN = {
+    "node": INTEGER,
+    **_COPIES,
+    "stage_in_time_s": SECONDS,
+}
+
+_RUN_PEERS = {
+    "rank": INTEGER,
+    "node": INTEGER,
+    "epoch": INTEGER,
+    "peer_files": INTEGER,
+    "peer_bytes": INTEGER,
+    "net_read_time_s": SECONDS,
+    "peer_lfs_read_time_s": SECONDS,
+    "peer_lfs_meta_time_s": SECONDS,
+    "network_time_s": SECONDS,
+}
+
+_IMPROVEMENTS = dict.fromkeys(IMPROVEMENTS, INTEGER)
+_CLASS_TIMES = dict.fromkeys(CLASS_TIMES, SECONDS)
+
+TABLES = {
+    "manifest": {
+        "file_id": INTEGER,
+        "path": TEXT,
+        "size_bytes": INTEGER,
+        "ost": INTEGER,
+    },
+    "run_epochs": _RUN_EPOCHS,
+    "epochs": RUN_KEYS | _RUN_EPOCHS,
+    "file_records": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "opens": INTEGER,
+        "reads": INTEGER,
+        "bytes_read": INTEGER,
+        "read_time_s": SECONDS,
+        "meta_time_s": SECONDS,
+    },
+    "background_records": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "opens": INTEGER,
+        "reads": INTEGER,
+        "bytes_read": INTEGER,
+        "read_time_s": SECONDS,
+        "writes": INTEGER,
+        "bytes_written": INTEGER,
+        "write_time_s": SECONDS,
+        "meta_time_s": SECONDS,
+    },
+    "decisions": {
+        "node": INTEGER,
+        "step": INTEGER,
+        "time_s": SECONDS,
+        "event": TEXT,
+        "epoch": INTEGER,
+        "rank": INTEGER,
+        "file_id": INTEGER,
+        "place": TEXT,
+        "detail": TEXT,
+    },
+    "peer_reads": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "file_id": INTEGER,
+        "owner": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "lfs_read_time_s": SECONDS,
+        "lfs_meta_time_s": SECONDS,
+    },
+    "run_stage_in": _RUN_STAGE_IN,
+    "stage_in": RUN_KEYS | _RUN_STAGE_IN,
+    "run_peers": _RUN_PEERS,
+    "peers": RUN_KEYS | _RUN_PEERS,
+    "run_background": _RUN_BACKGROUND,
+    "background": RUN_KEYS | _RUN_BACKGROUND,
+    "policy_epochs": RUN_KEYS
+    | {
+        "epoch": INTEGER,
+        "execution_time_s": SECONDS,
+        "drain_time_s": SECONDS,
+        "io_time_s": SECONDS,
+        **_CLASS_TIMES,
+        f"{NET_READ}_s": SECONDS,
+        "gfs_opens": INTEGER,
+        "gfs_reads": INTEGER,
+        "lfs_opens": INTEGER,
+        "background_gfs_opens": INTEGER,
+        "background_gfs_reads": INTEGER,
+        "placed_files": INTEGER,
+        "evicted_files": INTEGER,
+        "failed_files": INTEGER,
+    },
+    "policy_totals": RUN_KEYS
+    | {
+        "n_nodes": INTEGER,
+        "n_epochs": INTEGER,
+        "staging": TEXT,
+        "staging_time_s": SECONDS,
+        "staging_gfs_operations": INTEGER,
+        "time_s": SECONDS,
+        "reference_time_s": SECONDS,
+        "io_time_s": SECONDS,
+        "reference_io_time_s": SECONDS,
+        "gfs_operations": INTEGER,
+        "background_gfs_operations": INTEGER,
+        "reference_gfs_operations": INTEGER,
+    },
+    "policy_summary": SCENARIO_KEYS
+    | {
+        "cache_rate_percent": INTEGER,
+        "n_repetitions": INTEGER,
+        "n_epochs": INTEGER,
+        "staging": TEXT,
+        "staging_time_s": SECONDS,
+        "last_epoch_time_s": SECONDS,
+        "reference_last_epoch_time_s": SECONDS,
+        **_TIME_CUTS,
+        "gfs_operations_cut_percent": NUMBER,
+        "pays_after_epochs": NUMBER,
+    },
+    "node_epochs": SCENARIO_KEYS
+    | {
+        "cache_rate_percent": INTEGER,
+        "n_nodes": INTEGER,
+        "epoch": INTEGER,
+        "n_repetitions": INTEGER,
+        "gfs_reads": INTEGER,
+        "reference_gfs_reads": INTEGER,
+        "saved_percent": NUMBER,
+        "least_percent": NUMBER,
+        "most_percent": NUMBER,
+        "law_percent": NUMBER,
+    },
+    "node_savings": SCENARIO_KEYS
+    | {
+        "cache_rate_percent": INTEGER,
+        "n_nodes": INTEGER,
+        "n_epochs": INTEGER,
+        "n_repetitions": INTEGER,
+        **_TIME_CUTS,
+        "gfs_operations_cut_percent": NUMBER,
+        "law_percent": NUMBER,
+    },
+    "node_switches": RUN_KEYS
+    | {
+        "n_nodes": INTEGER,
+        "processes_per_node": INTEGER,
+        "records": INTEGER,
+        "access_time_s": SECONDS,
+        "major_faults": INTEGER,
+        "minor_faults": INTEGER,
+        "voluntary_switches": INTEGER,
+        "involuntary_switches": INTEGER,
+    },
+    "policy_claims": {
+        "claim": TEXT,
+        "paper": TEXT,
+        "title": TEXT,
+        "statement": TEXT,
+        "stated": TEXT,
+        "stated_number": TEXT,
+        "here": TEXT,
+        "value": NUMBER,
+        "accepted": TEXT,
+        "status": TEXT,
+        "details": TEXT,
+        "comparable": TEXT,
+        "not_comparable": TEXT,
+        "source": TEXT,
+    },
+    "read_calls": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "kind": TEXT,
+        "mapped": FLAG,
+        "offset": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "faults": INTEGER,
+    },
+    "record_reads": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "file_id": INTEGER,
+        "reader": INTEGER,
+    },
+    "faults": {
+        "rank": INTEGER,
+        "epoch": INTEGER,
+        "access_time_s": SECONDS,
+        "major_faults": INTEGER,
+        "minor_faults": INTEGER,
+        "voluntary_switches": INTEGER,
+        "involuntary_switches": INTEGER,
+    },
+    "io_time": RUN_KEYS
+    | {
+        "epoch": INTEGER,
+        "rank": INTEGER,
+        "io_class": TEXT,
+        "time_s": SECONDS,
+        "operations": INTEGER,
+        "bytes": INTEGER,
+    },
+    "breakdown": RUN_KEYS
+    | {
+        "epoch": INTEGER,
+        "io_class": TEXT,
+        "slowest_rank": INTEGER,
+        "time_s": SECONDS,
+        "share": NUMBER,
+    },
+    "spread": SCENARIO_KEYS
+    | {
+        "cache_rate_percent": INTEGER,
+        "epoch": INTEGER,
+        "quantity": TEXT,
+        "n_repetitions": INTEGER,
+        "mean_s": SECONDS,
+        "sd_s": SECONDS,
+        "cv": NUMBER,
+        "max_spread_percent": INTEGER,
+        "flagged": FLAG,
+    },
+    "estimates": RUN_KEYS
+    | {"epoch": INTEGER, "method": TEXT}
+    | _IMPROVEMENTS
+    | {"io_time_s": SECONDS, "slowest_rank": INTEGER}
+    | _CLASS_TIMES,
+    "goals": SCENARIO_KEYS
+    | {
+        "epoch": INTEGER,
+        "goal_of": TEXT,
+        "goal_s": SECONDS,
+        "difference_s": SECONDS,
+        "best_cache_rate_percent": INTEGER,
+        "best_io_time_s": SECONDS,
+        "n_combinations": INTEGER,
+        "n_sufficient": INTEGER,
+        "n_minimal": INTEGER,
+    },
+    "combinations": SCENARIO_KEYS
+    | {"epoch": INTEGER, "goal_of": TEXT, "goal_s": SECONDS}
+    | _IMPROVEMENTS
+    | {
+        "cost": NUMBER,
+        "cheapest": FLAG,
+        "min_cache_rate_percent": INTEGER,
+        "lfs_gib_per_node": NUMBER,
+        "io_time_s": SECONDS,
+        "cv": NUMBER,
+        "in_every_repetition": FLAG,
+        "best_cache_rate_percent": INTEGER,
+        "best_io_time_s": SECONDS,
+    },
+    "whatif_truth": SCENARIO_KEYS
+    | {"cache_rate_percent": INTEGER}
+    | _IMPROVEMENTS
+    | {
+        "n_pairs": INTEGER,
+        "base_io_time_s": SECONDS,
+        "improved_io_time_s": SECONDS,
+        "rule_io_time_s": SECONDS,
+        "model_io_time_s": SECONDS,
+        "measured_cut_percent": NUMBER,
+        "measured_cut_se_percent": NUMBER,
+        "rule_cut_percent": NUMBER,
+        "model_cut_percent": NUMBER,
+        "rule_error_points": NUMBER,
+        "rule_error_se_points": NUMBER,
+        "model_error_points": NUMBER,
+        "model_error_se_points": NUMBER,
+        "model": TEXT,
+        "calibration": TEXT,
+    },
+    "whatif_truth_summary": SCENARIO_KEYS
+    | _IMPROVEMENTS
+    | {
+        "model": TEXT,
+        "calibration": TEXT,
+        "n_points": INTEGER,
+        "n_pairs": INTEGER,
+        "cut_sd_points": NUMBER,
+        "cut_se_points": NUMBER,
+        "rule_mean_error_points": NUMBER,
+        "rule_largest_error_points": NUMBER,
+        "rule_largest_error_cache_rate_percent": INTEGER,
+        "model_mean_error_points": NUMBER,
+        "model_largest_error_points": NUMBER,
+        "model_largest_error_cache_rate_percent": INTEGER,
+        "base_best_cache_rate_percent": INTEGER,
+        "measured_best_cache_rate_percent": INTEGER,
+        "rule_best_cache_rate_percent": INTEGER,
+        "model_best_cache_rate_percent": INTEGER,
+        "measured_best_cut_percent": NUMBER,
+        "rule_best_cut_percent": NUMBER,
+        "model_best_cut_percent": NUMBER,
+    },
+    "predictions": SCENARIO_KEYS
+    | {
+        "calibration": TEXT,
+        "model": TEXT,
+        "cache_rate_percent": INTEGER,
+        "held_out": FLAG,
+        "io_class": TEXT,
+        "predicted_s": SECONDS,
+        "measured_s": SECONDS,
+        "measured_sd_s": SECONDS,
+        "measured_io_time_sd_s": SECONDS,
+    },
+    "prediction_errors": SCENARIO_KEYS
+    | {
+        "calibration": TEXT,
+        "model": TEXT,
+        "n_points": INTEGER,
+        "mape_percent": NUMBER,
+        "largest_error_percent": NUMBER,
+        "mean_error_percent": NUMBER,
+    }
+    | {f"{io_class}_share_error_points": NUMBER for io_class in IOClass}
+    | {
+        "dominant_right_percent": NUMBER,
+        "dominant_wrong_at_percent": TEXT,
+        "undecided_at_percent": TEXT,
+        "best_predicted_percent": INTEGER,
+        "best_measured_percent": INTEGER,
+        "best_within_one_step": FLAG,
+        "repeat_cv_percent": NUMBER,
+        "largest_repeat_cv_percent": NUMBER,
+        "goal_percent": INTEGER,
+        "error_goal_met": FLAG,
+        "dominant_goal_met": FLAG,
+    },
+    "probes": {
+        "source": TEXT,
+        "system": TEXT,
+        "dataset": TEXT,
+        "n_osts": INTEGER,
+        "probe": TEXT,
+        "tier": TEXT,
+        "operation": TEXT,
+        "n_clients": INTEGER,
+        "repeat": INTEGER,
+        "operations": INTEGER,
+        "bytes": INTEGER,
+        "time_s": SECONDS,
+        "mean_call_s": SECONDS,
+    },
+    "calibration": {
+        "source": TEXT,
+        "system": TEXT,
+        "calibration": TEXT,
+        "parameter": TEXT,
+        "unit": TEXT,
+        "value": NUMBER,
+        "standard_error": NUMBER,
+        "lower_bound": NUMBER,
+        "upper_bound": NUMBER,
+        "n_observations": INTEGER,
+        "rms_percent": NUMBER,
+    },
+    "accuracy": {
+        "source": TEXT,
+        "network": TEXT,
+        "shuffle": TEXT,
+        "n_ranks": INTEGER,
+        "n_classes": INTEGER,
+        "repetition": INTEGER,
+        "epoch": INTEGER,
+        "accuracy_percent": NUMBER,
+    },
+    "accuracy_tests": {
+        "source": TEXT,
+        "network": TEXT,
+        "shuffle": TEXT,
+        "n_ranks": INTEGER,
+        "n_repetitions": INTEGER,
+        "chance_percent": NUMBER,
+        "best_possible_percent": NUMBER,
+        "global_accuracy_percent": NUMBER,
+        "accuracy_percent": NUMBER,
+        "difference_points": NUMBER,
+        "difference_sd_points": NUMBER,
+        "low_90_points": NUMBER,
+        "high_90_points": NUMBER,
+        "low_95_points": NUMBER,
+        "high_95_points": NUMBER,
+        "difference_p": NUMBER,
+        "different": FLAG,
+        "margin_points": NUMBER,
+        "equivalence_p": NUMBER,
+        "equivalent": FLAG,
+        "shown_margin_points": NUMBER,
+        "power_margin_points": NUMBER,
+        "power_percent": NUMBER,
+    },
+    "claims": {
+        "source": TEXT,
+        "system": TEXT,
+        "claim": TEXT,
+        "section": TEXT,
+        "title": TEXT,
+        "statement": TEXT,
+        "scenarios": TEXT,
+        "n_repetitions": INTEGER,
+        "expected": TEXT,
+        "accepted": TEXT,
+        "tolerance": TEXT,
+        "measured": TEXT,
+        "details": TEXT,
+        "value": NUMBER,
+        "status": TEXT,
+        "reason": TEXT,
+        "fitted": TEXT,
+    },
+}
+
+ALLOWED = {
+    "source": {"measured", "emulated", "simulated", "trained"},
+    "network": {"plain", "batch-norm", "sync-batch-norm"},
+    "shuffle": {"global", "local", "biased"},
+    "tier": {"gfs", "lfs", "net"},
+    "kind": {"tree", "data", "fault"},
+    "operation": {"open", "read", "close"},
+    "place": {"gfs", "lfs", "peer"},
+    "event": {"begin", "end", "copy", "placed", "failed", "evict"},
+    "detail": {"", "handed over", "read again", "full", "error"},
+    "io_class": {str(io_class) for io_class in ALL_CLASSES},
+    "quantity": {"execution time", "I/O time"},
+    "method": {RULE, MODEL},
+    "goal_of": {"io_time", "execution_time"},
+    "status": {"holds", "does not hold", "not measurable here"},
+    "policy_claims.status": {
+        "holds",
+        "does not hold",
+        "undecided",
+        "not measurable here",
+    },
+    "fitted": {"no", "target", "by hand", "derived"},
+    "staging": {"none", "while training", "estimated", "run"},
+}
+_SIGNED = [
+    "difference_s",
+    "value",
+    "mean_error_percent",
+    "time_cut_percent",
+    "io_time_cut_percent",
+    "gfs_operations_cut_percent",
+    "saved_percent",
+    "least_percent",
+    "most_percent",
+    *(f"{sayer}_cut_percent" for sayer in ("measured", "rule", "model")),
+    *(f"{sayer}_best_cut_percent" for sayer in ("measured", "rule", "model")),
+    *(f"{sayer}_error_points" for sayer in ("rule", "model")),
+    *(f"{sayer}_largest_error_points" for sayer in ("rule", "model")),
+    "difference_points",
+    *(f"{end}_{level}_points" for end in ("low", "high") for level in (90, 95)),
+]
+# -1: on no OST; the slowest process of a model is no rank of the run; owner unknown.
+MINIMUM = {"ost": -1, "owner": -1, "slowest_rank": -1} | dict.fromkeys(
+    _SIGNED, -math.inf
+)
+# Written by the launch itself, with the log: all of a run is made anew, or nothing.
+OF_A_LAUNCH = {
+    "run_epochs",
+    "decisions",
+    "peer_reads",
+    "read_calls",
+    "record_reads",
+    "faults",
+}
+MAY_BE_MISSING = {
+    "sd_s",
+    "cv",
+    "measured_sd_s",
+    "measured_io_time_sd_s",
+    "repeat_cv_percent",
+    "largest_repeat_cv_percent",
+    "time_cut_sd_points",
+    "io_time_cut_sd_points",
+    "pays_after_epochs",
+    "value",
+}
+
+
+def run_keys(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the key columns of a run's tables from its `run.json`."""
+    return {
+        "source": run["source"],
+        "system": run["system"]["name"],
+        **run["scenario"],
+        **run["point"],
+    }
