@@ -16,7 +16,6 @@ from tierscope.analysis.prediction import (
     summary,
 )
 from tierscope.core.tables import read_table, write_table
-from tierscope.model.analytic.mva import TooLargeError
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import ANALYTIC, MODELS, predict
 from tierscope.storage.network import ModelError
@@ -27,7 +26,6 @@ def predict_scenario(
     description: Mapping[str, Any],
     io_time: pd.DataFrame,
     models: Iterable[str],
-    skipped: list[str],
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
@@ -44,8 +42,6 @@ def predict_scenario(
         Table ``io_time`` of the measurements, also of the scenario that is scaled.
     models : iterable of str
         Names of models.
-    skipped : list of str
-        Gets a line for each model that is too large for the scenario.
     """
     measured = select_scenario(io_time, pair.scenario)
     breakdown = break_down(measured)
@@ -55,12 +51,7 @@ def predict_scenario(
         "calibrated_percent": pair.calibrated_percent,
     }
     for model in models:
-        try:
-            predicted = predict(description, runs.to_dict("records"), model)
-        except TooLargeError as error:
-            scenario = f"{pair.scenario['dataset']}, n_osts {pair.scenario['n_osts']}"
-            skipped.append(f"left out of {scenario}, {pair.calibration}: {error}\n")
-            continue
+        predicted = predict(description, runs.to_dict("records"), model)
         yield compare(predicted, breakdown, model=model, **calibration)
     if pair.scaled_n_osts is not None:
         other = select_scenario(
@@ -81,19 +72,19 @@ def main() -> None:
     files = dict(zip(snakemake.params.calibrations, files, strict=True))
     # What is simulated is no model of itself.
     models = ANALYTIC if snakemake.params.simulated else MODELS
-    pairs, parts, skipped = [], [], []
+    pairs, parts = [], []
     for study in snakemake.params.studies:
         pair, description = Pair(**study["pair"]), study["description"]
         if pair.calibration in files:
             devices = read_devices(files[pair.calibration])
             description = calibrated(description, devices)
         pairs.append(pair)
-        parts += predict_scenario(pair, description, io_time, models, skipped)
+        parts += predict_scenario(pair, description, io_time, models)
     predictions = pd.concat(parts, ignore_index=True)
     errors = prediction_errors(predictions, break_down(io_time), pairs)
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
-    words = summary(errors) + "".join(["\n", *skipped] if skipped else [])
+    words = summary(errors)
     Path(snakemake.output.summary).write_text(words)
     Path(snakemake.log[0]).write_text(words)
 

@@ -214,7 +214,7 @@ def test_scaling_is_compared_with_all_repetitions_of_the_shared_cache_rates():
     few = few[few["cache_rate_percent"] < 100]
     many = io_time_of(TIMES_S, repetitions=2, n_osts=60)
     pair = Pair("some", KEYS | {"n_osts": 60}, scaled_n_osts=1)
-    (found,) = predict_scenario(pair, {}, pd.concat([few, many]), [], [])
+    (found,) = predict_scenario(pair, {}, pd.concat([few, many]), [])
     measured_s = break_down(many).groupby(["cache_rate_percent", "io_class"])["time_s"]
     found = found.set_index(["cache_rate_percent", "io_class"])
     assert set(found["model"]) == {SCALING}
@@ -396,17 +396,6 @@ class TestFigure:
         for bar in lower.patches:
             tops.setdefault(round(bar.get_x()), []).append(bar.get_height())
         assert [sum(heights) for heights in tops.values()] == pytest.approx([100] * 3)
-
-    def test_product_form_models_are_not_drawn(self):
-        predictions, errors = errors_of(TIMES_S)
-        names = ["mva", "schweitzer", "exact-mva"]
-        figure = plot_prediction(
-            pd.concat([predictions.assign(model=name) for name in names]),
-            pd.DataFrame([{**errors, "model": name} for name in names]),
-            provenance="emulated, system scale-model",
-        )
-        errors = next(ax for ax in figure.axes if "Error" in ax.get_ylabel())
-        assert len(errors.lines) == 2  # zero and MVA
 
     def test_figure_names_its_source(self):
         figure = self.draw(repetitions=1)

@@ -13,7 +13,7 @@ from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
 from tierscope.model.analytic.bounds import asymptotic_bounds
-from tierscope.model.analytic.mva import TooLargeError, schweitzer_mva
+from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
 from tierscope.model.demands import file_demand
 from tierscope.model.predict import (
     ANALYTIC,
@@ -181,43 +181,6 @@ class TestAgainstSimulator:
         assert predicted.slowest_s.sum() == pytest.approx(slowest_s, rel=0.1)
 
 
-class TestProductForm:
-    @pytest.mark.parametrize("rate", [0, 20, 45, 70, 100])
-    @pytest.mark.parametrize(
-        ("model", "worst"), [("exact-mva", 0.035), ("schweitzer", 0.10)]
-    )
-    def test_mean_rank_of_exponential_servers(self, model, worst, rate):
-        _, mean_s = simulated_times(RANDOM_MACHINE, WORKLOAD, rate)
-        predicted = predict_times(RANDOM_MACHINE, WORKLOAD, rate, model)
-        assert predicted.mean_s.sum() == pytest.approx(mean_s, rel=worst)
-
-    @pytest.mark.parametrize("rate", [0, 20, 45, 70, 100])
-    @pytest.mark.parametrize(
-        ("model", "worst"), [("exact-mva", 0.035), ("schweitzer", 0.13)]
-    )
-    def test_processor_time_is_a_delay(self, model, worst, rate):
-        machine = replace(RANDOM_MACHINE, sample_s=0.012)
-        _, mean_s = simulated_times(machine, WORKLOAD, rate)
-        predicted = predict_times(machine, WORKLOAD, rate, model)
-        assert predicted.mean_s.sum() == pytest.approx(mean_s, rel=worst)
-
-    @pytest.mark.parametrize("model", ["exact-mva", "schweitzer"])
-    def test_balanced_servers_are_those_of_the_formula(self, model):
-        # 6 ranks, 3 object servers of 2 s, nothing else: R = 2 s (6 + 3 - 1) / 3.
-        gfs = TierModel(request_s=2, n_object_servers=3)
-        machine = Network(6, gfs, replace(TierModel(), group_size=2))
-        times = predict_times(machine, Workload(60, 100), 0, model)
-        assert times.mean_s == pytest.approx([10 * 2 * 8 / 3, 0, 0, 0], rel=1e-6)
-
-    def test_too_many_states_are_refused_in_one_line(self):
-        machine = Network(96, GFS, LFS)  # 12 groups of 8
-        words = r"exact-mva: got 96 .* take schweitzer"
-        with pytest.raises(TooLargeError, match=words) as e:
-            predict_times(machine, WORKLOAD, 50, "exact-mva")
-        assert "\n" not in str(e.value)
-        assert predict_times(machine, WORKLOAD, 50, "schweitzer").mean_s.sum() > 0
-
-
 class TestBounds:
     def test_bottleneck_takes_the_waiting(self):
         gfs = TierModel(open_s=1, close_s=0.5, read_latency_s=2, open_latency_s=0.25)
@@ -302,15 +265,18 @@ class TestQueues:
         lfs = TierModel(request_s=0.7, open_latency_s=2.0)
         machine = Network(10, replace(gfs, metadata_service=EXPONENTIAL), lfs)
         predicted = predict_times(machine, Workload(200, 100), 40, "mva")
-        general = schweitzer_mva(
-            [[0.6 * 0.3], [0.6 * 0.5], [0.6 * 0.5], [0.4 * 0.7], [0.4 * 2.0]],
-            [10],
-            delay=[False, False, False, False, True],
-            service_cv2=[1, 0, 0, 0, 0],
-            removal="marginal",
-        ).residence_s[:, 0]
-        metadata_s, one_s, other_s, lfs_s, latency_s = 20 * general
-        expected = [one_s + other_s, metadata_s, lfs_s, latency_s]
+        demand_s = np.array([0.6 * 0.3, 0.6 * 0.5, 0.6 * 0.5, 0.4 * 0.7])
+        pairs, alone = np.arange(4), np.ones(4)
+        waiting = solve_fixed_point(
+            Stations(pairs, np.zeros(4, int), alone, alone, np.array([1.0, 0, 0, 0])),
+            demand_s,
+            alone,
+            population=np.array([10.0]),
+            present=np.array([1.0]),
+            think_s=np.array([0.4 * 2.0]),
+        )
+        metadata_s, one_s, other_s, lfs_s = 20 * demand_s * waiting
+        expected = [one_s + other_s, metadata_s, lfs_s, 20 * 0.4 * 2.0]
         assert predicted.mean_s == pytest.approx(expected, rel=1e-4)
 
     def test_groups_that_differ_by_nothing_may_be_one_kind_or_many(self):

@@ -92,9 +92,6 @@ def plot_prediction(
         I/O classes, with marks where the finest model has the borders between them.
         Each panel has its own y range.
     """
-    predictions, errors = (
-        table[table["model"].isin(list(_LABELS))] for table in (predictions, errors)
-    )
     titles = scenario_titles(errors, dataset_titles).set_index(SCENARIO)["title"]
     studies = list(errors.groupby(_STUDY, sort=False))
     models = [model for model in _LINES if model in set(errors["model"])]

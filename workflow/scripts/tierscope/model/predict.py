@@ -1,11 +1,8 @@
-"""Predict I/O time with one of six models, from bounds to simulation.
+"""Predict I/O time with one of four models, from bounds to simulation.
 
 - ``bounds``: asymptotic bounds (`tierscope.model.analytic.bounds`);
-- ``schweitzer``, ``exact-mva``: the mean process in the steady state of the closed
-  network with exponential servers (`tierscope.model.analytic.product_form`), the same
-  for the slowest; the exact one for small networks only;
-- ``mva``: the same with the servers' variation and a better approximation
-  (`tierscope.model.analytic.tiered`), for networks of any size;
+- ``mva``: the mean process in the steady state of the closed network, by mean value
+  analysis (`tierscope.model.analytic.tiered`), the same for the slowest;
 - ``order-statistics``: in addition the slowest of P ranks and the end of the epoch,
   when fewer and fewer ranks are reading (`tierscope.model.analytic.order_statistics`);
 - ``simulation``: event by event, with the real order of files
@@ -25,7 +22,6 @@ import pandas as pd
 from tierscope.core.columns import CLASSES
 from tierscope.model.analytic.bounds import asymptotic_bounds
 from tierscope.model.analytic.order_statistics import rank_times
-from tierscope.model.analytic.product_form import SOLVERS, product_form_times
 from tierscope.model.analytic.tiered import mean_groups, tiered_network
 from tierscope.model.demands import check_modelled, hit_fraction
 from tierscope.model.simulator.run import (
@@ -37,7 +33,7 @@ from tierscope.model.simulator.run import (
 from tierscope.storage.network import ModelError, Network, Workload, network_of
 
 SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
-ANALYTIC = ("bounds", *SOLVERS, "mva", ORDER_STATISTICS)
+ANALYTIC = ("bounds", "mva", ORDER_STATISTICS)
 MODELS = (*ANALYTIC, SIMULATION)
 COLUMNS = [
     "cache_rate_percent",
@@ -119,8 +115,6 @@ def predict_times(
 
     Raises
     ------
-    TooLargeError
-        If the network has too many states for ``exact-mva``.
     ModelError
         If the model is unknown or an argument impossible.
     """
@@ -130,9 +124,6 @@ def predict_times(
         times_s = bounds.class_time_s
         slowest = int(times_s.sum(axis=1).argmax())
         return ClassTimes(times_s[slowest], bounds.share @ times_s)
-    if model in SOLVERS:
-        mean_s = product_form_times(network, workload, cache_rate_percent, model)
-        return ClassTimes(mean_s, mean_s)
     if model == "mva":
         mean_s = _steady_state(network, workload, cache_rate_percent)
         return ClassTimes(mean_s, mean_s)

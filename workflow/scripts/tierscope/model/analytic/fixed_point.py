@@ -1,8 +1,25 @@
-"""The fixed point of approximate mean value analysis, compiled.
+"""Approximate mean value analysis of closed queueing networks, compiled.
 
-What is iterated, and where it comes from, is said at
-`tierscope.model.analytic.mva.schweitzer_mva`. Only the stations that a class visits are
-looked at: a machine has many groups with queues of their own.
+Customers of several classes go round stations for ever. A class is told by its demand
+at each station: the service time of a visit times the visits of a cycle. Stations are
+first come, first served.
+
+The solution is a fixed point at the full population (Schweitzer 1979; Bard 1979): an
+arriving customer of class k sees the queues less what its own absence takes from them.
+Schweitzer takes ``Q_ik / N_k`` from station i. Here it is the change of the queues by
+one customer that follows from ``Q_i = U_i / (1 - U_i)``, hence ``dQ_i = D_i / (1 -
+U_i)^2 dX``, with ``1 + Q_i`` less that part in the place of ``1 / (1 - U_i)`` so that
+it also holds for few customers. It is exact for one customer, for a balanced network
+without delays, and where one station is saturated; there Schweitzer's takes too little
+away.
+
+Service times of another variation than exponential: a customer finds the server busy
+with a residual time of ``(1 + cv^2) / 2`` services instead of one (Reiser 1979), less
+the part of that difference that its own absence takes away: in a closed network whose
+server is always busy the throughput is that of the server, whatever the variation.
+
+Only the stations that a class visits are looked at: a machine has many groups with
+queues of their own.
 """
 
 from dataclasses import dataclass
@@ -49,11 +66,10 @@ def solve_fixed_point(
     population: np.ndarray,
     present: np.ndarray,
     think_s: np.ndarray,
-    marginal: bool = True,
     tolerance: float = 1e-5,
     max_iterations: int = 20_000,
 ) -> np.ndarray:
-    """Return residence time over demand of each pair; what Schweitzer's MVA iterates.
+    """Return residence time over demand of each pair.
 
     Arguments are trusted.
 
@@ -68,8 +84,10 @@ def solve_fixed_point(
         absence takes away.
     think_s : ndarray, shape (n_classes,)
         Delay in a cycle.
-    marginal, tolerance, max_iterations
-        As for `tierscope.model.analytic.mva.schweitzer_mva`.
+    tolerance : float
+        Relative change of residence times below which the iteration ends.
+    max_iterations : int
+        Iterations after which it has not converged.
 
     Raises
     ------
@@ -89,7 +107,6 @@ def solve_fixed_point(
             population,
             present,
             think_s,
-            marginal,
             step,
             tolerance,
             n_iterations,
@@ -114,7 +131,6 @@ def _iterate(
     population,
     present,
     think_s,
-    marginal,
     step,
     tolerance,
     max_iterations,
@@ -139,15 +155,14 @@ def _iterate(
                 part = population[k] / cycle_s[k] * demand_s[p] / n_copies[i]
             load[i] += part
             queue[i] += part * waiting[p]
-            if marginal:
-                spread_s[k] += demand_s[p] * waiting[p] * (waiting[p] - 1)
+            spread_s[k] += demand_s[p] * waiting[p] * (waiting[p] - 1)
         change = 0.0
         for p in range(n_pairs):
             i, k = station_of[p], class_of[p]
             absent_load = absent = 0.0
             if present[k] > 0 and spread_s[k] > 0:
                 absent_load = present[k] / spread_s[k] * demand_s[p] / n_visited[i]
-                absent = absent_load * waiting[p] ** (2 if marginal else 1)
+                absent = absent_load * waiting[p] ** 2
             found = max(queue[i] - absent, 0.0)
             busy = max(load[i] - absent_load, 0.0)
             new = 1 + found + busy * (1 - min(absent, 1.0)) * (cv2[i] - 1) / 2

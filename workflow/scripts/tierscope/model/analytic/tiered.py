@@ -1,8 +1,9 @@
 """The machine as a closed network: how long a file takes while all ranks are reading.
 
 Customers are ranks, in one class for each kind of LFS group. A cycle is a file: on the
-LFS with the probability of a hit, else on the GFS. `tierscope.model.analytic.mva`
-solves it with marginal removal. Assumptions besides those of `tierscope.model.demands`:
+LFS with the probability of a hit, else on the GFS. Mean value analysis solves it
+(`tierscope.model.analytic.fixed_point`). Assumptions besides those of
+`tierscope.model.demands`:
 
 - hits come at random, with the given fraction; the files' order is of no matter;
 - files and ranks are spread evenly over object servers and links;
@@ -67,18 +68,12 @@ def group_sizes(network: Network) -> np.ndarray:
     return np.minimum(size, network.n_ranks - firsts)
 
 
-def each_group(network: Network) -> RankGroups:
-    """Return the LFS groups, each a kind, with the quantiles of their slowness."""
-    sizes = group_sizes(network)
-    slowness = np.exp(network.lfs.object_server_spread * normal_quantiles(sizes))
-    return RankGroups(np.ones_like(sizes), sizes, slowness)
-
-
 def mean_groups(network: Network) -> RankGroups:
     """Return the LFS groups with the quantiles of their slowness; equal ones share."""
-    groups = each_group(network)
+    sizes = group_sizes(network)
+    slowness = np.exp(network.lfs.object_server_spread * normal_quantiles(sizes))
     kinds, counts = np.unique(
-        np.column_stack([groups.n_ranks, groups.slowness]), axis=0, return_counts=True
+        np.column_stack([sizes, slowness]), axis=0, return_counts=True
     )
     return RankGroups(counts, kinds[:, 0].astype(np.int64), kinds[:, 1])
 
