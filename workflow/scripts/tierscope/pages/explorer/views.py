@@ -1,7 +1,8 @@
 """Draw the explorer's three views with Altair; the page computes their tables."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 
@@ -15,6 +16,7 @@ BY_THE_RULE, BY_THE_MODEL = "improved, by the rule", "improved, by the model"
 _FONT = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
 _GOAL_COLOUR, _TODAY_COLOUR, _IMPROVED_COLOUR = "#9A2A7B", "#777777", "#222222"
 _MODEL_COLOUR = "#0B7A3B"
+_HALO = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
 _STAR = (
     "M0,-1L0.225,-0.309L0.951,-0.309L0.363,0.118L0.588,0.809L0,0.382"
     "L-0.588,0.809L-0.363,0.118L-0.951,-0.309L-0.225,-0.309Z"
@@ -107,60 +109,12 @@ def _times_view(has_model: bool) -> alt.LayerChart:
             columns=alt.ExprRef(f"view_width < 400 ? 1 : {len(names)}"),
         ),
     )
-    rate, time_s = _cache_rate_axis("cache_rate_percent"), _seconds_axis("time_s")
-    lines = alt.Chart(alt.NamedData("lines")).encode(x=rate, y=time_s, color=colour)
-    goal = alt.Chart(alt.NamedData("goal")).encode(y=_seconds_axis("goal_s"))
-    best = alt.Chart(alt.NamedData("best_marks")).encode(x=rate)
-    best_label = {
-        "text": alt.ExprRef("datum.label"),
-        "y": alt.ExprRef("8 + 17 * datum.line"),
-        "align": alt.ExprRef(
-            "datum.cache_rate_percent < rate_limits[0] + 15 ? 'left' : "
-            "datum.cache_rate_percent > rate_limits[1] - 15 ? 'right' : 'center'"
-        ),
-        "fontSize": 13,
-        "fontWeight": "bold",
-    }
-    goal_label = {
-        "text": alt.ExprRef("'goal ' + goal_text"),
-        "x": alt.ExprRef("goal_side == 'left' ? 4 : view_width - 4"),
-        "align": alt.ExprRef("goal_side"),
-        "dy": -8,
-        "fontSize": 12,
-    }
-    halo = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
     return (
         alt.layer(
-            alt.layer(
-                lines.mark_line(strokeWidth=2).encode(
-                    strokeDash=alt.StrokeDash(
-                        "when:N",
-                        legend=None,
-                        scale=alt.Scale(
-                            domain=names, range=[[1, 0], [1, 0], [6, 3]][: len(names)]
-                        ),
-                    )
-                ),
-                lines.mark_point(
-                    filled=True,
-                    size=45,
-                    opacity=1,
-                    cursor="pointer",
-                    description=alt.ExprRef("datum.words"),
-                ).encode(tooltip=alt.Tooltip("words:N")),
-            ),
+            _lines(names, colour),
             _looked_at_rule(),
-            goal.mark_rule(stroke=_GOAL_COLOUR, strokeDash=[7, 4], strokeWidth=1.5),
-            goal.mark_text(**goal_label, **halo),
-            goal.mark_text(**goal_label, fill=_GOAL_COLOUR),
-            best.mark_rule(opacity=0.5).encode(
-                y=time_s, y2=alt.value(15 + 17 * (len(names) - 1)), color=colour
-            ),
-            best.mark_point(
-                shape="diamond", size=150, filled=True, opacity=1, stroke="white"
-            ).encode(y=time_s, color=colour),
-            best.mark_text(**best_label, **halo),
-            best.mark_text(**best_label).encode(color=colour),
+            *_goal_marks(),
+            *_best_marks(len(names), colour),
         )
         .resolve_scale(color="shared")
         .properties(
@@ -170,6 +124,72 @@ def _times_view(has_model: bool) -> alt.LayerChart:
             title=alt.Title("a  I/O time of the slowest process"),
         )
     )
+
+
+def _lines(names: Sequence[str], colour: alt.Color) -> alt.LayerChart:
+    """Return the I/O time over the cache rate: today, improved, by the model."""
+    lines = alt.Chart(alt.NamedData("lines")).encode(
+        x=_cache_rate_axis("cache_rate_percent"),
+        y=_seconds_axis("time_s"),
+        color=colour,
+    )
+    dashes = alt.Scale(domain=names, range=[[1, 0], [1, 0], [6, 3]][: len(names)])
+    return alt.layer(
+        lines.mark_line(strokeWidth=2).encode(
+            strokeDash=alt.StrokeDash("when:N", legend=None, scale=dashes)
+        ),
+        lines.mark_point(
+            filled=True,
+            size=45,
+            opacity=1,
+            cursor="pointer",
+            description=alt.ExprRef("datum.words"),
+        ).encode(tooltip=alt.Tooltip("words:N")),
+    )
+
+
+def _goal_marks() -> list[alt.Chart]:
+    """Return the line of the goal and its label."""
+    goal = alt.Chart(alt.NamedData("goal")).encode(y=_seconds_axis("goal_s"))
+    label = {
+        "text": alt.ExprRef("'goal ' + goal_text"),
+        "x": alt.ExprRef("goal_side == 'left' ? 4 : view_width - 4"),
+        "align": alt.ExprRef("goal_side"),
+        "dy": -8,
+        "fontSize": 12,
+    }
+    return [
+        goal.mark_rule(stroke=_GOAL_COLOUR, strokeDash=[7, 4], strokeWidth=1.5),
+        goal.mark_text(**label, **_HALO),
+        goal.mark_text(**label, fill=_GOAL_COLOUR),
+    ]
+
+
+def _best_marks(n_lines: int, colour: alt.Color) -> list[alt.Chart]:
+    """Return the best point of each line, with its label above the plot."""
+    time_s = _seconds_axis("time_s")
+    best = alt.Chart(alt.NamedData("best_marks")).encode(
+        x=_cache_rate_axis("cache_rate_percent")
+    )
+    label = {
+        "text": alt.ExprRef("datum.label"),
+        "y": alt.ExprRef("8 + 17 * datum.line"),
+        "align": alt.ExprRef(
+            "datum.cache_rate_percent < rate_limits[0] + 15 ? 'left' : "
+            "datum.cache_rate_percent > rate_limits[1] - 15 ? 'right' : 'center'"
+        ),
+        "fontSize": 13,
+        "fontWeight": "bold",
+    }
+    below_labels = alt.value(15 + 17 * (n_lines - 1))
+    return [
+        best.mark_rule(opacity=0.5).encode(y=time_s, y2=below_labels, color=colour),
+        best.mark_point(
+            shape="diamond", size=150, filled=True, opacity=1, stroke="white"
+        ).encode(y=time_s, color=colour),
+        best.mark_text(**label, **_HALO),
+        best.mark_text(**label).encode(color=colour),
+    ]
 
 
 def _breakdown_view() -> alt.LayerChart:
@@ -215,7 +235,40 @@ def _map_view(start: Start) -> alt.LayerChart:
         "scale": scale,
         "axis": alt.Axis(grid=False, minExtent=34),
     }
-    cells = (
+    position = {"x": alt.X("x_percent:Q", **x), "y": alt.Y("y_percent:Q", **y)}
+    cheapest = (
+        alt.Chart(alt.NamedData("cheapest"))
+        .mark_point(shape=_STAR, size=180, filled=True, opacity=1)
+        .encode(**position, color=alt.value("white"), stroke=alt.value("black"))
+    )
+    sliders = (
+        alt.Chart(alt.NamedData("sliders"))
+        .mark_point(size=160, strokeWidth=3, opacity=1)
+        .encode(**position, color=alt.value("black"))
+    )
+    rates = alt.Chart(alt.NamedData("rates")).encode(**position)
+    rate = {"text": alt.ExprRef("datum.label"), "fontSize": 12, "fontWeight": "bold"}
+    halo = {"stroke": "white", "strokeWidth": 3, "strokeJoin": "round"}
+    return alt.layer(
+        _cells(x, y),
+        rates.mark_text(**rate, **halo),
+        rates.mark_text(**rate),
+        cheapest,
+        sliders,
+    ).properties(
+        name="cells",
+        width=450,
+        height=410,
+        title=alt.Title(
+            "=map_title",
+            subtitle="=map_subtitle",
+        ),
+    )
+
+
+def _cells(x: Mapping[str, Any], y: Mapping[str, Any]) -> alt.Chart:
+    """Return the cells of the map: the least cache rate that meets the goal."""
+    return (
         alt.Chart(alt.NamedData("cells"))
         .mark_rect(
             stroke="white",
@@ -246,35 +299,6 @@ def _map_view(start: Start) -> alt.LayerChart:
                 alt.value("#dedede"),
             ),
         )
-    )
-    position = {"x": alt.X("x_percent:Q", **x), "y": alt.Y("y_percent:Q", **y)}
-    cheapest = (
-        alt.Chart(alt.NamedData("cheapest"))
-        .mark_point(shape=_STAR, size=180, filled=True, opacity=1)
-        .encode(**position, color=alt.value("white"), stroke=alt.value("black"))
-    )
-    sliders = (
-        alt.Chart(alt.NamedData("sliders"))
-        .mark_point(size=160, strokeWidth=3, opacity=1)
-        .encode(**position, color=alt.value("black"))
-    )
-    rates = alt.Chart(alt.NamedData("rates")).encode(**position)
-    rate = {"text": alt.ExprRef("datum.label"), "fontSize": 12, "fontWeight": "bold"}
-    halo = {"stroke": "white", "strokeWidth": 3, "strokeJoin": "round"}
-    return alt.layer(
-        cells,
-        rates.mark_text(**rate, **halo),
-        rates.mark_text(**rate),
-        cheapest,
-        sliders,
-    ).properties(
-        name="cells",
-        width=450,
-        height=410,
-        title=alt.Title(
-            "=map_title",
-            subtitle="=map_subtitle",
-        ),
     )
 
 
