@@ -4,7 +4,8 @@ import sys
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.core.tables import read_table
-from tierscope.figures.style import plot_breakdown, save_figure
+from tierscope.figures.breakdown import plot_breakdown
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

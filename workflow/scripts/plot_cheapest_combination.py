@@ -9,7 +9,7 @@ from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.tables import read_table
-from tierscope.figures.improvement import plot_cheapest
+from tierscope.figures.cheapest_combination import plot_cheapest_combination
 from tierscope.figures.style import save_figure
 
 
@@ -39,7 +39,7 @@ if __name__ == "__main__":
     improvements = shown_improvements(
         cheapest, snakemake.params.max_improvement_percent
     )
-    figure = plot_cheapest(
+    figure = plot_cheapest_combination(
         break_down_improved(io_time, improvements),
         goal,
         cheapest,

@@ -4,13 +4,14 @@ import sys
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.core.tables import read_table
-from tierscope.figures.style import plot_times, save_figure
+from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
+from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     io_time = read_table(snakemake.input.io_time, "io_time")
     io_time = select_scenarios(io_time, snakemake.params.scenarios)
-    figure = plot_times(
+    figure = plot_execution_and_io_time(
         read_table(snakemake.input.epochs, "epochs"),
         io_time,
         read_table(snakemake.input.spread, "spread"),

@@ -10,7 +10,7 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.style import save_figure
-from tierscope.figures.sufficient_combinations import plot_sufficient
+from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
@@ -28,7 +28,7 @@ if __name__ == "__main__":
     combinations = sufficient_combinations(
         select_improvements(estimates, grid), goal["goal_s"], goal["difference_s"]
     )
-    figure = plot_sufficient(
+    figure = plot_sufficient_combinations(
         # In the order in which the tables come.
         combinations.set_index("method")
         .loc[estimates["method"].unique()]

@@ -6,7 +6,7 @@ from pathlib import Path
 from tierscope.analysis.breakdown import slowest_process, spread_over_repetitions
 from tierscope.core.tables import read_table
 from tierscope.figures.style import save_figure
-from tierscope.figures.whatif_truth import plot_truth, summary_text
+from tierscope.figures.whatif_truth import plot_whatif_truth, summary_text
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
@@ -14,7 +14,7 @@ if __name__ == "__main__":
     summary = read_table(snakemake.input.summary, "whatif_truth_summary")
     slowest = slowest_process(read_table(snakemake.input.io_time, "io_time"))
     times = slowest.rename(columns={"io_time_s": "time_s"}).assign(quantity="I/O time")
-    figure = plot_truth(
+    figure = plot_whatif_truth(
         table,
         summary,
         spread_over_repetitions(times, snakemake.params.max_spread_percent),

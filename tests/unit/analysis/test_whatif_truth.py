@@ -15,7 +15,7 @@ from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
-from tierscope.figures.whatif_truth import plot_truth, summary_text
+from tierscope.figures.whatif_truth import plot_whatif_truth, summary_text
 from tierscope.model.simulator.run import simulate_reads, tables_of
 
 ROOT = Path(__file__).parents[3]
@@ -235,7 +235,7 @@ class TestSimulatedScaleModel:
 
 @pytest.fixture
 def drawing(io_time, table):
-    """Return table, summary and spread, as `plot_truth` takes them."""
+    """Return table, summary and spread, as `plot_whatif_truth` takes them."""
     times = slowest_process(io_time).rename(columns={"io_time_s": "time_s"})
     spread = spread_over_repetitions(times.assign(quantity="I/O time"), 10)
     return table, summarise(table), spread
@@ -249,7 +249,7 @@ def words_of(figure):
 
 
 def test_panel_names_the_rules_largest_error_with_both_cuts(drawing):
-    figure = plot_truth(*drawing, provenance="emulated, system small")
+    figure = plot_whatif_truth(*drawing, provenance="emulated, system small")
     title = figure.axes[0].get_title().split("\n")
     assert title == [
         "GFS-META +100 %",
@@ -260,7 +260,7 @@ def test_panel_names_the_rules_largest_error_with_both_cuts(drawing):
 
 
 def test_figure_says_where_its_numbers_come_from(drawing):
-    words = words_of(plot_truth(*drawing, provenance="emulated, system small"))
+    words = words_of(plot_whatif_truth(*drawing, provenance="emulated, system small"))
     assert "(emulated)" in words
     assert "Source: emulated, system small; 2 repetitions" in words
     assert "Model: simulation, parameters as written." in words
@@ -270,7 +270,7 @@ def test_figure_says_where_its_numbers_come_from(drawing):
 
 def test_simulated_truth_is_not_called_measured(drawing):
     simulated = [frame.assign(source="simulated") for frame in drawing]
-    figure = plot_truth(*simulated, provenance="simulated, system small")
+    figure = plot_whatif_truth(*simulated, provenance="simulated, system small")
     words = words_of(figure)
     assert "easured" not in words
     assert "This model made the runs too, so it cannot err." in words
@@ -278,7 +278,7 @@ def test_simulated_truth_is_not_called_measured(drawing):
 
 
 def test_lines_are_the_three_cuts_and_the_bars_two_standard_errors(drawing):
-    axes = plot_truth(*drawing, provenance="emulated").axes[0]
+    axes = plot_whatif_truth(*drawing, provenance="emulated").axes[0]
     container = axes.containers[0]
     assert container[0].get_ydata().tolist() == pytest.approx([30, 0])
     bars = container[2][0].get_segments()[0]

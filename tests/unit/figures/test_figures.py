@@ -26,9 +26,12 @@ from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
 from tierscope.core.io_class import NET_READ, IOClass
 from tierscope.core.tables import check_table
 from tierscope.core.words import epoch_words, scenario_titles
-from tierscope.figures.improvement import plot_cheapest, plot_improvement
-from tierscope.figures.style import plot_breakdown, plot_times, save_figure
-from tierscope.figures.sufficient_combinations import plot_sufficient
+from tierscope.figures.breakdown import plot_breakdown
+from tierscope.figures.cheapest_combination import plot_cheapest_combination
+from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
+from tierscope.figures.improvement import plot_improvement
+from tierscope.figures.style import save_figure
+from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
 PROVENANCE = "emulated · system scale-model · 2 processes"
 TITLES = {"small": "128 KiB files", "large": "12 MiB files"}
@@ -97,7 +100,9 @@ ARGUMENTS = {"provenance": PROVENANCE, "dataset_titles": TITLES}
 
 
 def draw_times(io_time):
-    return plot_times(epochs_of(io_time), io_time, spread_of(io_time), **ARGUMENTS)
+    return plot_execution_and_io_time(
+        epochs_of(io_time), io_time, spread_of(io_time), **ARGUMENTS
+    )
 
 
 def draw_breakdown(io_time, epoch=1):
@@ -155,7 +160,7 @@ def draw_sufficient(
     io_time, goal=GOAL, classes=("gfs_meta", "lfs_read"), methods=("rule",), cost=1
 ):
     estimates = estimates_of(io_time, improvement_grid(classes, 200, 100), methods)
-    return plot_sufficient(
+    return plot_sufficient_combinations(
         sufficient_combinations(estimates, goal.seconds, goal.difference_s).sort_values(
             "method", ascending=False, kind="stable"
         ),
@@ -176,7 +181,9 @@ def draw_cheapest(io_time, goal=GOAL):
     row, cheapest = search(io_time, goal)
     improvements = [{}, {"lfs_read": 100, "gfs_meta": 100}]
     after = break_down_improved(select_epoch(io_time, 1), improvements)
-    return plot_cheapest(after, row, cheapest, spread_of(io_time), **ARGUMENTS)
+    return plot_cheapest_combination(
+        after, row, cheapest, spread_of(io_time), **ARGUMENTS
+    )
 
 
 DRAW = {
@@ -501,7 +508,7 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
     improved = break_down_improved(
         select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
     )
-    figure = plot_cheapest(
+    figure = plot_cheapest_combination(
         improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
     )
     before, after = figure.axes
@@ -531,7 +538,7 @@ def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):
     improved = break_down_improved(
         select_epoch(io_time_of(), 1), [{}, {"gfs_meta": 100}]
     )
-    figure = plot_cheapest(
+    figure = plot_cheapest_combination(
         improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
     )
     assert f"Cheapest improvement: {words}" in notes_of(figure)
@@ -547,7 +554,7 @@ def test_a_map_counts_the_combinations_as_cheap_as_its_cheapest():
 def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():
     row, cheapest = search(io_time_of(), Goal("io_time", 6.0))
     improved = break_down_improved(select_epoch(io_time_of(), 1), [{}])
-    figure = plot_cheapest(
+    figure = plot_cheapest_combination(
         improved, row, cheapest, spread_of(io_time_of()), **ARGUMENTS
     )
     assert figure.axes[1].get_title().splitlines() == [

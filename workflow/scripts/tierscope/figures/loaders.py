@@ -35,7 +35,7 @@ def plot_loaders(
         Table ``policy_epochs`` of one dataset and OST count, each loader once at a
         cache rate.
     provenance, dataset_titles
-        As for `tierscope.figures.style.plot_times`.
+        As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
 
     Returns
     -------

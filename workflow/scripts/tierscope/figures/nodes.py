@@ -59,7 +59,7 @@ def plot_nodes(
     stated : sequence of mapping
         What papers state, as `tierscope.claims.policies.stated_numbers` returns it.
     provenance, dataset_titles
-        As for `tierscope.figures.style.plot_times`.
+        As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
     notes : sequence of str, optional
         What else to know, such as `tierscope.figures.policies.failure_notes`.
 

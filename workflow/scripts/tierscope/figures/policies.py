@@ -61,7 +61,7 @@ def plot_policies(
         Tables ``policy_epochs``, ``policy_totals`` and ``policy_summary`` of one
         dataset, OST count and loader.
     provenance, dataset_titles
-        As for `tierscope.figures.style.plot_times`.
+        As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
 
     Returns
     -------

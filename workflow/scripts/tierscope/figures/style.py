@@ -1,4 +1,4 @@
-"""Draw what was measured, the paper's Fig. 1 and 2, and what all figures share.
+"""What all figures share: style, panels, notes, marks, files.
 
 Figures draw tidy tables; `breakdown` and `whatif` compute. Every figure names the
 source of its numbers twice: emulated and simulated numbers are called so in the title,
@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,20 +26,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
-from tierscope.analysis.breakdown import (
-    epoch_times,
-    io_time_spread,
-    select_epoch,
-    sums_of_classes,
-)
-from tierscope.analysis.whatif import best_point
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.words import (
     CACHE_RATE_LABEL,
     epoch_words,
-    in_seconds,
-    scenario_titles,
 )
 
 SLOWEST_LABEL = "I/O time of the slowest process (s)"
@@ -67,15 +58,9 @@ _METADATA = {
     ".png": {},
     ".pdf": {"CreationDate": None},
 }
-_EPOCH_COLOURS = ["#000000", "#009E73", "#CC79A7"]
-_TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 _TITLE_WIDTH = 44  # characters, of a panel
 BAND = {"alpha": 0.15, "linewidth": 0}
-_EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
-_QUANTITIES = {
-    "execution time": {"marker": "o"},
-    "I/O time": {"marker": "^", "linestyle": (0, (4, 2))},
-}
+EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.75}
 _ERROR_BARS = {"capsize": 2.5, "elinewidth": 1.1}
 _ERROR_BAR_MARK = {"color": "#222222", "marker": "|", "markersize": 13, "ls": ""}
 _FLAG = {
@@ -222,7 +207,7 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
         y=time,
         errorbar=("pi", 100),
         ax=ax,
-        **_EDGE | spread | line,
+        **EDGE | spread | line,
     )
 
 
@@ -242,7 +227,7 @@ def _seaborn() -> ModuleType:
     return seaborn
 
 
-def _over_repetitions(
+def over_repetitions(
     points: pd.DataFrame, time: str
 ) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Return mean, least and largest time by cache rate; the latter two of several."""
@@ -271,7 +256,7 @@ def has_one_rate(points: pd.DataFrame) -> bool:
 
 def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
     """Draw from the least to the largest of the repetitions, if there are several."""
-    means_s, least_s, largest_s = _over_repetitions(sums, "io_time_s")
+    means_s, least_s, largest_s = over_repetitions(sums, "io_time_s")
     if least_s.notna().any():
         _draw_bars(ax, means_s, least_s, largest_s, "#222222")
 
@@ -302,74 +287,6 @@ def set_cache_rate_axis(ax: Axes, cache_rates_percent: Sequence[int]) -> None:
     ax.set_ylim(bottom=0)
 
 
-@styled
-def plot_times(
-    epochs: pd.DataFrame,
-    io_time: pd.DataFrame,
-    spread: pd.DataFrame,
-    *,
-    provenance: str,
-    dataset_titles: Mapping[str, str] | None = None,
-) -> Figure:
-    """Draw execution time and I/O time of every epoch over the cache rate (Fig. 1).
-
-    Parameters
-    ----------
-    epochs, io_time, spread : DataFrame
-        Tables ``epochs``, ``io_time`` and ``spread`` of the scenarios to draw, a panel
-        each in the order of the rows of ``io_time``.
-    provenance : str
-        Where the numbers come from, written below the panels.
-    dataset_titles : mapping of str to str, optional
-        What to call each dataset.
-
-    Returns
-    -------
-    Figure
-        Round markers: execution time, the largest over the ranks; triangles: I/O
-        time of the slowest process. With repetitions the line is their mean and
-        the band, at a single cache rate the error bar, goes from the least to the
-        largest; rings mark a spread above the limit. Each panel has its own y range.
-    """
-    times = epoch_times(epochs, io_time)
-    scenarios = scenario_titles(io_time, dataset_titles)
-    title = titled("Execution time and I/O time of each epoch", io_time)
-    spread = spread.merge(scenarios[SCENARIO], on=SCENARIO)
-    notes = source_notes(provenance, spread, scenarios)
-    figure, axes = new_figure(len(scenarios), title, notes)
-    numbers = sorted(times["epoch"].unique().tolist())
-    words = {epoch: epoch_words(epoch) for epoch in numbers}
-    palette = _EPOCH_COLOURS[: len(numbers)]
-    if len(numbers) > len(_EPOCH_COLOURS):
-        palette = shades(len(numbers))
-    for ax, (title, panel) in zip(axes, panels(times, scenarios), strict=True):
-        for (quantity, epoch), points in panel.groupby(["quantity", "epoch"]):
-            colour = palette[numbers.index(epoch)]
-            draw_mean(ax, points, "time_s", color=colour, **_QUANTITIES[quantity])
-        mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
-        set_cache_rate_axis(ax, times["cache_rate_percent"])
-        ax.set(title=title, ylabel="Time of an epoch (s)")
-        ax.set_ylim(top=1.05 * panel["time_s"].max() or 1)
-    figure.legend(
-        handles=[
-            *(
-                Line2D([], [], color="#444444", label=label, **_QUANTITIES[quantity])
-                for quantity, label in (
-                    ("execution time", "execution time"),
-                    ("I/O time", "I/O time of the\nslowest process"),
-                )
-            ),
-            *(
-                Line2D([], [], color=colour, linewidth=3, label=word)
-                for colour, word in zip(palette, words.values(), strict=True)
-            ),
-            *spread_handles(spread, bars=has_one_rate(times)),
-        ],
-        loc="outside right center",
-    )
-    return figure
-
-
 def panels(
     table: pd.DataFrame, scenarios: pd.DataFrame
 ) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -380,63 +297,6 @@ def panels(
             scenario["title"].iloc[0], _TITLE_WIDTH, break_on_hyphens=False
         )
         yield title, table.merge(scenario[SCENARIO], on=SCENARIO)
-
-
-@styled
-def plot_breakdown(
-    breakdown: pd.DataFrame,
-    spread: pd.DataFrame,
-    epoch: int,
-    *,
-    provenance: str,
-    dataset_titles: Mapping[str, str] | None = None,
-) -> Figure:
-    """Draw the breakdown of the slowest process over the cache rate (Fig. 2).
-
-    Parameters
-    ----------
-    breakdown, spread : DataFrame
-        Tables ``breakdown`` and ``spread`` of the scenarios to draw, a panel each in
-        the order of the rows of ``breakdown``.
-    epoch : int
-        The epoch to draw, counted from 0.
-    provenance, dataset_titles
-        As for `plot_times`.
-
-    Returns
-    -------
-    Figure
-        Bars at their true cache rate, stacked by I/O class; the line is their sum
-        and the dotted line marks the cache rate with the least I/O time. With
-        repetitions these are means, error bars go from the least to the largest sum
-        and rings mark a spread above the limit. Each panel has its own y range.
-    """
-    breakdown = select_epoch(breakdown, epoch)
-    scenarios = scenario_titles(breakdown, dataset_titles)
-    title = f"I/O time of the slowest process by class, {epoch_words(epoch)}"
-    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
-    notes = source_notes(provenance, spread, scenarios)
-    figure, axes = new_figure(len(scenarios), titled(title, breakdown), notes)
-    for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
-        stack_classes(ax, panel)
-        sums = sums_of_classes(panel)
-        means_s, _, _ = _over_repetitions(sums, "io_time_s")
-        ax.plot(means_s.index, means_s, **_EDGE | _TOTAL)
-        draw_error_bars(ax, sums)
-        mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
-        set_cache_rate_axis(ax, breakdown["cache_rate_percent"])
-        ax.set_ylim(top=1.2 * sums["io_time_s"].max() or 1)
-        _mark_best(ax, best_point(sums).iloc[0])
-        ax.set(title=title, ylabel=SLOWEST_LABEL)
-    has_peers = breakdown["io_class"].eq(NET_READ).any()
-    label = "sum of the five" if has_peers else "sum of the four"
-    total = Line2D([], [], **_TOTAL, label=label)
-    classes = class_handles(has_peers)
-    figure.legend(
-        handles=[total, *classes, *spread_handles(spread, bars=True)],
-        loc="outside right center",
-    )
-    return figure
 
 
 def stack_classes(ax: Axes, panel: pd.DataFrame) -> None:
@@ -458,24 +318,6 @@ def class_handles(has_peers: bool = False) -> list[Patch]:
         Patch(color=io_class.colour, label=io_class.label)
         for io_class in reversed(ALL_CLASSES if has_peers else list(IOClass))
     ]
-
-
-def _mark_best(ax: Axes, best: pd.Series) -> None:
-    """Mark the best cache rate with a dotted line up to its numbers at the top."""
-    rate = best["cache_rate_percent"]
-    left, right = ax.get_xlim()
-    side = np.searchsorted([0.2, 0.8], (rate - left) / (right - left))
-    top_s = 0.9 * ax.get_ylim()[1]
-    ax.vlines(rate, best["io_time_s"], top_s, color="#222222", lw=1, ls=":")
-    ax.annotate(
-        f"best: {rate} %, {in_seconds(best['io_time_s'])}",
-        (rate, 0.915),
-        xycoords=("data", "axes fraction"),
-        ha=["left", "center", "right"][side],
-        va="bottom",
-        fontsize=9.5,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-    )
 
 
 def save_figure(figure: Figure, paths: Iterable[str | Path]) -> None:

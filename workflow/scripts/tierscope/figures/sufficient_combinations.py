@@ -23,7 +23,8 @@ from tierscope.core.words import (
     scenario_titles,
     ties_words,
 )
-from tierscope.figures.improvement import ONLY_THE_MEAN, goal_notes, goal_words, wrapped
+from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
+from tierscope.figures.goals import goal_notes, goal_words, wrapped
 from tierscope.figures.style import shades, source_notes, styled, titled, write_around
 
 _TITLE_WIDTH = 54  # characters, of a panel
@@ -46,7 +47,7 @@ _UNSURE = {
 
 
 @styled
-def plot_sufficient(
+def plot_sufficient_combinations(
     combinations: pd.DataFrame,
     goal: pd.Series,
     spread: pd.DataFrame,
@@ -70,7 +71,7 @@ def plot_sufficient(
     spread : DataFrame
         Table ``spread``, of that scenario and possibly others.
     provenance, dataset_titles
-        As for `tierscope.figures.style.plot_times`.
+        As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
     cost_per_percent : mapping of str to float
         Cost of one percent of improvement of each class.
     classes : pair of str

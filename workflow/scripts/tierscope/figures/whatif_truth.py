@@ -52,7 +52,7 @@ _LARGEST = {"color": "#CC79A7", "linewidth": 5, "alpha": 0.35, "zorder": 1}
 
 
 @styled
-def plot_truth(
+def plot_whatif_truth(
     table: pd.DataFrame,
     summary: pd.DataFrame,
     spread: pd.DataFrame,
@@ -69,7 +69,7 @@ def plot_truth(
     spread : DataFrame
         Table ``spread`` of all its runs' I/O time.
     provenance, dataset_titles
-        As for `tierscope.figures.style.plot_times`.
+        As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
 
     Returns
     -------

@@ -1,0 +1,124 @@
+"""What figures of a breakdown before and after an improvement share."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from tierscope.analysis.breakdown import sums_of_classes
+from tierscope.analysis.whatif import best_point
+from tierscope.core.columns import IMPROVEMENTS
+from tierscope.core.words import (
+    in_seconds,
+)
+from tierscope.figures.style import (
+    SLOWEST_LABEL,
+    draw_error_bars,
+    draw_mean,
+    set_cache_rate_axis,
+    stack_classes,
+)
+
+# Characters of a title that fit above a panel, of two or of three in a row.
+PANEL_OF_TWO, PANEL_OF_THREE = 46, 36
+_BEFORE = {
+    "color": "#777777",
+    "marker": "o",
+    "markersize": 4,
+    "markeredgewidth": 0,
+    "linewidth": 1.5,
+}
+_OTHER_SLOWEST = {
+    "color": "white",
+    "marker": "s",
+    "markersize": 5,
+    "markeredgecolor": "black",
+    "ls": "",
+}
+_BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
+BEST_BEFORE = {"color": "#777777"} | _BEST
+BEST_AFTER = {"color": "#222222"} | _BEST
+
+
+def draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Series:
+    """Draw a breakdown as bars with its best point; return that."""
+    sums = sums_of_classes(breakdown)
+    stack_classes(ax, breakdown)
+    draw_error_bars(ax, sums)
+    best = best_point(sums).iloc[0]
+    ax.plot(best["cache_rate_percent"], best["io_time_s"], **best_marks, zorder=4)
+    return best
+
+
+def draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
+    """Draw a breakdown's sum as the line before, with its best point; return that."""
+    sums = sums_of_classes(breakdown)
+    draw_mean(ax, sums, "io_time_s", **_BEFORE)
+    best = best_point(sums).iloc[0]
+    ax.plot(best["cache_rate_percent"], best["io_time_s"], **BEST_BEFORE, zorder=3)
+    return best
+
+
+def mark_other_slowest(ax: Axes, before: pd.DataFrame, after: pd.DataFrame) -> bool:
+    """Mark where another process than before is the slowest; return whether there is.
+
+    With repetitions, in one of them at least. The model names no process.
+    """
+    point = ["cache_rate_percent", "repetition"]
+    ranks, new_ranks = (
+        table.drop_duplicates(point).set_index(point)["slowest_rank"]
+        for table in (before, after)
+    )
+    is_other = (new_ranks != ranks.reindex(new_ranks.index)) & (new_ranks >= 0)
+    rates = is_other[is_other].index.unique("cache_rate_percent")
+    at_bottom = ax.get_xaxis_transform()
+    ax.plot(rates, [0.03] * len(rates), **_OTHER_SLOWEST, transform=at_bottom, zorder=4)
+    return len(rates) > 0
+
+
+def set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
+    """Set the axes of panels with the same y range."""
+    highest_s = max(ax.dataLim.y1 for ax in axes)
+    for ax in axes:
+        set_cache_rate_axis(ax, improved["cache_rate_percent"])
+        ax.set_ylabel(SLOWEST_LABEL if ax.get_subplotspec().is_first_col() else "")
+    axes[0].set_ylim(top=1.08 * highest_s or 1)
+
+
+def mark_handles(has_others: bool) -> list[Line2D]:
+    """Return the legend entries of the line before, best points and other slowest."""
+    marks = {
+        "before the\nimprovement": _BEFORE,
+        "best before": BEST_BEFORE,
+        "best after": BEST_AFTER,
+    }
+    if has_others:
+        marks["another process\nis the slowest now"] = _OTHER_SLOWEST
+    return [Line2D([], [], **mark, label=label) for label, mark in marks.items()]
+
+
+def joined(
+    table: pd.DataFrame, percents: Mapping[str, int] | None = None
+) -> pd.DataFrame:
+    """Return the rows of one improvement, by default of none at all."""
+    wanted = pd.Series(percents or dict.fromkeys(IMPROVEMENTS, 0))
+    return table[(table[IMPROVEMENTS] == wanted).all(axis=1)]
+
+
+def best_words(best: pd.Series) -> str:
+    """Return the best point in words, such as ``best at 65 %: 8.00 s``."""
+    return f"best at {best['cache_rate_percent']} %: {in_seconds(best['io_time_s'])}"
+
+
+def cut_words(before: pd.Series, after: pd.Series) -> str:
+    """Return how the best point moves, in two lines: ``best at 65 % → 60 %: ...``."""
+    rates = [point["cache_rate_percent"] for point in (before, after)]
+    cut = after["io_time_s"] / before["io_time_s"] - 1 if before["io_time_s"] else 0
+    moved = f"{rates[0]} % → {rates[1]} %" if rates[0] != rates[1] else f"{rates[0]} %"
+    return (
+        f"best at {moved}:\n{in_seconds(before['io_time_s'])} → "
+        f"{in_seconds(after['io_time_s'])} ({100 * cut:+.1f} %)".replace(
+            "-", "\N{MINUS SIGN}"
+        )
+    )

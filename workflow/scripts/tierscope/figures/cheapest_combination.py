@@ -1,0 +1,157 @@
+"""Draw the breakdown after the cheapest combination that meets the goal."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import offset_copy
+
+from tierscope.analysis.breakdown import io_time_spread
+from tierscope.core.columns import IMPROVEMENTS, SCENARIO
+from tierscope.core.sources import RULE_NOTE
+from tierscope.core.words import (
+    epoch_words,
+    improvement_words,
+    scenario_titles,
+    ties_words,
+)
+from tierscope.figures.before_after import (
+    BEST_AFTER,
+    BEST_BEFORE,
+    PANEL_OF_TWO,
+    best_words,
+    cut_words,
+    draw_bars,
+    draw_line,
+    joined,
+    mark_handles,
+    mark_other_slowest,
+    set_axes,
+)
+from tierscope.figures.goals import goal_notes, goal_words, is_out_of_reach, wrapped
+from tierscope.figures.style import (
+    class_handles,
+    has_one_rate,
+    mark_flagged,
+    new_figure,
+    source_notes,
+    spread_handles,
+    styled,
+    titled,
+)
+
+ONLY_THE_MEAN = "met by the mean, not by every repetition"
+_GOAL = {"color": "#117733", "linestyle": (0, (6, 3)), "linewidth": 1.6}
+_LEAST = {
+    "color": _GOAL["color"],
+    "marker": "v",
+    "markersize": 9,
+    "markeredgecolor": "white",
+    "ls": "",
+}
+
+
+@styled
+def plot_cheapest_combination(
+    improved: pd.DataFrame,
+    goal: pd.Series,
+    cheapest: pd.Series | None,
+    spread: pd.DataFrame,
+    *,
+    provenance: str,
+    dataset_titles: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw the cheapest combination that meets a goal, before and after (Fig. 5).
+
+    Parameters
+    ----------
+    improved : DataFrame
+        One scenario's and epoch's breakdown without any improvement and after the
+        cheapest combination, as made by
+        `tierscope.analysis.whatif.break_down_improved`; if no combination meets the
+        goal, after the largest improvements of the grid.
+    goal : Series
+        The row of table ``goals`` of that scenario and epoch.
+    cheapest : Series or None
+        The cheapest row of table ``combinations``; None if none meets the goal.
+    spread, provenance, dataset_titles
+        As for `plot_improvement`.
+
+    Returns
+    -------
+    Figure
+        Left: the measured breakdown; right: the breakdown after the improvements, with
+        the line from the left in grey; both with the goal, the best points and, with
+        repetitions, the spread from least to largest; squares as in
+        `plot_improvement`. If no combination meets the goal,
+        the right panel says so and shows how far the grid gets; if no I/O time does,
+        there is no line of the goal.
+    """
+    scenarios = scenario_titles(improved, dataset_titles)
+    epoch = int(improved["epoch"].iloc[0])
+    spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
+    found = cheapest is not None
+    what = "Cheapest improvements that" if found else "No improvements of the grid"
+    subject = f"{scenarios['title'].iloc[0]}, {epoch_words(epoch)}"
+    title = f"{what} meet {goal_words(goal)}: {subject}"
+    percents = improved[IMPROVEMENTS].max().to_dict()
+    notes = source_notes(provenance, spread, scenarios)
+    if found:
+        notes.append(_cheapest_note(cheapest, percents))
+    notes += [*goal_notes(goal), RULE_NOTE]
+    figure, axes = new_figure(
+        2, titled(title, improved), notes, row_height=4.8, share_y=True
+    )
+    before, after = joined(improved), joined(improved, percents)
+    best_before = draw_bars(axes[0], before, BEST_BEFORE)
+    best_after = draw_bars(axes[1], after, BEST_AFTER)
+    draw_line(axes[1], before)
+    has_others = mark_other_slowest(axes[1], before, after)
+    for ax in axes:
+        mark_flagged(ax, spread)
+        if not is_out_of_reach(goal):
+            ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
+    axes[0].set_title(f"before\n{best_words(best_before)}")
+    handles = mark_handles(has_others)
+    if not is_out_of_reach(goal):
+        handles.append(Line2D([], [], **_GOAL, label="goal (I/O time)"))
+    lines = [
+        wrapped(f"after {improvement_words(percents)}", PANEL_OF_TWO),
+        cut_words(best_before, best_after),
+    ]
+    if found:
+        above = offset_copy(axes[1].transData, figure, y=12, units="points")
+        at = cheapest["min_cache_rate_percent"], cheapest["io_time_s"]
+        axes[1].plot(*at, **_LEAST, transform=above)
+        handles.append(Line2D([], [], **_LEAST, label="least cache rate\nto meet it"))
+        if not any(percents.values()):
+            lines = ["goal is met without improvement", best_words(best_after)]
+    else:
+        lines[0] = wrapped(f"even {lines[0]}", PANEL_OF_TWO)
+    axes[1].set_title("\n".join(lines))
+    set_axes(axes, improved)
+    figure.legend(
+        handles=[
+            *handles,
+            *class_handles(),
+            *spread_handles(spread, bars=has_one_rate(improved)),
+        ],
+        loc="outside right center",
+    )
+    return figure
+
+
+def _cheapest_note(cheapest: pd.Series, percents: Mapping[str, int]) -> str:
+    """Return what the cheapest combination costs, and what it needs on the LFS."""
+    parts = []
+    if any(percents.values()):
+        ties = ties_words(cheapest, minimal=True)
+        parts += [f"costs {cheapest['cost']:.6g}", *([ties] if ties else [])]
+    parts.append(
+        f"needs {cheapest['min_cache_rate_percent']} % on the LFS: "
+        f"{cheapest['lfs_gib_per_node']:.3g} GiB a node"
+    )
+    if not cheapest["in_every_repetition"]:
+        parts.append(ONLY_THE_MEAN)
+    return f"Cheapest improvement: {'; '.join(parts)}."
