@@ -58,7 +58,7 @@ bench-small: setup
 lint: setup
 	ruff check .
 	ruff format --check .
-	snakefmt --check Snakefile workflow/rules
+	snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	codespell
 	snakemake --lint
 

@@ -61,9 +61,10 @@ rule run_benchmark:
         " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
         " exec 9> results/.launch;"
         ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-        " tierscope_ranks=({resources.python:q} workflow/scripts/run_benchmark.py"
+        " tierscope_ranks=({resources.python:q}"
+        " {resources.scripts:q}/run_benchmark.py"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
-        ' --native results/native --launch "$launch" {resources.launch});'
+        ' --native {resources.native:q} --launch "$launch" {resources.launch});'
         " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
         ' || {{ {resources.setup} && TIERSCOPE_START="$("${{tierscope_ranks[@]}}" --prepare)" &&'
         " export TIERSCOPE_START &&"

@@ -6,7 +6,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
 
 WORKFLOW = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parent
 SCRIPTS = WORKFLOW / "scripts"
@@ -21,8 +23,16 @@ from tierscope.core.io_class import IOClass
 from tierscope.policies import DYNAMIC, PEERS
 from tierscope.storage.emulated.library import emulated_gfs
 
+# A system or a dataset of the present folder counts before one of the workflow's.
+RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
+
+# Who imports the workflow gives what differs from its own configuration only.
+defaults = load_configfile(str(WORKFLOW.parent / "config" / "config.yaml"))
+update_config(defaults, config)
+config.update(defaults)
+
 try:
-    EXPERIMENT = read_experiment(config, WORKFLOW.parent / "resources")
+    EXPERIMENT = read_experiment(config, *RESOURCES)
 except ConfigError as error:
     raise WorkflowError(str(error))
 
@@ -43,6 +53,12 @@ wildcard_constraints:
     dataset="|".join(EXPERIMENT.datasets),
     calibration="|".join(SETTINGS["model"]["calibrations"]),
     n_osts=r"\d+",
+
+
+def from_here(path):
+    """Return a path from the current folder on; an absolute one of a place outside."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def library(script):

@@ -2,11 +2,13 @@
 
 import json
 from functools import partial
+from shlex import quote
 
 from tierscope.core.description import description_hash
 
 from tierscope.experiment import job
 
+NATIVE = WORKFLOW.parent / "results" / "native"  # where workflow/native compiles to
 BENCHMARK_LOG = (
     f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
 )
@@ -90,6 +92,8 @@ def launch_resources(job_of, log):
         # No parameter: another set-up of the job must not repeat finished runs.
         "setup": setup_commands,
         "python": sys.executable,  # of the job, whatever the set-up puts on PATH
+        "scripts": from_here(SCRIPTS),
+        "native": from_here(NATIVE),
     } | {name: partial(of_site, name=name) for name in names}
 
 
@@ -98,7 +102,7 @@ def setup_commands(wildcards):
     commands = " && ".join(f"{{ {line}\n}}" for line in ["set +u", *SYSTEM.job.setup])
     steps = [(commands, "a line of job.setup failed")]
     if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
-        compilation = "make --silent -C workflow/native"
+        compilation = f"make --silent -C {quote(from_here(WORKFLOW / 'native'))}"
         steps.append((compilation, "compiling workflow/native failed: make, cc?"))
     return " && ".join(
         f'{{ {step} || {{ echo "tierscope: {failure}" >&2; false; }}; }}'

@@ -42,9 +42,10 @@ rule probe_storage:
         " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
         " exec 9> results/.launch;"
         ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-        " tierscope_ranks=({resources.python:q} workflow/scripts/run_probes.py"
+        " tierscope_ranks=({resources.python:q}"
+        " {resources.scripts:q}/run_probes.py"
         " {input.description:q} --output {params.folder:q}"
-        ' --native results/native --launch "$launch");'
+        ' --native {resources.native:q} --launch "$launch");'
         ' {{ {resources.setup} && TIERSCOPE_START="$("${{tierscope_ranks[@]}}" --prepare)" &&'
         " export TIERSCOPE_START &&"
         ' {resources.mpi} -n {resources.tasks} "${{tierscope_ranks[@]}}" ||'

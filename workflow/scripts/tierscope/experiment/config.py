@@ -19,15 +19,15 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System, read_system
 
 
-def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experiment:
+def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experiment:
     """Check a configuration and what it names.
 
     Parameters
     ----------
     config : mapping
         The merged configuration (schema `config`).
-    resources : path
-        Folder with `datasets.yaml` and `systems/`.
+    *resources : path
+        Folders with `datasets.yaml` and `systems/`; what an earlier one has counts.
 
     Returns
     -------
@@ -39,9 +39,10 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
         One line that names the key path, the value and what was expected.
     """
     check(config, "config", "config")
-    presets = read_yaml(Path(resources) / "datasets.yaml")
-    check(presets, "datasets", f"{resources}/datasets.yaml")
-    system = read_system(config["system"], Path(resources) / "systems")
+    presets = _read_presets(resources)
+    system = read_system(
+        config["system"], *(Path(folder, "systems") for folder in resources)
+    )
     named = {f"exclude.{name}": one for name, one in config["sweep"]["exclude"].items()}
     if not isinstance(config["sweep"]["repetitions"], int):
         repeated = enumerate(config["sweep"]["repetitions"])
@@ -87,6 +88,17 @@ def read_experiment(config: Mapping[str, Any], resources: str | Path) -> Experim
     experiment = replace(experiment, studies=_studies(experiment, config["studies"]))
     check_experiment(experiment)
     return experiment
+
+
+def _read_presets(resources: Iterable[str | Path]) -> dict[str, Any]:
+    """Return the presets of datasets by name; those of an earlier folder count."""
+    presets: dict[str, Any] = {}
+    for folder in resources:
+        if (path := Path(folder, "datasets.yaml")).is_file():
+            found = read_yaml(path)
+            check(found, "datasets", str(path))
+            presets = found | presets
+    return presets
 
 
 def _dataset(name: str, presets: dict, changes: dict, system: System) -> Dataset:

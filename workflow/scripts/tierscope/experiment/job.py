@@ -20,7 +20,9 @@ _MIB, _GIB = 1 << 20, 1 << 30
 _PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), with room
 _RECORD_BYTES = 2048  # of the tracer per file, epoch and process, its path included
 _MARGIN = 1.25
-RESERVED = frozenset({"mpi", "tasks", "nodes", "gfs", "launch", "setup", "python"})
+RESERVED = frozenset(
+    {"mpi", "tasks", "nodes", "gfs", "launch", "setup", "python", "scripts", "native"}
+)
 
 
 class JobError(ValueError):

@@ -161,11 +161,11 @@ class System:
         return "emulated" if "emulated" in kinds else "measured"
 
 
-def read_system(name: str, folder: str | Path) -> System:
-    """Read and check ``<folder>/<name>.yaml``."""
-    path = Path(folder) / f"{name}.yaml"
-    if not path.is_file():
-        known = sorted(p.stem for p in Path(folder).glob("*.yaml"))
+def read_system(name: str, *folders: str | Path) -> System:
+    """Read and check ``<name>.yaml`` of the first of the folders that has it."""
+    path = _system_file(name, folders)
+    if path is None:
+        known = sorted({p.stem for one in folders for p in Path(one).glob("*.yaml")})
         raise ConfigError(f"system: got {name!r}, expected one of {', '.join(known)}")
     values = read_yaml(path)
     check(values, "system", str(path))
@@ -175,7 +175,7 @@ def read_system(name: str, folder: str | Path) -> System:
     estimates = Estimates(**job.get("estimates", {}))
     values["job"] = JobSettings(**{**job, "estimates": estimates})
     if model := values.get("devices_of"):
-        values["devices"] = _devices_of_nodes(model, values, path)
+        values["devices"] = _devices_of_nodes(model, values, path, folders)
     system = System(name=name, **values)
     if system.lfs.kind == "lustre":
         raise ConfigError(
@@ -200,7 +200,7 @@ def read_system(name: str, folder: str | Path) -> System:
             raise ConfigError(
                 f"{path}: top level: missing key emulation, needed by kind emulated"
             )
-        devices = _devices_of(system.emulation["model_of"], path)
+        devices = _devices_of(system.emulation["model_of"], path, folders)
         emulation = _emulation_of(system, devices, path)
         system = replace(system, devices=devices, emulation=emulation)
         n_sharing = emulation["processes_per_lfs_server"]
@@ -211,6 +211,12 @@ def read_system(name: str, folder: str | Path) -> System:
                 f"{system.processes_per_node}: a node has one LFS"
             )
     return system
+
+
+def _system_file(name: str, folders: Sequence[str | Path]) -> Path | None:
+    """Return the file of a system, None if no folder has it."""
+    files = (Path(folder) / f"{name}.yaml" for folder in folders)
+    return next((file for file in files if file.is_file()), None)
 
 
 def _emulation_of(
@@ -239,13 +245,16 @@ def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
 
 
 def _devices_of_nodes(
-    model: str, values: Mapping[str, Any], origin: Path
+    model: str,
+    values: Mapping[str, Any],
+    origin: Path,
+    folders: Sequence[str | Path],
 ) -> dict[str, Any]:
     """Return a system's devices for a job of other nodes and processes.
 
     As many nodes as there share an LFS server, so other numbers of processes.
     """
-    there = read_system(model, origin.parent)
+    there = read_system(model, *folders)
     if there.devices is None or there.emulation is not None or "devices" in values:
         raise ConfigError(
             f"{origin}: devices_of: got {model!r}, expected a system with devices of "
@@ -262,10 +271,12 @@ def _devices_of_nodes(
     return {**there.devices, "lfs": lfs}
 
 
-def _devices_of(model: str, origin: Path) -> dict[str, Any]:
+def _devices_of(
+    model: str, origin: Path, folders: Sequence[str | Path]
+) -> dict[str, Any]:
     """Return the devices of the system that another one emulates."""
-    path = origin.with_name(f"{model}.yaml")
-    values = read_yaml(path) if path.is_file() else {}
+    path = _system_file(model, folders)
+    values = {} if path is None else read_yaml(path)
     if "devices" not in values:
         raise ConfigError(
             f"{origin}: emulation.model_of: got {model!r}, expected a system with "

@@ -1,0 +1,79 @@
+"""The workflow as a module of somebody else's, in a folder of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SNAKEFILE = """\
+configfile: "config.yaml"
+
+
+module tierscope:
+    snakefile:
+        {snakefile!r}
+    config:
+        config
+
+
+use rule * from tierscope as storage_*
+
+
+rule mine:
+    default_target: True
+    input:
+        rules.storage_{target}.input,
+    output:
+        "mine.txt",
+    shell:
+        "echo {{input}} > {{output}}"
+"""
+
+
+@pytest.fixture
+def importing(tmp_path):
+    """Return a function that makes a Snakefile that imports ours, and starts it."""
+    (tmp_path / "resources" / "systems").mkdir(parents=True)
+
+    def start(target, *options):
+        snakefile = SNAKEFILE.format(
+            snakefile=str(ROOT / "workflow" / "Snakefile"), target=target
+        )
+        (tmp_path / "Snakefile").write_text(snakefile)
+        done = subprocess.run(
+            [sys.executable, "-m", "snakemake", "--cores", "2", *options],
+            cwd=tmp_path,
+            env=os.environ
+            | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return start
+
+
+def test_experiment_with_a_system_of_the_importing_folder_runs(importing, tmp_path):
+    data = ROOT / "tests" / "data"
+    shutil.copy(data / "tiny.yaml", tmp_path / "config.yaml")
+    shutil.copy(data / "tiny-system.yaml", tmp_path / "resources/systems/tiny.yaml")
+    importing("fig2")
+    figure = "results/tiny/figures/fig2_breakdown.svg"
+    assert figure in (tmp_path / "mine.txt").read_text()
+    assert "emulated" in (tmp_path / figure).read_text()
+    assert len([*tmp_path.glob("results/tiny/runs/*/*/*/audit.json")]) == 5
+    assert "Nothing to be done" in importing("fig2", "--dry-run")
+
+
+def test_only_what_differs_from_our_configuration_is_given(importing, tmp_path):
+    (tmp_path / "config.yaml").write_text("{experiment: mine, simulate: true}\n")
+    plan = importing("all", "--dry-run")
+    assert "storage_simulate_scenario" in plan
+    assert "results/mine/report.html" in plan
