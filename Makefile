@@ -106,9 +106,9 @@ lock: setup
 	  $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate - \
 	  -o requirements-build.lock
 
-# Write the documents that are made from schemas.
+# Write the pages that are made from schemas and contracts.
 docs: setup
-	$(BIN)/python workflow/scripts/write_config_readme.py
+	$(BIN)/python workflow/scripts/write_documents.py
 
 clean:
 	rm -rf results scratch .snakemake .pytest_cache .ruff_cache

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from write_config_readme import config_readme
+from write_documents import config_readme, tables_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,6 +34,11 @@ def environment_pins():
 def test_config_readme_is_generated_from_the_schemas():
     text = (ROOT / "config" / "README.md").read_text()
     assert text == config_readme(), "out of date; run: make docs"
+
+
+def test_page_of_tables_is_generated_from_the_contracts():
+    text = (ROOT / "docs" / "tables.md").read_text()
+    assert text == tables_page(), "out of date; run: make docs"
 
 
 def test_lock_holds_the_pins_of_pyproject():

@@ -577,3 +577,15 @@ def run_keys(run: Mapping[str, Any]) -> dict[str, Any]:
         **run["scenario"],
         **run["point"],
     }
+
+
+def allowed_values(table: str, column: str) -> list[str]:
+    """Return what a column holds, in words: a vocabulary, or a range."""
+    kind = TABLES[table][column]
+    if kind == FLAG:
+        return []
+    if kind == TEXT:
+        return sorted(ALLOWED.get(f"{table}.{column}", ALLOWED.get(column, ())))
+    least = MINIMUM.get(column, 0)
+    words = ["any number"] if least == -math.inf else [f"at least {least}"]
+    return [*words, "may be missing"] if column in MAY_BE_MISSING else words

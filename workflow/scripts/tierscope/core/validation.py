@@ -12,7 +12,10 @@ from typing import Any
 import jsonschema
 import yaml
 
+# In the project, or where the package is installed.
 SCHEMAS = Path(__file__).parents[3] / "schemas"
+if not SCHEMAS.is_dir():
+    SCHEMAS = Path(__file__).parents[1] / "schemas"
 UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
 
 

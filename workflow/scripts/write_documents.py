@@ -1,8 +1,12 @@
-"""Write config/README.md, the table of all configuration keys, from the schemas."""
+"""Write the pages that are made from schemas and contracts.
+
+`config/README.md` lists all configuration keys, `docs/tables.md` all columns of tables.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tierscope.core.columns import TABLES, allowed_values
 from tierscope.core.validation import SCHEMAS, expectation, read_schema, read_yaml
 
 ROOT = SCHEMAS.parents[1]
@@ -15,6 +19,18 @@ INTRODUCTION = """\
 A key that is not listed here is refused.
 
 This page is generated from `workflow/schemas/`: `make docs`.
+"""
+
+TABLES_INTRODUCTION = """\
+# Tables
+
+Every table is Parquet. What is set in percent (cache rates, improvements, goals) is an
+integer, what comes out in percent or points a float64. Times are seconds in float64,
+sizes are bytes. A table is checked when it is written and when it is read.
+
+`tierscope.core.tables.read_table(path, name)` reads one.
+
+This page is generated from `workflow/scripts/tierscope/core/columns.py`: `make docs`.
 """
 
 
@@ -83,5 +99,18 @@ def config_readme() -> str:
     return "\n".join(parts)
 
 
+def tables_page() -> str:
+    """Return the text of docs/tables.md."""
+    parts = [TABLES_INTRODUCTION]
+    for name, columns in TABLES.items():
+        rows = [
+            (f"`{column}`", kind, ", ".join(allowed_values(name, column)))
+            for column, kind in columns.items()
+        ]
+        parts += [f"\n## `{name}`\n", table(rows, ("column", "type", "values"))]
+    return "\n".join(parts)
+
+
 if __name__ == "__main__":
     (ROOT / "config" / "README.md").write_text(config_readme())
+    (ROOT / "docs" / "tables.md").write_text(tables_page())

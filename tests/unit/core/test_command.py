@@ -1,0 +1,32 @@
+"""The command of the installed package."""
+
+import pytest
+from tierscope.core.command import main
+
+
+def test_without_words_it_says_what_it_can_do(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert "tables" in text
+    assert "workflow/Snakefile as a module" in text
+
+
+def test_tables_are_listed_with_their_number_of_columns(capsys):
+    main(["tables"])
+    assert "manifest                 4\n" in capsys.readouterr().out
+
+
+def test_columns_of_a_table_have_type_and_values(capsys):
+    main(["table", "goals"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["source", "str", "emulated,", *SOURCES]
+    assert any(line.split()[:2] == ["n_osts", "int64"] for line in lines)
+
+
+def test_unknown_table_is_refused_with_the_known_ones(capsys):
+    with pytest.raises(SystemExit):
+        main(["table", "goal"])
+    assert "invalid choice: 'goal' (choose from" in capsys.readouterr().err
+
+
+SOURCES = ["measured,", "simulated,", "trained"]

@@ -1,0 +1,90 @@
+"""What those look for who publish, install or cite the project."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECTS = [ROOT, *sorted((ROOT / "workflow" / "plugins").iterdir())]
+
+
+def test_catalogue_of_workflows_takes_it():
+    """Its rules: words of the README, places of files, keys of usage."""
+    readme = (ROOT / "README.md").read_text().lower()
+    assert "snakemake" in readme
+    assert "workflow" in readme
+    for path in ("workflow/Snakefile", "config/README.md"):
+        assert (ROOT / path).is_file()
+    assert list((ROOT / "workflow" / "rules").glob("*.smk"))
+    usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())
+    assert usage["usage"].keys() == {
+        "mandatory-flags",
+        "software-stack-deployment",
+        "report",
+    }
+    assert usage["usage"]["mandatory-flags"].keys() == {"desc", "flags"}
+
+
+def test_citation_has_what_its_format_requires():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["version"] == project["version"]
+    assert citation["license"] == project["license"]
+
+
+@pytest.mark.parametrize("folder", PROJECTS, ids=lambda folder: folder.name)
+def test_each_package_says_its_license_and_authors(folder):
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "MIT"
+    assert project["authors"]
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_every_room_is_installed():
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    scripts = ROOT / "workflow" / "scripts"
+    rooms = {
+        ".".join(path.parent.relative_to(scripts).parts)
+        for path in (scripts / "tierscope").rglob("__init__.py")
+    }
+    assert set(setuptools["setuptools"]["packages"]) == rooms | {"tierscope.schemas"}
+
+
+def test_installed_package_works_without_the_project(tmp_path):
+    copy = tmp_path / "copy"
+    for folder in ("workflow/scripts/tierscope", "workflow/schemas"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, copy)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run(
+        [*pip, "--no-build-isolation", "--wheel-dir", tmp_path, copy], check=True
+    )
+    (wheel,) = tmp_path.glob("tierscope-*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    code = (
+        "from tierscope.core import command, validation\n"
+        "validation.read_schema('config')\n"
+        "command.main(['tables'])\n"
+        "print(command.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(tmp_path / "installed") in done.stdout
+    assert re.search(r"^breakdown +\d+$", done.stdout, re.MULTILINE)
