@@ -1,10 +1,9 @@
 import pandas as pd
 import pytest
-from tierscope import policies
 from tierscope.audit.peers import check_peers
 from tierscope.benchmark.peers.report import with_peer_reads
 from tierscope.data.shuffle import epoch_files
-from tierscope.policies import node_policy
+from tierscope.policies import adhoc, node_policy
 
 N_FILES, SIZE, EPOCHS, PER_NODE, N_NODES = 16, 100, 2, 2, 2
 TIMES = {"read_time_s": 0.1, "write_time_s": 0.2, "meta_time_s": 0.3}
@@ -162,9 +161,9 @@ def test_file_of_a_node_written_by_two_of_its_processes_has_one_owner(good):
 
 def test_owners_are_hashed_once_whatever_the_number_of_nodes(good, monkeypatch):
     calls = []
-    hashed = policies.owner_nodes
+    hashed = adhoc.owner_nodes
     monkeypatch.setattr(
-        policies, "owner_nodes", lambda *a: (calls.append(1), hashed(*a))[1]
+        adhoc, "owner_nodes", lambda *a: (calls.append(1), hashed(*a))[1]
     )
     assert good.failed() == []
     assert len(calls) == 1

@@ -15,7 +15,15 @@ import pandas as pd
 
 from tierscope.audit.check import Check, equal
 from tierscope.data.shuffle import epoch_order
-from tierscope.policies import Action, Evict, NodePolicy, Pinning, Place, node_policy
+from tierscope.policies import (
+    POLICIES,
+    Action,
+    Evict,
+    NodePolicy,
+    Pinning,
+    Place,
+    node_policy,
+)
 
 _READ = ["rank", "epoch", "file_id"]  # and of a copy: its server, epoch and file
 
@@ -138,9 +146,11 @@ def n_broken_rules(rows: list[dict[str, Any]], run: Mapping[str, Any]) -> int:
 
     A read from the LFS of a file that is not there, an eviction of one that is not
     there or is being read, a copy of one that is there or on its way, more files than
-    the cache rate allows; and, but for LRU, any eviction or second placement.
+    the cache rate allows; and, of policies that evict nothing, any eviction or second
+    placement.
     """
-    dataset, may_evict = run["dataset"], run["scenario"]["policy"] == "lru"
+    dataset = run["dataset"]
+    may_evict = POLICIES[run["scenario"]["policy"]].evicts
     rate = run["point"]["cache_rate_percent"]
     quota = Pinning(dataset["n_files"], rate, seed=0).n_on_lfs
     there, coming, ever = set(), set(), set()

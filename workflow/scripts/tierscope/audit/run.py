@@ -15,7 +15,7 @@ from tierscope.audit.check import Check, equal
 from tierscope.audit.decisions import check_decisions
 from tierscope.audit.peers import check_peers
 from tierscope.data.shuffle import epoch_order, process_share
-from tierscope.policies import STATIC, held_files, strata
+from tierscope.policies import POLICIES, STATIC, held_files, strata
 
 
 class AuditError(RuntimeError):
@@ -168,7 +168,7 @@ def _check_static_tiers(
         int((known["tier"] == decided).sum()),
         len(file_records),
     )
-    if run["scenario"]["policy"] == "stratified-pinning":
+    if POLICIES[run["scenario"]["policy"]].is_stratified:
         yield from _check_equal_hits(file_records, on_lfs, run)
 
 

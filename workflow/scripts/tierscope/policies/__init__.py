@@ -1,10 +1,8 @@
 """Policies: where a file is read from, and what happens after the read.
 
-`STATIC` policies decide before the first epoch (`held_files`); `DYNAMIC` ones are
-state machines of a node that decide read by read (`NodePolicy`); `PEERS` read from
-other nodes what their seeds and names say before the first epoch. `node_policy` makes
-each kind for a node, so that driver, audit and simulator ask the same object; what
-static ones decide, audit and simulator take for all files at once (`held_files`).
+`POLICIES` is the registry: a line for each policy. Driver, audit and simulator ask the
+same object of a node (`node_policy`). What a static policy holds, audit and simulator
+take for all files at once (`held_files`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,29 +10,57 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.core.scenario import Dataset
-from tierscope.policies.adhoc import NO_NODE, AdHoc, owner_nodes
-from tierscope.policies.clairvoyant import Clairvoyant, node_accesses
+from tierscope.policies.adhoc import AdHoc, adhoc_of_node, owner_nodes
+from tierscope.policies.clairvoyant import clairvoyant_of_node
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
-from tierscope.policies.node import Action, Copy, Evict, NodePolicy, NodeStore, Place
+from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 from tierscope.policies.pinning import Pinning
 from tierscope.policies.static import Fixed
+from tierscope.policies.view import Kind, NodeView, Policy, nothing
 
-STATIC = ("none", "pinning", "stratified-pinning")
-_PLACEMENT = ("copy_threads", "drain", "hand_over")
-OPTIONS = {
-    "lru": _PLACEMENT,
-    "monarch": (*_PLACEMENT, "stop"),
-    "clairvoyant": _PLACEMENT,
+_COPIES = ("copy_threads", "drain", "hand_over")
+
+
+def _static(name: str, held: Any, **of_policy: Any) -> Policy:
+    """Return the entry of a policy that decides before the first epoch."""
+    return Policy(
+        name, Kind.STATIC, lambda v: Fixed(held(v.pinning)), held=held, **of_policy
+    )
+
+
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        _static("none", nothing),
+        _static("pinning", Pinning.on_lfs),
+        _static("stratified-pinning", Pinning.on_lfs, is_stratified=True),
+        Policy(
+            "lru",
+            Kind.DYNAMIC,
+            lambda view: LeastRecentlyUsed(view.store()),
+            _COPIES,
+            evicts=True,
+        ),
+        Policy(
+            "monarch",
+            Kind.DYNAMIC,
+            lambda view: Monarch(view.store(), view.option("stop")),
+            (*_COPIES, "stop"),
+        ),
+        Policy("clairvoyant", Kind.DYNAMIC, clairvoyant_of_node, _COPIES),
+        Policy("adhoc", Kind.PEERS, adhoc_of_node),
+    )
 }
-DYNAMIC = tuple(OPTIONS)
-PEERS = ("adhoc",)
+STATIC, DYNAMIC, PEERS = (
+    tuple(name for name, policy in POLICIES.items() if policy.kind == kind)
+    for kind in (Kind.STATIC, Kind.DYNAMIC, Kind.PEERS)
+)
 
 __all__ = [
     "DYNAMIC",
-    "OPTIONS",
     "PEERS",
+    "POLICIES",
     "STATIC",
     "Action",
     "AdHoc",
@@ -55,21 +81,20 @@ def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the settings that runs of a policy depend on."""
     if policy in PEERS:
         return dict(settings[policy])
-    return {name: settings[name] for name in OPTIONS.get(policy, ())}
+    return {name: settings[name] for name in POLICIES[policy].options}
 
 
 def held_files(
     policy: str, n_files: int, cache_rate_percent: int, seed: int, repetition: int
 ) -> np.ndarray:
     """Return what every node's LFS holds before the first epoch: bool, (n_files,)."""
-    if policy in ("pinning", "stratified-pinning"):
-        return Pinning(n_files, cache_rate_percent, seed, repetition).on_lfs()
-    return np.zeros(n_files, bool)
+    pinning = Pinning(n_files, cache_rate_percent, seed, repetition)
+    return POLICIES[policy].held(pinning)
 
 
 def strata(policy: str, on_lfs: np.ndarray) -> np.ndarray | None:
     """Return what a policy's shuffle deals apart (see `data.shuffle`), or None."""
-    return on_lfs if policy == "stratified-pinning" else None
+    return on_lfs if POLICIES[policy].is_stratified else None
 
 
 def node_policy(
@@ -81,47 +106,8 @@ def node_policy(
 ) -> NodePolicy:
     """Return the policy of one node at the start of a run.
 
-    Parameters
-    ----------
-    description : mapping
-        What the scenario depends on (`Experiment.description`).
-    point : mapping
-        `cache_rate_percent` and `repetition`.
-    ranks : sequence of int
-        The processes on the node.
-    node : int, optional
-        Index of the node; needed where files belong to nodes (`PEERS`).
-    orders : sequence of ndarray, optional
-        What all processes read in each epoch (`epoch_order`), for callers that have it.
+    Parameters are those of `tierscope.policies.view.NodeView`; `node` is needed where
+    files belong to nodes (`PEERS`).
     """
-    policy, dataset = description["scenario"]["policy"], description["dataset"]
-    n_files, training = dataset["n_files"], description["training"]
-    rate = point["cache_rate_percent"]
-    seeds = training["seed"], point["repetition"]
-    if policy in STATIC:
-        return Fixed(held_files(policy, n_files, rate, *seeds))
-    if policy in PEERS:
-        paths = map(Dataset(**dataset).file_name, range(n_files))
-        owners = owner_nodes(paths, description["system"]["n_nodes"])
-        staged = Pinning(n_files, rate, *seeds).on_lfs()
-        is_mounted = description["policy"]["mount"] is not None
-        return AdHoc(staged, owners, NO_NODE if is_mounted else node)
-    size = dataset["file_size_bytes"]
-    n_held = Pinning(n_files, rate, *seeds).n_on_lfs
-    store = NodeStore(np.broadcast_to(size, n_files), quota_bytes=n_held * size)
-    if policy == "monarch":
-        return Monarch(store, description["policy"]["stop"])
-    if policy == "lru":
-        return LeastRecentlyUsed(store)
-    system = description["system"]
-    accesses = node_accesses(
-        n_files,
-        ranks,
-        system["n_nodes"] * system["processes_per_node"],
-        shuffle=training["shuffle"],
-        seed=training["seed"],
-        repetition=point["repetition"],
-        n_epochs=training["epochs"],
-        orders=orders,
-    )
-    return Clairvoyant(store, accesses, description["policy"]["copy_threads"])
+    view = NodeView(description, point, ranks, node, orders)
+    return POLICIES[description["scenario"]["policy"]].of_node(view)

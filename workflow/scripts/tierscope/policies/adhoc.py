@@ -11,6 +11,7 @@ import numpy as np
 
 from tierscope.policies.node import Place
 from tierscope.policies.static import Fixed
+from tierscope.policies.view import NodeView
 
 NO_NODE = -1  # owns nothing: a mount alone knows the owners
 
@@ -56,3 +57,10 @@ class AdHoc(Fixed):
     def files_of(self, node: int) -> np.ndarray:
         """Return the staged files that a node owns, ascending."""
         return np.flatnonzero(self.staged & (self.owners == node))
+
+
+def adhoc_of_node(view: NodeView) -> AdHoc:
+    """Return the policy of a node; a mount alone knows which node owns a file."""
+    owners = owner_nodes(view.paths, view.description["system"]["n_nodes"])
+    node = view.node if view.option("mount") is None else NO_NODE
+    return AdHoc(view.pinning.on_lfs(), owners, node)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tierscope.data.shuffle import epoch_files, process_share
 from tierscope.policies.node import Action, Copy, NodeStore, Place
+from tierscope.policies.view import NodeView
 
 
 def node_accesses(
@@ -153,3 +154,19 @@ class Clairvoyant:
             if self._n_left[file_id] and self.store.reserve(file_id):
                 fetched.append(Copy(file_id))
         return fetched
+
+
+def clairvoyant_of_node(view: NodeView) -> Clairvoyant:
+    """Return the policy of a node, which knows all that its processes will read."""
+    system, training = view.description["system"], view.description["training"]
+    accesses = node_accesses(
+        view.n_files,
+        view.ranks,
+        system["n_nodes"] * system["processes_per_node"],
+        shuffle=training["shuffle"],
+        seed=training["seed"],
+        repetition=view.point["repetition"],
+        n_epochs=training["epochs"],
+        orders=view.orders,
+    )
+    return Clairvoyant(view.store(), accesses, view.option("copy_threads"))

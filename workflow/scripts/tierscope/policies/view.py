@@ -1,0 +1,114 @@
+"""What a policy may know of a run when it begins, as seen from one node."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from tierscope.core.scenario import Dataset
+from tierscope.policies.node import NodePolicy, NodeStore
+from tierscope.policies.pinning import Pinning
+
+
+class Kind(StrEnum):
+    """How a policy decides, and so how its runs are made and checked."""
+
+    STATIC = "static"  # before the first epoch, for every node alike
+    DYNAMIC = "dynamic"  # read by read; each node fills its own LFS
+    PEERS = "peers"  # before the first epoch; nodes read from each other
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A run as a node sees it before the first epoch.
+
+    Parameters
+    ----------
+    description : mapping
+        What the scenario depends on (`Experiment.description`).
+    point : mapping
+        `cache_rate_percent` and `repetition`.
+    ranks : sequence of int
+        The processes on the node.
+    node : int, optional
+        Index of the node, where the caller knows it.
+    orders : sequence of ndarray, optional
+        What all processes read in each epoch, for callers that have it.
+    """
+
+    description: Mapping[str, Any]
+    point: Mapping[str, int]
+    ranks: Sequence[int]
+    node: int | None = None
+    orders: Sequence[np.ndarray] | None = None
+
+    @property
+    def n_files(self) -> int:
+        """Return the number of files of the dataset."""
+        return self.description["dataset"]["n_files"]
+
+    @property
+    def paths(self) -> list[str]:
+        """Return the paths of the files below the dataset's folder, by file."""
+        dataset = Dataset(**self.description["dataset"])
+        return list(map(dataset.file_name, range(self.n_files)))
+
+    @property
+    def pinning(self) -> Pinning:
+        """Return the fixed part of the dataset that the cache rate stands for."""
+        return Pinning(
+            self.n_files,
+            self.point["cache_rate_percent"],
+            self.description["training"]["seed"],
+            self.point["repetition"],
+        )
+
+    def store(self) -> NodeStore:
+        """Return the node's LFS, empty, with room for what the cache rate allows."""
+        size = self.description["dataset"]["file_size_bytes"]
+        sizes = np.broadcast_to(size, self.n_files)
+        return NodeStore(sizes, quota_bytes=self.pinning.n_on_lfs * size)
+
+    def option(self, name: str) -> Any:
+        """Return an option of the policy, as the configuration has it."""
+        return self.description["policy"][name]
+
+
+def nothing(pinning: Pinning) -> np.ndarray:
+    """Return that no file is held: bool, shape (n_files,)."""
+    return np.zeros(pinning.n_files, bool)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An entry of the registry (`tierscope.policies.POLICIES`).
+
+    Parameters
+    ----------
+    name : str
+        Its name in the configuration.
+    kind : Kind
+        How it decides.
+    of_node : callable
+        Returns the state machine of a node from its `NodeView`.
+    options : tuple of str
+        Keys of the section `policies` that its runs depend on; of kind `PEERS` all
+        keys of the section's part of its name.
+    held : callable
+        Of kind `STATIC`: returns from the `Pinning` what every node's LFS holds before
+        the first epoch: bool, shape (n_files,).
+    is_stratified : bool
+        The shuffle deals the files that are held and the others apart.
+    evicts : bool
+        It may remove files from the LFS, and place a file again.
+    """
+
+    name: str
+    kind: Kind
+    of_node: Callable[[NodeView], NodePolicy]
+    options: tuple[str, ...] = ()
+    held: Callable[[Pinning], np.ndarray] = nothing
+    is_stratified: bool = False
+    evicts: bool = False
