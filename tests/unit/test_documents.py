@@ -104,3 +104,20 @@ class _WithoutDuplicates(yaml.SafeLoader):
 )
 def test_no_key_stands_twice(path):
     assert yaml.load(path.read_text(), _WithoutDuplicates)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("config/*.md"),
+        *ROOT.glob("profiles/*.md"),
+        *ROOT.glob("workflow/plugins/*/**/*.md"),
+    ],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_links_of_a_page_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    broken = [link for link in links if not (page.parent / link).exists()]
+    assert broken == []

@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tierscope.core.validation import read_schema
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import (
     DYNAMIC,
+    POLICIES,
     Copy,
     Evict,
     Pinning,
@@ -330,3 +332,7 @@ def test_no_order_of_events_breaks_quota_or_reads_what_is_not_there(data, policy
                 carry_out(decide.placed(one))
             else:
                 carry_out(decide.failed(one, full=data.draw(st.booleans())))
+
+
+def test_configuration_takes_the_policies_of_the_registry():
+    assert read_schema("config")["$defs"]["policy"]["enum"] == list(POLICIES)
