@@ -1,6 +1,8 @@
 """Rules name the code that their results depend on."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -50,3 +52,22 @@ def test_no_file_of_rules_gives_another_meaning_to_a_name():
                 homes.setdefault(name, set()).add(path.name)
     assert homes
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_parsing_loads_no_library_that_draws_or_computes():
+    modules = {
+        module
+        for path in (WORKFLOW / "rules").glob("*.smk")
+        for module in re.findall(r"^from (tierscope\S*) import", path.read_text(), re.M)
+    }
+    assert "tierscope.experiment.config" in modules
+    code = (
+        f"import sys; sys.path.append({str(WORKFLOW / 'scripts')!r})\n"
+        f"import {', '.join(sorted(modules))}\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    heavy = {"pandas", "pyarrow", "matplotlib", "scipy", "numba", "tensorflow"}
+    assert heavy & set(done.stdout.split()) == set()

@@ -1,6 +1,6 @@
 """What the rules of models share: what probes and calibrations take, and studies."""
 
-from tierscope.analysis.prediction import studied_pairs, written_pairs
+from tierscope.core.studies import studied_pairs, written_pairs
 from tierscope.storage.probes import lfs_rate_percent
 from tierscope.experiment.checks import require_improvable_devices
 

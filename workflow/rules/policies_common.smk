@@ -1,6 +1,6 @@
 """What the rules of policies and nodes share: whether there is something to compare."""
 
-from tierscope.analysis.policies import has_policies, without_reference
+from tierscope.core.studies import has_policies, without_reference
 
 
 def has_databases(scene):

@@ -5,7 +5,7 @@ are and on faster ones. The figure is no part of the report, which gathers what 
 run of the experiment has.
 """
 
-from tierscope.analysis.prediction import AS_WRITTEN
+from tierscope.core.studies import AS_WRITTEN
 
 FIGURES["whatif_truth"] = "What faster devices really bring"
 TRUTH = f"{RESULTS}/whatif-truth"

@@ -9,12 +9,12 @@ import pandas as pd
 from tierscope.analysis.breakdown import break_down, select_scenario
 from tierscope.analysis.prediction import (
     SCALING,
-    Pair,
     compare,
     prediction_errors,
     scale_osts,
     summary,
 )
+from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import ANALYTIC, MODELS, predict

@@ -6,15 +6,14 @@ from tierscope.analysis.policies import (
     ComparisonError,
     add_up,
     compare_epochs,
-    has_policies,
     is_reference,
     summarise,
-    without_reference,
 )
 from tierscope.analysis.savings import mean_cuts
 from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
+from tierscope.core.studies import has_policies, without_reference
 from tierscope.core.tables import check_table
 from tierscope.figures.loaders import in_order, plot_loaders
 from tierscope.figures.policies import failure_notes, plot_policies

@@ -8,21 +8,23 @@ from matplotlib.collections import PolyCollection
 from predict_io_time import predict_scenario
 from tierscope.analysis.breakdown import break_down
 from tierscope.analysis.prediction import (
-    AS_WRITTEN,
-    EXTRAPOLATION_GOAL_PERCENT,
-    GOAL_PERCENT,
     SCALING,
-    Pair,
     compare,
     prediction_errors,
     repeat_cv_percent,
     scale_osts,
-    studied_pairs,
     summary,
-    written_pairs,
 )
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Scenario
+from tierscope.core.studies import (
+    AS_WRITTEN,
+    EXTRAPOLATION_GOAL_PERCENT,
+    GOAL_PERCENT,
+    Pair,
+    studied_pairs,
+    written_pairs,
+)
 from tierscope.core.tables import check_table
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 from snakemake.utils import update_config
-from tierscope.analysis.policies import without_reference
 from tierscope.core.description import description_hash, difference_words
 from tierscope.core.scenario import Dataset, Point, Scenario
+from tierscope.core.studies import without_reference
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system

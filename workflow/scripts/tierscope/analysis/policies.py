@@ -4,8 +4,6 @@ What everything is compared with is the same loader with nothing on the LFS (cac
 0) in the run of the same repetition, so of the same file order.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
@@ -13,7 +11,6 @@ from tierscope.analysis.breakdown import break_down
 from tierscope.analysis.savings import RUN, TWIN, VARIANT, mean_cuts
 from tierscope.core.columns import RUN_EPOCH, TABLES
 from tierscope.core.io_class import ALL_CLASSES, IOClass
-from tierscope.core.scenario import Scenario, Sweep
 from tierscope.policies import DYNAMIC
 
 NO_STAGING, IN_TRAINING = "none", "while training"
@@ -36,37 +33,6 @@ _BACKGROUND = {
 
 class ComparisonError(ValueError):
     """Runs cannot be compared."""
-
-
-def without_reference(sweep: Sweep) -> Scenario | None:
-    """Return a scenario of a sweep that cannot be compared with reads from the GFS."""
-    references = {
-        (scenario.dataset, scenario.n_osts, scenario.loader, point.repetition)
-        for scenario, points in sweep.items()
-        for point in points
-        if point.cache_rate_percent == 0
-    }
-    for scenario, points in sweep.items():
-        key = (scenario.dataset, scenario.n_osts, scenario.loader)
-        if any((*key, point.repetition) not in references for point in points):
-            return scenario
-    return None
-
-
-def has_policies(sweep: Sweep, scene: Mapping[str, str | int]) -> bool:
-    """Return whether a sweep has policies to compare, and some files on the LFS.
-
-    `scene` holds keys of scenarios, such as ``{"dataset": "small"}``, that must fit.
-    """
-    fitting = {
-        scenario: points
-        for scenario, points in sweep.items()
-        if scene.items() <= scenario.keys.items()
-    }
-    rates = {
-        point.cache_rate_percent for points in fitting.values() for point in points
-    }
-    return len({scenario.policy for scenario in fitting}) > 1 and any(rates)
 
 
 def compare_epochs(

@@ -9,8 +9,7 @@ The paper scales what it measured on one OST to more of them and finds that this
 not fit (Fukai et al., Sec. 6): here it is model `scaling`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,9 @@ import pandas as pd
 from tierscope.analysis.breakdown import break_down
 from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
+from tierscope.core.studies import Pair
 
 SCALING = "scaling"
-AS_WRITTEN = "as written"
-# Largest mean absolute percentage error of the slowest process's I/O time: of points
-# like those of the calibration, and on OST counts that it has not seen.
-GOAL_PERCENT, EXTRAPOLATION_GOAL_PERCENT = 5, 10
 DOMINANT_GOAL_PERCENT = 95
 
 SHARE_ERRORS = [f"{io_class}_share_error_points" for io_class in CLASSES]
@@ -32,84 +28,6 @@ _STUDY = [*SCENARIO, "calibration", "model"]
 _POINT = [*_STUDY, "cache_rate_percent"]
 _RATE_CLASS = ["cache_rate_percent", "io_class"]
 _RUN_EPOCH = ["cache_rate_percent", "repetition", "epoch"]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A scenario and the calibration that its prediction starts from.
-
-    Parameters
-    ----------
-    calibration : str
-        Its name; `AS_WRITTEN` where the parameters are those of the system file.
-    scenario : mapping
-        Keys of the scenario (`Scenario.keys`).
-    calibrated_percent : tuple of int
-        Cache rates of the scenario that the calibration was fitted to.
-    goal_percent : int
-        Largest mean absolute percentage error that is aimed at.
-    scaled_n_osts : int or None
-        OST count whose measurements are scaled, if scaling is studied.
-    """
-
-    calibration: str
-    scenario: Mapping[str, str | int]
-    calibrated_percent: tuple[int, ...] = ()
-    goal_percent: int = GOAL_PERCENT
-    scaled_n_osts: int | None = None
-
-
-def studied_pairs(
-    scenarios: Sequence[Mapping[str, str | int]],
-    calibrations: Mapping[str, Mapping[str, Any]],
-    main: str,
-) -> list[Pair]:
-    """Return which scenario is predicted from which calibration.
-
-    Parameters
-    ----------
-    scenarios : sequence of mappings
-        Keys of the scenarios of the sweep.
-    calibrations : mapping of str to mapping
-        Section `model.calibrations` of the configuration.
-    main : str
-        The calibration that predicts all scenarios, in front. Each other one predicts
-        those on OST counts that it has not seen, or all if there are none.
-    """
-    pairs = []
-    for name in sorted(calibrations, key=lambda name: name != main):
-        settings = calibrations[name]
-        fitted = settings["scenario"]
-        seen = {fitted["n_osts"], *settings["probed_n_osts"]}
-        unseen = [keys for keys in scenarios if keys["n_osts"] not in seen]
-        for keys in scenarios if name == main else unseen or scenarios:
-            extrapolated = keys["n_osts"] not in seen
-            rates = settings["cache_rates_percent"] if keys == fitted else ()
-            scaled = {**keys, "n_osts": fitted["n_osts"]}
-            pairs.append(
-                Pair(
-                    name,
-                    dict(keys),
-                    tuple(rates),
-                    EXTRAPOLATION_GOAL_PERCENT if extrapolated else GOAL_PERCENT,
-                    fitted["n_osts"] if extrapolated and scaled in scenarios else None,
-                )
-            )
-    return pairs
-
-
-def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:
-    """Return each scenario as predicted from the parameters of the system file.
-
-    Scaling starts from the same scenario on the fewest OSTs.
-    """
-    pairs = []
-    for keys in scenarios:
-        others = [one for one in scenarios if {**one, "n_osts": keys["n_osts"]} == keys]
-        fewest = min(one["n_osts"] for one in others)
-        scaled = fewest if 0 < fewest < keys["n_osts"] else None
-        pairs.append(Pair(AS_WRITTEN, dict(keys), scaled_n_osts=scaled))
-    return pairs
 
 
 def scale_osts(io_time: pd.DataFrame, n_osts: int) -> pd.DataFrame:

@@ -10,14 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tierscope.analysis.prediction import (
-    AS_WRITTEN,
-    SCALING,
-    compare_points,
-    study_words,
-)
+from tierscope.analysis.prediction import SCALING, compare_points, study_words
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
+from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (
     class_handles,

@@ -1,0 +1,121 @@
+"""What a study compares: scenarios and calibrations, policies and references."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tierscope.core.scenario import Scenario, Sweep
+
+AS_WRITTEN = "as written"
+# Largest mean absolute percentage error of the slowest process's I/O time: of points
+# like those of the calibration, and on OST counts that it has not seen.
+GOAL_PERCENT, EXTRAPOLATION_GOAL_PERCENT = 5, 10
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A scenario and the calibration that its prediction starts from.
+
+    Parameters
+    ----------
+    calibration : str
+        Its name; `AS_WRITTEN` where the parameters are those of the system file.
+    scenario : mapping
+        Keys of the scenario (`Scenario.keys`).
+    calibrated_percent : tuple of int
+        Cache rates of the scenario that the calibration was fitted to.
+    goal_percent : int
+        Largest mean absolute percentage error that is aimed at.
+    scaled_n_osts : int or None
+        OST count whose measurements are scaled, if scaling is studied.
+    """
+
+    calibration: str
+    scenario: Mapping[str, str | int]
+    calibrated_percent: tuple[int, ...] = ()
+    goal_percent: int = GOAL_PERCENT
+    scaled_n_osts: int | None = None
+
+
+def studied_pairs(
+    scenarios: Sequence[Mapping[str, str | int]],
+    calibrations: Mapping[str, Mapping[str, Any]],
+    main: str,
+) -> list[Pair]:
+    """Return which scenario is predicted from which calibration.
+
+    Parameters
+    ----------
+    scenarios : sequence of mappings
+        Keys of the scenarios of the sweep.
+    calibrations : mapping of str to mapping
+        Section `model.calibrations` of the configuration.
+    main : str
+        The calibration that predicts all scenarios, in front. Each other one predicts
+        those on OST counts that it has not seen, or all if there are none.
+    """
+    pairs = []
+    for name in sorted(calibrations, key=lambda name: name != main):
+        settings = calibrations[name]
+        fitted = settings["scenario"]
+        seen = {fitted["n_osts"], *settings["probed_n_osts"]}
+        unseen = [keys for keys in scenarios if keys["n_osts"] not in seen]
+        for keys in scenarios if name == main else unseen or scenarios:
+            extrapolated = keys["n_osts"] not in seen
+            rates = settings["cache_rates_percent"] if keys == fitted else ()
+            scaled = {**keys, "n_osts": fitted["n_osts"]}
+            pairs.append(
+                Pair(
+                    name,
+                    dict(keys),
+                    tuple(rates),
+                    EXTRAPOLATION_GOAL_PERCENT if extrapolated else GOAL_PERCENT,
+                    fitted["n_osts"] if extrapolated and scaled in scenarios else None,
+                )
+            )
+    return pairs
+
+
+def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:
+    """Return each scenario as predicted from the parameters of the system file.
+
+    Scaling starts from the same scenario on the fewest OSTs.
+    """
+    pairs = []
+    for keys in scenarios:
+        others = [one for one in scenarios if {**one, "n_osts": keys["n_osts"]} == keys]
+        fewest = min(one["n_osts"] for one in others)
+        scaled = fewest if 0 < fewest < keys["n_osts"] else None
+        pairs.append(Pair(AS_WRITTEN, dict(keys), scaled_n_osts=scaled))
+    return pairs
+
+
+def without_reference(sweep: Sweep) -> Scenario | None:
+    """Return a scenario of a sweep that cannot be compared with reads from the GFS."""
+    references = {
+        (scenario.dataset, scenario.n_osts, scenario.loader, point.repetition)
+        for scenario, points in sweep.items()
+        for point in points
+        if point.cache_rate_percent == 0
+    }
+    for scenario, points in sweep.items():
+        key = (scenario.dataset, scenario.n_osts, scenario.loader)
+        if any((*key, point.repetition) not in references for point in points):
+            return scenario
+    return None
+
+
+def has_policies(sweep: Sweep, scene: Mapping[str, str | int]) -> bool:
+    """Return whether a sweep has policies to compare, and some files on the LFS.
+
+    `scene` holds keys of scenarios, such as ``{"dataset": "small"}``, that must fit.
+    """
+    fitting = {
+        scenario: points
+        for scenario, points in sweep.items()
+        if scene.items() <= scenario.keys.items()
+    }
+    rates = {
+        point.cache_rate_percent for points in fitting.values() for point in points
+    }
+    return len({scenario.policy for scenario in fitting}) > 1 and any(rates)
