@@ -125,7 +125,9 @@ def test_more_pairs_show_smaller_margins_with_the_same_power():
 
 def test_a_training_without_a_twin_is_refused(accuracy):
     is_missing = (accuracy["shuffle"] == "local") & (accuracy["repetition"] == 3)
-    with pytest.raises(ValueError, match="network plain: got trainings without a twin"):
+    with pytest.raises(
+        ValueError, match="network plain: got trainings without a counterpart"
+    ):
         compare(accuracy[~is_missing], margin_points=1, best_possible_percent=80)
 
 

@@ -347,13 +347,13 @@ def test_scenario_of_the_figures_that_is_not_run_is_answered_by_one_that_fits(
 
 @pytest.fixture
 def example():
-    """Return the example of a comparison in the README."""
-    text = (ROOT / "README.md").read_text()
+    """Return the example of a comparison in docs/policies.md."""
+    text = (ROOT / "docs" / "policies.md").read_text()
     (block,) = re.findall(r"^    experiment: mine\n(?:    .+\n)+", text, re.M)
     return yaml.safe_load(textwrap.dedent(block))
 
 
-def test_example_of_the_readme_can_be_run_as_it_stands(config, example):
+def test_example_of_the_page_can_be_run_as_it_stands(config, example):
     update_config(config, example)
     sweep = read_experiment(config, RESOURCES).sweep
     assert {scenario.policy for scenario in sweep} == set(example["sweep"]["policies"])

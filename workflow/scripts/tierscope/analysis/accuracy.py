@@ -61,14 +61,14 @@ def compare(
     Raises
     ------
     ValueError
-        If a training has no twin, or all differences of an arm are equal.
+        If a training has no counterpart, or all differences of an arm are equal.
     """
     rows = []
     for network, rows_of_network in accuracy.groupby("network", sort=False):
         final = final_accuracy(rows_of_network)
         if final.isna().any(axis=None) or REFERENCE not in final:
             raise ValueError(
-                f"accuracy of network {network}: got trainings without a twin, "
+                f"accuracy of network {network}: got trainings without a counterpart, "
                 f"expected every repetition with {REFERENCE} and every other shuffle."
             )
         for shuffle in rows_of_network["shuffle"].unique():

@@ -10,11 +10,11 @@ processes a node.
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.savings import RUN, TWIN, VARIANT, mean_cuts
+from tierscope.analysis.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
 from tierscope.core.columns import TABLES
 
 _ON_NODES = [*VARIANT, "n_nodes"]
-_TWIN_EPOCH = [*TWIN, "epoch"]
+_PAIR_KEYS_AND_EPOCH = [*PAIR_KEYS, "epoch"]
 _SWITCHES = ["voluntary_switches", "involuntary_switches"]
 
 
@@ -55,9 +55,11 @@ def save_by_epoch(policy_epochs: pd.DataFrame, totals: pd.DataFrame) -> pd.DataF
     """
     reads = policy_epochs["gfs_reads"] + policy_epochs["background_gfs_reads"]
     table = policy_epochs.assign(gfs_reads=reads)
-    reference = table[table["policy"] == "none"].set_index(_TWIN_EPOCH)["gfs_reads"]
+    reference = table[table["policy"] == "none"].set_index(_PAIR_KEYS_AND_EPOCH)[
+        "gfs_reads"
+    ]
     table = table[table["policy"] == "monarch"]
-    table = table.join(reference.rename("reference_gfs_reads"), on=_TWIN_EPOCH)
+    table = table.join(reference.rename("reference_gfs_reads"), on=_PAIR_KEYS_AND_EPOCH)
     nodes = totals.drop_duplicates(RUN).set_index(RUN)["n_nodes"]
     table = table.join(nodes, on=RUN)
     table["saved"] = 100 * (1 - table["gfs_reads"] / table["reference_gfs_reads"])

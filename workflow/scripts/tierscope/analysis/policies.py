@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import break_down
-from tierscope.analysis.savings import RUN, TWIN, VARIANT, mean_cuts
+from tierscope.analysis.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
 from tierscope.core.columns import RUN_EPOCH, TABLES
 from tierscope.core.io_class import ALL_CLASSES, IOClass
 from tierscope.policies import DYNAMIC
@@ -119,7 +119,7 @@ def add_up(
     epoch_mean = table.groupby(RUN, sort=False)[["time_s", "operations"]].mean()
     table[sums] = table.groupby(RUN, sort=False)[sums].cumsum()
     reference = _reference(table, epoch_mean)
-    table = table.merge(reference, how="left", on=[*TWIN, "epoch"])
+    table = table.merge(reference, how="left", on=[*PAIR_KEYS, "epoch"])
     if (lacking := table["reference_time_s"].isna()).any():
         run = table[lacking].iloc[0]
         raise ComparisonError(
@@ -155,7 +155,7 @@ def is_reference(table: pd.DataFrame) -> pd.Series:
     """
     ranks = table["policy"].map({"none": "0", "pinning": "1"}).fillna("2")
     names = (ranks + table["policy"]).where(table["cache_rate_percent"] == 0)
-    first = names.groupby([table[key] for key in TWIN]).transform("min")
+    first = names.groupby([table[key] for key in PAIR_KEYS]).transform("min")
     return names == first
 
 
@@ -170,7 +170,7 @@ def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
         "mean_time_s": "reference_epoch_s",
         "mean_operations": "reference_epoch_operations",
     }
-    return reference.rename(columns=names)[[*TWIN, "epoch", *names.values()]]
+    return reference.rename(columns=names)[[*PAIR_KEYS, "epoch", *names.values()]]
 
 
 def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:

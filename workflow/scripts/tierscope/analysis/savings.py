@@ -14,7 +14,7 @@ from tierscope.core.columns import RUN_KEYS, SCENARIO_KEYS
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO_KEYS, "cache_rate_percent"]
 # What a run and its reference share.
-TWIN = ["source", "system", "dataset", "n_osts", "loader", "repetition"]
+PAIR_KEYS = ["source", "system", "dataset", "n_osts", "loader", "repetition"]
 _TIMES = ("time", "io_time")
 
 

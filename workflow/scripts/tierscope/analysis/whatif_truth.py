@@ -3,7 +3,7 @@
 The paper's rule (Fukai et al., Sec. 4.4) and a model each promise a cut of the slowest
 process's I/O time; runs on devices that really are faster give the true one. Runs of
 the same repetition and epoch read the same files in the same order, so each improved
-run is compared with its twin on the devices as they are.
+run is compared with the same run on the devices as they are.
 """
 
 import math
@@ -17,9 +17,9 @@ from tierscope.analysis.whatif import estimate
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO, TABLES
 
 # Who says what an improvement brings; columns of the tables begin with it.
-SAYERS = ("measured", "rule", "model")
-# Twins differ by system only; a model's predictions have these keys as well.
-_TWIN = ["cache_rate_percent", "repetition", "epoch"]
+ESTIMATORS = ("measured", "rule", "model")
+# Two runs of a pair differ by system only; predictions have these keys as well.
+_PAIR_KEYS = ["cache_rate_percent", "repetition", "epoch"]
 _POINT = [*SCENARIO, "cache_rate_percent", *IMPROVEMENTS]
 
 
@@ -49,7 +49,7 @@ def compare(
     -------
     DataFrame, shape (n_improvements * n_cache_rates, 25)
         Table ``whatif_truth``; improvements in the order given, then by cache rate.
-        Times are means over the pairs of twins. Cuts are means over the pairs of each
+        Times are means over the pairs of runs. Cuts are means over the pairs of each
         pair's cut, so ``measured_cut_se_percent``, their standard deviation over
         the root of their number, is the noise of measurement and shuffle. Errors
         are a promised cut minus the measured one, in percentage points, and have
@@ -58,8 +58,8 @@ def compare(
     Raises
     ------
     ValueError
-        If not one system is as it is, a run or a prediction has no twin, or a cache
-        rate has fewer than two pairs.
+        If not one system is as it is, a run or a prediction has no counterpart, or a
+        cache rate has fewer than two pairs.
 
     Notes
     -----
@@ -70,9 +70,11 @@ def compare(
     the servers' slowness: the standard error is a lower limit.
     """
     pairs = pair_runs(io_time, improvements, predictions)
-    for sayer in SAYERS:
-        pairs[f"{sayer}_cut"] = 100 * (1 - pairs[f"{sayer}_s"] / pairs["base_s"])
-        pairs[f"{sayer}_error"] = pairs[f"{sayer}_cut"] - pairs["measured_cut"]
+    for estimator in ESTIMATORS:
+        pairs[f"{estimator}_cut"] = 100 * (
+            1 - pairs[f"{estimator}_s"] / pairs["base_s"]
+        )
+        pairs[f"{estimator}_error"] = pairs[f"{estimator}_cut"] - pairs["measured_cut"]
     points = pairs.groupby(_POINT, sort=False)
     counts = points.size()
     if counts.min() < 2:
@@ -92,11 +94,11 @@ def compare(
             "measured_cut_se_percent": error["measured_cut"],
         }
     )
-    for sayer in ("rule", "model"):
-        table[f"{sayer}_io_time_s"] = mean[f"{sayer}_s"]
-        table[f"{sayer}_cut_percent"] = mean[f"{sayer}_cut"]
-        table[f"{sayer}_error_points"] = mean[f"{sayer}_error"]
-        table[f"{sayer}_error_se_points"] = error[f"{sayer}_error"]
+    for estimator in ("rule", "model"):
+        table[f"{estimator}_io_time_s"] = mean[f"{estimator}_s"]
+        table[f"{estimator}_cut_percent"] = mean[f"{estimator}_cut"]
+        table[f"{estimator}_error_points"] = mean[f"{estimator}_error"]
+        table[f"{estimator}_error_se_points"] = error[f"{estimator}_error"]
     table = table.reset_index().assign(model=model, calibration=calibration)
     return table[list(TABLES["whatif_truth"])]
 
@@ -106,7 +108,7 @@ def pair_runs(
     improvements: Mapping[str, Mapping[str, int]],
     predictions: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Put every epoch of an improved run beside its twin, as for `compare`.
+    """Put every epoch of an improved run beside its counterpart, as for `compare`.
 
     Returns
     -------
@@ -122,23 +124,21 @@ def pair_runs(
             f"{list(improvements)}, expected one."
         )
     of_base = io_time["system"] == base[0]
-    slowest = slowest_process(io_time).set_index(["system", *_TWIN])["io_time_s"]
-    predicted = predictions.groupby(["system", *_TWIN])["time_s"].sum()
+    slowest = slowest_process(io_time).set_index(["system", *_PAIR_KEYS])["io_time_s"]
+    predicted = predictions.groupby(["system", *_PAIR_KEYS])["time_s"].sum()
     epochs = io_time["epoch"].unique().tolist()
     parts = []
     for system, improvement in improvements.items():
         if not improvement:
             continue
         rows = estimate(io_time[of_base], [improvement], epochs)
-        twins = pd.MultiIndex.from_frame(rows[_TWIN])
-        _check_twins(slowest, system, twins)
-        model_s = {
-            name: _of_twins(predicted, name, twins) for name in (base[0], system)
-        }
-        base_s = _of_twins(slowest, base[0], twins)
-        part = rows[[*SCENARIO, *_TWIN, *IMPROVEMENTS]].assign(
+        keys = pd.MultiIndex.from_frame(rows[_PAIR_KEYS])
+        _check_counterparts(slowest, system, keys)
+        model_s = {name: _times_of(predicted, name, keys) for name in (base[0], system)}
+        base_s = _times_of(slowest, base[0], keys)
+        part = rows[[*SCENARIO, *_PAIR_KEYS, *IMPROVEMENTS]].assign(
             base_s=base_s,
-            measured_s=_of_twins(slowest, system, twins),
+            measured_s=_times_of(slowest, system, keys),
             rule_s=rows["io_time_s"],
             model_s=base_s * model_s[system] / model_s[base[0]],
         )
@@ -146,23 +146,23 @@ def pair_runs(
     return pd.concat(parts, ignore_index=True)
 
 
-def _check_twins(slowest: pd.Series, system: str, twins: pd.MultiIndex) -> None:
-    """Refuse runs without a twin, naming the first."""
+def _check_counterparts(slowest: pd.Series, system: str, keys: pd.MultiIndex) -> None:
+    """Refuse runs without a counterpart, naming the first."""
     present = slowest.index.get_level_values("system") == system
     present = slowest.index[present].droplevel("system")
-    if len(alone := twins.symmetric_difference(present)):
+    if len(alone := keys.symmetric_difference(present)):
         raise ValueError(
             f"what-if truth: got {_words(alone[0])} on one system only, expected it "
             f"with and without the improvement of {system}."
         )
 
 
-def _of_twins(times_s: pd.Series, system: str, twins: pd.MultiIndex) -> np.ndarray:
-    """Return a system's times in the order of the twins."""
+def _times_of(times_s: pd.Series, system: str, keys: pd.MultiIndex) -> np.ndarray:
+    """Return a system's times in the order of the keys."""
     of_system = times_s.loc[times_s.index.get_level_values("system") == system]
-    values = of_system.droplevel("system").reindex(twins).to_numpy()
+    values = of_system.droplevel("system").reindex(keys).to_numpy()
     if np.isnan(values).any():
-        where = _words(twins[np.isnan(values)][0])
+        where = _words(keys[np.isnan(values)][0])
         raise ValueError(
             f"what-if truth: got no prediction for system {system}, {where}, expected "
             "one of every run and epoch."
@@ -170,9 +170,9 @@ def _of_twins(times_s: pd.Series, system: str, twins: pd.MultiIndex) -> np.ndarr
     return values
 
 
-def _words(twin: tuple[int, int, int]) -> str:
+def _words(key: tuple[int, int, int]) -> str:
     """Return the keys of a run and epoch in words."""
-    return "cache rate {} %, repetition {}, epoch {}".format(*twin)
+    return "cache rate {} %, repetition {}, epoch {}".format(*key)
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
@@ -214,21 +214,21 @@ def _summary_of(points: pd.DataFrame) -> dict[str, str | float]:
         "cut_sd_points": math.sqrt((variance * points["n_pairs"]).mean()),
         "cut_se_points": math.sqrt(variance.mean()),
     }
-    for sayer in ("rule", "model"):
-        errors = points.set_index("cache_rate_percent")[f"{sayer}_error_points"]
+    for estimator in ("rule", "model"):
+        errors = points.set_index("cache_rate_percent")[f"{estimator}_error_points"]
         rate = errors.abs().idxmax()
         summary |= {
-            f"{sayer}_mean_error_points": errors.abs().mean(),
-            f"{sayer}_largest_error_points": errors[rate],
-            f"{sayer}_largest_error_cache_rate_percent": rate,
+            f"{estimator}_mean_error_points": errors.abs().mean(),
+            f"{estimator}_largest_error_points": errors[rate],
+            f"{estimator}_largest_error_cache_rate_percent": rate,
         }
     points = points.sort_values("cache_rate_percent").set_index("cache_rate_percent")
     before_s = points["base_io_time_s"]
     summary["base_best_cache_rate_percent"] = before_s.idxmin()
     columns = ("improved_io_time_s", "rule_io_time_s", "model_io_time_s")
-    for sayer, column in zip(SAYERS, columns, strict=True):
+    for estimator, column in zip(ESTIMATORS, columns, strict=True):
         after_s = points[column]
-        summary[f"{sayer}_best_cache_rate_percent"] = after_s.idxmin()
+        summary[f"{estimator}_best_cache_rate_percent"] = after_s.idxmin()
         cut = 100 * (1 - after_s.min() / before_s.min())
-        summary[f"{sayer}_best_cut_percent"] = cut
+        summary[f"{estimator}_best_cut_percent"] = cut
     return summary

@@ -115,7 +115,7 @@ class Benchmark:
         return self.scenario["policy"] in PEERS
 
     @property
-    def is_fed(self) -> bool:
+    def is_placed_on_read(self) -> bool:
         """Return whether the loader asks for a path when a file's turn comes."""
         return self.is_dynamic or self.has_peers
 
@@ -171,7 +171,9 @@ class Benchmark:
 
     def make_aliases(self, root: Path) -> None:
         """Make the links of the epochs beside a tier's data directory."""
-        make_epoch_aliases(root, self.training["epochs"], background=self.is_fed)
+        make_epoch_aliases(
+            root, self.training["epochs"], background=self.is_placed_on_read
+        )
 
     def warm_up(self) -> None:
         """Read a few files of no tier, so that lazy start-up is in no epoch's time."""
@@ -184,7 +186,7 @@ class Benchmark:
             generate_files(Path(folder), names, range(n_files), size)
             paths = [os.path.join(folder, name) for name in names]
             run_epoch(self.loader.epoch(paths), self._real_clock)
-            if self.is_fed:
+            if self.is_placed_on_read:
                 fed = self.loader.fed_epoch(KnownFiles(paths))
                 run_epoch(fed, self._real_clock)
 
@@ -237,7 +239,7 @@ class Benchmark:
         if self.database:
             self.loader.begin_run()
         self.tracer.begin(folder)
-        if self.is_fed:
+        if self.is_placed_on_read:
             self.placement = self.make_placement(point)
             self.placement.begin()
         rows, n_epochs = [], self.training["epochs"]
@@ -302,7 +304,7 @@ class Benchmark:
         In virtual time no device charges for that: it takes no time. Files that are
         there stay, unless a policy has put them there or they are a database's part.
         """
-        if not self.is_virtual or self.is_fed or self.database:
+        if not self.is_virtual or self.is_placed_on_read or self.database:
             fill_time_s = self.fill(np.flatnonzero(on_lfs))
             return 0.0 if self.is_virtual else fill_time_s
         common = self.processes, self.storage, self.folder_name
@@ -322,7 +324,7 @@ class Benchmark:
             pinned,
             self.dataset,
             self.database,
-            background=self.is_fed,
+            background=self.is_placed_on_read,
             peers=self.has_peers,
         )
 

@@ -110,9 +110,9 @@ def _draw_cuts(ax: Axes, points: pd.DataFrame, row: Mapping) -> None:
         **_MEASURED,
     )
     labels = {"rule": "by the paper's rule", "model": f"by the model\n({_model(row)})"}
-    for sayer, line in _LINES.items():
-        cuts = points[f"{sayer}_cut_percent"]
-        ax.plot(rates, cuts, label=labels[sayer], linewidth=1.6, **line)
+    for estimator, line in _LINES.items():
+        cuts = points[f"{estimator}_cut_percent"]
+        ax.plot(rates, cuts, label=labels[estimator], linewidth=1.6, **line)
     worst = _worst(points, row)
     ax.vlines(
         worst["cache_rate_percent"],
@@ -185,7 +185,7 @@ def _method_note(summary: pd.DataFrame) -> str:
     first = summary.iloc[0]
     note = (
         f"{_truth_word(first).capitalize()}: every run again on faster devices, beside "
-        "its twin of the same shuffle. Rule: a class that is N % faster takes "
+        "the run of the same shuffle. Rule: a class that is N % faster takes "
         "100/(100 + N) of its time (paper, Sec. 4.4); waiting stays where it was. "
         f"Model: {first['model']}, parameters {first['calibration']}."
     )
@@ -219,15 +219,15 @@ def _improvement_text(points: pd.DataFrame, row: Mapping) -> str:
     ]
     lines += [_LINE.format(**point) for point in points.to_dict("records")]
     lines += [
-        f"{sayer}: mean error {row[f'{sayer}_mean_error_points']:.1f} points, largest "
-        f"{row[f'{sayer}_largest_error_points']:+.1f} at "
-        f"{row[f'{sayer}_largest_error_cache_rate_percent']} %"
-        for sayer in ("rule", "model")
+        f"{estimator}: mean error {row[f'{estimator}_mean_error_points']:.1f} points, "
+        f"largest {row[f'{estimator}_largest_error_points']:+.1f} at "
+        f"{row[f'{estimator}_largest_error_cache_rate_percent']} %"
+        for estimator in ("rule", "model")
     ]
     best = [
-        f"{words} {row[f'{sayer}_best_cache_rate_percent']} % "
-        f"({row[f'{sayer}_best_cut_percent']:.1f} % less I/O time)"
-        for sayer, words in (("measured", _truth_word(row)), *_SAID.items())
+        f"{words} {row[f'{estimator}_best_cache_rate_percent']} % "
+        f"({row[f'{estimator}_best_cut_percent']:.1f} % less I/O time)"
+        for estimator, words in (("measured", _truth_word(row)), *_SAID.items())
     ]
     lines.append(
         f"best cache rate {row['base_best_cache_rate_percent']} % before, then "
