@@ -1,7 +1,7 @@
 """Snakemake's own tests of executors, through the stand-in for PJM.
 
-They run Snakemake in the process of the test and leave its handler of SIGTERM there, so
-each runs in a process of its own: this file, started with the name of a test.
+They run Snakemake in the process that they are called in and leave things there, such
+as its handler of SIGTERM. So each has a process of its own: this file, run as a script.
 """
 
 import os
@@ -10,33 +10,39 @@ import sys
 from pathlib import Path
 
 import pytest
+import sessions
 from snakemake.common.tests import TestWorkflowsLocalStorageBase
 from snakemake.settings.types import ResourceSettings
-from snakemake_executor_plugin_pjm import ExecutorSettings
 
 TESTS = Path(__file__).parents[1]
+# The PJM jobs of each test by name; a group is one job.
+JOBS = {
+    "test_simple_workflow": {"a": 1, "b": 1, "c": 1, "d": 2},
+    "test_group_workflow": {"foo_a_b": 3, "c": 1},
+}
 
 
-class WorkflowsOnPjm(TestWorkflowsLocalStorageBase):
-    """Snakemake's tests; ``__test__`` is off: pytest does not run them here."""
+class WorkflowsThroughPjm(TestWorkflowsLocalStorageBase):
+    """Snakemake's tests, with executor pjm; pytest itself does not collect them."""
 
     def get_executor(self):
         """Return the name of the executor."""
         return "pjm"
 
     def get_executor_settings(self):
-        """Return the settings of the executor."""
+        """Return the executor's settings, all as they are by default."""
+        from snakemake_executor_plugin_pjm import ExecutorSettings
+
         return ExecutorSettings()
 
     def get_resource_settings(self):
-        """Return the resource that PJM needs."""
-        return ResourceSettings(default_resources={"pjm_group": "hp123456"})
+        """Return who pays, and a time limit that a busy machine keeps."""
+        resources = {"pjm_group": "hp123456", "runtime": sessions.HANG_S // 60}
+        return ResourceSettings(default_resources=resources)
 
 
 def run(cluster, test, expect=0):
     """Run one of Snakemake's tests to its end and check its exit code."""
-    import sessions
-
     paths = [str(TESTS), cluster.environment["PYTHONPATH"]]
     with (cluster.folder / "output").open("w") as output:
         process = sessions.start(
@@ -46,32 +52,33 @@ def run(cluster, test, expect=0):
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    return cluster.end(process, expect)
+    cluster.end(process, expect)
 
 
-def test_x(cluster):
-    run(cluster, "test_simple_workflow")
-    print(cluster.output)
-    print(cluster.jobs())
-    assert 0
+def test_no_test_of_snakemake_is_left_out():
+    names = {name for name in dir(WorkflowsThroughPjm) if name.startswith("test_")}
+    assert names == JOBS.keys()
 
 
-def test_y(cluster):
-    run(cluster, "test_group_workflow")
-    print(cluster.output)
-    print(cluster.jobs())
-    assert 0
+@pytest.mark.parametrize("test", JOBS)
+def test_snakemakes_test_passes_and_all_its_jobs_are_pjms(cluster, test):
+    run(cluster, test)
+    cluster.assert_nothing_left()
+    (notes,) = cluster.folder.rglob("pjm_logs/submitted")
+    assert not [*notes.iterdir()]
+    jobs = cluster.jobs()
+    assert {name: len(jobs[name]) for name in jobs} == JOBS[test]
+    ends = [(job["state"], *job["codes"]) for name in jobs for job in jobs[name]]
+    assert set(ends) == {("EXT", 0, 0, 0)}
 
-def test_z(cluster):
-    cluster.switch(REJECT="[ERR.] PJM 0071 pjsub nope")
-    run(cluster, "test_group_workflow")
-    assert 0
+
+def test_failed_group_says_why_and_fails_the_test(cluster):
+    cluster.switch(REJECT="[ERR.] PJM 0071 pjsub Group not authorized")
+    run(cluster, "test_group_workflow", expect=1)
+    assert "PJM 0071 pjsub Group not authorized" in cluster.output
+    assert "At least one job did not complete successfully" in cluster.output
+    assert cluster.jobs() == {}
+
 
 if __name__ == "__main__":
-    import signal, threading, logging
-    def show():
-        print("STATE", os.getcwd(), signal.getsignal(signal.SIGTERM), sys.path, threading.enumerate(), logging.getLogger().handlers, logging.getLogger("snakemake.logging").handlers, logging.getLogger("snakemake.logging").level, {k for k in os.environ}-E0)
-    E0 = set(os.environ)
-    show()
-    getattr(WorkflowsOnPjm(), sys.argv[1])(Path.cwd())
-    show()
+    getattr(WorkflowsThroughPjm(), sys.argv[1])(Path.cwd())

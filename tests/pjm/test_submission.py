@@ -42,8 +42,6 @@ def test_checked_submission_holds_what_the_paper_ran():
     # 72 GiB of files on every node at a cache rate of 100 %, and 10 % more.
     assert "localtmp-size=81101Mi" in pjsub
     assert "spack load darshan-runtime" in text
-    assert (
-        "tierscope_ranks=(/PYTHON/python /PROJECT/workflow/scripts/run_benchmark.py"
-        in text
-    )
-    assert '-n 3072 "${tierscope_ranks[@]}" ||' in text
+    assert "exec /PYTHON/python /PROJECT/workflow/scripts/launch.py --log" in text
+    assert "--tasks 3072 --staged" in text
+    assert "-- run_benchmark results/paper/runs/" in text

@@ -65,8 +65,8 @@ class ExecutorSettings(ExecutorSettingsBase):
             "PATH in jobs (default: the one that runs this Snakemake).",
         },
     )
-    logdir: Path = field(
-        default=Path(".snakemake/pjm_logs"),
+    logdir: str = field(  # text, as the catalogue of plugins writes defaults as JSON
+        default=".snakemake/pjm_logs",
         metadata={"help": "Folder for job scripts, logs and statistics."},
     )
     preamble: Path | None = field(
@@ -150,7 +150,7 @@ class Executor(RemoteExecutor):
             if self.settings.print_only:
                 self.print_job_error(info, msg=f"{error}\n")
             else:
-                self.report_job_error(info, msg=f"{error}\n")
+                self._fail(info, f"{error}\n")
 
     def _compose(self, job: JobExecutorInterface) -> tuple[JobFiles, list[str], str]:
         """Return a job's files, its pjsub command line and its script."""
@@ -445,12 +445,14 @@ class Executor(RemoteExecutor):
                 f"SN {status.signal})"
             )
         logs = [str(path) for path in (files.log, files.statistics) if path.exists()]
-        self.report_job_error(
-            info,
-            msg=f"PJM job {job_id}, {describe(info.job)}: {cause}{codes}.\n"
-            f"{last_lines(files.log)}\n",
-            aux_logs=logs,
-        )
+        words = f"PJM job {job_id}, {describe(info.job)}: {cause}{codes}.\n"
+        self._fail(info, f"{words}{last_lines(files.log)}\n", aux_logs=logs)
+
+    def _fail(self, info: SubmittedJobInfo, words: str, **logs: list[str]) -> None:
+        """Report a failure; Snakemake drops the words where rules are grouped."""
+        if info.job.is_group():
+            self.logger.error(words)
+        self.report_job_error(info, msg=words, **logs)
 
     # Cancelling
 
