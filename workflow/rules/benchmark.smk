@@ -34,7 +34,7 @@ rule run_benchmark:
     log:
         f"{BENCHMARK_LOG}.log",
     # Only where jobs are submitted: else each job would itself try again as often.
-    retries: 0 if workflow.remote_exec else SYSTEM.job.retries
+    retries: 0 if IS_REMOTE_JOB else SYSTEM.job.retries
     conda:
         "../../environment.yml"
     threads: SETTINGS["loader"]["read_threads"]
@@ -50,30 +50,11 @@ rule run_benchmark:
     message:
         MEASURING
     shell:
-        # One launch at a time: one whose snakemake was killed ends first, and its runs
-        # are taken over. In a batch job nodes would wait idle; the start sees to that.
-        # A job that has lost its parent, snakemake, leaves its run to the next one.
-        # Where the launcher keeps the ranks' output apart (job.launcher), what they say
-        # of a failure goes into the log as well. Killed ranks leave their emulated
-        # devices behind.
-        'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
-        ' launch="$$-$(date +%s)";'
-        " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
-        " exec 9> results/.launch;"
-        ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-        " tierscope_ranks=({resources.python:q}"
-        " {resources.scripts:q}/run_benchmark.py"
-        " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
-        ' --native {resources.native:q} --launch "$launch" {resources.launch});'
-        " {{ test -f {params.staged:q}/log.darshan && test -f {params.staged:q}/run.json"
-        ' || {{ {resources.setup} && TIERSCOPE_START="$("${{tierscope_ranks[@]}}" --prepare)" &&'
-        " export TIERSCOPE_START &&"
-        ' {resources.mpi} -n {resources.tasks} "${{tierscope_ranks[@]}}" ||'
-        ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }} }}'
-        ' > "$log" 2>&1;'
-        ' test "$(cut -d" " -f4 /proc/$$/stat)" = $PPID;'
-        " for name in log.darshan epochs.parquet run.json;"
-        " do mv {params.staged:q}/$name {params.run:q}; done"
+        "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
+        " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
+        " --staged {params.staged:q} --run {params.run:q}"
+        " -- run_benchmark {input.scenario:q} --staging {params.staging:q}"
+        " --runs {params.runs:q} --native {resources.native:q} {resources.launch}"
 
 
 rule keep_table:

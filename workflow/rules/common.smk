@@ -1,6 +1,7 @@
 """What all rules share: the checked experiment, its paths and its points."""
 
 import functools
+import inspect
 import re
 import sys
 from dataclasses import asdict
@@ -8,10 +9,17 @@ from pathlib import Path
 
 from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 from snakemake.utils import update_config
 
-WORKFLOW = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parent
+# This finds the module that asks Snakemake, and so asks Python where this file is.
+WORKFLOW = Path(inspect.currentframe().f_code.co_filename).parents[1]
 SCRIPTS = WORKFLOW / "scripts"
+if not (SCRIPTS / "tierscope").is_dir():
+    raise WorkflowError(
+        f"{SCRIPTS}: got no folder with the modules of tierscope, expected a clone of "
+        "tierscope on this machine; name its workflow/Snakefile."
+    )
 sys.path.append(str(SCRIPTS))
 
 from tierscope.experiment.config import read_experiment
@@ -20,6 +28,12 @@ from tierscope.core.scenario import Point, Scenario
 from tierscope.core.validation import ConfigError
 
 from tierscope.core.io_class import IOClass
+from tierscope.experiment.snakemake_internals import (
+    InterfaceError,
+    SnakemakeInternals,
+    refuse_prefix,
+    try_to,
+)
 from tierscope.policies import DYNAMIC, PEERS
 from tierscope.storage.emulated.library import emulated_gfs
 
@@ -31,12 +45,17 @@ defaults = load_configfile(str(WORKFLOW.parent / "config" / "config.yaml"))
 update_config(defaults, config)
 config.update(defaults)
 
+SNAKEMAKE = SnakemakeInternals(workflow)
 try:
     EXPERIMENT = read_experiment(config, *RESOURCES)
-except ConfigError as error:
+    RESULTS = f"results/{EXPERIMENT.name}"
+    IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
+    IS_JOB = SNAKEMAKE.is_job()
+    if not IS_JOB:
+        try_to(lambda: refuse_prefix(SNAKEMAKE, RESULTS), logger.warning)
+except (ConfigError, InterfaceError) as error:
     raise WorkflowError(str(error))
 
-RESULTS = f"results/{EXPERIMENT.name}"
 RUN = f"{RESULTS}/runs/{{scenario}}/cache-{{cache_rate}}/rep-{{repetition}}"
 LOGS = f"{RESULTS}/logs"
 ALL_POINTS = EXPERIMENT.all_points

@@ -36,21 +36,10 @@ rule probe_storage:
     message:
         f"Probing the storage, {{wildcards.n_osts}} OSTs{JOB_SIZE}."
     shell:
-        # One launch at a time, whose ranks' failures go into the log: see run_benchmark.
-        'log={log:q}; ranks=${{log%.log}}.rank; rm -f "$ranks".*;'
-        ' launch="$$-$(date +%s)";'
-        " trap 'rm -f /dev/shm/tierscope-*-\"$launch\".*' EXIT;"
-        " exec 9> results/.launch;"
-        ' test -n "${{SLURM_JOB_ID:-}}${{PJM_JOBID:-}}" || flock 9 2> /dev/null || true;'
-        " tierscope_ranks=({resources.python:q}"
-        " {resources.scripts:q}/run_probes.py"
-        " {input.description:q} --output {params.folder:q}"
-        ' --native {resources.native:q} --launch "$launch");'
-        ' {{ {resources.setup} && TIERSCOPE_START="$("${{tierscope_ranks[@]}}" --prepare)" &&'
-        " export TIERSCOPE_START &&"
-        ' {resources.mpi} -n {resources.tasks} "${{tierscope_ranks[@]}}" ||'
-        ' {{ grep -hs "^tierscope: " "$ranks".* | head -n 20; false; }}; }}'
-        ' > "$log" 2>&1'
+        "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
+        " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
+        " -- run_probes {input.description:q} --output {params.folder:q}"
+        " --native {resources.native:q}"
 
 
 rule calibrate_devices:

@@ -13,8 +13,8 @@ from tierscope.storage.lease import NAME, LeaseError, hold_lease
 from tierscope.storage.own_folder import FolderError, check_way
 from tierscope.storage.tier import TierError
 
-from snakemake.logging import logger
 from tierscope.experiment import slurm
+from tierscope.experiment.snakemake_internals import after_failure
 
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 
@@ -88,12 +88,12 @@ def files_of_runs(sweep):
 def start():
     """Check what cannot be checked in a dry run, before the first job."""
     end_in_a_thread()
-    executor = workflow.executor_plugin.name
     me = f"snakemake of experiment {EXPERIMENT.name} in {Path.cwd()}"
     try:
         hold_lease(Path(RESULTS, ".lease"), me)
         if EXPERIMENT.simulated:  # submits nothing, reads no file of the tiers
             return
+        executor = SNAKEMAKE.executor()
         SYSTEM.check_executor(executor)
         gfs_root = SYSTEM.gfs.data_root().parent
         if uses_the_gfs():
@@ -102,7 +102,9 @@ def start():
             hold_lease(gfs_root / NAME, me, only_own=True)
         if executor == "slurm":
             check_slurm()
-    except (ConfigError, FolderError, LeaseError, slurm.SlurmError, TierError) as error:
+    except (ConfigError, FolderError, LeaseError, TierError) as error:
+        raise WorkflowError(str(error))
+    except (InterfaceError, slurm.SlurmError) as error:
         raise WorkflowError(str(error))
     except OSError as error:
         raise WorkflowError(f"{error.filename}: cannot be written: {error.strerror}.")
@@ -110,7 +112,7 @@ def start():
 
 def uses_the_gfs():
     """Return whether a job generates or measures there, and nobody else may meanwhile."""
-    return any("gfs" in todo.rule.resources for todo in workflow.dag.needrun_jobs())
+    return "gfs" in SNAKEMAKE.resources_in_use()
 
 
 def end_in_a_thread():
@@ -126,10 +128,9 @@ def end_in_a_thread():
         )
 
 
-def made_places():
+def made_places(made_files):
     """Return where to look, among what this start made or found up to date."""
-    files = (Path(file) for made in workflow.dag.jobs for file in made.output)
-    made = {path for file in files for path in (file, *file.parents)}
+    made = {path for file in map(Path, made_files) for path in (file, *file.parents)}
     places = {
         "Report": "report.html",
         "Figures": "figures",
@@ -151,28 +152,20 @@ def made_places():
 
 def check_slurm():
     """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
-    if workflow.executor_settings.status_command == "squeue":
+    if SNAKEMAKE.status_command() == "squeue":
         slurm.check_memory_of_ended_jobs()
-    if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, marked_jobs()):
+    if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, SNAKEMAKE.batch_job_ids()):
         logger.info(
             f"Cancelled Slurm jobs that an earlier start left: {', '.join(cancelled)}."
         )
 
 
-def marked_jobs():
-    """Return the ids of batch jobs that Snakemake has marked unfinished outputs with."""
-    return {
-        job_id
-        for unfinished in workflow.dag.jobs
-        for job_id in workflow.persistence.external_jobids(unfinished)
-    }
-
-
 def end_batch_jobs():
     """Cancel the batch jobs that Snakemake has left, so that none runs on for nobody."""
-    if workflow.executor_plugin.name == "slurm":
+    if SNAKEMAKE.executor() == "slurm":
+        marked = try_to(SNAKEMAKE.batch_job_ids, logger.warning, set())
         with suppress(slurm.SlurmError):  # the next start does so as well
-            slurm.cancel_forgotten_jobs(BATCH_JOBS, marked_jobs())
+            slurm.cancel_forgotten_jobs(BATCH_JOBS, marked)
 
 
 def mark_out_of_date():
@@ -185,26 +178,21 @@ def mark_out_of_date():
     noted as unfinished; but a failure is lost if snakemake is killed, or stops by an
     error of its own, while it waits for the jobs that run beside the failed one.
     """
-    depending = workflow.dag.depending
-    for failed in workflow.scheduler.failed:
-        for unfinished in workflow.dag.bfs(depending, *depending[failed]):
-            is_launch = "mpi" in unfinished.rule.resources
-            if not (is_launch or unfinished.protected_output):
-                workflow.persistence.started(unfinished)
+    for unfinished in SNAKEMAKE.jobs_after_failed():
+        is_launch = "mpi" in unfinished.resources
+        if not (is_launch or unfinished.has_protected_files):
+            SNAKEMAKE.mark_unfinished(unfinished)
 
 
-def how_to_go_on():
-    """Return what to type after a failure; marked files need what the profiles set."""
-    command = "the same command"
-    if not workflow.dag_settings.force_incomplete:
-        command += " with --rerun-incomplete (the profiles set it)"
-    return f"What is finished is kept. Remove the cause, then {command} goes on."
+AFTER_FAILURE = {
+    "cancel the batch jobs that are left": end_batch_jobs,
+    "mark what rests on failed jobs": mark_out_of_date,
+}
 
 
-def why_no_estimates_by_the_model():
+def why_no_estimates_by_the_model(made_files):
     """Return why figures that were made lack the model that was asked for, if so."""
-    made = {str(file) for made in workflow.dag.jobs for file in made.output}
-    if ESTIMATES[RULE] not in made or MODEL not in SETTINGS["figures"]["methods"]:
+    if ESTIMATES[RULE] not in made_files or MODEL not in SETTINGS["figures"]["methods"]:
         return []
     if (reason := EXPERIMENT.why_no_model) is None:
         return []
@@ -220,19 +208,20 @@ def remove_staging_folders():
 
 
 # Jobs on other machines need the variables that the path of the GFS is made of.
-workflow.register_envvars(*filter(os.environ.get, SYSTEM.gfs.variables))
+envvars:
+    *filter(os.environ.get, SYSTEM.gfs.variables),
 
 
 def refuse_target(wildcards):
     """Refuse a name that is no target, and say which there are."""
-    known = sorted(str(rule) for rule in workflow.rules if not rule.output)
+    known = try_to(SNAKEMAKE.target_rules, logger.warning, ["(not known)"])
     raise WorkflowError(
         f"{wildcards.target}: is no target; expected one of {', '.join(known)}, or a "
         f"file in {RESULTS}."
     )
 
 
-if workflow.remote_exec:
+if IS_REMOTE_JOB:
     slurm.note_job(BATCH_JOBS)
 elif not EXPERIMENT.simulated:  # or it is simulated again
     refuse_other_settings()

@@ -1,0 +1,475 @@
+"""What the rules ask Snakemake: of the installed version, and of one that has changed.
+
+A new version that answers otherwise fails the test which names the question.
+"""
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import sessions
+from tierscope.core.validation import ConfigError
+from tierscope.experiment import snakemake_internals
+from tierscope.experiment.snakemake_internals import (
+    INTERFACES,
+    WRITTEN_FOR,
+    InterfaceError,
+    Job,
+    SnakemakeInternals,
+    after_failure,
+    refuse_prefix,
+    try_to,
+)
+
+ROOT = Path(__file__).parents[3]
+MADE = ("breaks", "kept", "launched", "rests", "told")
+# The workflow that Snakemake is asked of. `breaks` fails while there is a file `break`.
+RULES = """\
+import json, sys
+from pathlib import Path
+
+sys.path.insert(0, {scripts!r})
+from tierscope.experiment.snakemake_internals import SnakemakeInternals
+
+ASKED = SnakemakeInternals(workflow)
+
+
+def note(name, answer):
+    with open({answers!r}, "a") as file:
+        print(json.dumps([name, answer]), file=file)
+
+
+rule all:
+    input:
+        "rests.txt",
+        "kept.txt",
+        "launched.txt",
+
+
+rule told:
+    output:
+        "told.txt",
+    run:
+        note("of job", [ASKED.is_job(), ASKED.is_remote_job()])
+        Path(output[0]).touch()
+
+
+rule breaks:
+    input:
+        "told.txt",
+    output:
+        "breaks.txt",
+    shell:
+        "test ! -e break && touch {{output}}"
+
+
+rule rests:
+    input:
+        "breaks.txt",
+    output:
+        "rests.txt",
+    shell:
+        "touch {{output}}"
+
+
+rule keep:
+    input:
+        "rests.txt",
+    output:
+        protected("kept.txt"),
+    shell:
+        "touch {{output}}"
+
+
+rule launch:
+    input:
+        "breaks.txt",
+    output:
+        "launched.txt",
+    resources:
+        gfs=1,
+        mpi="mpiexec",
+    shell:
+        "touch {{output}}"
+
+
+note("is_job", ASKED.is_job())
+note("is_remote_job", ASKED.is_remote_job())
+note("place", ASKED.place("results/mine"))
+
+
+onstart:
+    note("executor", ASKED.executor())
+    note("remakes_unfinished", ASKED.remakes_unfinished())
+    note("resources_in_use", "gfs" in ASKED.resources_in_use())
+    note("target_rules", ASKED.target_rules())
+    if ASKED.executor() == "slurm":
+        note("status_command", ASKED.status_command())
+        (job,) = (job for job in workflow.dag.jobs if job.rule.name == "told")
+        note("no batch_job_ids", sorted(ASKED.batch_job_ids()))
+        workflow.persistence.started(job, external_jobid="4711")
+        note("batch_job_ids", sorted(ASKED.batch_job_ids()))
+        raise SystemExit("enough")
+
+
+onsuccess:
+    note("made_files", sorted(ASKED.made_files()))
+
+
+onerror:
+    found = ASKED.jobs_after_failed()
+    note(
+        "jobs_after_failed",
+        sorted(
+            [
+                job.original.rule.name,
+                job.has_protected_files,
+                sorted({{"gfs", "mpi"}} & job.resources),
+            ]
+            for job in found
+        ),
+    )
+    for job in found:
+        if not (job.has_protected_files or "mpi" in job.resources):
+            ASKED.mark_unfinished(job)
+"""
+
+
+def snakemake(folder, *options):
+    """Run Snakemake in a folder and return its exit code and what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *options],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=sessions.HANG_S,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory):
+    """Return {start: (its exit code, its output, its answers)} of a small workflow."""
+    folder = tmp_path_factory.mktemp("contract")
+    answers = folder / "answers"
+    rules = RULES.format(
+        scripts=str(ROOT / "workflow" / "scripts"), answers=str(answers)
+    )
+    (folder / "Snakefile").write_text(rules)
+
+    def start(*options):
+        answers.write_text("")
+        code, output = snakemake(folder, *options)
+        return code, output, [*map(json.loads, answers.read_text().splitlines())]
+
+    slurm = ("--executor", "slurm", "--slurm-status-command", "squeue", "--jobs", "1")
+    found = {"slurm": start(*slurm)}
+    (folder / "break").touch()
+    # Outputs of `told` are marked by the start before.
+    found["failed"] = start("--cores", "1", "--rerun-incomplete")
+    (folder / "break").unlink()
+    for name in ("rests.txt", "kept.txt", "launched.txt"):
+        (folder / name).touch()  # as if made before the failure
+    found["refused"] = start("--cores", "1")
+    for name in ("kept.txt", "launched.txt"):
+        (folder / name).unlink()
+    found["finished"] = start("--cores", "1", "--rerun-incomplete")
+    for name in ("told.txt", "breaks.txt", "rests.txt"):
+        (folder / name).unlink()
+    found["remote"] = start("--mode", "remote", "--cores", "1", "told.txt")
+    return found
+
+
+def test_written_for_the_installed_version():
+    # A newer one is installed, and the tests below pass? Then name it in WRITTEN_FOR.
+    assert metadata.version("snakemake") == WRITTEN_FOR
+
+
+@pytest.mark.parametrize(
+    ("question", "start", "answer"),
+    [
+        ("is_job", "failed", False),
+        ("is_remote_job", "failed", False),
+        ("is_job", "remote", True),
+        ("is_remote_job", "remote", True),
+        ("of job", "failed", [True, False]),
+        ("place", "failed", "results/mine"),
+        ("executor", "failed", "local"),
+        ("executor", "slurm", "slurm"),
+        ("status_command", "slurm", "squeue"),
+        ("no batch_job_ids", "slurm", []),
+        ("batch_job_ids", "slurm", ["4711"]),
+        ("target_rules", "failed", ["all"]),
+        ("resources_in_use", "failed", True),
+        ("resources_in_use", "remote", False),
+        ("remakes_unfinished", "slurm", False),
+        ("remakes_unfinished", "failed", True),
+        (
+            "jobs_after_failed",
+            "failed",
+            [
+                ["all", False, []],
+                ["keep", True, []],
+                ["launch", False, ["gfs", "mpi"]],
+                ["rests", False, []],
+            ],
+        ),
+        ("made_files", "finished", [f"{name}.txt" for name in MADE]),
+    ],
+)
+def test_installed_snakemake_answers(starts, question, start, answer):
+    code, output, answers = starts[start]
+    found = [value for name, value in answers if name == question]
+    assert found, (code, output)
+    assert found[0] == answer
+
+
+def test_installed_snakemake_refuses_marked_files_until_told_to_make_them(starts):
+    code, output, _ = starts["refused"]
+    assert code == 1
+    assert "rests.txt" in output
+    assert "kept.txt" not in output  # protected
+    assert "launched.txt" not in output
+    code, output, _ = starts["finished"]
+    assert code == 0, output
+    assert "rule rests" in output
+
+
+# ---- a Snakemake that has changed ----------------------------------------------------
+
+
+class Empty:
+    """Something without any attribute."""
+
+
+ARGUMENTS = {
+    "place": ("results/mine",),
+    "mark_unfinished": (Job(frozenset(), False, Empty()),),
+}
+
+
+@pytest.fixture
+def newer(monkeypatch):
+    """Pretend that a newer Snakemake is installed."""
+    monkeypatch.setattr(snakemake_internals.metadata, "version", lambda _: "10.1.0")
+
+
+@pytest.mark.parametrize("question", INTERFACES)
+def test_lost_interface_is_named_with_both_versions_and_what_is_lost(question, newer):
+    ask = getattr(SnakemakeInternals(Empty()), question)
+    with pytest.raises(InterfaceError) as caught:
+        ask(*ARGUMENTS.get(question, ()))
+    message = str(caught.value)
+    assert message.startswith(f"{INTERFACES[question]}: ")
+    assert "Snakemake 10.1.0" in message
+    assert f"Install Snakemake {WRITTEN_FOR}." in message
+    assert "AttributeError: 'Empty' object has no attribute" in message
+    assert "Lost: " in message
+    assert "\n" not in message
+
+
+async def started(job):
+    """Mark nothing before it is awaited."""
+
+
+def named(value, *names):
+    """Return objects in each other by these names, with a value in the innermost."""
+    for name in reversed(names):
+        value = SimpleNamespace(**{name: value})
+    return value
+
+
+JOB = SimpleNamespace(rule=Empty(), output=[1], protected_output=set())
+
+
+@pytest.mark.parametrize(
+    ("question", "workflow", "words"),
+    [
+        # Each of these would be taken for another answer.
+        (
+            "is_job",
+            SimpleNamespace(remote_exec=lambda: False, subprocess_exec=False),
+            "got function, expected bool",
+        ),
+        ("is_remote_job", named(lambda: False, "remote_exec"), "got function"),
+        (
+            "remakes_unfinished",
+            named(lambda: False, "dag_settings", "force_incomplete"),
+            "got function, expected bool",
+        ),
+        ("executor", named(None, "executor_plugin", "name"), "got NoneType"),
+        ("mark_unfinished", named(started, "persistence", "started"), "got coroutine"),
+        # Each of these fails in the middle.
+        ("made_files", named(lambda: [], "dag", "jobs"), "not iterable"),
+        ("made_files", named([JOB], "dag", "jobs"), "got int, expected str"),
+        ("resources_in_use", named([], "dag", "needrun_jobs"), "not callable"),
+        ("resources_in_use", named(lambda: [JOB], "dag", "needrun_jobs"), "resources"),
+        (
+            "batch_job_ids",
+            SimpleNamespace(
+                persistence=SimpleNamespace(external_jobids=lambda _: [None]),
+                dag=SimpleNamespace(jobs=[JOB]),
+            ),
+            "got NoneType, expected str",
+        ),
+        (
+            "jobs_after_failed",
+            SimpleNamespace(
+                scheduler=SimpleNamespace(failed={"a job"}),
+                dag=SimpleNamespace(depending={}, bfs=lambda *_: []),
+            ),
+            "KeyError: 'a job'",
+        ),
+    ],
+)
+def test_changed_interface_is_no_answer(question, workflow, words):
+    ask = getattr(SnakemakeInternals(workflow), question)
+    with pytest.raises(InterfaceError, match=words):
+        ask(*ARGUMENTS.get(question, ()))
+
+
+def test_version_that_is_not_known_does_not_hide_the_message(monkeypatch):
+    def version(_):
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(snakemake_internals.metadata, "version", version)
+    with pytest.raises(InterfaceError, match="Snakemake of unknown version"):
+        SnakemakeInternals(Empty()).executor()
+
+
+# ---- what the rules do then ----------------------------------------------------------
+
+
+def test_what_the_user_can_do_without_is_said_and_left_out():
+    said = []
+    ask = SnakemakeInternals(Empty()).made_files
+    assert try_to(ask, said.append, {"otherwise"}) == {"otherwise"}
+    (line,) = said
+    assert line.startswith("workflow.dag.jobs: ")
+
+
+def failing_with(error):
+    """Return a step that fails."""
+
+    def step():
+        raise error
+
+    return step
+
+
+@pytest.mark.parametrize(
+    "error", [InterfaceError("dag.x: gone"), OSError(28, "No space left on device")]
+)
+def test_failing_step_keeps_neither_the_next_nor_how_to_go_on(error):
+    said, done = [], []
+    steps = {"mark files": failing_with(error), "end": lambda: done.append(True)}
+    asked = SnakemakeInternals(named(True, "dag_settings", "force_incomplete"))
+    after_failure(asked, steps, said.append, said.append)
+    assert done == [True]
+    assert said == [
+        f"Could not mark files: {error}",
+        "What is finished is kept. Remove the cause, then the same command goes on.",
+    ]
+
+
+def test_how_to_go_on_is_told_where_no_interface_is_left():
+    said = []
+    asked = SnakemakeInternals(Empty())
+    steps = {"mark files": asked.jobs_after_failed, "end jobs": asked.executor}
+    after_failure(asked, steps, said.append, said.append)
+    assert [line.partition(":")[0] for line in said[:3]] == [
+        "Could not mark files",
+        "Could not end jobs",
+        "workflow.dag_settings.force_incomplete",
+    ]
+    assert "the same command with --rerun-incomplete" in said[3]
+    assert len(said) == 4
+
+
+def test_error_of_our_own_is_shown_after_how_to_go_on():
+    said = []
+    asked = SnakemakeInternals(Empty())
+    with pytest.raises(ZeroDivisionError):
+        after_failure(
+            asked, {"x": failing_with(ZeroDivisionError())}, said.append, said.append
+        )
+    assert "goes on" in said[-1]
+
+
+@pytest.mark.parametrize("placed", ["sub/results/mine", "/elsewhere/mine"])
+def test_prefix_of_an_import_is_refused_in_one_line(placed):
+    modifier = SimpleNamespace(replace_prefix=lambda path: placed)
+    asked = SnakemakeInternals(named(modifier, "modifier", "path_modifier"))
+    with pytest.raises(ConfigError, match=f"results/mine at {placed}, expected none"):
+        refuse_prefix(asked, "results/mine")
+
+
+# ---- the rules on the installed Snakemake --------------------------------------------
+
+IMPORTING = """module tierscope:
+    snakefile:
+        {snakefile!r}
+    config:
+        {{"experiment": "mine", "simulate": True}}
+    {prefix}
+
+
+use rule * from tierscope
+"""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "placed"),
+    [
+        ('prefix: "sub"', "sub/results/mine"),
+        ('replace_prefix: {"results/": "made/"}', "made/mine"),
+    ],
+)
+def test_installed_snakemake_refuses_an_import_with_a_prefix(tmp_path, prefix, placed):
+    snakefile = str(ROOT / "workflow" / "Snakefile")
+    text = IMPORTING.format(snakefile=snakefile, prefix=prefix)
+    (tmp_path / "Snakefile").write_text(text)
+    code, output = snakemake(tmp_path, "--dry-run", "--cores", "1")
+    assert code == 1
+    assert f"places results/mine at {placed}, expected none" in output
+    assert "Traceback" not in output
+
+
+# As if a new version had renamed what we ask for, at the moment when we do.
+RENAMING = """include: {snakefile!r}
+
+
+rule breaks:
+    output:
+        "broken.txt",
+    shell:
+        "exit 1"
+
+
+def rename_and_go_on(log, ours=workflow._onerror):
+    del workflow.scheduler.failed
+    ours(log)
+
+
+workflow._onerror = rename_and_go_on
+"""
+
+
+def test_failure_under_a_changed_snakemake_still_says_how_to_go_on(tmp_path):
+    snakefile = str(ROOT / "workflow" / "Snakefile")
+    (tmp_path / "Snakefile").write_text(RENAMING.format(snakefile=snakefile))
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    settings = ("--config", "experiment=mine", "simulate=True")
+    code, output = snakemake(
+        tmp_path, "broken.txt", "--cores", "1", "--rerun-incomplete", *settings
+    )
+    assert code == 1
+    assert "Could not mark what rests on failed jobs: workflow.scheduler.fai" in output
+    assert "Remove the cause, then the same command goes on." in output
+    assert "Traceback" not in output

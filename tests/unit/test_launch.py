@@ -1,0 +1,222 @@
+"""The launcher with a stand-in for MPI and ranks that do what the test says."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+LAUNCHER = Path(__file__).parents[2] / "workflow" / "scripts" / "launch.py"
+FILES = ("log.darshan", "epochs.parquet", "run.json")
+MPI = """\
+#!/bin/sh
+shift; n=$1; shift
+for rank in $(seq 0 $((n - 1))); do RANK=$rank "$@" || exit 9; done
+"""
+RANKS = """\
+import os, sys
+from pathlib import Path
+launch = sys.argv[sys.argv.index("--launch") + 1]
+if "--prepare" in sys.argv:
+    print(f"start of {launch}")
+    sys.exit()
+assert os.environ["TIERSCOPE_START"] == f"start of {launch}"
+print("rank", os.environ["RANK"], *sys.argv[sys.argv.index("--launch") + 2 :])
+exec(os.environ.get("DO", ""))
+"""
+
+
+class Site:
+    """A working folder with a launcher, and runs that a launch leaves staged."""
+
+    def __init__(self, folder):
+        self.folder, self.scripts = folder, folder / "my scripts"
+        self.log = folder / "launch.log"
+        self.staged, self.run = folder / "staged run", folder / "run"
+        for path in (self.scripts, folder / "results", self.staged, self.run):
+            path.mkdir()
+        shutil.copy(LAUNCHER, self.scripts)
+        (self.scripts / "ranks.py").write_text(RANKS)
+        (folder / "mpi").write_text(MPI)
+        (folder / "mpi").chmod(0o755)
+        self.children = []
+
+    def command(self, *arguments, setup="true"):
+        """Return the command of a launch of two ranks."""
+        places = ["--staged", self.staged, "--run", self.run]
+        command = [sys.executable, self.scripts / "launch.py", "--log", self.log]
+        command += ["--setup", setup, "--mpi", "./mpi", "--tasks", "2", *places]
+        return [*map(str, command), "--", "ranks", *arguments]
+
+    def start(self, command, **environment):
+        """Start a launch."""
+        inherited = {k: v for k, v in os.environ.items() if k != "SLURM_JOB_ID"}
+        child = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**inherited, **environment},
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.children.append(child)
+        return child
+
+    def launch(self, *arguments, setup="true", **environment):
+        """Run a launch to its end and return its exit code."""
+        child = self.start(self.command(*arguments, setup=setup), **environment)
+        child.communicate(timeout=300)
+        return child.returncode
+
+    def stage(self, *names):
+        """Make files of a run as a launch leaves them."""
+        for name in names:
+            (self.staged / name).write_text(name)
+
+    def taken(self):
+        """Return the names of the files that were taken over."""
+        return sorted(path.name for path in self.run.iterdir())
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Return a working folder; what was started there is ended."""
+    made = Site(tmp_path)
+    yield made
+    for child in made.children:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+STAGES = f"[Path('staged run', name).touch() for name in {FILES}]"
+
+
+def wait_for(condition):
+    """Wait until something is so."""
+    while not condition():
+        time.sleep(0.01)
+
+
+def test_ranks_start_as_prepared_and_their_run_is_taken_over(site):
+    assert site.launch("a b", "0/0", DO=STAGES) == 0
+    assert site.log.read_text() == "rank 0 a b 0/0\nrank 1 a b 0/0\n"
+    assert site.taken() == sorted(FILES)
+    assert list(site.staged.iterdir()) == []
+
+
+def test_run_that_is_staged_is_taken_over_without_a_launch(site):
+    site.stage(*FILES)
+    assert site.launch(DO="sys.exit('never')") == 0
+    assert site.taken() == sorted(FILES)
+    assert not site.log.exists()
+
+
+def test_run_that_is_staged_in_part_is_launched_again(site):
+    site.stage("log.darshan")
+    assert site.launch(DO=STAGES) == 0
+    assert "rank 1" in site.log.read_text()
+
+
+def test_what_ranks_say_of_a_failure_ends_the_log(site):
+    (site.folder / "launch.rank.9").write_text("tierscope: of an earlier launch\n")
+    says = "Path('launch.rank.0').write_text('x\\ntierscope: broken\\n'); sys.exit(3)"
+    assert site.launch(DO=says) == 1
+    assert site.log.read_text() == "rank 0\ntierscope: broken\n"
+    assert site.taken() == []
+
+
+def test_line_of_the_set_up_that_fails_is_named_and_nothing_is_launched(site):
+    setup = '{ { set +u && false\n} || { echo "tierscope: it failed" >&2; false; }; }'
+    assert site.launch(setup=setup) == 1
+    assert site.log.read_text() == "tierscope: it failed\n"
+
+
+def test_set_up_may_use_unset_names_and_sets_variables_of_the_ranks(site):
+    setup = 'set +u && echo "got <$UNSET_NAME>" && export SITE=mine'
+    assert site.launch(setup=setup, DO=f"print(os.environ['SITE']); {STAGES}") == 0
+    assert site.log.read_text() == "got <>\nrank 0\nmine\nrank 1\nmine\n"
+
+
+def test_emulated_devices_of_the_launch_are_removed_and_no_others(site):
+    other = Path(f"/dev/shm/tierscope-test-other.{os.getpid()}")
+    other.touch()
+    made = "Path(f'/dev/shm/tierscope-test-{launch}.x').touch(); print(launch)"
+    try:
+        assert site.launch(DO=f"{made}; sys.exit(1)") == 1
+        launch = site.log.read_text().splitlines()[1]
+        assert not Path(f"/dev/shm/tierscope-test-{launch}.x").exists()
+        assert other.exists()
+    finally:
+        other.unlink()
+
+
+def has_ended(pid):
+    """Return whether a process has ended; somebody may not have waited for it."""
+    try:
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        )
+    except OSError:
+        return True
+
+
+HELD = (
+    "open('order', 'a').write('begin '); open('gate').read();"
+    " open('order', 'a').write('end ')"
+)
+
+
+def of_first_rank(code):
+    """Return code that only the first rank runs."""
+    return f"if os.environ['RANK'] == '0':\n    {code}"
+
+
+def begin_held_launch(site):
+    """Start a launch whose first rank waits at a gate, and return it."""
+    os.mkfifo(site.folder / "gate")
+    child = site.start(site.command(), DO=f"{HELD}; {STAGES}; sys.exit(4)")
+    wait_for(lambda: (site.folder / "order").exists())
+    return child
+
+
+def test_second_launch_waits_for_the_first(site):
+    first = begin_held_launch(site)
+    second = site.start(site.command(), DO="open('order', 'a').write('second ')")
+    lock = site.folder / "results" / ".launch"
+
+    def waits():
+        folder = Path(f"/proc/{second.pid}/fd")
+        return any(path.exists() and path.samefile(lock) for path in folder.iterdir())
+
+    wait_for(waits)
+    (site.folder / "gate").write_text("")
+    assert first.wait() == 1
+    assert second.wait() == 0  # the first had staged its run before it failed
+    assert (site.folder / "order").read_text() == "begin end "
+
+
+def test_launch_in_a_batch_job_waits_for_nobody(site):
+    first = begin_held_launch(site)
+    done = site.launch(SLURM_JOB_ID="7", DO=STAGES)
+    assert done == 0
+    (site.folder / "gate").write_text("")
+    assert first.wait() == 1
+
+
+def test_launch_whose_snakemake_is_gone_leaves_its_run_to_the_next(site):
+    os.mkfifo(site.folder / "gate")
+    words = ["sh", "-c", '"$@" & echo $!; wait', "sh", *site.command()]
+    parent = site.start(words, DO=of_first_rank(f"{HELD}; {STAGES}"))
+    launcher = int(parent.stdout.readline())
+    wait_for(lambda: (site.folder / "order").exists())
+    parent.kill()
+    parent.wait()
+    (site.folder / "gate").write_text("")
+    wait_for(lambda: has_ended(launcher))
+    assert site.taken() == []
+    assert sorted(path.name for path in site.staged.iterdir()) == sorted(FILES)

@@ -1,0 +1,144 @@
+"""Run a launch: the site's set-up, the ranks under MPI, and what they leave.
+
+    python launch.py --log LOG --setup SHELL --mpi COMMAND --tasks N
+        [--staged DIR --run DIR] -- run_benchmark SCENARIO_JSON ... 0/0 5/0
+
+What follows ``--`` is the name of a script beside this one and its arguments. The
+launch runs it once with ``--prepare``; what that prints starts all ranks. Where a
+launch leaves its runs in a staging folder, a run that is there already is only taken
+over.
+
+On one machine one launch runs at a time. One whose Snakemake was killed ends first, and
+its runs are taken over; its ranks inherit the lock. In a batch job nodes would wait
+idle meanwhile. There the start of Snakemake sees to it that there is no other launch.
+"""
+
+import argparse
+import fcntl
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+LOCK = Path("results", ".launch")
+RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
+_MOST_LINES = 20  # of what ranks say of a failure
+_RANKS = """\
+set -euo pipefail
+{setup} && TIERSCOPE_START="$("$@" --prepare)" && export TIERSCOPE_START &&
+{mpi} -n {tasks} "$@"
+"""
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line's arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--log", type=Path, required=True, help="log of the launch")
+    parser.add_argument("--setup", required=True, help="shell lines before the ranks")
+    parser.add_argument("--mpi", required=True, help="launcher, shell text")
+    parser.add_argument("--tasks", type=int, required=True, help="number of ranks")
+    parser.add_argument("--staged", type=Path, help="where a run is left by a launch")
+    parser.add_argument("--run", type=Path, help="where it is taken over to")
+    parser.add_argument("script", help="name of a script beside this one")
+    parser.add_argument("arguments", nargs="*", help="its arguments")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Launch the ranks unless their run is there, and take the run over."""
+    arguments = parse_arguments()
+    parent = os.getppid()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGINT, lambda *_: None)  # the ranks get it, and then end
+    name = f"{os.getpid()}-{int(time.time())}"
+    script = Path(__file__).with_name(f"{arguments.script}.py")
+    ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
+    with removed_devices(name), one_launch_at_a_time() as lock:
+        if not (arguments.staged and is_complete(arguments.staged)):
+            shell = _RANKS.format(**vars(arguments))
+            if not run_ranks(shell, ranks, arguments.log, lock):
+                sys.exit(1)
+    if os.getppid() != parent:
+        sys.exit(1)  # Snakemake is gone: the next one takes the run over
+    if arguments.staged:
+        take_over(arguments.staged, arguments.run)
+
+
+def is_complete(staged: Path) -> bool:
+    """Return whether a launch has left a run that is complete."""
+    return (staged / "log.darshan").is_file() and (staged / "run.json").is_file()
+
+
+def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
+    """Run the shell lines with the ranks' command as arguments; return success.
+
+    All output goes into the log. Where the launcher keeps the ranks' output apart
+    (`job.launcher`), what they say of a failure goes into the log as well.
+    """
+    of_ranks = log.with_suffix(".rank")
+    pattern = f"{glob.escape(str(of_ranks))}.*"
+    for path in glob.glob(pattern):
+        os.unlink(path)
+    with log.open("wb") as output:
+        done = subprocess.run(
+            ["bash", "-c", shell, "launch", *ranks],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[lock],
+            check=False,
+        )
+        if done.returncode:
+            output.write(failures(sorted(glob.glob(pattern))))
+    return done.returncode == 0
+
+
+def failures(paths: list[str]) -> bytes:
+    """Return the first lines of files of output in which ranks say why they failed."""
+    lines = (
+        line
+        for path in paths
+        for line in Path(path).read_bytes().splitlines(keepends=True)
+        if line.startswith(b"tierscope: ")
+    )
+    return b"".join(line for line, _ in zip(lines, range(_MOST_LINES), strict=False))
+
+
+def take_over(staged: Path, run: Path) -> None:
+    """Move a run from where it was staged; its description comes last."""
+    for name in RUN_FILES:
+        shutil.move(staged / name, run / name)
+
+
+@contextmanager
+def one_launch_at_a_time() -> Iterator[int]:
+    """Wait for the machine's other launch, and hold the lock, a file descriptor."""
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        is_batch_job = os.environ.get("SLURM_JOB_ID") or os.environ.get("PJM_JOBID")
+        if not is_batch_job:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def removed_devices(launch: str) -> Iterator[None]:
+    """Remove the emulated devices of a launch at its end: killed ranks leave them."""
+    try:
+        yield
+    finally:
+        for path in glob.glob(f"/dev/shm/tierscope-*-{launch}.*"):
+            with suppress(OSError):
+                os.unlink(path)
+
+
+if __name__ == "__main__":
+    main()
