@@ -5,6 +5,7 @@ import fcntl
 import getpass
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -12,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,7 @@ exec {command} "$@"
 # In the environment of all processes of a cluster; its value is the cluster's folder.
 MARK = "TIERSCOPE_SLURM"
 
+NEW_S = 10.0
 PREFIX = "tierscope-slurm-"
 
 FIELDS = ("JobID", "Name", "State", "Reason", "NodeList", "RestartCnt", "Comment")
@@ -109,6 +111,24 @@ def clear_killed_clusters() -> None:
                 continue
             kill_marked_processes(owner.parent)
             shutil.rmtree(owner.parent, ignore_errors=True)
+    remove_segments_of_nobody()
+
+
+def remove_segments_of_nobody() -> None:
+    """Remove shared memory of MPI that killed ranks left.
+
+    MPICH names it after the step, and a new cluster counts jobs from 1 again: its ranks
+    would find the name taken, and end with "Out of memory".
+    """
+    mapped = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):
+            mapped.update(re.findall(r"/dev/shm/mpich_\S+", maps.read_text()))
+    for path in Path("/dev/shm").glob("mpich_*"):
+        with suppress(OSError):
+            is_new = time.time() - path.stat().st_mtime < NEW_S  # to be mapped yet
+            if str(path) not in mapped and not is_new:
+                path.unlink()
 
 
 def wait_until(condition: Callable[[], bool]) -> bool:
