@@ -15,8 +15,9 @@ from integration.conftest import Project, busy_machine
 from integration.test_virtual_time import assert_equals_simulation, runs_of
 from tierscope.core.tables import read_table
 from tierscope.model.simulator.placed_run import DynamicRun, simulate_run
+from tierscope.policies import DYNAMIC
 
-MOVING = ["lru", "monarch", "clairvoyant"]
+MOVING = list(DYNAMIC)
 N_FILES, EPOCHS = 66, 3
 DECISIONS = ["event", "epoch", "rank", "file_id", "place", "detail"]
 

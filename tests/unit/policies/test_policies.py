@@ -20,6 +20,7 @@ from tierscope.policies.clairvoyant import Clairvoyant, files_to_fetch, node_acc
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
 from tierscope.policies.node import NodeStore
+from tierscope.policies.view import NodeView
 
 GFS, LFS = Place.GFS, Place.LFS
 SETTINGS = {
@@ -336,3 +337,15 @@ def test_no_order_of_events_breaks_quota_or_reads_what_is_not_there(data, policy
 
 def test_configuration_takes_the_policies_of_the_registry():
     assert read_schema("config")["$defs"]["policy"]["enum"] == list(POLICIES)
+
+
+def test_generator_of_a_policy_differs_by_node_repetition_and_seed():
+    def draws(ranks=(0, 1), repetition=0, seed=1):
+        description = describe("lru")
+        description["training"]["seed"] = seed
+        point = {"cache_rate_percent": 50, "repetition": repetition}
+        return NodeView(description, point, ranks).generator().integers(1 << 30, size=4)
+
+    views = [{}, {"ranks": (2, 3)}, {"repetition": 1}, {"seed": 2}]
+    assert len({tuple(draws(**view)) for view in views}) == 4
+    assert (draws() == draws()).all()

@@ -11,6 +11,8 @@ from tierscope.core.scenario import Dataset
 from tierscope.policies.node import NodePolicy, NodeStore
 from tierscope.policies.pinning import Pinning
 
+_STREAM = 7  # beside those of pinning, shuffle, samples, training and the simulator
+
 
 class Kind(StrEnum):
     """How a policy decides, and so how its runs are made and checked."""
@@ -33,7 +35,7 @@ class NodeView:
     ranks : sequence of int
         The processes on the node.
     node : int, optional
-        Index of the node, where the caller knows it.
+        Index of the node; of kind `PEERS` only.
     orders : sequence of ndarray, optional
         What all processes read in each epoch, for callers that have it.
     """
@@ -70,6 +72,15 @@ class NodeView:
         size = self.description["dataset"]["file_size_bytes"]
         sizes = np.broadcast_to(size, self.n_files)
         return NodeStore(sizes, quota_bytes=self.pinning.n_on_lfs * size)
+
+    def generator(self) -> np.random.Generator:
+        """Return a generator for the policy of this node, in this repetition.
+
+        It is a stream of its own, none of the shuffle, the pinned part or samples.
+        """
+        seeds = (self.pinning.seed, self.pinning.repetition, min(self.ranks))
+        stream = np.random.SeedSequence(seeds, spawn_key=(_STREAM,))
+        return np.random.default_rng(stream)
 
     def option(self, name: str) -> Any:
         """Return an option of the policy, as the configuration has it."""
