@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def site(tmp_path):
     made = Site(tmp_path)
     yield made
     for child in made.children:
-        if child.poll() is None:
+        with suppress(ProcessLookupError):  # nobody of its session is left
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
