@@ -14,6 +14,7 @@ import emulation
 import events
 import generation
 import parsing
+import planning
 import reading
 import simulator
 import tracing
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "simulator": simulator.measure,
     "events": events.measure,
     "emulation": emulation.measure,
+    "planning": planning.measure,
 }
 
 

@@ -71,3 +71,14 @@ def test_parsing_loads_no_library_that_draws_or_computes():
     )
     heavy = {"pandas", "pyarrow", "matplotlib", "scipy", "numba", "tensorflow"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+def test_a_figure_has_one_name():
+    """Rule and script plot_X, module and function of the package, caption X."""
+    drawn = {name.removeprefix("plot_") for name, _ in rules() if name[:5] == "plot_"}
+    assert len(drawn) == 11
+    for name in drawn:
+        module = WORKFLOW / "scripts" / "tierscope" / "figures" / f"{name}.py"
+        assert f"\ndef plot_{name}(" in module.read_text()
+        assert (WORKFLOW / "scripts" / f"plot_{name}.py").is_file()
+        assert (WORKFLOW / "report" / f"{name}.rst").is_file()

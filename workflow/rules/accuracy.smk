@@ -4,7 +4,6 @@ What is trained and tested does not depend on the runs: nothing is timed. The fi
 no part of the report, which gathers what every run of the experiment has.
 """
 
-FIGURES["accuracy"] = "Does partitioning cost accuracy?"
 ACCURACY = f"{RESULTS}/accuracy"
 ACCURACY_STUDY = SETTINGS["studies"]["accuracy"]
 ACCURACY_SHUFFLES = ["global", "local", "biased"]

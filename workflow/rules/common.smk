@@ -235,9 +235,19 @@ def page(name, title):
     )
 
 
+# Files of figures begin with the paper's number, captions have the rule's name.
+CAPTIONS = {
+    "fig1": "execution_and_io_time",
+    "fig2": "breakdown",
+    "fig3": "improvement",
+    "fig4": "sufficient_combinations",
+    "fig5": "cheapest_combination",
+}
+
+
 def caption_name(name):
-    """Return the name of a figure's caption: all of Fig. 4 share one, fig4."""
-    return re.sub(r"^(fig\d+)_.*", r"\1", name)
+    """Return the name of a figure's or a page's caption; all of Fig. 4 share one."""
+    return CAPTIONS.get(name.partition("_")[0], name)
 
 
 def caption(name):

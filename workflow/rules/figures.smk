@@ -20,7 +20,13 @@ FIGURES = {
         for name, pair in PAIRS.items()
     },
     "fig5_cheapest": "Figure 5: the cheapest improvement that meets the goal",
+    "policies": "Policies compared",
+    "loaders": "Files and one LMDB file compared",
+    "nodes": "The same processes on more nodes",
     "scorecard": "Scorecard: which claims of the paper hold",
+    "prediction": "Predicted and measured I/O time",
+    "whatif_truth": "What faster devices really bring",
+    "accuracy": "Does partitioning cost accuracy?",
 }
 
 

@@ -10,18 +10,12 @@ SCENE = {
 }
 FILES_AND_DATABASES = {key: SCENE[key] for key in ("dataset", "n_osts")}
 LACKING = without_reference(EXPERIMENT.sweep)
-COMPARISONS = {
-    "policies": "Policies compared",
-    "loaders": "Files and one LMDB file compared",
-    "nodes": "The same processes on more nodes",
-}
 CAN_COMPARE = {
     "policies": has_policies(EXPERIMENT.sweep, SCENE),
     "loaders": has_databases(FILES_AND_DATABASES),
     "nodes": bool(EXPERIMENT.sweeps["nodes"]),
 }
-COMPARED = [name for name in COMPARISONS if CAN_COMPARE[name] and not LACKING]
-FIGURES |= COMPARISONS
+COMPARED = [name for name in CAN_COMPARE if CAN_COMPARE[name] and not LACKING]
 
 
 rule compare_policies:

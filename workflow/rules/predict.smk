@@ -4,7 +4,6 @@ Its figure is drawn when it is asked for (`snakemake --profile local predict`), 
 part of the report, which gathers what every run of the experiment has.
 """
 
-FIGURES["prediction"] = "Predicted and measured I/O time"
 PREDICT = f"{RESULTS}/predict"
 CALIBRATIONS = [] if EXPERIMENT.simulated else list(SETTINGS["model"]["calibrations"])
 

@@ -1,10 +1,12 @@
 """Rules that gather an experiment into one page; figures.smk names its figures."""
 
 REPORT_TABLES = ["breakdown", "spread", "goals", "combinations", "claims"]
-# The scorecard is a page, and not every sweep has all comparisons.
-OTHER_FIGURES = {"scorecard", *COMPARISONS} - set(COMPARED)
+# The paper's figures and the comparisons that the sweep allows. The scorecard stands in
+# the report as a table; studies are asked for apart.
 REPORT_FIGURES = {
-    name: title for name, title in FIGURES.items() if name not in OTHER_FIGURES
+    name: title
+    for name, title in FIGURES.items()
+    if name.startswith("fig") or name in COMPARED
 }
 # What simulated runs are described by, in place of a `run.json` for each of them.
 SIMULATIONS = [

@@ -19,11 +19,11 @@ from tierscope.experiment.snakemake_internals import after_failure
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 
 
-def refuse_other_settings():
+def refuse_other_settings(scenarios):
     """Stop if a finished run was measured with other settings than asked for now."""
-    for scenario, points in ALL_POINTS.items():
-        wanted = json.loads(json.dumps(EXPERIMENT.description(scenario)))
-        for point in points:
+    for scenario in scenarios:
+        wanted = settings_of(scenario)
+        for point in ALL_POINTS[scenario]:
             path = Path(RESULTS, "runs", scenario.name, point.path, "run.json")
             if not path.is_file():
                 continue
@@ -34,6 +34,22 @@ def refuse_other_settings():
                     "give the experiment a new name, or delete its runs to measure "
                     "again."
                 )
+
+
+def settings_of(scenario):
+    """Return all that a scenario's runs depend on, as JSON has it."""
+    return json.loads(json.dumps(EXPERIMENT.description(scenario)))
+
+
+def is_described_otherwise(scenario):
+    """Return whether a scenario was run with other settings; a plan reads no more."""
+    path = Path(RESULTS, "runs", scenario.name, "scenario.json")
+    try:
+        return json.loads(path.read_text()) != settings_of(scenario)
+    except FileNotFoundError:
+        return False
+    except ValueError:  # cut off: the runs themselves tell
+        return True
 
 
 def note_deleted_runs():
@@ -94,6 +110,7 @@ def start():
         if EXPERIMENT.simulated:  # submits nothing, reads no file of the tiers
             return
         executor = SNAKEMAKE.executor()
+        refuse_other_settings(ALL_POINTS)
         SYSTEM.check_executor(executor)
         gfs_root = SYSTEM.gfs.data_root().parent
         if uses_the_gfs():
@@ -224,4 +241,4 @@ def refuse_target(wildcards):
 if IS_REMOTE_JOB:
     slurm.note_job(BATCH_JOBS)
 elif not EXPERIMENT.simulated:  # or it is simulated again
-    refuse_other_settings()
+    refuse_other_settings(filter(is_described_otherwise, ALL_POINTS))

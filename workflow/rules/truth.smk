@@ -7,7 +7,6 @@ run of the experiment has.
 
 from tierscope.core.studies import AS_WRITTEN
 
-FIGURES["whatif_truth"] = "What faster devices really bring"
 TRUTH = f"{RESULTS}/whatif-truth"
 TRUTH_SWEEP = EXPERIMENT.sweeps["whatif-truth"]
 TRUTH_POINTS = next(iter(TRUTH_SWEEP.values()), ())  # the same on all devices

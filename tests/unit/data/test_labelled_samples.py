@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sample_ids import read_sample_ids
 from tierscope.data.labelled_samples import (
     FILE_SIZE_BYTES,
     RECORD,
@@ -11,7 +12,7 @@ from tierscope.data.labelled_samples import (
     write_samples,
 )
 from tierscope.data.shuffle import epoch_files
-from tierscope.data.tfrecord import DatasetError, read_sample_ids
+from tierscope.data.tfrecord import DatasetError
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tierscope.data.tfrecord
 from generate_dataset import generate
+from sample_ids import read_sample_ids
 from tierscope.core.scenario import Dataset
 from tierscope.data.tfrecord import (
     DatasetError,
@@ -18,7 +19,6 @@ from tierscope.data.tfrecord import (
     generate_dataset,
     generate_files,
     masked_crc32c,
-    read_sample_ids,
 )
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.tier import Tier

@@ -12,7 +12,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -397,16 +397,3 @@ class ProgressLine:
             file=self._stream,
             flush=True,
         )
-
-
-def read_sample_ids(paths: Iterable[str | Path]) -> list[int]:
-    """Return the file id that each file's header carries, for checks."""
-    ids = []
-    for path in paths:
-        with open(path, "rb") as file:
-            file.seek(-_END_BYTES, os.SEEK_END)
-            magic, file_id, _ = HEADER.unpack(file.read(HEADER.size))
-        if magic != MAGIC:
-            raise DatasetError(f"{path}: got no tierscope header.")
-        ids.append(file_id)
-    return ids
