@@ -8,7 +8,7 @@ import json
 import os
 
 import numpy as np
-from tierscope.benchmark.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
 from tierscope.data.labelled_samples import N_FEATURES, Distribution
 from tierscope.data.shuffle import epoch_files, epoch_order
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from integration.conftest import ROOT, Project
-from tierscope.benchmark.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
 from tierscope.core.tables import read_table
 from tierscope.data.labelled_samples import (
     N_FEATURES,

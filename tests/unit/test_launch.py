@@ -1,5 +1,6 @@
 """The launcher with a stand-in for MPI and ranks that do what the test says."""
 
+import glob
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from sessions import HANG_S
 
 LAUNCHER = Path(__file__).parents[2] / "workflow" / "scripts" / "launch.py"
 FILES = ("log.darshan", "epochs.parquet", "run.json")
@@ -98,8 +100,10 @@ STAGES = f"[Path('staged run', name).touch() for name in {FILES}]"
 
 
 def wait_for(condition):
-    """Wait until something is so."""
+    """Wait until something is so, or fail where a hang is assumed."""
+    deadline = time.monotonic() + HANG_S
     while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
@@ -185,20 +189,63 @@ def begin_held_launch(site):
     return child
 
 
+def waits_for_a_lock(pid):
+    """Return whether a process waits for a lock that another has."""
+    locks = Path("/proc/locks").read_text().splitlines()
+    return any("->" in line and str(pid) in line.split() for line in locks)
+
+
 def test_second_launch_waits_for_the_first(site):
     first = begin_held_launch(site)
     second = site.start(site.command(), DO="open('order', 'a').write('second ')")
-    lock = site.folder / "results" / ".launch"
-
-    def waits():
-        folder = Path(f"/proc/{second.pid}/fd")
-        return any(path.exists() and path.samefile(lock) for path in folder.iterdir())
-
-    wait_for(waits)
+    wait_for(lambda: waits_for_a_lock(second.pid))
     (site.folder / "gate").write_text("")
     assert first.wait() == 1
     assert second.wait() == 0  # the first had staged its run before it failed
     assert (site.folder / "order").read_text() == "begin end "
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_launch_that_waits_for_another_ends_on_a_signal(site, signum):
+    first = begin_held_launch(site)
+    second = site.start(site.command(), DO="open('order', 'a').write('second ')")
+    wait_for(lambda: waits_for_a_lock(second.pid))
+    second.send_signal(signum)
+    assert second.wait(HANG_S) == 128 + signum
+    (site.folder / "gate").write_text("")
+    first.wait(HANG_S)
+    assert "second" not in (site.folder / "order").read_text()
+
+
+def test_interrupted_launch_waits_for_its_ranks_to_end(site):
+    os.mkfifo(site.folder / "gate")
+    tells = "import signal; signal.signal(signal.SIGINT, lambda *_: sys.exit(5))"
+    makes = "Path(f'/dev/shm/tierscope-test-{launch}.x').touch()"
+    child = site.start(site.command(), DO=f"{tells}; {makes}; {HELD}")
+    wait_for(lambda: (site.folder / "order").exists())
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+    assert child.wait(HANG_S) == 1
+    assert "end" not in (site.folder / "order").read_text()
+    assert not glob.glob(f"/dev/shm/tierscope-test-{child.pid}-*")
+
+
+def test_terminated_launch_removes_its_devices(site):
+    os.mkfifo(site.folder / "gate")
+    makes = "Path(f'/dev/shm/tierscope-test-{launch}.x').touch()"
+    child = site.start(site.command(), DO=f"{makes}; {HELD}")
+    wait_for(lambda: (site.folder / "order").exists())
+    child.terminate()
+    assert child.wait(HANG_S) == 128 + signal.SIGTERM
+    assert not glob.glob(f"/dev/shm/tierscope-test-{child.pid}-*")
+
+
+@pytest.mark.parametrize("line", ["set -- other words", "source ./site.sh"])
+def test_set_up_keeps_the_ranks_command_and_does_not_see_it(site, line):
+    (site.folder / "site.sh").write_text('echo "words: $*"\n')
+    assert site.launch("0/0", setup=f"set +u && {line}", DO=STAGES) == 0
+    log = site.log.read_text()
+    assert log.endswith("rank 0 0/0\nrank 1 0/0\n")
+    assert "words: \n" in log or "source" not in line
 
 
 def test_launch_in_a_batch_job_waits_for_nobody(site):

@@ -64,7 +64,7 @@ rule calibrate_devices:
         ),
         parameters=lambda wildcards: calibration(wildcards).parameters,
     message:
-        "Fitting the devices of {SYSTEM.name} to measurements: {wildcards.calibration}."
+        f"Fitting the devices of {SYSTEM.name} to measurements: {{wildcards.calibration}}."
     script:
         "../scripts/calibrate_devices.py"
 

@@ -15,10 +15,9 @@ def probe_description(wildcards):
 
 
 def probe_job(wildcards):
-    """Return the job of the probes: what it needs is no less than a run of a point."""
-    scenario = Scenario(wildcards.dataset, int(wildcards.n_osts), "", "")
+    """Return the job of the probes."""
     rate = lfs_rate_percent(probe_description(wildcards))
-    return EXPERIMENT.job(scenario, [Point(rate, 0)])
+    return EXPERIMENT.probe_job(wildcards.dataset, Point(rate, 0))
 
 
 def calibration(wildcards):

@@ -8,7 +8,7 @@ launch runs it once with ``--prepare``; what that prints starts all ranks. Where
 launch leaves its runs in a staging folder, a run that is there already is only taken
 over.
 
-On one machine one launch runs at a time. One whose Snakemake was killed ends first, and
+In a folder one launch runs at a time. One whose Snakemake was killed ends first, and
 its runs are taken over; its ranks inherit the lock. In a batch job nodes would wait
 idle meanwhile. There the start of Snakemake sees to it that there is no other launch.
 """
@@ -31,8 +31,10 @@ RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 _MOST_LINES = 20  # of what ranks say of a failure
 _RANKS = """\
 set -euo pipefail
-{setup} && TIERSCOPE_START="$("$@" --prepare)" && export TIERSCOPE_START &&
-{mpi} -n {tasks} "$@"
+tierscope_ranks=("$@")
+set --
+{setup} && TIERSCOPE_START="$("${{tierscope_ranks[@]}}" --prepare)" &&
+export TIERSCOPE_START && {mpi} -n {tasks} "${{tierscope_ranks[@]}}"
 """
 
 
@@ -54,8 +56,8 @@ def main() -> None:
     """Launch the ranks unless their run is there, and take the run over."""
     arguments = parse_arguments()
     parent = os.getppid()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    signal.signal(signal.SIGINT, lambda *_: None)  # the ranks get it, and then end
+    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(signum, lambda number, _: sys.exit(128 + number))
     name = f"{os.getpid()}-{int(time.time())}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
@@ -86,6 +88,8 @@ def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
     for path in glob.glob(pattern):
         os.unlink(path)
     with log.open("wb") as output:
+        # Ctrl-C reaches the ranks as well: their end is waited for.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
         done = subprocess.run(
             ["bash", "-c", shell, "launch", *ranks],
             stdout=output,
@@ -93,6 +97,7 @@ def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
             pass_fds=[lock],
             check=False,
         )
+        signal.signal(signal.SIGINT, before)
         if done.returncode:
             output.write(failures(sorted(glob.glob(pattern))))
     return done.returncode == 0

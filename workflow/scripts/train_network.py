@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from tierscope.benchmark.environment import TENSORFLOW_ENVIRONMENT
+from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
 from tierscope.core.tables import write_table
 from tierscope.data.labelled_samples import PARTS, sample_paths
 from tierscope.data.shuffle import epoch_order

@@ -1,4 +1,5 @@
 import copy
+import json
 import math
 import re
 import shutil
@@ -949,3 +950,18 @@ def test_other_text_gets_no_advice(config, text):
         read_experiment(
             changed(config, "audit.io_time_tolerance_percent", text), RESOURCES
         )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "n_osts", "known"),
+    [
+        ("small", 1, "f1f5e0f98244"),
+        ("small", 60, "84f45dbf0c64"),
+        ("large", 1, "1114f0061b48"),
+        ("large", 60, "c76eff252e28"),
+    ],
+)
+def test_finished_probes_stay_valid(config, dataset, n_osts, known):
+    experiment = read_experiment(config, ROOT / "resources")
+    content = json.loads(json.dumps(experiment.probe_description(dataset, n_osts)))
+    assert description_hash(content) == known

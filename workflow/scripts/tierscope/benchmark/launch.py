@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from tierscope.benchmark.database import Database
 from tierscope.benchmark.driver import Benchmark
-from tierscope.benchmark.environment import TENSORFLOW_ENVIRONMENT
 from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.loaders.loader import Loader
-from tierscope.benchmark.preparation import announce
+from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import is_complete

@@ -12,6 +12,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+TENSORFLOW_ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # of no use here, but a message from each rank
+    "TF_USE_LEGACY_KERAS": "1",  # does not load Keras, a third of the start-up
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
+
 VARIABLE, PRELOADED = "TIERSCOPE_START", "TIERSCOPE_PRELOADED"
 # Keep memory once it is there: else glibc gives large batches back to the kernel and
 # faults them in again, tens of thousands of times an epoch, now and then.

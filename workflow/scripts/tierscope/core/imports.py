@@ -59,7 +59,7 @@ def _imported_names(text: str) -> Iterator[str]:
             yield match["module"]
         elif before == "from" and match["names"]:
             names = _COMMENT.sub("", match["names"].strip("()"))
-            for name in names.split(","):
+            for name in filter(str.strip, names.split(",")):
                 yield f"{match['module']}.{_ALIAS.sub('', name).strip()}"
 
 

@@ -1,5 +1,6 @@
 """Say epochs, scenarios, times, improvements and goals in words."""
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -85,3 +86,46 @@ def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
     if n_others == 1:
         return f"1 {others} costs as much"
     return f"{n_others} {others}s cost as much"
+
+
+def goal_words(goal: pd.Series) -> str:
+    """Return a goal in words, such as ``the goal of 4.00 s of I/O time``.
+
+    Parameters
+    ----------
+    goal : Series
+        A row of table ``goals``.
+    """
+    best_s = goal["best_io_time_s"] + goal["difference_s"]
+    percent = 100 * goal["goal_s"] / best_s if best_s else math.inf
+    how = "estimated " if goal["goal_of"] == "execution_time" else ""
+    of = GOAL_KINDS[goal["goal_of"]]
+    return (
+        f"the goal of {in_seconds(goal['goal_s'])} of {of} "
+        f"({percent:.0f} % of the best {how}without improvement)"
+    )
+
+
+def is_out_of_reach(goal: pd.Series) -> bool:
+    """Return whether a goal of execution time leaves no I/O time at all."""
+    return goal["goal_s"] < goal["difference_s"]
+
+
+def goal_notes(goal: pd.Series) -> list[str]:
+    """Return how a goal of execution time is compared with an I/O time.
+
+    `goal` is a row of table ``goals``.
+    """
+    if goal["goal_of"] == "io_time":
+        return []
+    if is_out_of_reach(goal):
+        return [
+            f"The difference alone, {in_seconds(goal['difference_s'])}, exceeds the "
+            "goal: no I/O improvement can meet it. Execution time is estimated as I/O "
+            "time plus their mean difference."
+        ]
+    return [
+        "Execution time is estimated as I/O time plus their mean difference, "
+        f"{in_seconds(goal['difference_s'])}, so the goal leaves "
+        f"{in_seconds(goal['goal_s'] - goal['difference_s'])} of I/O time."
+    ]

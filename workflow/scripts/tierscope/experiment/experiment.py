@@ -137,15 +137,7 @@ class Experiment:
 
     def description(self, scenario: Scenario) -> dict[str, Any]:
         """Return all that a scenario's measurements depend on, ready for JSON."""
-        system = asdict(self.system_of(scenario))
-        system = {key: system[key] for key in system if key not in UNMEASURED}
-        if not system["improvements"]:
-            del system["improvements"]
-        if self.source == "measured":
-            system["devices"] = None  # of no measurement
-        if self.source == "emulated":
-            versioned = {"devices_version": DEVICES_VERSION}
-            system["emulation"] = {**versioned, **system["emulation"]}
+        system = self._system_description(self.system_of(scenario))
         dataset = asdict(self.datasets[scenario.dataset])
         description = {
             "source": self.source,
@@ -163,6 +155,19 @@ class Experiment:
             )
         return description
 
+    def _system_description(self, system: System) -> dict[str, Any]:
+        """Return what measurements on a system depend on."""
+        values = asdict(system)
+        values = {key: values[key] for key in values if key not in UNMEASURED}
+        if not values["improvements"]:
+            del values["improvements"]
+        if self.source == "measured":
+            values["devices"] = None  # of no measurement
+        if self.source == "emulated":
+            versioned = {"devices_version": DEVICES_VERSION}
+            values["emulation"] = {**versioned, **values["emulation"]}
+        return values
+
     def model_description(self, scenario: Scenario) -> dict[str, Any]:
         """Return a scenario's description for models: always with the devices."""
         description = self.description(scenario)
@@ -171,15 +176,24 @@ class Experiment:
 
     def probe_description(self, dataset: str, n_osts: int) -> dict[str, Any]:
         """Return all that probes depend on, ready for JSON."""
-        scenario = Scenario(dataset, n_osts, policy="", loader="")
-        full = self.description(scenario)
         return {
-            "source": full["source"],
-            "system": full["system"],
-            "dataset": full["dataset"],
+            "source": self.source,
+            "system": self._system_description(self.system),
+            "dataset": asdict(self.datasets[dataset]),
             "scenario": {"n_osts": n_osts},
-            "loader": {"buffer_bytes": full["loader"]["buffer_bytes"]},
+            "loader": {"buffer_bytes": self.settings["loader"]["buffer_bytes"]},
         }
+
+    def probe_job(self, dataset: str, point: Point) -> BenchmarkJob:
+        """Return the job of the probes: it needs no less than a run of a point."""
+        return BenchmarkJob(
+            self.datasets[dataset],
+            self.system,
+            self.settings["training"],
+            self.settings["loader"],
+            (point,),
+            "pinning",
+        )
 
     def calibration(self, name: str) -> CalibrationPlan:
         """Return a calibration, checked only here: most experiments ask for none.

@@ -12,7 +12,10 @@ from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.sources import RULE_NOTE
 from tierscope.core.words import (
     epoch_words,
+    goal_notes,
+    goal_words,
     improvement_words,
+    is_out_of_reach,
     scenario_titles,
     ties_words,
 )
@@ -29,7 +32,6 @@ from tierscope.figures.before_after import (
     mark_other_slowest,
     set_axes,
 )
-from tierscope.figures.goals import goal_notes, goal_words, is_out_of_reach, wrapped
 from tierscope.figures.style import (
     class_handles,
     has_one_rate,
@@ -39,6 +41,7 @@ from tierscope.figures.style import (
     spread_handles,
     styled,
     titled,
+    wrapped,
 )
 
 ONLY_THE_MEAN = "met by the mean, not by every repetition"

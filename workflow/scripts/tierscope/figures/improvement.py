@@ -26,7 +26,6 @@ from tierscope.figures.before_after import (
     mark_other_slowest,
     set_axes,
 )
-from tierscope.figures.goals import wrapped
 from tierscope.figures.style import (
     class_handles,
     has_one_rate,
@@ -36,6 +35,7 @@ from tierscope.figures.style import (
     spread_handles,
     styled,
     titled,
+    wrapped,
 )
 
 

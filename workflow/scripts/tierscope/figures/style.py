@@ -349,3 +349,14 @@ def save_figure(figure: Figure, paths: Iterable[str | Path]) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def wrapped(words: str, width: int) -> str:
+    """Return what `improvement_words` returns in lines that keep a class together."""
+    for apart in (" +", " %", " the ", " rule", " model"):
+        words = words.replace(apart, apart.replace(" ", "\N{NO-BREAK SPACE}"))
+    return textwrap.fill(
+        words,
+        width,
+        break_on_hyphens=False,
+    ).replace("\N{NO-BREAK SPACE}", " ")

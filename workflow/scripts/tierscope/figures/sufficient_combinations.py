@@ -19,13 +19,21 @@ from tierscope.core.io_class import IOClass
 from tierscope.core.sources import METHOD_WORDS, method_notes
 from tierscope.core.words import (
     epoch_words,
+    goal_notes,
+    goal_words,
     improvement_words,
     scenario_titles,
     ties_words,
 )
 from tierscope.figures.cheapest_combination import ONLY_THE_MEAN
-from tierscope.figures.goals import goal_notes, goal_words, wrapped
-from tierscope.figures.style import shades, source_notes, styled, titled, write_around
+from tierscope.figures.style import (
+    shades,
+    source_notes,
+    styled,
+    titled,
+    wrapped,
+    write_around,
+)
 
 _TITLE_WIDTH = 54  # characters, of a panel
 _DOT_AREA = 42  # in points, for at most 21 dots on an axis

@@ -62,7 +62,7 @@ class DatabaseLoader:
     Parameters
     ----------
     settings : mapping
-        Section `lmdb` of a description (`tierscope.data.lmdb.variants`).
+        Section `lmdb` of a description (`tierscope.core.lmdb_loaders`).
     batch_size : int
         Records per step.
     provenance : Provenance
