@@ -41,7 +41,10 @@ def imports(name):
     """Return the modules that a module imports, at its top or in a function."""
     found = set()
     for node in ast.walk(ast.parse(MODULES[name].read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("tierscope"):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: a relative import"
+            if not node.module.startswith("tierscope"):
+                continue
             of = node.module.removeprefix("tierscope").lstrip(".")
             inner = {f"{of}.{alias.name}".lstrip(".") for alias in node.names}
             found |= (inner & MODULES.keys()) or {of}
