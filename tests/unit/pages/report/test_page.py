@@ -691,11 +691,14 @@ def test_captions_are_correct(path):
 @pytest.mark.parametrize(
     ("figure", "words"),
     [
-        ("fig1", "within the spread"),
-        ("fig2", "no more than the spread"),
-        ("fig3", "no more than the spread"),
-        ("fig4", "white inside"),
-        ("fig5", "the LFS volume, which the cache rate decides, is not"),
+        ("execution_and_io_time", "within the spread"),
+        ("breakdown", "no more than the spread"),
+        ("improvement", "no more than the spread"),
+        ("sufficient_combinations", "white inside"),
+        (
+            "cheapest_combination",
+            "the LFS volume, which the cache rate decides, is not",
+        ),
     ],
 )
 def test_captions_say_under_which_condition_they_are_true(figure, words):
