@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -207,13 +208,21 @@ def test_one_figure_is_redrawn_alone(finished, target, stems):
     }
 
 
-def test_edited_analysis_code_reruns_analysis_only(finished):
-    os.utime(
-        finished.folder / "workflow" / "scripts" / "tierscope" / "figures" / "style.py"
-    )
+@pytest.mark.parametrize(
+    ("module", "rerun"),
+    [
+        ("figures/breakdown.py", ["plot_breakdown"]),
+        ("audit/run.py", ["audit_run"]),
+        ("benchmark/driver.py", []),  # only measurements use it
+    ],
+)
+def test_edited_module_reruns_just_the_rules_that_use_it(finished, module, rerun):
+    os.utime(finished.folder / "workflow" / "scripts" / "tierscope" / module)
     plan = finished.snakemake("--dry-run")
-    assert "plot_breakdown" in plan
+    updated = re.findall(r"^(\w+) .*\[Updated input files\]", plan, re.MULTILINE)
+    assert updated == rerun
     assert "run_benchmark" not in plan
+    assert ("Nothing to be done" in plan) == (rerun == [])
     finished.snakemake("--touch")
 
 

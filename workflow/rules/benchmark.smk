@@ -50,11 +50,9 @@ rule run_benchmark:
     message:
         MEASURING
     shell:
-        "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
-        " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
-        " --staged {params.staged:q} --run {params.run:q}"
-        " -- run_benchmark {input.scenario:q} --staging {params.staging:q}"
-        " --runs {params.runs:q} --native {resources.native:q} {resources.launch}"
+        LAUNCH + " --staged {params.staged:q} --run {params.run:q} -- run_benchmark"
+        " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
+        " --native {resources.native:q} {resources.launch}"
 
 
 rule keep_table:

@@ -23,6 +23,11 @@ if SYSTEM.points_per_launch != "all":
         ", cache rate {wildcards.cache_rate} %, repetition {wildcards.repetition}"
     )
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
+# The command of a launch; what follows says which script the ranks run (launch.py).
+LAUNCH = (
+    "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
+    " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
+)
 
 
 def staging(wildcards):

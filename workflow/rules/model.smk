@@ -36,9 +36,7 @@ rule probe_storage:
     message:
         f"Probing the storage, {{wildcards.n_osts}} OSTs{JOB_SIZE}."
     shell:
-        "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
-        " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
-        " -- run_probes {input.description:q} --output {params.folder:q}"
+        LAUNCH + " -- run_probes {input.description:q} --output {params.folder:q}"
         " --native {resources.native:q}"
 
 
