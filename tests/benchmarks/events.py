@@ -13,7 +13,7 @@ import numpy as np
 from common import Results, progress, run_as_script
 from simulate_sweep import configured
 from simulator import check_equal, us_per_event
-from tierscope.core.scenario import Scenario
+from tierscope.core.scenario import Point, Scenario
 from tierscope.data.record_order import first_records, order_of
 from tierscope.model.simulator.database_calls import DatabaseEpoch
 from tierscope.model.simulator.database_run import provenance_of, simulate_database
@@ -27,7 +27,7 @@ from tierscope.storage.network import network_of
 PLAIN, PLACED = "pinning", "pinning, loop of copies"
 POLICIES = ("monarch", "clairvoyant", "adhoc")
 LOADERS = ("lmdb", "lmdbio-lmm-dio-prov-coal-stag")
-POINT = {"cache_rate_percent": 50, "repetition": 0}
+POINT = Point(50, 0)
 N_RANKS, N_OSTS = 3072, 60
 
 Description = dict[str, Any]
@@ -106,12 +106,12 @@ def _file_loops(plain: Description, adhoc: Description) -> dict[str, Loop]:
 
 def _database_loop(description: Description) -> Loop:
     """Return the loop that follows the readers of a database."""
-    network = network_of(description["system"], N_OSTS)
+    network = network_of(description.system, N_OSTS)
     slowness = draw_slowness(network, np.random.default_rng(1))
     provenance = provenance_of(description)
     on_lfs = first_records(provenance.n_records, POINT["cache_rate_percent"])
     order = order_of(description, POINT["repetition"])
-    reads = DatabaseEpoch(description["lmdb"], order, provenance, on_lfs, epoch=0)
+    reads = DatabaseEpoch(description.lmdb, order, provenance, on_lfs, epoch=0)
     programs = reads.programs(network)
 
     def simulate() -> Ended:
@@ -124,7 +124,7 @@ def _database_loop(description: Description) -> Loop:
 
 def _run_of(description: Description) -> Callable[[], Any]:
     """Return what simulates a run."""
-    if "lmdb" in description:
+    if description.lmdb:
         return lambda: list(simulate_database(description, [POINT]))
     return lambda: simulate_run(description, POINT)
 

@@ -33,12 +33,12 @@ from common import (
     run_ranks,
     temporary_folder,
 )
+from tierscope.core.machine import Tier
 from tierscope.core.scenario import Dataset, Point, Scenario
 from tierscope.core.validation import read_yaml
 from tierscope.data.tfrecord import FRAMING_BYTES, masked_crc32c
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System
-from tierscope.storage.tier import Tier
 
 TENSORFLOW, POSIX = "tierscope (tensorflow)", "tierscope (posix)"
 DLIO, TFRECORD, OS_READ = "DLIO step block", "bare TFRecordDataset", "bare os.read"

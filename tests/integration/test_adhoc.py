@@ -47,7 +47,7 @@ def project(tmp_path_factory):
 def decided(project, rate, node):
     """Return the policy of a node of a run, and the run."""
     run = json.loads((run_folder(project, rate) / "run.json").read_text())
-    return node_policy(run, run["point"], [], node=node), run
+    return node_policy(run, run.point, [], node=node), run
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -77,8 +77,8 @@ def test_stage_in_reads_what_is_staged_from_the_gfs_once(project, rate):
         policy, _ = decided(project, rate, node)
         assert table.loc[node, "lfs_opens"] == len(policy.files_of(node))
     _, run = decided(project, rate, 0)
-    assert (table["stage_in_time_s"] == run["stage_in_time_s"]).all()
-    assert run["stage_in_time_s"] > 0
+    assert (table["stage_in_time_s"] == run.stage_in_time_s).all()
+    assert run.stage_in_time_s > 0
 
 
 def test_audit_says_what_was_checked_and_how_much_was_local(project):
@@ -128,7 +128,7 @@ def test_tensorflow_reads_from_peers_on_emulated_devices(tmp_path):
     )
     project.snakemake(*project.audits_of(project.scenario.format("adhoc"), 100))
     _, run = decided(project, 100, 0)
-    gfs, *lfs = run["emulation"]["statistics"]
+    gfs, *lfs = run.emulation.statistics
     assert gfs["n_opens"] == N_FILES
     assert sum(one["n_opens"] for one in lfs) == N_FILES * (1 + EPOCHS)
 

@@ -89,7 +89,7 @@ def run_of(project, policy, loader="posix"):
 def assert_decides_as_simulation(folder):
     """Assert that all nodes decided, in the same order, what they do in simulation."""
     run = json.loads((folder / "run.json").read_text())
-    simulated = DynamicRun(run, run["point"], with_decisions=True)
+    simulated = DynamicRun(run, run.point, with_decisions=True)
     for _ in simulated.epochs():
         pass
     made = read_table(folder / "decisions.parquet", "decisions")
@@ -104,7 +104,7 @@ def assert_decides_as_simulation(folder):
 def assert_equal_tables(folder, names):
     """Assert that further tables of a run are those of the simulator."""
     run = json.loads((folder / "run.json").read_text())
-    simulated = simulate_run(run, run["point"])
+    simulated = simulate_run(run, run.point)
     for name in names:
         made = read_table(folder / f"{name}.parquet", name)
         expected = simulated[name]

@@ -77,7 +77,7 @@ def runs_of(project, policy, loader):
 def assert_equals_simulation(folder, simulate=simulate_run):
     """Assert that a run's times are those of the simulator, to the nanosecond."""
     run = json.loads((folder / "run.json").read_text())
-    simulated = simulate(run, run["point"])
+    simulated = simulate(run, run.point)
     keys = ["epoch", "rank", "io_class"]
     emulated = read_table(folder / "io_time.parquet", "io_time").set_index(keys)
     expected = simulated["io_time"].set_index(keys).loc[emulated.index]
@@ -122,7 +122,7 @@ def test_devices_count_what_the_log_holds(swept):
     for folder in runs_of(swept, "pinning", "posix"):
         run = json.loads((folder / "run.json").read_text())
         records = read_table(folder / "file_records.parquet", "file_records")
-        gfs, *lfs = run["emulation"]["statistics"]
+        gfs, *lfs = run.emulation.statistics
         for tier, counted in (("gfs", [gfs]), ("lfs", lfs)):
             mine = records[records["tier"] == tier]
             for name, column in (("n_opens", "opens"), ("n_bytes", "bytes_read")):

@@ -60,15 +60,15 @@ def test_runs_in_virtual_time_equal_the_simulator_to_the_nanosecond(experiment):
     n_compared = 0
     for path in sorted(experiment.glob("runs/*/cache-*/rep-*/run.json")):
         run = json.loads(path.read_text())
-        scenario = run["scenario"]
-        if run["source"] != "emulated" or scenario["loader"] in LOADERS:
+        scenario = run.scenario
+        if run.source != "emulated" or scenario["loader"] in LOADERS:
             continue
         if scenario["policy"] in DYNAMIC and scenario["loader"] != "posix":
             continue  # TensorFlow tells of a file after its batch
         keys = ["epoch", "rank", "io_class"]
         emulated = read_table(path.with_name("io_time.parquet"), "io_time")
         emulated = emulated.set_index(keys)
-        simulated = simulate_run(run, run["point"])["io_time"].set_index(keys)
+        simulated = simulate_run(run, run.point)["io_time"].set_index(keys)
         times_s = emulated["time_s"], simulated["time_s"].loc[emulated.index]
         ours, theirs = (np.rint(one * 1e9).tolist() for one in times_s)
         assert ours == theirs, path

@@ -31,7 +31,8 @@ def rules():
 def test_each_rule_depends_on_its_script_and_what_this_imports():
     without = set()
     for name, text in rules():
-        for script in re.findall(r"scripts(?::q})?/(\w+)\.py", text):
+        scripts = re.findall(r"scripts(?::q})?/(\w+)\.py", text)
+        for script in [*scripts, *(["launch"] if "LAUNCH" in text else [])]:
             if f'library("{script}")' not in text:
                 without.add(name)
     assert without == WITHOUT_LIBRARY

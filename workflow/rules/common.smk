@@ -176,8 +176,13 @@ def decisions(wildcards):
 
 
 def description(wildcards):
-    """Return all that a scenario's measurements depend on."""
-    return EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario))
+    """Return all that a scenario's measurements depend on, ready for JSON."""
+    return EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario)).as_json()
+
+
+def model_description(scenario):
+    """Return what a scenario's runs depend on, for models, ready for JSON."""
+    return EXPERIMENT.model_description(scenario).as_json()
 
 
 def point_of(wildcards):
@@ -206,7 +211,7 @@ def n_object_servers(wildcards):
     """Return how many object servers an emulated GFS has, None for a real one."""
     if SYSTEM.gfs.kind != "emulated":
         return None
-    return emulated_gfs(asdict(SYSTEM), int(wildcards.n_osts)).n_object_servers
+    return emulated_gfs(SYSTEM, int(wildcards.n_osts)).n_object_servers
 
 
 def figure(name, source=EXPERIMENT.source):

@@ -55,9 +55,7 @@ if MODEL in METHODS:
         conda:
             "../../environment.yml"
         params:
-            description=EXPERIMENT.model_description(
-                Scenario(**SETTINGS["figures"]["scenario"])
-            ),
+            description=model_description(Scenario(**SETTINGS["figures"]["scenario"])),
             model=SETTINGS["model"]["whatif"],
             epoch=SETTINGS["figures"]["epoch"],
             scenario=SETTINGS["figures"]["scenario"],

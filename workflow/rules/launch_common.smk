@@ -1,10 +1,7 @@
 """What the rules of launches share: their jobs, and what a launch is given and leaves."""
 
-import json
 from functools import partial
 from shlex import quote
-
-from tierscope.core.description import description_hash
 
 from tierscope.experiment import job
 
@@ -23,7 +20,7 @@ if SYSTEM.points_per_launch != "all":
         ", cache rate {wildcards.cache_rate} %, repetition {wildcards.repetition}"
     )
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
-# The command of a launch; what follows says which script the ranks run (launch.py).
+# The command of a launch; what follows says which script the ranks run.
 LAUNCH = (
     "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
     " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
@@ -32,8 +29,8 @@ LAUNCH = (
 
 def staging(wildcards):
     """Return the folder where a launch leaves its runs until they are taken over."""
-    content = json.loads(json.dumps(description(wildcards)))
-    return f"{RESULTS}/staging/{wildcards.scenario}-{description_hash(content)}"
+    wanted = EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario))
+    return f"{RESULTS}/staging/{wildcards.scenario}-{wanted.hash}"
 
 
 def staged(wildcards):
@@ -53,8 +50,7 @@ def launch_arguments(wildcards):
         points = launched_points(wildcards)
     else:
         points = [point_of(wildcards)]
-    names = [f"{point.cache_rate_percent}/{point.repetition}" for point in points]
-    return " ".join(names)
+    return " ".join(point.path for point in points)
 
 
 def benchmark_job(wildcards):

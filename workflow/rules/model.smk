@@ -10,7 +10,7 @@ rule describe_probes:
     conda:
         "../../environment.yml"
     params:
-        description=probe_description,
+        description=lambda wildcards: probe_description(wildcards).as_json(),
     message:
         "Writing down what the probes of {wildcards.dataset} depend on."
     script:
@@ -57,9 +57,7 @@ rule calibrate_devices:
     resources:
         terminal="log",
     params:
-        description=lambda wildcards: EXPERIMENT.model_description(
-            calibration(wildcards).scenario
-        ),
+        description=lambda wildcards: model_description(calibration(wildcards).scenario),
         parameters=lambda wildcards: calibration(wildcards).parameters,
     message:
         f"Fitting the devices of {SYSTEM.name} to measurements: {{wildcards.calibration}}."

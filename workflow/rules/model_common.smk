@@ -56,9 +56,7 @@ def of_improvable_devices(path):
     def name(wildcards):
         improvements = SETTINGS["studies"]["whatif_truth"]["improvements"]
         try:
-            require_improvable_devices(
-                asdict(SYSTEM), EXPERIMENT.simulated, improvements
-            )
+            require_improvable_devices(SYSTEM, EXPERIMENT.simulated, improvements)
         except ConfigError as error:
             raise WorkflowError(str(error))
         return path
@@ -81,9 +79,7 @@ def prediction_studies(wildcards):
     return [
         {
             "pair": asdict(pair),
-            "description": EXPERIMENT.model_description(
-                scenarios[tuple(pair.scenario.values())]
-            ),
+            "description": model_description(scenarios[tuple(pair.scenario.values())]),
         }
         for pair in pairs
     ]

@@ -8,10 +8,10 @@ import threading
 import time
 from contextlib import suppress
 
-from tierscope.core.description import description_hash, difference_words
+from tierscope.core.description import content_hash, difference_words
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
 from tierscope.storage.own_folder import FolderError, check_way
-from tierscope.storage.tier import TierError
+from tierscope.core.machine import TierError
 
 from tierscope.experiment import slurm
 from tierscope.experiment.snakemake_internals import after_failure
@@ -28,7 +28,7 @@ def refuse_other_settings(scenarios):
             if not path.is_file():
                 continue
             run = json.loads(path.read_text())
-            if run["hash"] != description_hash(wanted):
+            if run["hash"] != content_hash(wanted):
                 raise WorkflowError(
                     f"{path}: was measured with {difference_words(run, wanted)}; "
                     "give the experiment a new name, or delete its runs to measure "
@@ -38,7 +38,7 @@ def refuse_other_settings(scenarios):
 
 def settings_of(scenario):
     """Return all that a scenario's runs depend on, as JSON has it."""
-    return json.loads(json.dumps(EXPERIMENT.description(scenario)))
+    return json.loads(json.dumps(EXPERIMENT.description(scenario).as_json()))
 
 
 def is_described_otherwise(scenario):

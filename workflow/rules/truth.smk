@@ -32,7 +32,7 @@ rule compare_whatif_truth:
     conda:
         "../../environment.yml"
     params:
-        descriptions=list(map(EXPERIMENT.description, TRUTH_SWEEP)),
+        descriptions=[EXPERIMENT.description(one).as_json() for one in TRUTH_SWEEP],
         points=list(map(asdict, TRUTH_POINTS)),
         model=SETTINGS["model"]["whatif"],
         calibration=TRUTH_CALIBRATION or AS_WRITTEN,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tierscope.core.description import RunDescription
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import calibrate
 from tierscope.storage.network import ModelError
@@ -20,7 +21,7 @@ def devices_text(devices: Mapping[str, Any], comment: str) -> str:
 def main() -> None:
     """Fit, write table and devices, and write down what was found."""
     name = snakemake.wildcards.calibration
-    description = snakemake.params.description
+    description = RunDescription.from_json(snakemake.params.description)
     probes = snakemake.input.probes
     result = calibrate(
         description,
@@ -28,8 +29,8 @@ def main() -> None:
         read_tables(probes, "probes") if probes else None,
         snakemake.params.parameters,
     )
-    head = f"Calibration {name} of system {description['system']['name']}"
-    report = f"{head} ({description['source']} data):\n{result.text()}"
+    head = f"Calibration {name} of system {description.system.name}"
+    report = f"{head} ({description.source} data):\n{result.text()}"
     Path(snakemake.log[0]).write_text(f"{report}\n")
     result.check()
     write_table(result.table(name), snakemake.output.calibration, "calibration")

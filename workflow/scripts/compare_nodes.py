@@ -1,13 +1,12 @@
 """Compare runs of the same processes on several numbers of nodes."""
 
-import json
 import sys
-from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.nodes import count_switches, save_by_epoch, save_up_to
 from tierscope.analysis.policies import add_up, compare_epochs
 from tierscope.core.columns import run_keys
+from tierscope.core.description import Run
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
@@ -19,9 +18,10 @@ if __name__ == "__main__":
         read_table(snakemake.input.background, "background"),
     )
     totals = add_up(policy_epochs, epochs)
+    runs = map(Run.read, snakemake.input.runs)
     faults = [
-        read_table(path, "faults").assign(**run_keys(json.loads(Path(run).read_text())))
-        for path, run in zip(snakemake.input.faults, snakemake.input.runs, strict=True)
+        read_table(path, "faults").assign(**run_keys(run, run.point))
+        for path, run in zip(snakemake.input.faults, runs, strict=True)
     ]
     switches = count_switches(pd.concat(faults), epochs)
     for name, table in (

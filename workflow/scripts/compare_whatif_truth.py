@@ -6,14 +6,16 @@ from typing import Any
 
 import pandas as pd
 from tierscope.analysis.whatif_truth import compare, summarise
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import predict
 
 
 def predict_systems(
-    descriptions: Sequence[Mapping[str, Any]],
-    points: Sequence[Mapping[str, int]],
+    descriptions: Sequence[RunDescription],
+    points: Sequence[Point],
     model: str,
     devices: Mapping[str, Any] | None,
 ) -> pd.DataFrame:
@@ -21,10 +23,10 @@ def predict_systems(
 
     Parameters
     ----------
-    descriptions : sequence of mappings
+    descriptions : sequence of RunDescription
         What a scenario depends on, once for each system (`Experiment.description`).
-    points : sequence of mappings
-        `cache_rate_percent` and `repetition` of each run.
+    points : sequence of Point
+        The points.
     model : str
         Name of the model.
     devices : mapping or None
@@ -35,20 +37,22 @@ def predict_systems(
         if devices is not None:
             description = calibrated(description, devices)
         predicted = predict(description, points, model)
-        parts.append(predicted.assign(system=description["system"]["name"]))
+        parts.append(predicted.assign(system=description.system.name))
     return pd.concat(parts, ignore_index=True)
 
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
-    descriptions, model = snakemake.params.descriptions, snakemake.params.model
+    model = snakemake.params.model
+    descriptions = list(map(RunDescription.from_json, snakemake.params.descriptions))
+    points = [Point(**point) for point in snakemake.params.points]
     path = snakemake.input.get("devices")
     devices = read_devices(path) if path else None
-    systems = [description["system"] for description in descriptions]
+    systems = [description.system for description in descriptions]
     table = compare(
         read_table(snakemake.input.io_time, "io_time"),
-        {system["name"]: system.get("improvements", {}) for system in systems},
-        predict_systems(descriptions, snakemake.params.points, model, devices),
+        {system.name: system.improvements for system in systems},
+        predict_systems(descriptions, points, model, devices),
         model=model,
         calibration=snakemake.params.calibration,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tierscope.analysis.breakdown import select_scenario
 from tierscope.analysis.whatif import best_point, combinations_of, map_percents
+from tierscope.core.description import RunDescription
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.improve import estimate_by_model
@@ -26,7 +27,7 @@ def wanted_improvements(
 def main() -> None:
     """Estimate, write the table, and print the best point after each improvement."""
     params = snakemake.params
-    description = params.description
+    description = RunDescription.from_json(params.description)
     if snakemake.input.devices:
         devices = read_devices(snakemake.input.devices)
         description = calibrated(description, devices)

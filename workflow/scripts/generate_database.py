@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from tierscope.benchmark.database import database_folder
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.core.machine import Tier, TierError
 from tierscope.core.scenario import Dataset
 from tierscope.core.tables import write_table
 from tierscope.data.lmdb.file import DATA_FILE, generate_database, provenance_here
@@ -17,7 +18,6 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.lustre import StripedFolder
-from tierscope.storage.tier import Tier, TierError
 
 
 def make_manifest(

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.core.machine import Tier, TierError
 from tierscope.core.scenario import Dataset
 from tierscope.core.tables import write_table
 from tierscope.data.tfrecord import (
@@ -15,7 +16,6 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.lustre import StripedFolder
-from tierscope.storage.tier import Tier, TierError
 
 
 def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFrame:

@@ -1,12 +1,11 @@
 """Predict the I/O time of measured points and compare."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from tierscope.analysis.breakdown import break_down, select_scenario
+from tierscope.analysis.breakdown import break_down, points_of, select_scenario
 from tierscope.analysis.prediction import (
     SCALING,
     compare,
@@ -14,6 +13,8 @@ from tierscope.analysis.prediction import (
     scale_osts,
     summary,
 )
+from tierscope.core.columns import POINT
+from tierscope.core.description import RunDescription
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
@@ -23,7 +24,7 @@ from tierscope.storage.network import ModelError
 
 def predict_scenario(
     pair: Pair,
-    description: Mapping[str, Any],
+    description: RunDescription,
     io_time: pd.DataFrame,
     models: Iterable[str],
 ) -> Iterator[pd.DataFrame]:
@@ -36,7 +37,7 @@ def predict_scenario(
     ----------
     pair : Pair
         What is predicted from what.
-    description : mapping
+    description : RunDescription
         What the scenario depends on, with calibrated devices.
     io_time : DataFrame
         Table ``io_time`` of the measurements, also of the scenario that is scaled.
@@ -45,13 +46,13 @@ def predict_scenario(
     """
     measured = select_scenario(io_time, pair.scenario)
     breakdown = break_down(measured)
-    runs = measured[["cache_rate_percent", "repetition"]].drop_duplicates()
+    runs = measured[POINT].drop_duplicates()
     calibration = {
         "calibration": pair.calibration,
         "calibrated_percent": pair.calibrated_percent,
     }
     for model in models:
-        predicted = predict(description, runs.to_dict("records"), model)
+        predicted = predict(description, points_of(measured), model)
         yield compare(predicted, breakdown, model=model, **calibration)
     if pair.scaled_n_osts is not None:
         other = select_scenario(
@@ -74,7 +75,8 @@ def main() -> None:
     models = ANALYTIC if snakemake.params.simulated else MODELS
     pairs, parts = [], []
     for study in snakemake.params.studies:
-        pair, description = Pair(**study["pair"]), study["description"]
+        pair = Pair(**study["pair"])
+        description = RunDescription.from_json(study["description"])
         if pair.calibration in files:
             devices = read_devices(files[pair.calibration])
             description = calibrated(description, devices)

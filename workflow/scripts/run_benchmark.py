@@ -1,13 +1,14 @@
 """Run points of a scenario under MPI.
 
     command=(python run_benchmark.py SCENARIO_JSON --staging DIR --runs DIR
-        --native DIR --launch NAME 0/0 5/0)
+        --native DIR --launch NAME cache-000/rep-0 cache-005/rep-0)
     TIERSCOPE_START=$("${command[@]}" --prepare) && export TIERSCOPE_START &&
         mpiexec -n N "${command[@]}"
 
-A point is written CACHE_RATE/REPETITION. Points whose run is already complete, in the
-staging folder or among the runs, are left out. NAME tells this launch from all others.
-Each rank starts itself again with the tracer and the emulated devices preloaded.
+A point is written as the folder of its run. Points whose run is already complete, in
+the staging folder or among the runs, are left out. NAME tells this launch from all
+others. Each rank starts itself again with the tracer and the emulated devices
+preloaded.
 """
 
 import argparse
@@ -15,12 +16,6 @@ from pathlib import Path
 
 from tierscope.benchmark.preparation import start_again
 from tierscope.core.scenario import Point
-
-
-def parse_point(text: str) -> Point:
-    """Return the point written as ``CACHE_RATE/REPETITION``."""
-    cache_rate, _, repetition = text.partition("/")
-    return Point(int(cache_rate), int(repetition))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -32,7 +27,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--native", type=Path, required=True, help="our libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
     parser.add_argument("--prepare", action="store_true", help="print the start only")
-    parser.add_argument("points", type=parse_point, nargs="+", metavar="RATE/REP")
+    parser.add_argument("points", type=Point.parse, nargs="+", metavar="POINT")
     return parser.parse_args()
 
 

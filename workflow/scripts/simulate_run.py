@@ -5,13 +5,16 @@ import sys
 from pathlib import Path
 
 from tierscope.core.columns import RUN_KEYS
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.core.tables import write_table
 from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
 from tierscope.model.simulator.run import simulate_reads, tables_of
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
-    description, point = snakemake.params.description, snakemake.params.point
+    description = RunDescription.from_json(snakemake.params.description)
+    point = Point(**snakemake.params.point)
     reads = list(simulate_reads(description, point))
     _, epochs = tables_of(description, point, reads)
     epochs = epochs.drop(columns=list(RUN_KEYS))

@@ -2,12 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from tierscope.analysis.breakdown import slowest_process
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.core.tables import empty_table, write_table
 from tierscope.model.simulator.database_run import describe_database, simulate_database
 from tierscope.model.simulator.placed_run import simulate_run
@@ -17,10 +18,10 @@ TABLES = ("io_time", "epochs", "background", "stage_in", "peers")
 
 
 def simulate_points(
-    description: Mapping[str, Any], points: Iterable[Mapping[str, int]]
+    description: RunDescription, points: Iterable[Point]
 ) -> Iterator[dict[str, pd.DataFrame]]:
     """Yield the tables of each point (`simulate_run`, `simulate_database`)."""
-    if "lmdb" in description:
+    if description.lmdb:
         yield from simulate_database(description, points)
         return
     for point in points:
@@ -40,7 +41,8 @@ def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> s
 
 
 if __name__ == "__main__":
-    description, points = snakemake.params.description, snakemake.params.points
+    description = RunDescription.from_json(snakemake.params.description)
+    points = [Point(**point) for point in snakemake.params.points]
     runs = []
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
     for tables in simulate_points(description, points):
@@ -52,6 +54,6 @@ if __name__ == "__main__":
         parts = [tables[name] for tables in runs if name in tables]
         table = pd.concat(parts) if parts else empty_table(name)
         write_table(table, snakemake.output[name], name)
-    content = describe_database if "lmdb" in description else describe
+    content = describe_database if description.lmdb else describe
     text = json.dumps(content(description), indent=1)
     Path(snakemake.output.simulation).write_text(text + "\n")

@@ -1,23 +1,22 @@
 """Sum up the background traffic of a run by node and epoch."""
 
-import json
 import sys
-from pathlib import Path
 
 from tierscope.core.columns import run_keys
+from tierscope.core.description import Run
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.background import sum_background
 from tierscope.trace.file_records import read_background_records
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
-    run = json.loads(Path(snakemake.input.run).read_text())
+    run = Run.read(snakemake.input.run)
     epochs = read_table(snakemake.input.epochs, "run_epochs")
     background = sum_background(
-        read_background_records(snakemake.input.log, run["background_roots"]),
+        read_background_records(snakemake.input.log, run.background_roots),
         read_table(snakemake.input.decisions, "decisions"),
         epochs.drop_duplicates("rank").set_index("rank")["node"],
-        {node["node"]: node["drain_time_s"] for node in run["placement"]},
+        {node["node"]: node["drain_time_s"] for node in run.placement},
     )
-    background = background.assign(**run_keys(run))
+    background = background.assign(**run_keys(run, run.point))
     write_table(background, snakemake.output[0], "background")

@@ -1,29 +1,28 @@
 """Sum up a run's stage-in by node and its reads from peers by process and epoch."""
 
-import json
 import sys
-from pathlib import Path
 
 from tierscope.benchmark.peers.report import sum_peers, sum_stage_in
 from tierscope.core.columns import run_keys
+from tierscope.core.description import Run
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.file_records import read_background_records
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
-    run = json.loads(Path(snakemake.input.run).read_text())
+    run = Run.read(snakemake.input.run)
     epochs = read_table(snakemake.input.epochs, "run_epochs")
     node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]
     stage_in = sum_stage_in(
-        read_background_records(snakemake.input.log, run["background_roots"]),
+        read_background_records(snakemake.input.log, run.background_roots),
         node_of,
-        run["stage_in_time_s"],
+        run.stage_in_time_s,
     )
     peers = sum_peers(
         read_table(snakemake.input.peer_reads, "peer_reads"),
         node_of,
-        range(run["training"]["epochs"]),
+        range(run.training.epochs),
     )
-    keys = run_keys(run)
+    keys = run_keys(run, run.point)
     write_table(stage_in.assign(**keys), snakemake.output.stage_in, "stage_in")
     write_table(peers.assign(**keys), snakemake.output.peers, "peers")

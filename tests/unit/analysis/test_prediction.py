@@ -16,7 +16,7 @@ from tierscope.analysis.prediction import (
     summary,
 )
 from tierscope.core.io_class import IOClass
-from tierscope.core.scenario import Scenario
+from tierscope.core.scenario import Point, Scenario
 from tierscope.core.studies import (
     AS_WRITTEN,
     EXTRAPOLATION_GOAL_PERCENT,
@@ -289,9 +289,7 @@ def test_summary_names_what_was_missed():
 def simulated(description):
     """Return the simulated I/O time of three cache rates and two repetitions."""
     points = [
-        {"cache_rate_percent": rate, "repetition": repetition}
-        for rate in (0, 60, 100)
-        for repetition in range(2)
+        Point(rate, repetition) for rate in (0, 60, 100) for repetition in range(2)
     ]
     parts = [
         tables_of(description, point, simulate_reads(description, point))[0]
@@ -312,7 +310,7 @@ def truth():
     scenarios = [Scenario("small", n, "pinning", "tensorflow") for n in (60, 1)]
     descriptions = list(map(experiment.description, scenarios))
     for description in descriptions:
-        description["system"]["devices"].pop("processor", None)
+        description.system.devices.pop("processor", None)
     return descriptions, list(map(simulated, descriptions))
 
 
@@ -335,7 +333,7 @@ class TestKnownTruth:
     def test_model_of_slower_devices_is_as_much_too_slow(self, truth):
         descriptions, io_times = truth
         slower = copy.deepcopy(descriptions[0])
-        devices = slower["system"]["devices"]
+        devices = slower.system.devices
         for tier in ("gfs", "lfs"):
             for name, value in devices[tier].items():
                 if name.endswith("bytes_per_s"):

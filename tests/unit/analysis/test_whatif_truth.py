@@ -1,4 +1,3 @@
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -190,11 +189,11 @@ def truth():
     """
     config = read_yaml(ROOT / "config" / "config.yaml")
     experiment = read_experiment(config, ROOT / "resources")
-    points = [asdict(Point(rate, 0)) for rate in (50, 65, 80)]
+    points = [Point(rate, 0) for rate in (50, 65, 80)]
     io_time, improvements = [], {}
     for scenario in experiment.studies["whatif-truth"]:
         description = experiment.description(scenario)
-        improvements[description["system"]["name"]] = dict(scenario.improvements)
+        improvements[description.system.name] = dict(scenario.improvements)
         for point in points:
             reads = simulate_reads(description, point)
             io_time.append(tables_of(description, point, reads)[0])

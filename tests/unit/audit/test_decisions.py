@@ -1,10 +1,12 @@
 import pandas as pd
 import pytest
+from descriptions import changed, describe_run
 from tierscope.audit.decisions import (
     check_decisions,
     n_broken_rules,
     n_differences,
 )
+from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import Copy, clairvoyant, node_policy
@@ -15,14 +17,16 @@ OPTIONS = {"copy_threads": 2, "drain": True, "hand_over": True, "stop": "first-m
 
 
 def describe(policy):
-    return {
-        "scenario": {"policy": policy},
-        "point": {"cache_rate_percent": 50, "repetition": 0},
-        "dataset": {"n_files": N_FILES, "file_size_bytes": SIZE},
-        "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
-        "system": {"n_nodes": 2, "processes_per_node": PER_NODE},
-        "policy": OPTIONS,
-    }
+    return describe_run(
+        **{
+            "scenario": {"policy": policy},
+            "point": {"cache_rate_percent": 50, "repetition": 0},
+            "dataset": {"n_files": N_FILES, "file_size_bytes": SIZE},
+            "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
+            "system": {"n_nodes": 2, "processes_per_node": PER_NODE},
+            "policy": OPTIONS,
+        }
+    )
 
 
 class Recorder:
@@ -39,7 +43,7 @@ class Recorder:
 
     def play(self, node):
         ranks = range(node * PER_NODE, (node + 1) * PER_NODE)
-        policy = node_policy(self.run, self.run["point"], ranks)
+        policy = node_policy(self.run, self.run.point, ranks)
         steps, first = [], ranks[0]
 
         def add(event, epoch, file_id, place, rank=first, detail=""):
@@ -159,7 +163,7 @@ def test_decision_for_a_file_that_is_not_on_the_lfs_is_found(good):
 
 def test_actions_that_a_log_leaves_out_are_counted():
     run = describe("clairvoyant")
-    policy = [node_policy(run, run["point"], range(PER_NODE)) for _ in range(2)]
+    policy = [node_policy(run, run.point, range(PER_NODE)) for _ in range(2)]
     due = policy[0].start()
     assert due
     assert n_differences([], policy[1]) == len(due)
@@ -169,24 +173,24 @@ def test_rows_after_an_end_of_what_was_not_begun_all_count(good):
     rows = [row for row in good.decisions if row["node"] == 0][:5]
     stray = rows[0] | {"event": "placed", "place": "lfs", "file_id": 11}
     run, ranks = good.run, range(PER_NODE)
-    policy = node_policy(run, run["point"], ranks)
+    policy = node_policy(run, run.point, ranks)
     assert n_differences([rows[0], stray, *rows[1:4]], policy) == 4
 
 
 def test_second_placement_under_monarch_breaks_a_rule_of_its_own():
     moves = [("copy", 1), ("placed", 1), ("evict", 1), ("copy", 1), ("placed", 1)]
     rows = [{"event": event, "file_id": i, "place": "lfs"} for event, i in moves]
-    assert n_broken_rules(rows, describe("monarch")) == 2
-    assert n_broken_rules(rows, describe("lru")) == 0
+    assert n_broken_rules(rows, describe("monarch"), Point(50, 0)) == 2
+    assert n_broken_rules(rows, describe("lru"), Point(50, 0)) == 0
 
 
 def test_eviction_of_a_file_that_is_being_read_is_found():
     run = describe("lru")
     moves = [("copy", 1), ("placed", 1), ("begin", 1), ("evict", 1)]
     rows = [{"event": event, "file_id": i, "place": "lfs"} for event, i in moves]
-    assert n_broken_rules(rows, run) == 1
+    assert n_broken_rules(rows, run, run.point) == 1
     read = {"event": "end", "file_id": 1, "place": "lfs"}
-    assert n_broken_rules([*rows[:3], read, rows[3]], run) == 0
+    assert n_broken_rules([*rows[:3], read, rows[3]], run, run.point) == 0
 
 
 def test_processes_that_asked_are_those_of_all_nodes(good):
@@ -209,7 +213,7 @@ def test_copy_that_the_policy_did_not_want_is_found(good):
 
 
 def test_more_files_than_the_quota_are_found(good):
-    good.run["point"]["cache_rate_percent"] = 25
+    good.run = changed(good.run, point={"cache_rate_percent": 25})
     assert LFS_RULES in good.failed()
 
 
@@ -256,7 +260,7 @@ def test_files_on_their_way_take_room_of_the_cache_rate(n_coming, n_broken):
     """Six files may be there, one is."""
     events = [("copy", 0), ("placed", 0), *(("copy", 1 + i) for i in range(n_coming))]
     rows = [{"event": e, "file_id": i, "place": "lfs"} for e, i in events]
-    assert n_broken_rules(rows, describe("monarch")) == n_broken
+    assert n_broken_rules(rows, describe("monarch"), Point(50, 0)) == n_broken
 
 
 def test_background_writing_of_too_few_bytes_is_found(good):

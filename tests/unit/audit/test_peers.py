@@ -1,5 +1,6 @@
 import pandas as pd
 import pytest
+from descriptions import describe_run
 from tierscope.audit.peers import check_peers
 from tierscope.benchmark.peers.report import with_peer_reads
 from tierscope.data.shuffle import epoch_files
@@ -20,21 +21,23 @@ class Recorder:
     """Writes down what the driver's tables would hold of a run on two nodes of two."""
 
     def __init__(self, mount=None):
-        self.run = {
-            "scenario": {"policy": "adhoc"},
-            "point": {"cache_rate_percent": 75, "repetition": 0},
-            "dataset": {
-                "name": "tiny",
-                "n_files": N_FILES,
-                "file_size_bytes": SIZE,
-                "batch_size": 4,
-            },
-            "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
-            "system": {"n_nodes": N_NODES, "processes_per_node": PER_NODE},
-            "policy": {"mount": mount, "server_threads": 2},
-        }
+        self.run = describe_run(
+            **{
+                "scenario": {"policy": "adhoc"},
+                "point": {"cache_rate_percent": 75, "repetition": 0},
+                "dataset": {
+                    "name": "tiny",
+                    "n_files": N_FILES,
+                    "file_size_bytes": SIZE,
+                    "batch_size": 4,
+                },
+                "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
+                "system": {"n_nodes": N_NODES, "processes_per_node": PER_NODE},
+                "policy": {"mount": mount, "server_threads": 2},
+            }
+        )
         self.logged, self.peer_reads, self.served, self.staged = [], [], [], []
-        point = self.run["point"]
+        point = self.run.point
         policies = [node_policy(self.run, point, [], node=n) for n in range(N_NODES)]
         for node, policy in enumerate(policies):
             for number, file_id in enumerate(policy.files_of(node).tolist()):
@@ -57,7 +60,7 @@ class Recorder:
             row = record(rank, epoch, str(place), file_id, SIZE)
             self.logged.append(row)
             return
-        owner = -1 if self.run["policy"]["mount"] else int(policy.owners[file_id])
+        owner = -1 if self.run.policy_options["mount"] else int(policy.owners[file_id])
         row = {"rank": rank, "epoch": epoch, "file_id": file_id, "owner": owner}
         times = {"time_s": 1.0, "lfs_read_time_s": 0.5, "lfs_meta_time_s": 0.25}
         self.peer_reads.append(row | {"bytes": SIZE} | times)

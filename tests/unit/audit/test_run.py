@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from descriptions import changed, describe_run
 from tierscope.audit.run import AuditError, as_json, audit, raise_failed
 from tierscope.core.columns import run_keys
 from tierscope.data.shuffle import epoch_files
@@ -12,21 +13,23 @@ LIMITS = {"io_time_tolerance_percent": 2}
 
 @pytest.fixture
 def run():
-    return {
-        "source": "emulated",
-        "system": {"name": "scale-model"},
-        "scenario": {
-            "dataset": "tiny",
-            "n_osts": 1,
-            "policy": "pinning",
-            "loader": "posix",
-        },
-        "point": {"cache_rate_percent": 50, "repetition": 0},
-        "dataset": {"n_files": N_FILES},
-        "training": {"epochs": 2, "shuffle": "global", "seed": 1},
-        "loader": {"read_threads": 1},
-        "n_processes": N_PROCESSES,
-    }
+    return describe_run(
+        **{
+            "source": "emulated",
+            "system": {"name": "scale-model"},
+            "scenario": {
+                "dataset": "tiny",
+                "n_osts": 1,
+                "policy": "pinning",
+                "loader": "posix",
+            },
+            "point": {"cache_rate_percent": 50, "repetition": 0},
+            "dataset": {"n_files": N_FILES},
+            "training": {"epochs": 2, "shuffle": "global", "seed": 1},
+            "loader": {"read_threads": 1},
+            "n_processes": N_PROCESSES,
+        }
+    )
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def file_records(run):
 
 def records_of(run):
     """Return what the processes of a run read, dealt by its policy."""
-    rate = run["point"]["cache_rate_percent"]
+    rate = run.point.cache_rate_percent
     on_lfs = Pinning(N_FILES, rate, seed=1).on_lfs()
     rows = [
         {
@@ -66,7 +69,7 @@ def records_of(run):
             seed=1,
             repetition=0,
             epoch=epoch,
-            strata=strata(run["scenario"]["policy"], on_lfs),
+            strata=strata(run.scenario.policy, on_lfs),
         )
     ]
     return pd.DataFrame(rows)
@@ -163,7 +166,7 @@ def test_more_io_time_than_time_is_found_with_one_read_thread_only(
     file_records["read_time_s"] = np.where(file_records["rank"] == 1, 0.09, 0.06)
     names = failed(file_records, epochs, manifest, run)
     assert names == ["largest ratio of I/O time to execution time"]
-    run["loader"]["read_threads"] = 2
+    run = changed(run, loader={"read_threads": 2})
     assert failed(file_records, epochs, manifest, run) == []
 
 
@@ -189,8 +192,11 @@ def test_io_time_may_be_all_of_the_time(file_records, epochs, manifest, run):
 def test_stratified_processes_differ_by_a_file_only_if_they_must(
     epochs, manifest, run, cache_rate, difference
 ):
-    run["scenario"]["policy"] = "stratified-pinning"
-    run["point"]["cache_rate_percent"] = cache_rate
+    run = changed(
+        run,
+        scenario={"policy": "stratified-pinning"},
+        point={"cache_rate_percent": cache_rate},
+    )
     checks = audit(records_of(run), epochs, manifest, run, LIMITS)
     (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
     assert check.passed
@@ -198,7 +204,7 @@ def test_stratified_processes_differ_by_a_file_only_if_they_must(
 
 
 def test_only_reads_from_the_lfs_are_to_be_shared_equally(epochs, manifest, run):
-    run["scenario"]["policy"] = "stratified-pinning"
+    run = changed(run, scenario={"policy": "stratified-pinning"})
     records = records_of(run)
     twice = records[(records["tier"] == "gfs") & (records["rank"] == 0)]
     more = pd.concat([records, twice], ignore_index=True)
@@ -208,7 +214,7 @@ def test_only_reads_from_the_lfs_are_to_be_shared_equally(epochs, manifest, run)
 
 
 def test_run_keys_are_the_keys_of_the_tables(run):
-    assert run_keys(run) == {
+    assert run_keys(run, run.point) == {
         "source": "emulated",
         "system": "scale-model",
         "dataset": "tiny",
@@ -242,7 +248,7 @@ def counted(file_records, *more):
 def test_devices_that_charged_for_what_is_in_the_log_pass(
     file_records, epochs, manifest, run
 ):
-    run["emulation"] = counted(file_records)
+    run = changed(run, emulation=counted(file_records))
     assert failed(file_records, epochs, manifest, run) == []
 
 
@@ -258,7 +264,7 @@ def test_devices_that_charged_for_what_is_in_the_log_pass(
 def test_call_that_devices_or_log_have_alone_is_found(
     file_records, epochs, manifest, run, change, name
 ):
-    run["emulation"] = counted(file_records, change)
+    run = changed(run, emulation=counted(file_records, change))
     assert failed(file_records, epochs, manifest, run) == [name]
 
 
@@ -266,9 +272,8 @@ def test_copies_and_reads_for_other_nodes_are_counted_too(
     file_records, epochs, manifest, run
 ):
     copies = file_records.head(2).assign(tier="lfs", bytes_read=0, bytes_written=SIZE)
-    run["emulation"] = counted(
-        file_records, (1, "n_opens", 2), (1, "n_bytes", 2 * SIZE)
-    )
+    counts = counted(file_records, (1, "n_opens", 2), (1, "n_bytes", 2 * SIZE))
+    run = changed(run, emulation=counts)
     checks = audit(file_records, epochs, manifest, run, LIMITS, background=copies)
     assert as_json(checks)["passed"]
     assert failed(file_records, epochs, manifest, run) == [

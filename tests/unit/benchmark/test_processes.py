@@ -3,11 +3,14 @@ import platform
 import subprocess
 
 import pytest
+from descriptions import describe_scenario
 from tierscope.benchmark.processes import Processes, RankGoneError
 from tierscope.storage.clock import OtherRankFailed
 from tierscope.storage.process_times import start_time
 
-SYSTEM = {"n_nodes": 1, "processes_per_node": 3, "virtual_nodes": True}
+SYSTEM = describe_scenario(
+    system={"n_nodes": 1, "processes_per_node": 3, "virtual_nodes": True}
+).system
 
 
 class Communicator:

@@ -1,13 +1,23 @@
 import numpy as np
 import pytest
+from descriptions import describe_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.core.lmdb_loaders import LOADERS, VARIANTS, optimisations_of
-from tierscope.data.lmdb.settings import lmdb_description, steps_per_fetch
+from tierscope.core.scenario import Dataset
+from tierscope.data.lmdb.settings import lmdb_settings, steps_per_fetch
 from tierscope.data.record_order import RecordOrder, first_records
 from tierscope.data.shuffle import epoch_files
 
 OFF = dict.fromkeys(("lmm", "dm", "dio", "prov", "coal", "stag"), False)
+SECTION = {
+    "order": "blocks",
+    "records_per_commit": 16,
+    "coalesced_bytes": 4 << 20,
+    "stagger_size": 1,
+    "fault_bytes": 131072,
+    "lmdbio": OFF,
+}
 
 
 def order_of(n_records=64, order="blocks", block_records=16, **changes):
@@ -38,15 +48,17 @@ def order_of(n_records=64, order="blocks", block_records=16, **changes):
 def test_every_record_is_read_by_exactly_one_process(
     n_records, batch_size, n_nodes, processes_per_node, epoch, coalesced_bytes, **others
 ):
-    description = lmdb_description(
+    settings = lmdb_settings(
         "lmdb",
-        {"coalesced_bytes": coalesced_bytes, "lmdbio": OFF},
-        {"n_files": n_records, "file_size_bytes": 1000, "batch_size": batch_size},
-        {"n_nodes": n_nodes, "processes_per_node": processes_per_node},
+        SECTION | {"coalesced_bytes": coalesced_bytes},
+        Dataset("tiny", n_records, 1000, batch_size),
+        describe_scenario(
+            system={"n_nodes": n_nodes, "processes_per_node": processes_per_node}
+        ).system,
     )
     order = order_of(
         n_records,
-        block_records=description["block_records"],
+        block_records=settings.block_records,
         batch_size=batch_size,
         n_nodes=n_nodes,
         processes_per_node=processes_per_node,
@@ -123,15 +135,10 @@ def test_variants_add_up_and_lmdbio_has_the_switches():
 
 @pytest.mark.parametrize(("loader", "steps"), [("lmdb", 1), ("lmdbio", 2)])
 def test_blocks_are_the_same_for_loaders_that_coalesce_and_that_do_not(loader, steps):
-    config = {
-        "order": "blocks",
-        "coalesced_bytes": 4 << 20,
-        "lmdbio": OFF | {"coal": True},
-    }
-    dataset = {"n_files": 32, "file_size_bytes": 4096, "batch_size": 4}
-    system = {"n_nodes": 2, "processes_per_node": 2}
-    description = lmdb_description(loader, config, dataset, system)
-    assert description["block_records"] == 16
-    assert description["steps_per_fetch"] == steps
-    assert description["order"] == "blocks"
-    assert "lmdbio" not in description
+    config = SECTION | {"lmdbio": OFF | {"coal": True}}
+    dataset = Dataset("tiny", 32, 4096, 4)
+    system = describe_scenario(system={"n_nodes": 2, "processes_per_node": 2}).system
+    settings = lmdb_settings(loader, config, dataset, system)
+    assert settings.block_records == 16
+    assert settings.steps_per_fetch == steps
+    assert settings.order == "blocks"

@@ -12,6 +12,7 @@ import pytest
 import tierscope.data.tfrecord
 from generate_dataset import generate
 from sample_ids import read_sample_ids
+from tierscope.core.machine import Tier
 from tierscope.core.scenario import Dataset
 from tierscope.data.tfrecord import (
     DatasetError,
@@ -21,7 +22,6 @@ from tierscope.data.tfrecord import (
     masked_crc32c,
 )
 from tierscope.storage.lease import NAME, LeaseError, held
-from tierscope.storage.tier import Tier
 
 SIZE = 4096
 NAMES = [f"{i:07d}.tfrecord" for i in range(10)]

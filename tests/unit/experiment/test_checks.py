@@ -1,13 +1,21 @@
 """Which systems can be improved in the study of what faster devices bring."""
 
+from dataclasses import replace
+
 import pytest
+from descriptions import describe_scenario
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.checks import require_improvable_devices
 
 
 def system(gfs="emulated", lfs="emulated"):
-    """Return what the check looks at."""
-    return {"name": "laptop", "gfs": {"kind": gfs}, "lfs": {"kind": lfs}}
+    """Return a machine with tiers of these kinds."""
+    laptop = describe_scenario(system={"name": "laptop"}).system
+    return replace(
+        laptop,
+        gfs=replace(laptop.gfs, kind=gfs),
+        lfs=replace(laptop.lfs, kind=lfs),
+    )
 
 
 def test_real_storage_cannot_be_made_faster():

@@ -1,17 +1,16 @@
 import copy
-import json
 import math
 import re
 import shutil
 import textwrap
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import yaml
 from snakemake.utils import update_config
-from tierscope.core.description import description_hash, difference_words
+from tierscope.core.description import difference_words
 from tierscope.core.scenario import Dataset, Point, Scenario
 from tierscope.core.studies import without_reference
 from tierscope.core.validation import ConfigError, read_yaml
@@ -374,7 +373,7 @@ def test_hash_depends_on_what_the_measurement_depends_on_only(config):
     def hash_of(config):
         experiment = read_experiment(config, RESOURCES)
         scenario = Scenario("small", 60, "pinning", "tensorflow")
-        return description_hash(experiment.description(scenario))
+        return experiment.description(scenario).hash
 
     reference = hash_of(config)
     assert hash_of(changed(config, "sweep.cache_rates_percent", [0, 50])) == reference
@@ -506,25 +505,25 @@ def test_site_darshan_is_for_real_tiers(config, tmp_path):
 def test_emulated_runs_depend_on_the_version_of_the_devices(config):
     experiment = read_experiment(config, RESOURCES)
     description = experiment.description(next(iter(experiment.sweep)))
-    assert description["system"]["emulation"] == {
+    assert description.system.emulation == {
         "devices_version": DEVICES_VERSION,
         "model_of": "fugaku",
         "processes_per_lfs_server": 4,
     }
-    old = copy.deepcopy(description)
+    old = copy.deepcopy(description.as_json())
     old["system"]["emulation"] |= {"devices_version": 2, "clock": "virtual"}
-    assert difference_words(old, description, most=1) == (
+    assert difference_words(old, description.as_json(), most=1) == (
         f"system.emulation.devices_version 2 (now {DEVICES_VERSION})"
     )
     simulated = read_experiment(config | {"simulate": True}, RESOURCES)
     described = simulated.description(next(iter(experiment.sweep)))
-    assert "devices_version" not in described["system"]["emulation"]
+    assert "devices_version" not in described.system.emulation
 
 
 def test_auto_runtime_is_builtin_where_launches_run_several_points(config):
     experiment = read_experiment(config, RESOURCES)
     (scenario, *_) = experiment.sweep
-    assert experiment.description(scenario)["darshan"] == {"runtime": "builtin"}
+    assert experiment.description(scenario).runtime == "builtin"
 
 
 def test_dataset_title_names_the_file_size():
@@ -588,12 +587,12 @@ def test_improved_scenario_is_run_by_a_system_of_another_name(config):
     small = Scenario("small", 60, "pinning", "tensorflow")
     improved = replace(small, improvements=(("gfs_meta", 50),))
     plain = experiment.description(small)
-    assert "improvements" not in plain["system"]
+    assert "improvements" not in plain.as_json()["system"]
     description = experiment.description(improved)
-    assert description["scenario"] == plain["scenario"]
-    assert description["system"]["name"] == "scale-model+gfs_meta50"
-    assert description["system"]["improvements"] == {"gfs_meta": 50}
-    assert description_hash(description) != description_hash(plain)
+    assert description.scenario == plain.scenario
+    assert description.system.name == "scale-model+gfs_meta50"
+    assert description.system.improvements == {"gfs_meta": 50}
+    assert description.hash != plain.hash
 
 
 NODES = {
@@ -624,11 +623,10 @@ def test_study_of_nodes_divides_the_processes_among_them(four_nodes):
     # Four nodes are the system's own: named like the scenarios of its sweep.
     assert [scenario.n_nodes for scenario in study] == [1] * 3 + [None] * 3 + [8] * 3
     systems = {
-        scenario.n_nodes: experiment.description(scenario)["system"]
-        for scenario in study
+        scenario.n_nodes: experiment.description(scenario).system for scenario in study
     }
     arranged = {
-        system["name"]: (system["n_nodes"], system["processes_per_node"])
+        system.name: (system.n_nodes, system.processes_per_node)
         for system in systems.values()
     }
     assert arranged == {
@@ -637,7 +635,7 @@ def test_study_of_nodes_divides_the_processes_among_them(four_nodes):
         "scale-model-4x2+nodes8": (8, 1),
     }
     sharing = {
-        n_nodes: system["emulation"]["processes_per_lfs_server"]
+        n_nodes: system.emulation["processes_per_lfs_server"]
         for n_nodes, system in systems.items()
     }
     assert sharing == {1: 8, None: 8, 8: 8}  # one server for all
@@ -771,8 +769,8 @@ def test_options_of_policies_belong_to_the_runs_that_use_them(four_nodes):
         }
 
     before, after = described(), described("policies.stop", "first-fit")
-    assert "policy" not in before["pinning"]
-    assert before["monarch"]["policy"]["stop"] == "first-misfit"
+    assert "policy" not in before["pinning"].as_json()
+    assert before["monarch"].policy_options["stop"] == "first-misfit"
     assert [policy for policy in before if before[policy] != after[policy]] == [
         "monarch"
     ]
@@ -797,8 +795,8 @@ def test_options_of_adhoc_belong_to_its_runs_only(with_adhoc):
     before = described(with_adhoc)
     after = described(changed(with_adhoc, "policies.adhoc.server_threads", 9))
     assert before["pinning"] == after["pinning"]
-    assert before["adhoc"]["policy"] == {"mount": None, "server_threads": 4}
-    assert after["adhoc"]["policy"]["server_threads"] == 9
+    assert before["adhoc"].policy_options == {"mount": None, "server_threads": 4}
+    assert after["adhoc"].policy_options["server_threads"] == 9
 
 
 @pytest.mark.parametrize(
@@ -828,7 +826,7 @@ def test_run_without_lfs_is_made_at_cache_rate_0_only(config):
 def test_hash_of_the_default_pinning_run_is_that_of_finished_runs(config):
     experiment = read_experiment(config, RESOURCES)
     hashes = {
-        scenario.name: description_hash(experiment.description(scenario))
+        scenario.name: experiment.description(scenario).hash
         for scenario in experiment.sweep
     }
     assert hashes["small-60ost-pinning-tensorflow"] == "1c76891e8b90"
@@ -859,9 +857,9 @@ def test_description_has_a_section_for_databases_only(four_nodes):
     experiment = read_experiment(config, RESOURCES)
     for scenario in experiment.sweep:
         description = experiment.description(scenario)
-        assert ("lmdb" in description) == scenario.reads_database
+        assert ("lmdb" in description.as_json()) == scenario.reads_database
     lmdbio = experiment.description(experiment.scenario("small-60ost-pinning-lmdbio"))
-    assert lmdbio["lmdb"] == {
+    assert asdict(lmdbio.lmdb) == {
         "order": "blocks",
         "records_per_commit": 16,
         "coalesced_bytes": 4194304,
@@ -963,5 +961,4 @@ def test_other_text_gets_no_advice(config, text):
 )
 def test_finished_probes_stay_valid(config, dataset, n_osts, known):
     experiment = read_experiment(config, ROOT / "resources")
-    content = json.loads(json.dumps(experiment.probe_description(dataset, n_osts)))
-    assert description_hash(content) == known
+    assert experiment.probe_description(dataset, n_osts).hash == known

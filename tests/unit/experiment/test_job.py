@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tierscope.core.description import LoaderSettings, Training
+from tierscope.core.machine import Tier
 from tierscope.core.scenario import Dataset, Point
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.data.lmdb.layout import Provenance
@@ -20,7 +22,6 @@ from tierscope.experiment.job import (
 )
 from tierscope.experiment.system import Estimates, JobSettings, System, read_system
 from tierscope.policies import Pinning, owner_nodes
-from tierscope.storage.tier import Tier
 
 ROOT = Path(__file__).parents[3]
 RESOURCES = ROOT / "resources"
@@ -56,8 +57,8 @@ def job(
     return BenchmarkJob(
         dataset,
         replace(SYSTEM, job=JobSettings(**settings)),
-        {"epochs": 3, "compute_time_s": 0, "seed": 1} | (training or {}),
-        {"prefetch_batches": 2, "read_threads": 1},
+        replace(Training(3, "global", 1, 0), **(training or {})),
+        LoaderSettings(1, 2, 0),
         [Point(rate, repetition) for rate in cache_rates_percent],
         policy,
         lmdb,
@@ -219,5 +220,5 @@ def test_too_much_local_storage_stops_before_anything_is_submitted(config, tmp_p
 def test_job_settings_change_no_run(config):
     experiment = read_experiment(config, RESOURCES)
     scenario = next(iter(experiment.sweep))
-    assert "job" not in experiment.description(scenario)["system"]
+    assert "job" not in experiment.description(scenario).as_json()["system"]
     assert experiment.job(scenario, [Point(50, 0)]).minutes > 0

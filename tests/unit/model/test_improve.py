@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from descriptions import changed, describe_scenario
 from tierscope.analysis.breakdown import select_epoch, slowest_process, total_s
 from tierscope.analysis.whatif import select_improvements
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
+from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.model.improve import estimate_by_model
 from tierscope.model.simulator.run import simulate_reads, tables_of
@@ -29,42 +31,39 @@ DEVICES = {
         "processes_per_server": 2,
     },
 }
-DESCRIPTION = {
-    "source": "measured",
-    "system": {
-        "name": "pencil",
-        "n_nodes": 2,
-        "processes_per_node": 2,
-        "emulation": None,
-        "devices": DEVICES,
-    },
-    "dataset": {
-        "name": "small",
-        "n_files": 40,
-        "file_size_bytes": 1000,
-        "batch_size": 1,
-    },
-    "scenario": {
-        "dataset": "small",
-        "n_osts": 2,
-        "policy": "pinning",
-        "loader": "posix",
-    },
-    "training": {"epochs": 3, "shuffle": "global", "seed": 1, "compute_time_s": 0},
-    "loader": {"buffer_bytes": 0, "prefetch_batches": 0, "read_threads": 1},
-}
-POINTS = [
-    {"cache_rate_percent": rate, "repetition": repetition}
-    for rate in (0, 50, 100)
-    for repetition in (0, 1)
-]
+DESCRIPTION = describe_scenario(
+    **{
+        "source": "measured",
+        "system": {
+            "name": "pencil",
+            "n_nodes": 2,
+            "processes_per_node": 2,
+            "emulation": None,
+            "devices": DEVICES,
+        },
+        "dataset": {
+            "name": "small",
+            "n_files": 40,
+            "file_size_bytes": 1000,
+            "batch_size": 1,
+        },
+        "scenario": {
+            "dataset": "small",
+            "n_osts": 2,
+            "policy": "pinning",
+            "loader": "posix",
+        },
+        "training": {"epochs": 3, "shuffle": "global", "seed": 1, "compute_time_s": 0},
+        "loader": {"buffer_bytes": 0, "prefetch_batches": 0, "read_threads": 1},
+    }
+)
+POINTS = [Point(rate, repetition) for rate in (0, 50, 100) for repetition in (0, 1)]
 LARGE = [{"gfs_meta": 100}, {"lfs_read": 300, "lfs_meta": 300}, {"gfs_read": 50}]
 
 
 def simulated(points=POINTS, improvements=None):
     """Return the I/O time table of simulated runs."""
-    system = DESCRIPTION["system"] | {"improvements": improvements or {}}
-    description = DESCRIPTION | {"system": system}
+    description = changed(DESCRIPTION, system={"improvements": improvements or {}})
     runs = [
         tables_of(description, point, simulate_reads(description, point))[0]
         for point in points
@@ -111,7 +110,7 @@ def test_the_classes_are_those_of_the_models_slowest_process(estimates):
         estimates["io_time_s"].to_numpy()
     )
     at_half = select_improvements(estimates, [{"gfs_meta": 100}]).iloc[2]
-    point = {"cache_rate_percent": 50, "repetition": 0}
+    point = Point(50, 0)
     io_time = select_epoch(simulated([point], {"gfs_meta": 100}), 1)
     times_s = io_time.pivot(index="rank", columns="io_class", values="time_s")[CLASSES]
     slowest = times_s.loc[times_s.sum(axis=1).idxmax()]
@@ -131,7 +130,7 @@ def test_where_the_metadata_server_is_all_there_is_twice_the_speed_is_half_the_t
 
 
 def test_only_the_wanted_epoch_is_simulated_and_is_the_same_then():
-    point = {"cache_rate_percent": 50, "repetition": 0}
+    point = Point(50, 0)
     _, second, _ = simulate_reads(DESCRIPTION, point)
     (alone,) = simulate_reads(DESCRIPTION, point, [1])
     assert (alone.files == second.files).all()
@@ -150,6 +149,6 @@ def test_devices_that_take_no_time_are_refused(measured):
         "link_bytes_per_s": float("inf"),
     }
     lfs = DEVICES["lfs"] | {"request_s": 0.0, "latency_s": 0.0}
-    system = DESCRIPTION["system"] | {"devices": {"gfs": gfs, "lfs": lfs}}
+    idle = changed(DESCRIPTION, system={"devices": {"gfs": gfs, "lfs": lfs}})
     with pytest.raises(ModelError):
-        estimate_by_model(measured, [], 1, DESCRIPTION | {"system": system})
+        estimate_by_model(measured, [], 1, idle)

@@ -1,14 +1,15 @@
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from descriptions import changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from snakemake.utils import update_config
 from tierscope.analysis.breakdown import break_down
-from tierscope.core.scenario import Scenario
+from tierscope.core.scenario import Point, Scenario
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
@@ -171,7 +172,7 @@ class TestAgainstSimulator:
 
     @pytest.mark.parametrize("rate", [50, 70, 80, 85, 90, 95])
     def test_two_files_a_rank_on_one_ost_of_fugaku(self, rate):
-        system = asdict(read_system("fugaku", ROOT / "resources" / "systems"))
+        system = read_system("fugaku", ROOT / "resources" / "systems")
         machine = network_of(system, n_osts=1)
         workload = Workload(6144, 12 << 20, batch_size=2, buffer_bytes=262144)
         slowest_s, _ = simulated_times(machine, workload, rate, repetitions=1)
@@ -304,8 +305,8 @@ def description(**changes):
 
 
 POINTS = [
-    {"cache_rate_percent": 65, "repetition": 1},
-    {"cache_rate_percent": 0, "repetition": 0},
+    Point(65, 1),
+    Point(0, 0),
 ]
 
 
@@ -335,7 +336,7 @@ class TestPredict:
             io_time, _ = tables_of(
                 description(), point, simulate_reads(description(), point)
             )
-            mine = table[table["cache_rate_percent"] == point["cache_rate_percent"]]
+            mine = table[table["cache_rate_percent"] == point.cache_rate_percent]
             assert mine["time_s"].tolist() == break_down(io_time)["time_s"].tolist()
             mean_s = io_time.groupby(["epoch", "io_class"], sort=False)["time_s"].mean()
             assert mine["mean_time_s"].to_numpy() == pytest.approx(mean_s.to_numpy())
@@ -344,9 +345,9 @@ class TestPredict:
         times_s = []
         for improvements in ({}, {"gfs_meta": 100}):
             one = description()
-            devices = {**one["system"]["devices"], "processor": {"sample_s": 0.0}}
-            one["system"] = {**one["system"], "devices": devices}
-            one["system"]["improvements"] = improvements
+            devices = {**one.system.devices, "processor": {"sample_s": 0.0}}
+            system = {"devices": devices, "improvements": improvements}
+            one = changed(one, system=system)
             times_s.append(predict(one, POINTS[1:], "bounds")["time_s"].sum())
         before, after = times_s
         assert after == pytest.approx(before / 2, rel=0.05)
@@ -395,7 +396,6 @@ class TestBadInput:
     def test_scenarios_that_no_model_describes_are_refused(
         self, section, changes, words
     ):
-        described = description()
-        described[section] = {**described[section], **changes}
+        described = changed(description(), **{section: changes})
         with pytest.raises(ModelError, match=words):
             predict(described, POINTS, "mva")

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from descriptions import changed, describe_scenario
 from hypothesis import given
 from hypothesis import strategies as st
+from tierscope.core.scenario import Point
 from tierscope.core.validation import read_schema
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import (
@@ -32,13 +34,15 @@ SETTINGS = {
 
 
 def describe(policy, n_files=12, n_nodes=2, processes_per_node=2, epochs=3):
-    return {
-        "scenario": {"policy": policy},
-        "dataset": {"n_files": n_files, "file_size_bytes": 100},
-        "training": {"shuffle": "global", "seed": 1, "epochs": epochs},
-        "system": {"n_nodes": n_nodes, "processes_per_node": processes_per_node},
-        "policy": policy_options(policy, SETTINGS),
-    }
+    return describe_scenario(
+        **{
+            "scenario": {"policy": policy},
+            "dataset": {"n_files": n_files, "file_size_bytes": 100},
+            "training": {"shuffle": "global", "seed": 1, "epochs": epochs},
+            "system": {"n_nodes": n_nodes, "processes_per_node": processes_per_node},
+            "policy": policy_options(policy, SETTINGS),
+        }
+    )
 
 
 def store(*sizes, quota):
@@ -57,26 +61,26 @@ def read(policy, file_id):
 
 def run_nodes(description, cache_rate_percent, repetition=0):
     """Return the LFS reads of every epoch, all nodes; copies end within their epoch."""
-    point = {"cache_rate_percent": cache_rate_percent, "repetition": repetition}
-    system, training = description["system"], description["training"]
-    per_node = system["processes_per_node"]
-    n_processes = system["n_nodes"] * per_node
-    hits = np.zeros(training["epochs"], int)
-    for node in range(system["n_nodes"]):
+    point = Point(cache_rate_percent, repetition)
+    system, training = description.system, description.training
+    per_node = system.processes_per_node
+    n_processes = system.n_nodes * per_node
+    hits = np.zeros(training.epochs, int)
+    for node in range(system.n_nodes):
         ranks = range(node * per_node, (node + 1) * per_node)
         policy = node_policy(description, point, ranks)
-        assert policy.start() == [] or description["scenario"]["policy"] not in (
+        assert policy.start() == [] or description.scenario.policy not in (
             "monarch",
             "lru",
         )
-        for epoch in range(training["epochs"]):
+        for epoch in range(training.epochs):
             for rank in ranks:
                 for file_id in epoch_files(
-                    description["dataset"]["n_files"],
+                    description.dataset.n_files,
                     rank,
                     n_processes,
-                    shuffle=training["shuffle"],
-                    seed=training["seed"],
+                    shuffle=training.shuffle,
+                    seed=training.seed,
                     repetition=repetition,
                     epoch=epoch,
                 ):
@@ -91,7 +95,7 @@ def run_nodes(description, cache_rate_percent, repetition=0):
     ("policy", "n_on_lfs"), [("none", 0), ("pinning", 6), ("stratified-pinning", 6)]
 )
 def test_static_policy_reads_what_is_held_from_the_lfs(policy, n_on_lfs):
-    point = {"cache_rate_percent": 50, "repetition": 0}
+    point = Point(50, 0)
     decide = node_policy(describe(policy), point, [0, 1])
     places = [decide.begin_read(file_id) for file_id in range(12)]
     assert places.count(LFS) == n_on_lfs
@@ -299,9 +303,7 @@ def test_accesses_of_a_node_are_those_of_its_processes_in_turn():
 def test_no_order_of_events_breaks_quota_or_reads_what_is_not_there(data, policy):
     description = describe(policy, n_files=12, n_nodes=1)
     rate = data.draw(st.integers(0, 100))
-    decide = node_policy(
-        description, {"cache_rate_percent": rate, "repetition": 0}, [0]
-    )
+    decide = node_policy(description, Point(rate, 0), [0])
     accesses = node_accesses(
         12, [0], 1, shuffle="global", seed=1, repetition=0, n_epochs=3
     )
@@ -341,9 +343,8 @@ def test_configuration_takes_the_policies_of_the_registry():
 
 def test_generator_of_a_policy_differs_by_node_repetition_and_seed():
     def draws(ranks=(0, 1), repetition=0, seed=1):
-        description = describe("lru")
-        description["training"]["seed"] = seed
-        point = {"cache_rate_percent": 50, "repetition": repetition}
+        description = changed(describe("lru"), training={"seed": seed})
+        point = Point(50, repetition)
         return NodeView(description, point, ranks).generator().integers(1 << 30, size=4)
 
     views = [{}, {"ranks": (2, 3)}, {"repetition": 1}, {"seed": 2}]

@@ -5,9 +5,10 @@ from dataclasses import asdict, replace
 from threading import Thread, Timer
 
 import pytest
+from tierscope.core.machine import TierError
 from tierscope.storage.lease import Holder
 from tierscope.storage.local_folder import MARKER, LocalStorage
-from tierscope.storage.tier import TierError, make_epoch_aliases
+from tierscope.storage.tier import make_epoch_aliases
 
 
 def node_of(tmp_path, node=0, launch="a"):

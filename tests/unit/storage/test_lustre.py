@@ -10,13 +10,13 @@ import yaml
 from generate_dataset import generate
 from lustre.standin import lustre_environment
 from sample_ids import read_sample_ids
+from tierscope.core.machine import Tier, TierError
 from tierscope.core.scenario import Dataset
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.data.tfrecord import DatasetError, generate_dataset
 from tierscope.experiment.system import read_system
 from tierscope.storage.lustre import Layout, StripedFolder
-from tierscope.storage.tier import Tier, TierError
 
 DATASET = Dataset("tiny", n_files=32, file_size_bytes=64, batch_size=1)
 NAMES = [DATASET.file_name(i) for i in range(DATASET.n_files)]

@@ -3,6 +3,8 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from descriptions import describe_scenario
+from tierscope.core.description import ProbeDescription
 from tierscope.core.tables import check_table
 from tierscope.model.calibration.probe_times import probe_times
 from tierscope.storage.probes import (
@@ -38,17 +40,21 @@ DEVICES = {
 
 def describe(n_files=12, file_size_bytes=8000, buffer_bytes=4000):
     """Return four processes on two nodes, LFS servers of two processes."""
-    return {
-        "system": {
-            "name": "x",
-            "n_nodes": 2,
-            "processes_per_node": 2,
-            "emulation": {"processes_per_lfs_server": 2},
-            "devices": DEVICES,
-        },
-        "dataset": {"n_files": n_files, "file_size_bytes": file_size_bytes},
-        "loader": {"buffer_bytes": buffer_bytes},
-    }
+    return ProbeDescription.of(
+        describe_scenario(
+            **{
+                "system": {
+                    "name": "x",
+                    "n_nodes": 2,
+                    "processes_per_node": 2,
+                    "emulation": {"processes_per_lfs_server": 2},
+                    "devices": DEVICES,
+                },
+                "dataset": {"n_files": n_files, "file_size_bytes": file_size_bytes},
+                "loader": {"buffer_bytes": buffer_bytes},
+            }
+        )
+    )
 
 
 def probe_of(description, name):

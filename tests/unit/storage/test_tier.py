@@ -1,9 +1,8 @@
 import os
 
 import pytest
+from tierscope.core.machine import Tier, TierError
 from tierscope.storage.tier import (
-    Tier,
-    TierError,
     epoch_alias,
     make_epoch_aliases,
     peer_alias,

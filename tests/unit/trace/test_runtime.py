@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from descriptions import changed, describe_scenario
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.trace.log import LogError, read_job
@@ -166,23 +167,25 @@ def test_path_that_does_not_exist_is_refused(tmp_path):
 @pytest.fixture
 def description(tmp_path):
     """Return a run of 8 files by 4 processes in 3 epochs, traced by Darshan."""
-    return {
-        "system": {
-            "name": "site",
-            "n_nodes": 2,
-            "processes_per_node": 2,
-            "gfs": {"name": "gfs", "kind": "directory", "root": "/gfs/me"},
-            "lfs": {"name": "lfs", "kind": "directory", "root": "$NODE/me"},
-        },
-        "dataset": {
-            "name": "tiny",
-            "n_files": 8,
-            "file_size_bytes": 4096,
-            "batch_size": 2,
-        },
-        "training": {"epochs": 3},
-        "darshan": {"runtime": str(library_in(tmp_path / "lib"))},
-    }
+    return describe_scenario(
+        **{
+            "system": {
+                "name": "site",
+                "n_nodes": 2,
+                "processes_per_node": 2,
+                "gfs": {"name": "gfs", "kind": "directory", "root": "/gfs/me"},
+                "lfs": {"name": "lfs", "kind": "directory", "root": "$NODE/me"},
+            },
+            "dataset": {
+                "name": "tiny",
+                "n_files": 8,
+                "file_size_bytes": 4096,
+                "batch_size": 2,
+            },
+            "training": {"epochs": 3},
+            "darshan": {"runtime": str(library_in(tmp_path / "lib"))},
+        }
+    )
 
 
 def choose(description, staging, n_points=1):
@@ -199,7 +202,7 @@ def test_site_without_darshan_is_said_to_be_traced_by_ourselves(
     monkeypatch.setattr("tierscope.trace.runtime._find_in_cache", lambda environ: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("NODE", "/node")
-    description["darshan"]["runtime"] = "auto"
+    description = changed(description, runtime="auto")
     assert choose(description, tmp_path, 2).describe()["runtime"] == "builtin"
 
 
@@ -245,8 +248,7 @@ def check(log, n_processes=4, after_end_s=-5):
     except LogError:
         end_s = 0
     started = datetime.fromtimestamp(end_s, UTC) + timedelta(seconds=after_end_s)
-    run = {"n_processes": n_processes, "started": started.isoformat()}
-    SiteDarshan(Path("/site/libdarshan.so"), {}).check_log(log, run)
+    SiteDarshan(Path("/site/libdarshan.so"), {}).check_log(log, n_processes, started)
 
 
 @pytest.mark.parametrize(

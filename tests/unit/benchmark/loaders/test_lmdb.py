@@ -3,11 +3,12 @@
 import itertools
 import os
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from descriptions import changed, describe_run
 
 pytest.importorskip("lmdb")
 
@@ -73,31 +74,49 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def run():
-    return {
-        "database": asdict(provenance_here(N_RECORDS, SIZE, 5)),
-        "dataset": {"n_files": N_RECORDS, "file_size_bytes": SIZE, "batch_size": BATCH},
-        "system": {
-            "n_nodes": 1,
-            "processes_per_node": 1,
-            "gfs": {"kind": "directory"},
-            "lfs": {"kind": "directory"},
-        },
-        "training": {"epochs": 2, "shuffle": "global", "seed": 1},
-        "point": {"cache_rate_percent": 50, "repetition": 0},
-        "lmdb": {
-            "order": "blocks",
-            "block_records": 8,
-            "steps_per_fetch": 1,
-            "stagger_size": 1,
-            "fault_bytes": 8192,
-            "optimisations": [],
-        },
-    }
+    return describe_run(
+        **{
+            "database": asdict(provenance_here(N_RECORDS, SIZE, 5)),
+            "dataset": {
+                "n_files": N_RECORDS,
+                "file_size_bytes": SIZE,
+                "batch_size": BATCH,
+            },
+            "system": {
+                "n_nodes": 1,
+                "processes_per_node": 1,
+            },
+            "training": {"epochs": 2, "shuffle": "global", "seed": 1},
+            "point": {"cache_rate_percent": 50, "repetition": 0},
+            "lmdb": {
+                "order": "blocks",
+                "block_records": 8,
+                "steps_per_fetch": 1,
+                "stagger_size": 1,
+                "fault_bytes": 8192,
+                "records_per_commit": 5,
+                "coalesced_bytes": 1,
+                "optimisations": [],
+            },
+        }
+    )
+
+
+def with_emulated(run, *tiers):
+    """Return a run of which these tiers are emulated."""
+    kinds = {tier: replace(run.system.tiers[tier], kind="emulated") for tier in tiers}
+    return changed(run, system=kinds)
+
+
+def with_optimisations(run, on):
+    """Return a run with these optimisations; batches are read in pairs if at all."""
+    steps = 2 if "coal" in on else run.lmdb.steps_per_fetch
+    return changed(run, lmdb={"optimisations": list(on), "steps_per_fetch": steps})
 
 
 def loader_of(folder, run, emulated=()):
     return DatabaseLoader(
-        run["lmdb"],
+        run.lmdb,
         BATCH,
         provenance_here(N_RECORDS, SIZE, 5),
         read_records(folder)["crc32c"],
@@ -109,14 +128,12 @@ def loader_of(folder, run, emulated=()):
 
 def finished(folder, run, on=(), emulated=()):
     """Return the tables of a run on one process, and its epochs."""
-    run["lmdb"]["optimisations"] = list(on)
-    if "coal" in on:
-        run["lmdb"]["steps_per_fetch"] = 2
+    run = with_optimisations(run, on)
     loader = loader_of(folder, run, emulated)
-    on_lfs = first_records(N_RECORDS, run["point"]["cache_rate_percent"])
+    on_lfs = first_records(N_RECORDS, run.point.cache_rate_percent)
     paths = {"gfs": f"{folder}/data.mdb", "lfs": f"{folder}/lfs/data.mdb"}
     rows = []
-    for epoch in range(run["training"]["epochs"]):
+    for epoch in range(run.training.epochs):
         records = order_of(run, 0).of_process(0, 0, 0, epoch)
         tiers = ["lfs" if on_lfs[i] else "gfs" for i in records]
         samples = [
@@ -159,7 +176,7 @@ def check_of(name, tables, epochs, run):
 @pytest.mark.parametrize("on", ALL_SETS, ids=lambda on: "-".join(sorted(on)) or "none")
 @pytest.mark.parametrize("order", ["blocks", "records"])
 def test_every_combination_reads_every_record_once(folder, run, on, order):
-    run["lmdb"]["order"] = order
+    run = changed(run, lmdb={"order": order})
     tables, epochs = finished(folder, run, on)
     assert failed(tables, epochs, run) == []
     assert (epochs["samples"] == N_RECORDS).all()
@@ -168,7 +185,7 @@ def test_every_combination_reads_every_record_once(folder, run, on, order):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_emulated_tiers_are_charged_for_faults(folder, run, variant):
-    run["system"]["gfs"]["kind"] = "emulated"
+    run = with_emulated(run, "gfs")
     on = VARIANTS[variant]
     tables, epochs = finished(folder, run, on, emulated={"gfs"})
     assert failed(tables, epochs, run) == []
@@ -187,7 +204,7 @@ def test_emulated_tiers_are_charged_for_faults(folder, run, variant):
 
 
 def test_blocks_are_read_by_one_call_and_coalesced_ones_by_half_as_many(folder, run):
-    run["point"]["cache_rate_percent"] = 0
+    run = changed(run, point={"cache_rate_percent": 0})
     n_calls = {}
     for on in (("dio",), ("dio", "prov"), ("dio", "prov", "coal")):
         calls = finished(folder, run, on)[0]["read_calls"].query("epoch == 1")
@@ -200,8 +217,7 @@ def test_blocks_are_read_by_one_call_and_coalesced_ones_by_half_as_many(folder, 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("order", ["blocks", "records"])
 def test_simulated_calls_are_those_that_the_loader_makes(folder, run, variant, order):
-    run["lmdb"]["order"] = order
-    run["system"]["gfs"]["kind"] = run["system"]["lfs"]["kind"] = "emulated"
+    run = with_emulated(changed(run, lmdb={"order": order}), "gfs", "lfs")
     tables, epochs = finished(folder, run, VARIANTS[variant], emulated={"gfs", "lfs"})
     assert failed(tables, epochs, run) == []
     made = tables["read_calls"].query("~mapped")
@@ -209,8 +225,9 @@ def test_simulated_calls_are_those_that_the_loader_makes(folder, run, variant, o
         provenance_here(N_RECORDS, SIZE, 5),
         first_records(N_RECORDS, 50),
     )
+    run = with_optimisations(run, VARIANTS[variant])
     for epoch in range(2):
-        reads = DatabaseEpoch(run["lmdb"], order_of(run, 0), provenance, on_lfs, epoch)
+        reads = DatabaseEpoch(run.lmdb, order_of(run, 0), provenance, on_lfs, epoch)
         columns = ("kind", "tier", "offset", "n_bytes")
         calls = [getattr(reads.calls, name).tolist() for name in columns]
         part = made[made["epoch"] == epoch]
@@ -233,7 +250,7 @@ def test_mapped_access_is_timed_and_becomes_read_time(folder, run):
     assert added == mapped["faults"].sum() > 0
     assert with_faults["opens"].sum() == records["opens"].sum()
     assert with_faults["meta_time_s"].sum() == records["meta_time_s"].sum()
-    run["system"]["gfs"]["kind"] = run["system"]["lfs"]["kind"] = "emulated"
+    run = with_emulated(run, "gfs", "lfs")
     assert with_mapped_reads(records, calls, run).equals(records)
     faults = tables["faults"]
     assert faults["epoch"].tolist() == [0, 1]
@@ -253,7 +270,7 @@ def test_begun_run_forgets_what_was_read_before(folder, run):
 
 @pytest.mark.parametrize("on", [(), ("lmm",), ("lmm", "dio"), ("lmm", "dio", "prov")])
 def test_flipped_byte_and_cut_file_name_file_and_record(folder, run, tmp_path, on):
-    run["lmdb"]["optimisations"] = list(on)
+    run = changed(run, lmdb={"optimisations": list(on)})
     path = tmp_path / "data.mdb"
     content = bytearray((folder / "data.mdb").read_bytes())
     offset = int(read_records(folder)["offset"][17])
@@ -274,7 +291,7 @@ def test_flipped_byte_and_cut_file_name_file_and_record(folder, run, tmp_path, o
 
 @pytest.mark.parametrize("on", [(), ("lmm",), ("dio",), ("lmm", "dio", "prov")])
 def test_copy_on_the_lfs_that_is_cut_short_is_named(folder, run, tmp_path, on):
-    run["lmdb"]["optimisations"] = list(on)
+    run = changed(run, lmdb={"optimisations": list(on)})
     copy = tmp_path / "data.mdb"
     content = (folder / "data.mdb").read_bytes()
     offset = int(read_records(folder)["offset"][17])
@@ -320,7 +337,7 @@ class TestAudit:
 
     def test_wrong_tier(self, good, run):
         tables, epochs = good
-        run["point"]["cache_rate_percent"] = 60
+        run = changed(run, point={"cache_rate_percent": 60})
         names = failed(tables, epochs, run)
         assert names == [
             f"records on the tier that the policy chose in epoch {e}" for e in range(2)

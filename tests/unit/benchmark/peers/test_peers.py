@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from descriptions import changed, describe_scenario
 from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.peers import PeerError
 from tierscope.benchmark.peers.client import PeerClient, PeerFeed, PeerReads
@@ -36,6 +37,8 @@ from tierscope.benchmark.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerS
 from tierscope.benchmark.peers.stage_in import stage_in
 from tierscope.benchmark.peers.watch import MountWatch
 from tierscope.benchmark.placement.copies import Copier
+from tierscope.core.machine import TierError
+from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
@@ -43,7 +46,7 @@ from tierscope.policies import AdHoc, Place, node_policy, owner_nodes
 from tierscope.storage.clock import OtherRankFailed, RealClock
 from tierscope.storage.lease import Holder
 from tierscope.storage.own_folder import FolderError
-from tierscope.storage.tier import TierError, make_epoch_aliases, peer_alias
+from tierscope.storage.tier import make_epoch_aliases, peer_alias
 
 N_FILES, SIZE, EPOCHS, N_NODES = 24, 3000, 2, 3
 TOKEN, CLOCK = bytes(range(TOKEN_BYTES)), RealClock(lambda: None)
@@ -74,24 +77,26 @@ def test_owners_are_about_even():
 
 
 def describe(n_nodes=N_NODES, mount=None):
-    return {
-        "scenario": {"policy": "adhoc"},
-        "dataset": {
-            "name": "tiny",
-            "n_files": N_FILES,
-            "file_size_bytes": SIZE,
-            "batch_size": 4,
-        },
-        "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
-        "system": {"n_nodes": n_nodes, "processes_per_node": 1},
-        "policy": {"mount": mount, "server_threads": 2},
-    }
+    return describe_scenario(
+        **{
+            "scenario": {"policy": "adhoc"},
+            "dataset": {
+                "name": "tiny",
+                "n_files": N_FILES,
+                "file_size_bytes": SIZE,
+                "batch_size": 4,
+            },
+            "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
+            "system": {"n_nodes": n_nodes, "processes_per_node": 1},
+            "policy": {"mount": mount, "server_threads": 2},
+        }
+    )
 
 
 def policies_of(rate, **options):
-    point = {"cache_rate_percent": rate, "repetition": 0}
+    point = Point(rate, 0)
     description = describe(**options)
-    n_nodes = description["system"]["n_nodes"]
+    n_nodes = description.system.n_nodes
     return [node_policy(description, point, [n], node=n) for n in range(n_nodes)]
 
 
@@ -519,9 +524,8 @@ def test_token_is_on_no_command_line_and_in_nothing_that_is_kept(
 ):
     token = "0123456789abcdef" * 2
     monkeypatch.setattr("secrets.token_hex", lambda n_bytes: token)
-    description = describe(n_nodes=1)
-    description["loader"] = {"buffer_bytes": 1024}
-    point = {"cache_rate_percent": 100, "repetition": 0}
+    description = changed(describe(n_nodes=1), loader={"buffer_bytes": 1024})
+    point = Point(100, 0)
     copier = Copier(tmp_path, tmp_path, "set", "set", SIZE)
     peers = NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
     try:
@@ -821,9 +825,10 @@ def test_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
 
 def mounted_peers(mount, gfs):
     """Return the peers of a system of one node, in a mount."""
-    description = describe(n_nodes=1, mount=str(mount))
-    description["loader"] = {"buffer_bytes": 1024}
-    point = {"cache_rate_percent": 100, "repetition": 0}
+    description = changed(
+        describe(n_nodes=1, mount=str(mount)), loader={"buffer_bytes": 1024}
+    )
+    point = Point(100, 0)
     copier = Copier(gfs, gfs, "set", "set", SIZE)
     return NodePeers(description, point, OneNode(), copier, print, print, CLOCK)
 

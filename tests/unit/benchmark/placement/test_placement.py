@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from descriptions import describe_scenario
 from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.placement.client import NodeFeed, PlacementClient
@@ -17,6 +18,7 @@ from tierscope.benchmark.placement.decisions import Decisions
 from tierscope.benchmark.placement.messages import PLACES, REQUEST, Kind
 from tierscope.benchmark.placement.server import PlacementServer
 from tierscope.benchmark.run_folder import write_decisions
+from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import Place, node_policy, policy_options
@@ -44,14 +46,16 @@ class Node:
         generate_files(self.gfs / "set", names, range(N_FILES), SIZE)
         self.storage = Copier(self.gfs, self.lfs, "set", "set", SIZE)
         self.n_ranks, self.said = n_ranks, []
-        description = {
-            "scenario": {"policy": policy},
-            "dataset": {"n_files": N_FILES, "file_size_bytes": SIZE},
-            "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
-            "system": {"n_nodes": 1, "processes_per_node": n_ranks},
-            "policy": policy_options(policy, SETTINGS | {"stop": "first-misfit"}),
-        }
-        point = {"cache_rate_percent": cache_rate_percent, "repetition": 0}
+        description = describe_scenario(
+            **{
+                "scenario": {"policy": policy},
+                "dataset": {"n_files": N_FILES, "file_size_bytes": SIZE},
+                "training": {"shuffle": "global", "seed": 1, "epochs": EPOCHS},
+                "system": {"n_nodes": 1, "processes_per_node": n_ranks},
+                "policy": policy_options(policy, SETTINGS | {"stop": "first-misfit"}),
+            }
+        )
+        point = Point(cache_rate_percent, 0)
         self.policy = node_policy(description, point, range(n_ranks))
         self.server = None
 

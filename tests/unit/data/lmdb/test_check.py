@@ -4,10 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from descriptions import describe_scenario
 
 pytest.importorskip("lmdb")
 
 from tierscope.benchmark.database import Database
+from tierscope.core.machine import TierError
 from tierscope.data.lmdb.check import check_records, check_tree
 from tierscope.data.lmdb.file import (
     DATA_FILE,
@@ -16,7 +18,6 @@ from tierscope.data.lmdb.file import (
     read_records,
 )
 from tierscope.data.tfrecord import DatasetError
-from tierscope.storage.tier import TierError
 
 N_RECORDS, SIZE = 32, 4096
 
@@ -40,13 +41,20 @@ def database(tmp_path):
     """Return a whole database, its folder on the GFS, as `folder` besides."""
     tier = {"name": "gfs", "kind": "directory", "root": str(tmp_path / "gfs")}
     dataset = {"n_files": N_RECORDS, "file_size_bytes": SIZE, "batch_size": 4}
+    lmdb = {
+        "order": "blocks",
+        "records_per_commit": 16,
+        "coalesced_bytes": 4 << 20,
+        "stagger_size": 1,
+        "fault_bytes": 131072,
+        "optimisations": [],
+        "block_records": 8,
+        "steps_per_fetch": 1,
+    }
     one = Database(
-        {
-            "dataset": {"name": "tiny"} | dataset,
-            "scenario": {"n_osts": 0},
-            "system": {"gfs": tier},
-            "lmdb": {"records_per_commit": 16},
-        }
+        describe_scenario(
+            dataset=dataset, scenario={"n_osts": 0}, system={"gfs": tier}, lmdb=lmdb
+        )
     )
     one.gfs_folder.mkdir(parents=True)
     generate_database(one.gfs_folder, provenance_here(N_RECORDS, SIZE, 16))

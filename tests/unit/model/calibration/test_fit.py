@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 import yaml
 from calibrate_devices import devices_text
-from tierscope.core.scenario import Scenario
+from tierscope.core.description import ProbeDescription
+from tierscope.core.scenario import Point, Scenario
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.experiment.config import read_experiment
@@ -54,7 +55,7 @@ def io_time_of(description, cache_rates=(0, 65, 100), noise=0.0):
     """Simulate points; every class time of an epoch errs by some factor."""
     generator, parts = np.random.default_rng(1), []
     for rate in cache_rates:
-        point = {"cache_rate_percent": rate, "repetition": 0}
+        point = Point(rate, 0)
         part, _ = tables_of(description, point, simulate_reads(description, point))
         factor = np.exp(noise * generator.standard_normal((part["epoch"].max() + 1, 4)))
         by_class = part["io_class"].astype("category").cat.codes
@@ -67,8 +68,9 @@ def probes_of(description, n_osts, noise=0.0):
     """Simulate probes of these OST counts; every repeat errs by some factor."""
     generator, rows = np.random.default_rng(2), []
     for count in n_osts:
-        times_s = probe_times(description, count)
-        for probe in plan(description):
+        probed = ProbeDescription.of(description)
+        times_s = probe_times(probed, count)
+        for probe in plan(probed):
             for repeat in range(REPEATS):
                 error = np.exp(noise * generator.standard_normal())
                 time_s = max(times_s[probe.name], 1e-6) * error
@@ -97,12 +99,12 @@ def scrambled(description):
     other = copy.deepcopy(description)
     for number, name in enumerate(PARAMETERS):
         tier, key = name.split(".")
-        other["system"]["devices"][tier][key] *= (0.03, 50)[number % 2]
+        other.system.devices[tier][key] *= (0.03, 50)[number % 2]
     return other
 
 
 def truth_of(description, names):
-    devices = description["system"]["devices"]
+    devices = description.system.devices
     return np.array([devices[name.split(".")[0]][name.split(".")[1]] for name in names])
 
 
@@ -157,8 +159,8 @@ class TestAllParameters:
     def test_models_take_the_fitted_devices(self, experiment, found):
         description = scrambled(describe(experiment, 60))
         fitted = calibrated(description, found.devices())
-        truth = network_of(describe(experiment, 60)["system"], 60)
-        network = network_of(fitted["system"], 60)
+        truth = network_of(describe(experiment, 60).system, 60)
+        network = network_of(fitted.system, 60)
         assert network.gfs.open_s == pytest.approx(truth.gfs.open_s, rel=0.05)
         assert network.lfs.request_s == pytest.approx(truth.lfs.request_s, rel=0.05)
         assert network.lfs.group_size == truth.lfs.group_size
@@ -243,7 +245,7 @@ class TestDevicesFile:
 
 def scrambled_open(description):
     other = copy.deepcopy(description)
-    other["system"]["devices"]["gfs"]["open_s"] = 1.0
+    other.system.devices["gfs"]["open_s"] = 1.0
     return other
 
 

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from descriptions import changed, describe_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 from tierscope.core.lmdb_loaders import VARIANTS
+from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.lmdb.pages import META_BYTES
@@ -57,52 +59,52 @@ def description(on=(), *, nodes=2, per_node=2, n_records=64, **lmdb):
             "processes_per_server": per_node,
         },
     }
-    tier = {"kind": "directory", "root": "", "n_osts": None, "pools": None}
-    return {
-        "source": "simulated",
-        "system": {
-            "name": "made-up",
-            "n_nodes": nodes,
-            "processes_per_node": per_node,
-            "gfs": tier,
-            "lfs": tier,
-            "devices": devices,
-        },
-        "dataset": {
-            "name": "tiny",
-            "n_files": n_records,
-            "file_size_bytes": 100_016,
-            "batch_size": 4,
-        },
-        "scenario": {
-            "dataset": "tiny",
-            "n_osts": 1,
-            "policy": "pinning",
-            "loader": "lmdb",
-        },
-        "training": {
-            "epochs": 2,
-            "shuffle": "global",
-            "seed": 1,
-            "compute_time_s": 0,
-        },
-        "loader": {"buffer_bytes": 0, "prefetch_batches": 0},
-        "lmdb": {
-            "order": "blocks",
-            "block_records": 16,
-            "steps_per_fetch": 2 if "coal" in on else 1,
-            "stagger_size": 1,
-            "fault_bytes": 131072,
-            "records_per_commit": 16,
-            "optimisations": list(on),
-            **lmdb,
-        },
-    }
+    return describe_scenario(
+        **{
+            "source": "simulated",
+            "system": {
+                "name": "made-up",
+                "n_nodes": nodes,
+                "processes_per_node": per_node,
+                "devices": devices,
+            },
+            "dataset": {
+                "name": "tiny",
+                "n_files": n_records,
+                "file_size_bytes": 100_016,
+                "batch_size": 4,
+            },
+            "scenario": {
+                "dataset": "tiny",
+                "n_osts": 1,
+                "policy": "pinning",
+                "loader": "lmdb",
+            },
+            "training": {
+                "epochs": 2,
+                "shuffle": "global",
+                "seed": 1,
+                "compute_time_s": 0,
+            },
+            "loader": {"prefetch_batches": 0},
+            "lmdb": {
+                "order": "blocks",
+                "block_records": 16,
+                "steps_per_fetch": 2 if "coal" in on else 1,
+                "stagger_size": 1,
+                "fault_bytes": 131072,
+                "coalesced_bytes": 4194304,
+                "records_per_commit": 16,
+                "optimisations": list(on),
+                **lmdb,
+            },
+        }
+    )
 
 
 def simulated(on=(), *, cache=0, **options):
     """Return the tables of a run's second epoch."""
-    point = {"cache_rate_percent": cache, "repetition": 0}
+    point = Point(cache, 0)
     tables = next(simulate_database(description(on, **options), [point]))
     return [
         check_table(tables[name], name).query("epoch == 1")
@@ -196,11 +198,10 @@ class TestTimes:
         assert epochs["execution_time_s"].iloc[0] == pytest.approx(first.sum())
 
     def test_computing_is_that_of_the_batches_of_a_process(self):
-        point = {"cache_rate_percent": 0, "repetition": 0}
+        point = Point(0, 0)
         for on in ((), ("lmm",), FULL):
             plain = description(on)
-            longer = description(on)
-            longer["training"]["compute_time_s"] = 100.0
+            longer = changed(plain, training={"compute_time_s": 100.0})
             times_s = [
                 next(simulate_database(one, [point]))["epochs"][
                     "execution_time_s"
@@ -357,7 +358,7 @@ def finished(programs):
 def test_requests_of_a_striped_file_stay_within_stripes_and_go_round():
     order = RecordOrder(4, 4, 1, 1, "global", 1, 0, "blocks", 4)
     provenance = Provenance(4, 3 * STRIPE_BYTES, 4, 4096)
-    settings = description(("lmm", "dio", "prov"))["lmdb"]
+    settings = description(("lmm", "dio", "prov")).lmdb
     epoch = DatabaseEpoch(settings, order, provenance, np.zeros(4, bool), 0)
     gfs = TierModel(n_object_servers=5, request_bytes=STRIPE_BYTES)
     steps = epoch.programs(Network(1, gfs, IDLE)).steps
@@ -374,7 +375,7 @@ def test_requests_are_in_the_order_of_the_calls_where_a_batch_is_on_both_tiers()
     order = RecordOrder(16, 8, 1, 1, "global", 1, 0, "records", 16)
     provenance = Provenance(16, 1000, 4, 4096)
     on_lfs = np.arange(16) < 8
-    epoch = DatabaseEpoch(description()["lmdb"], order, provenance, on_lfs, 0)
+    epoch = DatabaseEpoch(description().lmdb, order, provenance, on_lfs, 0)
     steps = epoch.programs(Network(1, IDLE, IDLE)).steps
     tiers = steps["tier"][steps["kind"] == REQUEST][-16:]  # after those of the tree
     assert tiers.tolist() == on_lfs[order.of_process(0, 0, 0, 0)].tolist()

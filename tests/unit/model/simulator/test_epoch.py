@@ -1,4 +1,4 @@
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,11 +6,13 @@ import pandas as pd
 import pytest
 from benchmarks.simpy_network import simulate_with_simpy
 from describe_dataset import make_manifest
+from descriptions import changed
 from snakemake.utils import update_config
 from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.run import audit
 from tierscope.core.columns import RUN_KEYS, run_keys
-from tierscope.core.scenario import Dataset, Scenario
+from tierscope.core.description import Run
+from tierscope.core.scenario import Point, Scenario
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.config import read_experiment
@@ -501,7 +503,7 @@ class TestFugaku:
         self, description, cache_rate, slowest_s
     ):
         """The prototype is another program, without processor time."""
-        devices = description["system"]["devices"]
+        devices = description.system.devices
         gfs = {"open_s": 29e-6, "close_s": 4e-6, "ost_bandwidth_bytes_per_s": 3 << 29}
         devices = {
             **devices,
@@ -509,15 +511,15 @@ class TestFugaku:
             "lfs": devices["lfs"] | {"request_s": 9e-4},
             "processor": {"sample_s": 0.0},
         }
-        system = {**description["system"], "devices": devices}
-        point = {"cache_rate_percent": cache_rate, "repetition": 0}
-        (second,) = simulate_reads({**description, "system": system}, point, [1])
+        description = changed(description, system={"devices": devices})
+        point = Point(cache_rate, 0)
+        (second,) = simulate_reads(description, point, [1])
         assert second.epoch.execution_time_s == pytest.approx(slowest_s, rel=0.04)
 
     def test_statements_of_the_paper_hold_by_its_rule(self, description):
         times_s, execution_s = {}, {}
         for rate in (55, 60, 65, 70):
-            point = {"cache_rate_percent": rate, "repetition": 0}
+            point = Point(rate, 0)
             (second,) = simulate_reads(description, point, [1])
             times_s[rate] = class_times(second)
             execution_s[rate] = second.epoch.execution_time_s
@@ -540,13 +542,13 @@ class TestFugaku:
     def test_figures_say_simulated_and_reconstructed(self):
         fugaku = experiment()
         assert fugaku.provenance == "simulated, parameters reconstructed"
-        assert fugaku.description(SMALL)["source"] == "simulated"
+        assert fugaku.description(SMALL).source == "simulated"
         emulated = experiment(system="scale-model")
         assert emulated.provenance == "simulated, parameters of the emulated devices"
 
 
 def test_emulated_system_is_simulated_with_its_devices():
-    system = asdict(read_system("scale-model", RESOURCES / "systems"))
+    system = read_system("scale-model", RESOURCES / "systems")
     network = network_of(system, 60)
     device, other = scale_lfs(emulated_machine(system, 60), 8, lambda _: ["/l"])
     assert device == other
@@ -559,9 +561,9 @@ def test_emulated_system_is_simulated_with_its_devices():
 
 def fugaku_with(part, **changes):
     """Return Fugaku's system with other numbers of a part of its devices."""
-    system = asdict(read_system("fugaku", RESOURCES / "systems"))
-    devices = {**system["devices"], part: system["devices"][part] | changes}
-    return system | {"devices": devices}
+    system = read_system("fugaku", RESOURCES / "systems")
+    devices = {**system.devices, part: system.devices[part] | changes}
+    return replace(system, devices=devices)
 
 
 @pytest.mark.parametrize("close_s", [4e-6, 0.0])
@@ -591,7 +593,7 @@ def test_what_only_simulations_know_changes_no_emulation():
     assert set(system.devices) == {"gfs", "lfs", "network", "processor", *scale}
 
 
-POINT = {"cache_rate_percent": 50, "repetition": 1}
+POINT = Point(50, 1)
 
 
 class TestRun:
@@ -615,16 +617,16 @@ class TestRun:
         self, description, reads, tmp_path
     ):
         io_time, epochs = tables_of(description, POINT, reads)
-        run = simulated_run_json(description, POINT)
+        run = Run.from_json(simulated_run_json(description, POINT))
         write_simulated_log(tmp_path / "log.darshan", description, reads)
-        records = read_file_records(tmp_path / "log.darshan", run["tier_roots"])
-        dataset = Dataset(**description["dataset"])
+        records = read_file_records(tmp_path / "log.darshan", run.tier_roots)
+        dataset = description.dataset
         manifest = make_manifest(dataset, 60, np.zeros(37, int))
         run_epochs = epochs.drop(columns=list(RUN_KEYS))
         limits = {"io_time_tolerance_percent": 2}
         checks = audit(records, run_epochs, manifest, run, limits)
         assert [check for check in checks if not check.passed] == []
-        summed = sum_io_time(records, range(8), range(2), run_keys(run))
+        summed = sum_io_time(records, range(8), range(2), run_keys(run, POINT))
         pd.testing.assert_frame_equal(check_table(io_time, "io_time"), summed)
 
     def test_epochs_have_what_the_benchmark_writes(self, description, reads):
@@ -636,7 +638,7 @@ class TestRun:
         assert epochs["node"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1] * 2
 
     def test_another_repetition_has_another_order(self, description, reads):
-        other = next(simulate_reads(description, POINT | {"repetition": 2}))
+        other = next(simulate_reads(description, replace(POINT, repetition=2)))
         assert not np.array_equal(other.files, reads[0].files)
 
     def test_streams_of_random_numbers_are_apart(self, monkeypatch):
@@ -656,7 +658,7 @@ class TestRun:
         for repetition in range(2):
             list(
                 simulate_reads(
-                    tiny.description(SMALL), POINT | {"repetition": repetition}
+                    tiny.description(SMALL), replace(POINT, repetition=repetition)
                 )
             )
         # Pinning, slowness, and two epochs of order and services, for each repetition.
@@ -665,7 +667,7 @@ class TestRun:
 
     @pytest.mark.parametrize("description", ["pinning"], indirect=True)
     def test_cache_rate_changes_neither_order_nor_servers(self, description, reads):
-        other = next(simulate_reads(description, POINT | {"cache_rate_percent": 0}))
+        other = next(simulate_reads(description, replace(POINT, cache_rate_percent=0)))
         assert np.array_equal(other.files, reads[0].files)
         assert other.on_lfs.sum() == 0
 
@@ -679,9 +681,9 @@ def test_spread_of_servers_is_drawn_once_for_each():
 
 def test_improved_system_is_simulated_with_the_emulated_devices_improved():
     system = read_system("scale-model", RESOURCES / "systems")
-    plain = network_of(asdict(system), 60)
+    plain = network_of(system, 60)
     improved = system.improved({"gfs_meta": 50, "lfs_read": 120})
-    network = network_of(asdict(improved), 60)
+    network = network_of(improved, 60)
     assert network.gfs.open_s == pytest.approx(plain.gfs.open_s / 1.5)
     assert network.gfs.close_latency_s == pytest.approx(plain.gfs.close_latency_s / 1.5)
     assert network.lfs.request_s == pytest.approx(plain.lfs.request_s / 2.2)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from descriptions import describe_scenario
 from tierscope.analysis.breakdown import break_down
 from tierscope.audit.decisions import n_broken_rules, n_differences
+from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.model.simulator.decisions import Placement
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
@@ -57,45 +59,47 @@ def describe(
         "hand_over": True,
         "stop": "first-misfit",
     }
-    return {
-        "source": "simulated",
-        "system": {
-            "name": "test",
-            "n_nodes": n_nodes,
-            "processes_per_node": per_node,
-            "emulation": None,
-            "devices": {
-                "gfs": gfs,
-                "lfs": lfs,
-                "simulation": service,
-                "network": {"latency_s": 1e-6, "bandwidth_bytes_per_s": 1e9},
+    return describe_scenario(
+        **{
+            "source": "simulated",
+            "system": {
+                "name": "test",
+                "n_nodes": n_nodes,
+                "processes_per_node": per_node,
+                "emulation": None,
+                "devices": {
+                    "gfs": gfs,
+                    "lfs": lfs,
+                    "simulation": service,
+                    "network": {"latency_s": 1e-6, "bandwidth_bytes_per_s": 1e9},
+                },
             },
-        },
-        "dataset": {
-            "name": "tiny",
-            "n_files": n_files,
-            "file_size_bytes": 1000,
-            "batch_size": 2,
-        },
-        "scenario": {
-            "dataset": "tiny",
-            "n_osts": 3,
-            "policy": policy,
-            "loader": "tensorflow",
-        },
-        "training": {
-            "epochs": epochs,
-            "shuffle": "global",
-            "seed": 1,
-            "compute_time_s": 0,
-        },
-        "loader": {"buffer_bytes": 0, "prefetch_batches": 2, "read_threads": 1},
-        "policy": (peers if policy == "adhoc" else placing) | options,
-    }
+            "dataset": {
+                "name": "tiny",
+                "n_files": n_files,
+                "file_size_bytes": 1000,
+                "batch_size": 2,
+            },
+            "scenario": {
+                "dataset": "tiny",
+                "n_osts": 3,
+                "policy": policy,
+                "loader": "tensorflow",
+            },
+            "training": {
+                "epochs": epochs,
+                "shuffle": "global",
+                "seed": 1,
+                "compute_time_s": 0,
+            },
+            "loader": {"buffer_bytes": 0, "prefetch_batches": 2, "read_threads": 1},
+            "policy": (peers if policy == "adhoc" else placing) | options,
+        }
+    )
 
 
 def at(cache_rate_percent, repetition=0):
-    return {"cache_rate_percent": cache_rate_percent, "repetition": repetition}
+    return Point(cache_rate_percent, repetition)
 
 
 def hit_rates(policy, cache_rate_percent, **changes):
@@ -309,7 +313,7 @@ def test_policy_asked_anew_decides_the_same_and_no_rule_is_broken(
         ranks = [2 * node, 2 * node + 1]
         fresh = node_policy(description, at(50), ranks)
         assert n_differences(rows, fresh) == 0
-        assert n_broken_rules(rows, description | {"point": at(50)}) == 0
+        assert n_broken_rules(rows, description, at(50)) == 0
     for epoch, reads in enumerate(epochs):
         here = decisions[decisions["epoch"] == epoch]
         for event in ("begin", "end"):  # every file once an epoch
@@ -461,7 +465,7 @@ def test_nothing_staged_takes_no_time():
 
 def test_reads_from_peers_without_a_network_are_refused():
     description = describe("adhoc")
-    del description["system"]["devices"]["network"]
+    del description.system.devices["network"]
     with pytest.raises(ModelError, match="network: got none between nodes"):
         simulate_run(description, at(50))
 

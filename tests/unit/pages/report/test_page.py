@@ -78,6 +78,7 @@ def run_of(scenario, rate, repetition, **changes):
     """Return what `run.json` holds of a run."""
     emulated = scenario["source"] == "emulated"
     tier = {"kind": "directory", "root": "scratch/x", "n_osts": None, "pools": None}
+    dataset = {"name": "small", "n_files": 768, "file_size_bytes": 131072}
     run = {
         "point": {"cache_rate_percent": rate, "repetition": repetition},
         "source": scenario["source"],
@@ -86,17 +87,19 @@ def run_of(scenario, rate, repetition, **changes):
             "n_nodes": 1,
             "processes_per_node": 1,
             "virtual_nodes": False,
-            "gfs": tier,
-            "lfs": tier,
+            "gfs": {"name": "gfs", **tier},
+            "lfs": {"name": "lfs", **tier},
             "emulation": {"model_of": "fugaku"} if emulated else None,
             "devices": DEVICES if emulated else None,
         },
-        "dataset": {"name": "small", "n_files": 768, "file_size_bytes": 131072},
+        "dataset": {**dataset, "batch_size": 48},
         "scenario": {
             key: scenario[key] for key in ("dataset", "n_osts", "policy", "loader")
         },
         "training": {"epochs": 2, "shuffle": "global", "seed": 7, "compute_time_s": 0},
-        "loader": {"read_threads": 1, "buffer_bytes": 262144},
+        "loader": {"read_threads": 1, "buffer_bytes": 262144, "prefetch_batches": 2},
+        "darshan": {"runtime": "builtin"},
+        "tier_roots": {},
         "n_processes": 1,
         "scheduler_job": None,
         "started": f"2026-11-21T10:{rate // 10:02}:00+00:00",

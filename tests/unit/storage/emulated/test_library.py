@@ -1,25 +1,26 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tierscope.core.machine import TierError
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.storage.emulated.library import Emulation
-from tierscope.storage.tier import TierError
 
 ROOT = Path(__file__).parents[4]
 LAUNCH = f"test-{os.getpid()}"
 
 
 @pytest.fixture
-def description():
+def machine():
     config = read_yaml(ROOT / "config" / "config.yaml")
     experiment = read_experiment(config, ROOT / "resources")
-    return experiment.description(next(iter(experiment.sweep)))
+    return experiment.description(next(iter(experiment.sweep))).system
 
 
-def test_both_tiers_of_the_scale_model_are_devices(description, tmp_path):
-    gfs, *lfs = Emulation.of(description, tmp_path, tmp_path, LAUNCH).devices
+def test_both_tiers_of_the_scale_model_are_devices(machine, tmp_path):
+    gfs, *lfs = Emulation.of(machine, 60, tmp_path, tmp_path, LAUNCH).devices
     assert gfs.prefixes == (str(Path("scratch/gfs/data").absolute()),)
     names = [[Path(prefix).name for prefix in one.prefixes] for one in lfs]
     assert names == [["node-00000"], ["node-00001"]]
@@ -27,20 +28,24 @@ def test_both_tiers_of_the_scale_model_are_devices(description, tmp_path):
     assert lfs[0].request_s == lfs[1].request_s > 0
 
 
-def test_plain_directories_are_not_emulated(description, tmp_path):
-    for tier in ("gfs", "lfs"):
-        description["system"][tier]["kind"] = "directory"
-    assert Emulation.of(description, tmp_path, tmp_path, LAUNCH) is None
+def test_plain_directories_are_not_emulated(machine, tmp_path):
+    machine = replace(
+        machine,
+        gfs=replace(machine.gfs, kind="directory"),
+        lfs=replace(machine.lfs, kind="directory"),
+    )
+    assert Emulation.of(machine, 60, tmp_path, tmp_path, LAUNCH) is None
 
 
 @pytest.mark.parametrize("clock", ["virtual", "real"])
 def test_state_is_made_once_for_all_processes_of_a_launch(
-    description, tmp_path, device_library, clock
+    machine, tmp_path, device_library, clock
 ):
-    description["system"]["emulation"]["clock"] = clock
+    emulation = {**machine.emulation, "clock": clock}
+    machine = replace(machine, emulation=emulation)
     native = device_library.parent
     first, second = (
-        Emulation.of(description, native, tmp_path, LAUNCH) for _ in range(2)
+        Emulation.of(machine, 60, native, tmp_path, LAUNCH) for _ in range(2)
     )
     environment = first.environment()
     state = Path(environment["TIERSCOPE_DEVICE_STATE"])
@@ -51,8 +56,8 @@ def test_state_is_made_once_for_all_processes_of_a_launch(
     assert not state.exists()
 
 
-def test_processes_that_see_other_folders_are_refused(description, tmp_path):
-    emulation = Emulation.of(description, tmp_path, tmp_path, LAUNCH)
+def test_processes_that_see_other_folders_are_refused(machine, tmp_path):
+    emulation = Emulation.of(machine, 60, tmp_path, tmp_path, LAUNCH)
 
     class Processes:
         """Two processes, of which the other one has another root."""

@@ -86,10 +86,10 @@ def test_last_group_is_smaller_and_its_ranks_keep_their_share():
 
 
 def test_ranks_keep_their_share_of_a_server_whatever_their_number():
-    system = {"devices": SYSTEM.devices, "emulation": dict(SYSTEM.emulation)}
     service_s = {}
     for n_sharing in (4, 8, 64):
-        system["emulation"]["processes_per_lfs_server"] = n_sharing
+        emulation = {**SYSTEM.emulation, "processes_per_lfs_server": n_sharing}
+        system = replace(SYSTEM, emulation=emulation)
         servers = scale_lfs(emulated_machine(system, 60), 8, one_prefix)
         assert len(servers) == max(1, 8 // n_sharing)
         service_s[n_sharing] = servers[0].request_s

@@ -11,11 +11,18 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import CLASSES, RUN_EPOCH, RUN_KEYS, SCENARIO, TABLES
+from tierscope.core.columns import CLASSES, POINT, RUN_EPOCH, RUN_KEYS, SCENARIO, TABLES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
+from tierscope.core.scenario import Point
 
 _ALL_CLASSES = [str(io_class) for io_class in ALL_CLASSES]
 TIERS = sorted({io_class.tier for io_class in IOClass})
+
+
+def points_of(table: pd.DataFrame) -> list[Point]:
+    """Return the points that a table has rows of, in the table's order."""
+    rows = table[POINT].drop_duplicates().itertuples(index=False, name=None)
+    return [Point(int(rate), int(repetition)) for rate, repetition in rows]
 
 
 def sum_io_time(

@@ -6,12 +6,12 @@ the file, and against what the tracer counted: opens, calls and bytes, exactly.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tierscope.audit.check import Check, equal
+from tierscope.core.description import Run
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
 
@@ -22,7 +22,7 @@ def check_database(
     file_records: pd.DataFrame,
     epochs: pd.DataFrame,
     tables: Mapping[str, pd.DataFrame],
-    run: Mapping[str, Any],
+    run: Run,
 ) -> list[Check]:
     """Return the checks that stand in place of those that go by file.
 
@@ -32,11 +32,11 @@ def check_database(
         Tables `file_records` (of the tracer's log) and `run_epochs`.
     tables : mapping of str to DataFrame
         Tables `record_reads` and `read_calls` of the run.
-    run : mapping
-        Content of `run.json`.
+    run : Run
+        The run.
     """
     reads, calls = tables["record_reads"], tables["read_calls"]
-    provenance = Provenance(**run["database"])
+    provenance = Provenance(**run.database)
     return [
         *_check_records(reads, epochs, run),
         *_check_consumption(reads, epochs, provenance),
@@ -46,16 +46,16 @@ def check_database(
 
 
 def _check_records(
-    reads: pd.DataFrame, epochs: pd.DataFrame, run: Mapping[str, Any]
+    reads: pd.DataFrame, epochs: pd.DataFrame, run: Run
 ) -> Iterator[Check]:
     """Check that every epoch read each record once, where and by whom it should."""
-    n_records = run["dataset"]["n_files"]
-    on_lfs = first_records(n_records, run["point"]["cache_rate_percent"])
-    order = order_of(run, run["point"]["repetition"])
+    n_records = run.dataset.n_files
+    on_lfs = first_records(n_records, run.point.cache_rate_percent)
+    order = order_of(run, run.point.repetition)
     nodes = epochs.drop_duplicates("rank").sort_values("rank")["node"].tolist()
-    later = (reads["epoch"] >= run["training"]["epochs"]).sum()
+    later = (reads["epoch"] >= run.training.epochs).sum()
     yield equal("records of other epochs", int(later), 0)
-    for epoch in range(run["training"]["epochs"]):
+    for epoch in range(run.training.epochs):
         part = reads[reads["epoch"] == epoch]
         times = np.bincount(part["file_id"], minlength=n_records)
         once = int((times[:n_records] == 1).sum())
@@ -155,7 +155,7 @@ def _check_tracer(file_records: pd.DataFrame, calls: pd.DataFrame) -> Iterator[C
 
 
 def with_mapped_reads(
-    file_records: pd.DataFrame, calls: pd.DataFrame, run: Mapping[str, Any]
+    file_records: pd.DataFrame, calls: pd.DataFrame, run: Run
 ) -> pd.DataFrame:
     """Return the records of the log, with the page faults that it cannot see.
 
@@ -167,13 +167,10 @@ def with_mapped_reads(
     ----------
     file_records, calls : DataFrame
         Tables `file_records` and `read_calls`.
-    run : mapping
-        Content of `run.json`.
+    run : Run
+        The run.
     """
-    emulated = [
-        tier for tier in ("gfs", "lfs") if run["system"][tier]["kind"] == "emulated"
-    ]
-    mapped = calls[calls["mapped"] & ~calls["tier"].isin(emulated)]
+    mapped = calls[calls["mapped"] & ~calls["tier"].isin(run.system.emulated_tiers)]
     if mapped.empty:
         return file_records
     sums = mapped.groupby(_READER)[["faults", "bytes", "time_s"]].sum().reset_index()

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 
 from tierscope.audit.check import Check, equal
+from tierscope.core.description import Run, RunDescription
+from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_order
 from tierscope.policies import (
     POLICIES,
@@ -32,7 +34,7 @@ def check_decisions(
     file_records: pd.DataFrame,
     decisions: pd.DataFrame,
     background: pd.DataFrame,
-    run: Mapping[str, Any],
+    run: Run,
 ) -> Iterator[Check]:
     """Yield the checks of a run whose policy decided while it ran.
 
@@ -40,45 +42,45 @@ def check_decisions(
     ----------
     file_records, decisions, background : DataFrame
         Tables `file_records`, `decisions` and `background_records` of the run.
-    run : mapping
-        Content of `run.json`.
+    run : Run
+        The run.
     """
     yield from _check_reads(file_records, decisions)
-    n_per_node = run["system"]["processes_per_node"]
+    n_per_node = run.system.processes_per_node
     ranks_of = {
         node: sorted(part.loc[part["event"] == "begin", "rank"].unique().tolist())
         for node, part in decisions.groupby("node")
     }
-    yield equal("nodes that decided", len(ranks_of), run["system"]["n_nodes"])
+    yield equal("nodes that decided", len(ranks_of), run.system.n_nodes)
     yield equal(
         "processes that asked their node",
         sum(map(len, ranks_of.values())),
-        run["system"]["n_nodes"] * n_per_node,
+        run.system.n_nodes * n_per_node,
     )
     orders, differences, broken = _orders(run), 0, 0
     for node, part in decisions.groupby("node"):
         rows = part.sort_values("step").to_dict("records")
-        policy = node_policy(run, run["point"], ranks_of[node], orders=orders)
+        policy = node_policy(run, run.point, ranks_of[node], orders=orders)
         differences += n_differences(rows, policy)
-        broken += n_broken_rules(rows, run)
+        broken += n_broken_rules(rows, run, run.point)
     yield equal("decisions that the policy would not have made", differences, 0)
     yield equal("reads and copies that the contents of the LFS forbid", broken, 0)
     yield from _check_traffic(decisions, background, run)
 
 
-def _orders(run: Mapping[str, Any]) -> list[np.ndarray]:
+def _orders(run: Run) -> list[np.ndarray]:
     """Return what all processes read in each epoch: once for all nodes' policies."""
-    system, training = run["system"], run["training"]
+    system, training = run.system, run.training
     return [
         epoch_order(
-            run["dataset"]["n_files"],
-            system["n_nodes"] * system["processes_per_node"],
-            shuffle=training["shuffle"],
-            seed=training["seed"],
-            repetition=run["point"]["repetition"],
+            run.dataset.n_files,
+            system.n_processes,
+            shuffle=training.shuffle,
+            seed=training.seed,
+            repetition=run.point.repetition,
             epoch=epoch,
         )
-        for epoch in range(training["epochs"])
+        for epoch in range(training.epochs)
     ]
 
 
@@ -141,7 +143,9 @@ def _row_of(action: Action) -> tuple[str, int]:
     return "evict" if isinstance(action, Evict) else "copy", action.file_id
 
 
-def n_broken_rules(rows: list[dict[str, Any]], run: Mapping[str, Any]) -> int:
+def n_broken_rules(
+    rows: list[dict[str, Any]], description: RunDescription, point: Point
+) -> int:
     """Return how many rows of a node's log no policy may produce.
 
     A read from the LFS of a file that is not there, an eviction of one that is not
@@ -149,10 +153,9 @@ def n_broken_rules(rows: list[dict[str, Any]], run: Mapping[str, Any]) -> int:
     the cache rate allows; and, of policies that evict nothing, any eviction or second
     placement.
     """
-    dataset = run["dataset"]
-    may_evict = POLICIES[run["scenario"]["policy"]].evicts
-    rate = run["point"]["cache_rate_percent"]
-    quota = Pinning(dataset["n_files"], rate, seed=0).n_on_lfs
+    may_evict = POLICIES[description.scenario.policy].evicts
+    n_files, rate = description.dataset.n_files, point.cache_rate_percent
+    quota = Pinning(n_files, rate, seed=0).n_on_lfs
     there, coming, ever = set(), set(), set()
     reading, n_broken = Counter(), 0
     for row in rows:
@@ -181,14 +184,14 @@ def n_broken_rules(rows: list[dict[str, Any]], run: Mapping[str, Any]) -> int:
 
 
 def _check_traffic(
-    decisions: pd.DataFrame, background: pd.DataFrame, run: Mapping[str, Any]
+    decisions: pd.DataFrame, background: pd.DataFrame, run: Run
 ) -> Iterator[Check]:
     """Check that the background moved what was placed, and nothing else.
 
     A copy that failed may have read and written any part of its file, so files and
     epochs with a failed copy must only keep to upper bounds.
     """
-    size = run["dataset"]["file_size_bytes"]
+    size = run.dataset.file_size_bytes
     all_placed = decisions[decisions["event"] == "placed"]
     failed = decisions.loc[decisions["event"] == "failed", _READ]
     placed = all_placed[~_among(all_placed, failed)]

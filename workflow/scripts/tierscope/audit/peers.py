@@ -1,12 +1,12 @@
 """Check a run that read from other nodes: stage-in, owners, both sides of a read."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from tierscope.audit.check import Check, equal
+from tierscope.core.description import Run
 from tierscope.policies import AdHoc, node_policy
 from tierscope.storage.tier import STAGE_IN_EPOCH
 
@@ -19,7 +19,7 @@ def check_peers(
     served: pd.DataFrame,
     staged: pd.DataFrame,
     epochs: pd.DataFrame,
-    run: Mapping[str, Any],
+    run: Run,
 ) -> Iterator[Check]:
     """Yield the checks of a run of an ad hoc file system.
 
@@ -33,14 +33,14 @@ def check_peers(
         Tables `background_records` of what servers read for peers, and of stage-in.
     epochs : DataFrame
         Table `run_epochs` of the run.
-    run : mapping
-        Content of `run.json`.
+    run : Run
+        The run.
     """
     node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]
-    n_nodes = run["system"]["n_nodes"]
-    is_mounted = run["policy"]["mount"] is not None
+    n_nodes = run.system.n_nodes
+    is_mounted = run.policy_options["mount"] is not None
     # Owners and staged files are the same for all nodes, so one policy tells them.
-    policy = node_policy(run, run["point"], [], node=0)
+    policy = node_policy(run, run.point, [], node=0)
     yield from _check_places(file_records, node_of, policy)
     yield from _check_stage_in(staged, node_of, policy, run, is_mounted)
     if is_mounted:
@@ -87,11 +87,11 @@ def _check_stage_in(
     staged: pd.DataFrame,
     node_of: pd.Series,
     policy: AdHoc,
-    run: Mapping[str, Any],
+    run: Run,
     is_mounted: bool,
 ) -> Iterator[Check]:
     """Check that every staged byte left the GFS once and went to its owner."""
-    size, n_staged = run["dataset"]["file_size_bytes"], int(policy.staged.sum())
+    size, n_staged = run.dataset.file_size_bytes, int(policy.staged.sum())
     gfs, lfs = (staged[staged["tier"] == tier] for tier in ("gfs", "lfs"))
     read = gfs.groupby("file_id")[["opens", "bytes_read"]].sum()
     is_right = (read["opens"] == 1) & (read["bytes_read"] == size)
@@ -159,10 +159,10 @@ def _check_reads_of_owners(peer_reads: pd.DataFrame, policy: AdHoc) -> Check:
 
 
 def _read_whole_once(
-    served: pd.DataFrame, node_of: pd.Series, run: Mapping[str, Any]
+    served: pd.DataFrame, node_of: pd.Series, run: Run
 ) -> pd.DataFrame:
     """Return the records of whole reads for peers, with the node that read."""
-    size = run["dataset"]["file_size_bytes"]
+    size = run.dataset.file_size_bytes
     is_whole = (
         (served["opens"] == 1)
         & (served["bytes_read"] == size)
@@ -175,7 +175,7 @@ def _check_servers(
     peer_reads: pd.DataFrame,
     served: pd.DataFrame,
     node_of: pd.Series,
-    run: Mapping[str, Any],
+    run: Run,
 ) -> Iterator[Check]:
     """Check that servers read what peers received, and nothing else."""
     n_reads = len(peer_reads)

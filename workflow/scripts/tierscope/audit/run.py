@@ -14,6 +14,7 @@ import pandas as pd
 from tierscope.audit.check import Check, equal
 from tierscope.audit.decisions import check_decisions
 from tierscope.audit.peers import check_peers
+from tierscope.core.description import Run
 from tierscope.data.shuffle import epoch_order, process_share
 from tierscope.policies import POLICIES, STATIC, held_files, strata
 
@@ -26,7 +27,7 @@ def audit(
     file_records: pd.DataFrame,
     epochs: pd.DataFrame,
     manifest: pd.DataFrame,
-    run: Mapping[str, Any],
+    run: Run,
     limits: Mapping[str, float],
     decisions: pd.DataFrame | None = None,
     background: pd.DataFrame | None = None,
@@ -40,8 +41,8 @@ def audit(
     ----------
     file_records, epochs, manifest : DataFrame
         Tables `file_records`, `run_epochs` and `manifest` of the run.
-    run : mapping
-        Content of `run.json`.
+    run : Run
+        The run.
     limits : mapping
         `io_time_tolerance_percent`.
     decisions, background : DataFrame, optional
@@ -98,23 +99,23 @@ def as_json(checks: list[Check]) -> dict[str, Any]:
     }
 
 
-def _check_ranks(epochs: pd.DataFrame, run: Mapping[str, Any]) -> Iterator[Check]:
+def _check_ranks(epochs: pd.DataFrame, run: Run) -> Iterator[Check]:
     """Check that all ranks finished all epochs."""
     finished = set(zip(epochs["rank"], epochs["epoch"], strict=True))
     wanted = {
         (rank, epoch)
-        for rank in range(run["n_processes"])
-        for epoch in range(run["training"]["epochs"])
+        for rank in range(run.n_processes)
+        for epoch in range(run.training.epochs)
     }
     yield equal("ranks and epochs that finished", len(finished & wanted), len(wanted))
     yield equal("rows of the epochs table", len(epochs), len(wanted))
 
 
 def _check_reads(
-    file_records: pd.DataFrame, manifest: pd.DataFrame, run: Mapping[str, Any]
+    file_records: pd.DataFrame, manifest: pd.DataFrame, run: Run
 ) -> Iterator[Check]:
     """Check that every epoch read every file once and whole."""
-    for epoch in range(run["training"]["epochs"]):
+    for epoch in range(run.training.epochs):
         records = file_records[file_records["epoch"] == epoch]
         opens = records.groupby("file_id")["opens"].sum()
         opens = opens.reindex(manifest["file_id"], fill_value=0)
@@ -139,26 +140,24 @@ def _check_reads(
             int(records["bytes_read"].sum()),
             int(manifest["size_bytes"].sum()),
         )
-    later = file_records["epoch"] >= run["training"]["epochs"]
+    later = file_records["epoch"] >= run.training.epochs
     yield equal("records of other epochs", int(later.sum()), 0)
 
 
-def _held_files(run: Mapping[str, Any]) -> np.ndarray:
+def _held_files(run: Run) -> np.ndarray:
     """Return what the LFS held before the first epoch: bool, shape (n_files,)."""
     return held_files(
-        run["scenario"]["policy"],
-        run["dataset"]["n_files"],
-        run["point"]["cache_rate_percent"],
-        run["training"]["seed"],
-        run["point"]["repetition"],
+        run.scenario.policy,
+        run.dataset.n_files,
+        run.point.cache_rate_percent,
+        run.training.seed,
+        run.point.repetition,
     )
 
 
-def _check_static_tiers(
-    file_records: pd.DataFrame, run: Mapping[str, Any]
-) -> Iterator[Check]:
+def _check_static_tiers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
     """Check that the tier of each read is what a static policy decided."""
-    if run["scenario"]["policy"] not in STATIC:
+    if run.scenario.policy not in STATIC:
         raise ValueError(f"policy {run['scenario']['policy']}: needs its decisions.")
     on_lfs = _held_files(run)
     known = file_records[file_records["file_id"] < len(on_lfs)]
@@ -168,18 +167,18 @@ def _check_static_tiers(
         int((known["tier"] == decided).sum()),
         len(file_records),
     )
-    if POLICIES[run["scenario"]["policy"]].is_stratified:
+    if POLICIES[run.scenario.policy].is_stratified:
         yield from _check_equal_hits(file_records, on_lfs, run)
 
 
 def _check_equal_hits(
-    file_records: pd.DataFrame, on_lfs: np.ndarray, run: Mapping[str, Any]
+    file_records: pd.DataFrame, on_lfs: np.ndarray, run: Run
 ) -> Iterator[Check]:
     """Check that all processes had as many LFS reads, where the numbers allow it."""
-    if len(on_lfs) % run["n_processes"]:
+    if len(on_lfs) % run.n_processes:
         return
     keys = pd.MultiIndex.from_product(
-        [range(run["n_processes"]), range(run["training"]["epochs"])],
+        [range(run.n_processes), range(run.training.epochs)],
         names=["rank", "epoch"],
     )
     reads = file_records[file_records["tier"] == "lfs"].groupby(["rank", "epoch"])
@@ -187,35 +186,33 @@ def _check_equal_hits(
     yield equal(
         "difference of the processes' numbers of LFS reads in any epoch",
         int((n_hits.groupby("epoch").max() - n_hits.groupby("epoch").min()).max()),
-        int(on_lfs.sum() % run["n_processes"] > 0),
+        int(on_lfs.sum() % run.n_processes > 0),
     )
 
 
-def _check_readers(
-    file_records: pd.DataFrame, run: Mapping[str, Any]
-) -> Iterator[Check]:
+def _check_readers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
     """Check that the process of each read is what the shuffle decided."""
-    n_files, training = run["dataset"]["n_files"], run["training"]
+    n_files, training = run.dataset.n_files, run.training
     known = file_records[file_records["file_id"] < n_files]
-    dealt_apart = strata(run["scenario"]["policy"], _held_files(run))
-    reader = np.empty((training["epochs"], n_files), dtype=np.int64)
-    n_processes = run["n_processes"]
+    dealt_apart = strata(run.scenario.policy, _held_files(run))
+    reader = np.empty((training.epochs, n_files), dtype=np.int64)
+    n_processes = run.n_processes
     shares = [process_share(n_files, rank, n_processes) for rank in range(n_processes)]
     reader_of_read = np.repeat(
         np.arange(n_processes), [share.stop - share.start for share in shares]
     )
-    for epoch in range(training["epochs"]):
+    for epoch in range(training.epochs):
         files = epoch_order(
             n_files,
             n_processes,
-            shuffle=training["shuffle"],
-            seed=training["seed"],
-            repetition=run["point"]["repetition"],
+            shuffle=training.shuffle,
+            seed=training.seed,
+            repetition=run.point.repetition,
             epoch=epoch,
             strata=dealt_apart,
         )
         reader[epoch, files] = reader_of_read
-    known = known[known["epoch"] < training["epochs"]]
+    known = known[known["epoch"] < training.epochs]
     yield equal(
         "records of the process that the shuffle chose",
         int((reader[known["epoch"], known["file_id"]] == known["rank"]).sum()),
@@ -243,15 +240,13 @@ def _check_consumption(
     )
 
 
-def _check_devices(
-    tables: Iterable[pd.DataFrame | None], run: Mapping[str, Any]
-) -> Iterator[Check]:
+def _check_devices(tables: Iterable[pd.DataFrame | None], run: Run) -> Iterator[Check]:
     """Check that emulated devices charged for just the calls that are in the log."""
-    if not run.get("emulation"):
+    if not run.emulation:
         return
     logged = pd.concat([table for table in tables if table is not None])
     logged["bytes"] = logged.filter(["bytes_read", "bytes_written"]).sum(axis="columns")
-    gfs, *lfs = run["emulation"]["statistics"]
+    gfs, *lfs = run.emulation["statistics"]
     for tier, devices in (("gfs", [gfs]), ("lfs", lfs)):
         of_tier = logged[logged["tier"] == tier]
         for name in ("opens", "bytes"):
@@ -265,11 +260,11 @@ def _check_devices(
 def _check_times(
     file_records: pd.DataFrame,
     epochs: pd.DataFrame,
-    run: Mapping[str, Any],
+    run: Run,
     limits: Mapping[str, float],
 ) -> Iterator[Check]:
     """Check that no process has more I/O time than time, if one thread reads."""
-    if run["loader"]["read_threads"] > 1:
+    if run.loader.read_threads > 1:
         return  # thread-seconds may exceed seconds
     keys = ["rank", "epoch"]
     times = file_records.groupby(keys)[["read_time_s", "meta_time_s"]].sum()

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.loaders.records import RecordReference
+from tierscope.core.description import RunDescription
+from tierscope.core.machine import TierError
 from tierscope.core.scenario import Dataset
 from tierscope.data.lmdb.check import check_records, check_tree
 from tierscope.data.lmdb.file import (
@@ -29,7 +31,6 @@ from tierscope.data.record_order import first_records, order_of
 from tierscope.data.shuffle import process_share
 from tierscope.data.tfrecord import FRAMING_BYTES
 from tierscope.storage.clock import Clock
-from tierscope.storage.tier import Tier, TierError
 
 
 def database_folder(dataset: Dataset, n_osts: int) -> str:
@@ -42,25 +43,25 @@ class Database:
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario's measurements depend on; has a section `lmdb`.
     """
 
-    def __init__(self, description: Mapping[str, Any]):
+    def __init__(self, description: RunDescription):
         self._description = description
-        dataset = Dataset(**description["dataset"])
+        dataset = description.dataset
         self._n_records = dataset.n_files
-        self.folder_name = database_folder(dataset, description["scenario"]["n_osts"])
+        self.folder_name = database_folder(dataset, description.scenario.n_osts)
 
     @classmethod
-    def of(cls, description: Mapping[str, Any]) -> "Database | None":
+    def of(cls, description: RunDescription) -> "Database | None":
         """Return the database of a scenario, None where it reads files."""
-        return cls(description) if "lmdb" in description else None
+        return cls(description) if description.lmdb else None
 
     @property
     def gfs_folder(self) -> Path:
         """Return the database's folder on the GFS."""
-        gfs = Tier(**self._description["system"]["gfs"])
+        gfs = self._description.system.gfs
         return gfs.data_root() / self.folder_name
 
     @cached_property
@@ -72,7 +73,7 @@ class Database:
         TierError
             If the database is not there or was written otherwise than described.
         """
-        folder, dataset = self.gfs_folder, self._description["dataset"]
+        folder, dataset = self.gfs_folder, self._description.dataset
         if not (folder / DATA_FILE).is_file():
             raise TierError(
                 f"{folder}: no such database, though it has a manifest; make it again: "
@@ -80,9 +81,9 @@ class Database:
             )
         found = read_provenance(folder)
         wanted = Provenance(
-            dataset["n_files"],
-            dataset["file_size_bytes"] - FRAMING_BYTES,
-            self._description["lmdb"]["records_per_commit"],
+            dataset.n_files,
+            dataset.file_size_bytes - FRAMING_BYTES,
+            self._description.lmdb.records_per_commit,
             found.page_bytes,
         )
         if found != wanted:
@@ -94,14 +95,14 @@ class Database:
         from tierscope.benchmark.loaders.lmdb import DatabaseLoader
 
         self.check(processes)
-        system = self._description["system"]
+        system = self._description.system
         return DatabaseLoader(
-            self._description["lmdb"],
-            self._description["dataset"]["batch_size"],
+            self._description.lmdb,
+            self._description.dataset.batch_size,
             self.provenance,
             read_records(self.gfs_folder)["crc32c"],
             processes,
-            {tier for tier in ("gfs", "lfs") if system[tier]["kind"] == "emulated"},
+            set(system.emulated_tiers),
             clock,
         )
 

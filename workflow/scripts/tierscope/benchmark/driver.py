@@ -10,8 +10,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -38,14 +38,15 @@ from tierscope.benchmark.placement.node import NodePlacement
 from tierscope.benchmark.processes import Processes, RankGoneError
 from tierscope.benchmark.rank import fail_from_thread
 from tierscope.benchmark.run_writer import Measured, RunWriter
-from tierscope.core.scenario import Dataset, Point
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import DYNAMIC, PEERS, Place, held_files, node_policy, strata
 from tierscope.storage.clock import Clock, OtherRankFailed, RealClock
 from tierscope.storage.emulated.scale import scale_network
 from tierscope.storage.local_folder import LocalStorage
-from tierscope.storage.tier import Tier, epoch_alias, make_epoch_aliases
+from tierscope.storage.tier import epoch_alias, make_epoch_aliases
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Benchmark:
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario's measurements depend on (`Experiment.description`).
     processes : Processes
         The MPI processes.
@@ -70,7 +71,7 @@ class Benchmark:
         Prints a line of progress (rank 0 only).
     """
 
-    description: Mapping[str, Any]
+    description: RunDescription
     processes: Processes
     make_loader: Callable[[Clock], Loader]
     tracer: Any
@@ -78,16 +79,16 @@ class Benchmark:
     say: Callable[[str], None]
 
     def __post_init__(self):
-        self.dataset = Dataset(**self.description["dataset"])
-        self.scenario = self.description["scenario"]
-        self.training = self.description["training"]
-        system = self.description["system"]
-        self.gfs_root = Tier(**system["gfs"]).data_root()
-        self.lfs_root = Tier(**system["lfs"]).data_root()
+        self.dataset = self.description.dataset
+        self.scenario = self.description.scenario
+        self.training = self.description.training
+        system = self.description.system
+        self.gfs_root = system.gfs.data_root()
+        self.lfs_root = system.lfs.data_root()
         self.storage = LocalStorage(
             self.lfs_root,
             self.processes.node,
-            self.training["epochs"],
+            self.training.epochs,
             self.processes.launch,
         )
         self._real_clock = RealClock(self.processes.barrier)
@@ -107,12 +108,12 @@ class Benchmark:
     @property
     def is_dynamic(self) -> bool:
         """Return whether the policy decides while files are read."""
-        return self.scenario["policy"] in DYNAMIC
+        return self.scenario.policy in DYNAMIC
 
     @property
     def has_peers(self) -> bool:
         """Return whether files are read from other nodes."""
-        return self.scenario["policy"] in PEERS
+        return self.scenario.policy in PEERS
 
     @property
     def is_placed_on_read(self) -> bool:
@@ -134,7 +135,7 @@ class Benchmark:
         """Return the name of the dataset's folder on either tier."""
         if self.database:
             return self.database.folder_name
-        return self.dataset.directory(self.scenario["n_osts"])
+        return self.dataset.directory(self.scenario.n_osts)
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
         """Run points in turn; each ends as a complete folder below `staging`."""
@@ -172,7 +173,7 @@ class Benchmark:
     def make_aliases(self, root: Path) -> None:
         """Make the links of the epochs beside a tier's data directory."""
         make_epoch_aliases(
-            root, self.training["epochs"], background=self.is_placed_on_read
+            root, self.training.epochs, background=self.is_placed_on_read
         )
 
     def warm_up(self) -> None:
@@ -242,7 +243,7 @@ class Benchmark:
         if self.is_placed_on_read:
             self.placement = self.make_placement(point)
             self.placement.begin()
-        rows, n_epochs = [], self.training["epochs"]
+        rows, n_epochs = [], self.training.epochs
         for epoch in range(n_epochs):
             started_s = time.perf_counter()
             rows.append(self._epoch_row(point, epoch, on_lfs))
@@ -261,9 +262,9 @@ class Benchmark:
 
     def _describe_network(self) -> None:
         """Tell the emulated devices of the network between nodes."""
-        way_s, bytes_per_s = scale_network(self.description["system"])
+        way_s, bytes_per_s = scale_network(self.description.system)
         self.emulation.clock.set_network(
-            self.description["policy"]["server_threads"],
+            self.description.policy_options["server_threads"],
             way_s,
             self.dataset.file_size_bytes / bytes_per_s,
         )
@@ -281,7 +282,7 @@ class Benchmark:
         if self.has_peers:
             return NodePeers(
                 self.description,
-                asdict(point),
+                point,
                 self.processes,
                 copier,
                 self.say,
@@ -290,7 +291,7 @@ class Benchmark:
             )
         return NodePlacement(
             self.description,
-            asdict(point),
+            point,
             self.processes,
             copier,
             say=lambda line: print(line, file=sys.stderr, flush=True),
@@ -333,10 +334,10 @@ class Benchmark:
         if self.database:
             return self.database.on_lfs(point.cache_rate_percent)
         return held_files(
-            self.scenario["policy"],
+            self.scenario.policy,
             self.dataset.n_files,
             point.cache_rate_percent,
-            self.training["seed"],
+            self.training.seed,
             point.repetition,
         )
 
@@ -344,7 +345,7 @@ class Benchmark:
         """Return how many files this node's LFS has to hold, and their size."""
         n_held = int(self._held(point).sum())
         node = self.processes.node
-        return held_part(self.description, asdict(point), n_held, node, self.database)
+        return held_part(self.description, point, n_held, node, self.database)
 
     def _files(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
         """Return the samples that this rank reads in an epoch, in reading order."""
@@ -354,11 +355,11 @@ class Benchmark:
             self.dataset.n_files,
             self.processes.rank,
             self.processes.size,
-            shuffle=self.training["shuffle"],
-            seed=self.training["seed"],
+            shuffle=self.training.shuffle,
+            seed=self.training.seed,
             repetition=point.repetition,
             epoch=epoch,
-            strata=strata(self.scenario["policy"], on_lfs),
+            strata=strata(self.scenario.policy, on_lfs),
         )
 
     def _epoch_row(
@@ -382,9 +383,7 @@ class Benchmark:
                 self.database.references(files, on_lfs, gfs, lfs)
             )
         else:
-            policy = node_policy(
-                self.description, asdict(point), self.processes.on_node
-            )
+            policy = node_policy(self.description, point, self.processes.on_node)
             paths = [
                 f"{folders[policy.begin_read(file_id)]}/{self.dataset.file_name(file_id)}"
                 for file_id in files.tolist()
@@ -392,7 +391,7 @@ class Benchmark:
             batches = self.loader.epoch(paths)
         try:
             execution_time_s, samples, n_bytes = run_epoch(
-                batches, self._clock(len(files)), self.training["compute_time_s"]
+                batches, self._clock(len(files)), self.training.compute_time_s
             )
             if self.placement:
                 self.placement.check()
@@ -426,12 +425,12 @@ class Benchmark:
         """
         if not self.is_virtual:
             return self._real_clock
-        processor = self.description["system"]["devices"].get("processor", {})
+        processor = self.description.system.devices.get("processor", {})
         self.emulation.clock.plan(
             0 if self.database else n_files,
             self.dataset.file_size_bytes,
             self.dataset.batch_size,
-            self.description["loader"]["prefetch_batches"],
+            self.description.loader.prefetch_batches,
             processor.get("sample_s", 0.0),
             self.loader.teller if self.is_dynamic else None,
         )

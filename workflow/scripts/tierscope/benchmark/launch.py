@@ -1,10 +1,9 @@
 """One launch of the benchmark: what its job prepares, and what each rank then does."""
 
 import argparse
-import json
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tierscope.benchmark.database import Database
 from tierscope.benchmark.driver import Benchmark
@@ -14,11 +13,12 @@ from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import is_complete
+from tierscope.core.description import RunDescription
+from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.storage.clock import Clock
 from tierscope.storage.emulated.library import Emulation
-from tierscope.storage.tier import TierError
 from tierscope.trace.runtime import OVERRIDES
 from tierscope.trace.tracer import choose_tracer
 
@@ -37,7 +37,7 @@ class BenchmarkLaunch:
 
     def __post_init__(self):
         arguments = self.arguments
-        self.description = json.loads(arguments.scenario.read_text())
+        self.description = RunDescription.read(arguments.scenario)
         self.points = [point for point in arguments.points if self._is_missing(point)]
         native = arguments.native / platform.machine()
         self.tracer, self.emulation = None, None
@@ -48,7 +48,11 @@ class BenchmarkLaunch:
                 self.description, native, arguments.staging, self.points
             )
             self.emulation = Emulation.of(
-                self.description, native, arguments.staging, arguments.launch
+                self.description.system,
+                self.description.scenario.n_osts,
+                native,
+                arguments.staging,
+                arguments.launch,
             )
         except (ConfigError, TierError, OSError, ValueError) as error:
             sys.exit(f"tierscope: {error}")
@@ -79,7 +83,7 @@ class BenchmarkLaunch:
         """Run the points, as one of the ranks."""
         if not self.points:
             return
-        processes = join_launch(self.description["system"], self.arguments.launch)
+        processes = join_launch(self.description.system, self.arguments.launch)
         benchmark = Benchmark(
             self.description,
             processes,
@@ -109,7 +113,7 @@ class BenchmarkLaunch:
         if database := Database.of(self.description):
             return database.make_loader(processes, clock)
         return make_loader(
-            self.description["scenario"]["loader"],
-            batch_size=self.description["dataset"]["batch_size"],
-            **self.description["loader"],
+            self.description.scenario.loader,
+            batch_size=self.description.dataset.batch_size,
+            **asdict(self.description.loader),
         )

@@ -4,7 +4,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,15 @@ import numpy as np
 
 from tierscope.benchmark.database import Database
 from tierscope.benchmark.processes import GRACE_S, Processes
-from tierscope.core.scenario import Dataset
+from tierscope.core.description import RunDescription
+from tierscope.core.machine import TierError
+from tierscope.core.scenario import Dataset, Point
 from tierscope.data.lmdb.file import page_ranges
 from tierscope.data.shuffle import process_share
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import PEERS, node_policy
 from tierscope.storage.local_folder import LocalStorage
-from tierscope.storage.tier import TierError, make_epoch_aliases
+from tierscope.storage.tier import make_epoch_aliases
 
 
 def check_is_there(folder: Path) -> None:
@@ -31,8 +33,8 @@ def check_is_there(folder: Path) -> None:
 
 
 def held_part(
-    description: Mapping[str, Any],
-    point: Mapping[str, int],
+    description: RunDescription,
+    point: Point,
     n_held: int,
     node: int,
     database: Database | None,
@@ -60,11 +62,11 @@ def held_part(
     if database:
         ranges = page_ranges(database.provenance, n_held) if n_held else []
         return 1, sum(end - start for start, end in ranges)
-    if description["scenario"]["policy"] in PEERS:
+    if description.scenario.policy in PEERS:
         policy = node_policy(description, point, [], node=node)
-        is_mounted = description["policy"]["mount"] is not None
+        is_mounted = description.policy_options["mount"] is not None
         n_held = 0 if is_mounted else len(policy.files_of(node))
-    return n_held, description["dataset"]["file_size_bytes"]
+    return n_held, description.dataset.file_size_bytes
 
 
 def check_room(

@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -22,8 +22,8 @@ from tierscope.benchmark.preparation import announce
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import scheduler_job, software_versions
-from tierscope.core.description import description_hash
-from tierscope.core.scenario import Dataset
+from tierscope.core.description import ProbeDescription
+from tierscope.core.machine import TierError
 from tierscope.data.tfrecord import generate_files
 from tierscope.storage.emulated.library import Emulation
 from tierscope.storage.local_folder import LocalStorage
@@ -36,7 +36,6 @@ from tierscope.storage.probes import (
     probe_files,
     probe_row,
 )
-from tierscope.storage.tier import Tier, TierError
 from tierscope.trace.runtime import OVERRIDES
 
 TABLE, SUMMARY = "probes.parquet", "probes.json"
@@ -50,9 +49,8 @@ class ProbeLaunch:
 
     Parameters
     ----------
-    description : mapping
-        `source`, `system`, `dataset`, `scenario` (`n_osts`) and `loader`
-        (`buffer_bytes`), as in the description of a scenario.
+    description : ProbeDescription
+        What the probes depend on.
     processes : Processes
         The MPI processes.
     emulation : tierscope.storage.emulated.library.Emulation or None
@@ -61,26 +59,22 @@ class ProbeLaunch:
         Prints a line of progress (rank 0 only).
     """
 
-    description: Mapping[str, Any]
+    description: ProbeDescription
     processes: Processes
     emulation: Any
     say: Callable[[str], None]
 
     def __post_init__(self):
-        system = self.description["system"]
-        self.tiers = {name: Tier(**system[name]) for name in ("gfs", "lfs")}
-        self.dataset = Dataset(**self.description["dataset"])
-        self.folder_name = self.dataset.directory(
-            self.description["scenario"]["n_osts"]
-        )
+        self.dataset = self.description.dataset
+        self.folder_name = self.dataset.directory(self.description.n_osts)
         self.storage = LocalStorage(
-            self.tiers["lfs"].data_root(),
+            self.description.system.lfs.data_root(),
             self.processes.node,
             0,
             self.processes.launch,
         )
         self.folders = {
-            "gfs": self.tiers["gfs"].data_root() / self.folder_name,
+            "gfs": self.description.system.gfs.data_root() / self.folder_name,
             "lfs": self.storage.folder / self.folder_name,
         }
         self.plan = plan(self.description)
@@ -191,18 +185,18 @@ class ProbeLaunch:
         from tierscope.core.tables import write_table
 
         keys = {
-            "source": self.description["source"],
-            "system": self.description["system"]["name"],
+            "source": self.description.source,
+            "system": self.description.system.name,
             "dataset": self.dataset.name,
-            "n_osts": self.description["scenario"]["n_osts"],
+            "n_osts": self.description.n_osts,
         }
         write_table(pd.DataFrame(rows).assign(**keys), folder / TABLE, "probes")
         devices = None
         if self.emulation:
             devices = {"devices": self.emulation.describe()["devices"]}
         summary = {
-            "hash": description_hash(self.description),
-            **self.description,
+            "hash": self.description.hash,
+            **self.description.as_json(),
             "n_processes": self.processes.size,
             "hosts": self.processes.hosts,
             "scheduler_job": scheduler_job(),
@@ -214,18 +208,26 @@ class ProbeLaunch:
         (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
 
 
-def _emulation_of(arguments: argparse.Namespace, description: dict) -> Emulation | None:
+def _emulation_of(
+    arguments: argparse.Namespace, description: ProbeDescription
+) -> Emulation | None:
     """Return the emulated devices of the probed system, if any tier is emulated."""
     native = arguments.native / platform.machine()
     try:
-        return Emulation.of(description, native, arguments.output, arguments.launch)
+        return Emulation.of(
+            description.system,
+            description.n_osts,
+            native,
+            arguments.output,
+            arguments.launch,
+        )
     except (TierError, OSError, ValueError) as error:
         sys.exit(f"tierscope: {error}")
 
 
 def prepare_probes(arguments: argparse.Namespace) -> None:
     """Make the devices' files and print what the ranks need to start."""
-    description = json.loads(arguments.description.read_text())
+    description = ProbeDescription.read(arguments.description)
     emulation = _emulation_of(arguments, description)
     try:
         environment = emulation.environment() if emulation else {}
@@ -236,9 +238,9 @@ def prepare_probes(arguments: argparse.Namespace) -> None:
 
 def run_probes(arguments: argparse.Namespace) -> None:
     """Run all probes, as one of the ranks; arguments are those of `run_probes.py`."""
-    description = json.loads(arguments.description.read_text())
+    description = ProbeDescription.read(arguments.description)
     emulation = _emulation_of(arguments, description)
-    processes = join_launch(description["system"], arguments.launch)
+    processes = join_launch(description.system, arguments.launch)
     probes = ProbeLaunch(
         description, processes, emulation, say=lambda line: say(processes, line)
     )

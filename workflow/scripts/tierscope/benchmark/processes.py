@@ -3,9 +3,10 @@
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tierscope.core.machine import Machine
 from tierscope.storage.clock import OtherRankFailed
 from tierscope.storage.process_times import gone_text, start_time
 
@@ -52,7 +53,7 @@ class Processes:
     def __init__(
         self,
         comm,
-        system: Mapping[str, Any],
+        system: Machine,
         launch: str,
         keeper: "Keeper | None" = None,
     ):
@@ -63,7 +64,7 @@ class Processes:
         self._gone_elsewhere: set[int] = set()
         self._dead: set[int] = set()
         self._next_look_s = 0.0
-        wanted = system["n_nodes"] * system["processes_per_node"]
+        wanted = system.n_processes
         if comm.size != wanted:
             raise BenchmarkError(
                 f"got {comm.size} MPI processes, expected {wanted} "
@@ -81,20 +82,20 @@ class Processes:
         if len(set(machines)) > 1:  # else one machine plays several nodes of Slurm
             hosts = machines
         self.host = hosts[comm.rank]
-        if system["virtual_nodes"]:
-            nodes = [rank // system["processes_per_node"] for rank in range(wanted)]
+        if system.virtual_nodes:
+            nodes = [rank // system.processes_per_node for rank in range(wanted)]
         else:
             order = {host: i for i, host in enumerate(dict.fromkeys(hosts))}
             nodes = [order[host] for host in hosts]
             counts = {host: hosts.count(host) for host in order}
-            if set(counts.values()) != {system["processes_per_node"]}:
+            if set(counts.values()) != {system.processes_per_node}:
                 found = ", ".join(f"{counts[host]} on {host}" for host in counts)
                 raise BenchmarkError(
                     f"got processes {found}; expected "
                     f"{system['processes_per_node']} on each of {system['n_nodes']} "
                     "nodes (job.launcher of the system file places them)."
                 )
-        self.hosts = [hosts[nodes.index(node)] for node in range(system["n_nodes"])]
+        self.hosts = [hosts[nodes.index(node)] for node in range(system.n_nodes)]
         self.node = nodes[self.rank]
         on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
         self.on_node = on_node

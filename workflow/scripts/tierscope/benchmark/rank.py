@@ -13,10 +13,10 @@ from tierscope.benchmark.keeper import Keeper
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.processes import BenchmarkError, Processes, RankGoneError
 from tierscope.benchmark.shared_memory import remove_mpi_segments
+from tierscope.core.machine import TierError
 from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
 from tierscope.storage.clock import OtherRankFailed
-from tierscope.storage.tier import TierError
 
 _is_told = False  # by a signal, to end
 _DYING_S = 0.05  # from when a process closes its connections until it is gone

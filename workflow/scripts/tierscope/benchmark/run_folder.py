@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.database import tables_of
-from tierscope.core.description import description_hash
+from tierscope.core.description import RunDescription
 from tierscope.storage.tier import background_roots
 
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
@@ -94,11 +94,11 @@ def software_versions() -> dict[str, str]:
     return versions
 
 
-def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
+def is_complete(folder: Path, description: RunDescription) -> bool:
     """Return whether a folder holds a whole run of just this description."""
     try:
         run = json.loads((folder / "run.json").read_text())
     except (OSError, ValueError):
         return False
     whole = all((folder / name).is_file() for name in RUN_FILES)
-    return whole and run.get("hash") == description_hash(description)
+    return whole and run.get("hash") == description.hash

@@ -19,10 +19,9 @@ from tierscope.benchmark.run_folder import (
     write_epochs,
     write_reads,
 )
-from tierscope.core.description import description_hash
+from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.policies import DYNAMIC, PEERS
-from tierscope.storage.tier import Tier
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class RunWriter:
 
     def __init__(
         self,
-        description: Mapping[str, Any],
+        description: RunDescription,
         processes: Processes,
         tracer: Any,
         emulation: Any,
@@ -76,7 +75,7 @@ class RunWriter:
     def write(self, folder: Path, measured: Measured) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
         tier_roots = {
-            "gfs": [str(Tier(**self._description["system"]["gfs"]).data_root())],
+            "gfs": [str(self._description.system.gfs.data_root())],
             "lfs": list(dict.fromkeys(measured.lfs_roots)),
         }
         further = {
@@ -90,12 +89,9 @@ class RunWriter:
             duration_s = sum(row["execution_time_s"] for row in measured.rows[0])
         self._tracer.write_log(folder / "log.darshan", duration_s)
         run = {
-            "hash": description_hash(self._description),
-            "point": {
-                "cache_rate_percent": measured.point.cache_rate_percent,
-                "repetition": measured.point.repetition,
-            },
-            **self._description,
+            "hash": self._description.hash,
+            "point": asdict(measured.point),
+            **self._description.as_json(),
             "n_processes": self._processes.size,
             "hosts": self._processes.hosts,
             "scheduler_job": scheduler_job(),
@@ -108,7 +104,9 @@ class RunWriter:
             "versions": software_versions(),
         }
         if self._tracer.writes_log_at_end:
-            self._complete = partial(self._check_and_mark, folder, run)
+            self._complete = partial(
+                self._check_and_mark, folder, run, measured.started
+            )
         else:
             mark_complete(folder, run)
 
@@ -123,7 +121,7 @@ class RunWriter:
         tier_roots: Mapping[str, Sequence[str]],
     ) -> dict[str, Any]:
         """Write what the nodes decided; return what `run.json` says about it."""
-        policy = self._description["scenario"]["policy"]
+        policy = self._description.scenario.policy
         if policy in PEERS:
             from tierscope.benchmark.peers.report import write_peer_reads  # rank 0 only
 
@@ -141,7 +139,10 @@ class RunWriter:
         write_reads(folder, reads)
         return {"database": asdict(self._database.provenance)}
 
-    def _check_and_mark(self, folder: Path, run: dict[str, Any]) -> None:
+    def _check_and_mark(
+        self, folder: Path, run: dict[str, Any], started: datetime
+    ) -> None:
         """Check a log that the tracer wrote by itself, then mark the run complete."""
-        self._tracer.check_log(folder / "log.darshan", run)
+        n_processes = self._processes.size
+        self._tracer.check_log(folder / "log.darshan", n_processes, started)
         mark_complete(folder, run)

@@ -7,10 +7,12 @@ number behind a claim that has none, and the epochs after which staging never pa
 """
 
 import math
-from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
+from tierscope.core.description import RunDescription
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.core.scenario import Point
 
 INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
 SECONDS = NUMBER
@@ -23,7 +25,9 @@ SCENARIO_KEYS = {
     "policy": TEXT,
     "loader": TEXT,
 }
-RUN_KEYS = SCENARIO_KEYS | {"cache_rate_percent": INTEGER, "repetition": INTEGER}
+POINT_KEYS = {"cache_rate_percent": INTEGER, "repetition": INTEGER}
+RUN_KEYS = SCENARIO_KEYS | POINT_KEYS
+POINT = list(POINT_KEYS)
 SCENARIO = list(SCENARIO_KEYS)
 RUN_EPOCH = [*RUN_KEYS, "epoch"]
 CLASSES = [str(io_class) for io_class in IOClass]
@@ -569,13 +573,13 @@ MAY_BE_MISSING = {
 }
 
 
-def run_keys(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the key columns of a run's tables from its `run.json`."""
+def run_keys(description: RunDescription, point: Point) -> dict[str, Any]:
+    """Return the key columns of the tables of a run."""
     return {
-        "source": run["source"],
-        "system": run["system"]["name"],
-        **run["scenario"],
-        **run["point"],
+        "source": description.source,
+        "system": description.system.name,
+        **description.scenario.keys,
+        **asdict(point),
     }
 
 

@@ -1,7 +1,9 @@
 """What is run: datasets, scenarios, their points, and what a calibration takes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Self
 
 from tierscope.core.lmdb_loaders import LOADERS as LMDB_LOADERS
 
@@ -94,7 +96,7 @@ class Scenario:
         return values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Point:
     """A cache rate and a repetition of a scenario: one benchmark execution."""
 
@@ -103,8 +105,21 @@ class Point:
 
     @property
     def path(self) -> str:
-        """Return the run's folder below its scenario's."""
+        """Return the run's folder below its scenario's: ``cache-065/rep-0``."""
         return f"cache-{self.cache_rate_percent:03d}/rep-{self.repetition}"
+
+    @classmethod
+    def parse(cls, path: str) -> Self:
+        """Return the point of a folder that `path` names.
+
+        Raises
+        ------
+        ValueError
+            If the text is no such folder.
+        """
+        if not (match := re.fullmatch(r"cache-(\d{3})/rep-(\d+)", path)):
+            raise ValueError(f"got {path!r}, expected such as cache-065/rep-0")
+        return cls(*map(int, match.groups()))
 
 
 def n_on_lfs(n_files: int, cache_rate_percent: int) -> int:

@@ -7,12 +7,11 @@ files with the same seed, record by record, which makes every read a random one.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from tierscope.core.description import RunDescription
 from tierscope.core.scenario import n_on_lfs
 from tierscope.data.shuffle import epoch_files, epoch_order, process_share
 
@@ -159,18 +158,18 @@ def first_records(n_records: int, cache_rate_percent: int) -> np.ndarray:
     return np.arange(n_records) < n_on_lfs(n_records, cache_rate_percent)
 
 
-def order_of(description: Mapping[str, Any], repetition: int) -> RecordOrder:
+def order_of(description: RunDescription, repetition: int) -> RecordOrder:
     """Return the order of a run's records."""
-    dataset, system = description["dataset"], description["system"]
-    training, settings = description["training"], description["lmdb"]
+    dataset, system = description.dataset, description.system
+    training, settings = description.training, description.lmdb
     return RecordOrder(
-        n_records=dataset["n_files"],
-        batch_size=dataset["batch_size"],
-        n_nodes=system["n_nodes"],
-        processes_per_node=system["processes_per_node"],
-        shuffle=training["shuffle"],
-        seed=training["seed"],
+        n_records=dataset.n_files,
+        batch_size=dataset.batch_size,
+        n_nodes=system.n_nodes,
+        processes_per_node=system.processes_per_node,
+        shuffle=training.shuffle,
+        seed=training.seed,
         repetition=repetition,
-        order=settings["order"],
-        block_records=settings["block_records"],
+        order=settings.order,
+        block_records=settings.block_records,
     )

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tierscope.core.io_class import IOClass
+from tierscope.core.machine import Machine
 from tierscope.core.scenario import Scenario, Sweep
 from tierscope.core.validation import ConfigError
 from tierscope.data.record_order import order_of
@@ -34,7 +34,7 @@ def check_devices(system: System, n_osts: list[int]) -> None:
         return
     try:
         for count in n_osts:
-            machine = emulated_machine(asdict(system), count)
+            machine = emulated_machine(system, count)
             scale_gfs(machine, system.n_processes, ["/gfs"])
             scale_lfs(machine, system.n_processes, lambda _: ["/lfs"])
     except ValueError as error:
@@ -131,20 +131,20 @@ def _check_runtime(experiment: Experiment) -> None:
 
 def _check_emulation(experiment: Experiment) -> None:
     """Refuse what emulated tiers cannot do."""
-    loader, system = experiment.settings["loader"], experiment.system
+    loader, system = experiment.loader, experiment.system
     if experiment.runtime != "builtin":
         raise ConfigError(
             f"config: darshan.runtime: got {experiment.runtime!r}, expected auto or "
             f"builtin on the emulated tiers of {system.name}: a site's Darshan "
             "would not see their clock"
         )
-    if (threads := loader["read_threads"]) != 1:
+    if (threads := loader.read_threads) != 1:
         raise ConfigError(
             f"config: loader.read_threads: got {threads}, expected 1 on the emulated "
             f"tiers of system {system.name}: the loader hands work from thread to "
             "thread unseen"
         )
-    if (prefetched := loader["prefetch_batches"]) > MAX_VIRTUAL_PREFETCH:
+    if (prefetched := loader.prefetch_batches) > MAX_VIRTUAL_PREFETCH:
         raise ConfigError(
             f"config: loader.prefetch_batches: got {prefetched}, expected at most "
             f"{MAX_VIRTUAL_PREFETCH} on the emulated tiers of system {system.name}"
@@ -163,10 +163,10 @@ def _check_emulation(experiment: Experiment) -> None:
 def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:
     """Refuse readers that give more tokens than virtual time remembers."""
     description = experiment.description(scenario)
-    if "stag" not in description["lmdb"]["optimisations"]:
+    if "stag" not in description.lmdb.optimisations:
         return
     order = order_of(description, repetition=0)
-    fetch = order.batch_size * description["lmdb"]["steps_per_fetch"]
+    fetch = order.batch_size * description.lmdb.steps_per_fetch
     if (n_tokens := math.ceil(order.most_records / fetch)) > MAX_VIRTUAL_TOKENS:
         raise ConfigError(
             f"config: sweep.loaders: got {scenario.loader}, whose readers give "
@@ -199,14 +199,14 @@ def _check_jobs(experiment: Experiment) -> None:
 
 def _check_simulation(experiment: Experiment) -> None:
     """Refuse what the simulator cannot do."""
-    if (threads := experiment.settings["loader"]["read_threads"]) != 1:
+    if (threads := experiment.loader.read_threads) != 1:
         raise ConfigError(
             f"config: loader.read_threads: got {threads}, expected 1 where runs are "
             "simulated"
         )
     for scenario in experiment.sweep:
         try:
-            network_of(asdict(experiment.system), scenario.n_osts)
+            network_of(experiment.system, scenario.n_osts)
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
     mount = experiment.settings["policies"]["adhoc"]["mount"]
@@ -228,7 +228,7 @@ def _check_databases(experiment: Experiment) -> None:
             )
         system = experiment.system
         if system.gfs.kind == "emulated":
-            gfs = emulated_gfs(asdict(system), scenario.n_osts)
+            gfs = emulated_gfs(system, scenario.n_osts)
             if gfs.n_object_servers > 1:
                 raise ConfigError(
                     f"config: sweep.loaders: got {scenario.loader}, but the emulated "
@@ -237,7 +237,7 @@ def _check_databases(experiment: Experiment) -> None:
                 )
     if not scenarios:
         return
-    threads = experiment.settings["loader"]["read_threads"]
+    threads = experiment.loader.read_threads
     if threads != 1:
         raise ConfigError(
             f"config: loader.read_threads: got {threads}, expected 1 with loader "
@@ -282,7 +282,7 @@ def _check_peers(experiment: Experiment) -> None:
 def _check_figures(experiment: Experiment) -> None:
     """Refuse figures of an epoch or a scenario that is not run."""
     figures = experiment.settings["figures"]
-    epochs = experiment.settings["training"]["epochs"]
+    epochs = experiment.training.epochs
     if figures["epoch"] >= epochs:
         raise ConfigError(
             f"config: figures.epoch: got {figures['epoch']}, expected 0 to "
@@ -355,7 +355,7 @@ def _check_whatif(experiment: Experiment) -> None:
             f"config: whatif.search.step_percent: got {step}, expected 1 to "
             f"{MAX_GRID_STEPS} steps up to max_improvement_percent {largest}"
         )
-    threads = experiment.settings["loader"]["read_threads"]
+    threads = experiment.loader.read_threads
     if goal["of"] == "execution_time" and threads > 1:
         raise ConfigError(
             "config: whatif.goal.of: got execution_time, expected io_time with "
@@ -364,7 +364,7 @@ def _check_whatif(experiment: Experiment) -> None:
 
 
 def require_improvable_devices(
-    system: Mapping[str, Any],
+    system: Machine,
     simulated: bool,
     improvements: Iterable[Mapping[str, int]],
 ) -> None:
@@ -372,8 +372,8 @@ def require_improvable_devices(
 
     Parameters
     ----------
-    system : mapping
-        A checked system: `name`, and `kind` of the tiers `gfs` and `lfs`.
+    system : Machine
+        A checked system.
     simulated : bool
         Whether its runs are simulated, so that all its devices can be faster.
     improvements : iterable of mappings of str to int
@@ -385,10 +385,10 @@ def require_improvable_devices(
         If a tier that is to be faster is neither emulated nor simulated.
     """
     tiers = sorted({IOClass(name).tier for one in improvements for name in one})
-    real = [tier for tier in tiers if system[tier]["kind"] != "emulated"]
+    real = [tier for tier in tiers if tier not in system.emulated_tiers]
     if real and not simulated:
         raise ConfigError(
-            f"whatif-truth: got system {system['name']} with {real[0]}.kind "
-            f"{system[real[0]]['kind']}, expected emulated (or simulate: true): real "
-            "storage, which is measured, cannot be made faster."
+            f"whatif-truth: got system {system.name} with {real[0]}.kind "
+            f"{system.tiers[real[0]].kind}, expected emulated (or simulate: true): "
+            "real storage, which is measured, cannot be made faster."
         )

@@ -1,27 +1,25 @@
 """The experiment: a frozen object of scenarios and everything they depend on."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tierscope.core.columns import MODEL
+from tierscope.core.description import (
+    LoaderSettings,
+    ProbeDescription,
+    RunDescription,
+    Training,
+)
+from tierscope.core.machine import Machine
 from tierscope.core.scenario import CalibrationPlan, Dataset, Point, Scenario, Sweep
 from tierscope.core.validation import ConfigError
-from tierscope.data.lmdb.settings import lmdb_description
+from tierscope.data.lmdb.settings import lmdb_settings
 from tierscope.experiment.job import BenchmarkJob
 from tierscope.experiment.system import System
 from tierscope.policies import PEERS, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
 from tierscope.storage.network import ModelError, network_of
-
-# Of a system: no run depends on them.
-UNMEASURED = (
-    "description",
-    "points_per_launch",
-    "job",
-    "devices_of",
-    "network_interface",  # of policies that read from other nodes only
-)
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,16 @@ class Experiment:
     settings: Mapping[str, Any]
     simulated: bool = False
     studies: Mapping[str, Sweep] = field(default_factory=dict)
+
+    @property
+    def training(self) -> Training:
+        """Return how the training reads."""
+        return Training(**self.settings["training"])
+
+    @property
+    def loader(self) -> LoaderSettings:
+        """Return how the loaders read."""
+        return LoaderSettings(**self.settings["loader"])
 
     @property
     def source(self) -> str:
@@ -82,10 +90,10 @@ class Experiment:
                 if self.used_calibration is None:
                     return "config: model.calibration: got null"
                 self.calibration(self.used_calibration)
-            network_of(asdict(self.system), scenario["n_osts"])
+            network_of(self.system, scenario["n_osts"])
         except (ConfigError, ModelError) as error:
             return str(error)
-        if (threads := self.settings["loader"]["read_threads"]) != 1:
+        if (threads := self.loader.read_threads) != 1:
             return f"config: loader.read_threads: got {threads}, the model has 1"
         return None
 
@@ -128,69 +136,66 @@ class Experiment:
         return BenchmarkJob(
             self.datasets[scenario.dataset],
             self.system_of(scenario),
-            self.settings["training"],
-            self.settings["loader"],
+            self.training,
+            self.loader,
             tuple(points),
             scenario.policy,
             self.settings["lmdb"] if scenario.reads_database else None,
         )
 
-    def description(self, scenario: Scenario) -> dict[str, Any]:
-        """Return all that a scenario's measurements depend on, ready for JSON."""
-        system = self._system_description(self.system_of(scenario))
-        dataset = asdict(self.datasets[scenario.dataset])
-        description = {
-            "source": self.source,
-            "system": system,
-            "dataset": dataset,
-            "scenario": scenario.keys,
-            "training": dict(self.settings["training"]),
-            "loader": dict(self.settings["loader"]),
-            "darshan": {"runtime": self.runtime},
-            **self._policy_options(scenario),
-        }
+    def description(self, scenario: Scenario) -> RunDescription:
+        """Return all that a scenario's measurements depend on."""
+        system = self._machine(self.system_of(scenario))
+        dataset = self.datasets[scenario.dataset]
+        lmdb = None
         if scenario.reads_database:
-            description["lmdb"] = lmdb_description(
-                scenario.loader, self.settings["lmdb"], dataset, system
-            )
-        return description
+            section = self.settings["lmdb"]
+            lmdb = lmdb_settings(scenario.loader, section, dataset, system)
+        return RunDescription(
+            source=self.source,
+            system=system,
+            dataset=dataset,
+            scenario=replace(scenario, improvements=(), n_nodes=None),
+            training=self.training,
+            loader=self.loader,
+            runtime=self.runtime,
+            policy_options=self._policy_options(scenario),
+            lmdb=lmdb,
+        )
 
-    def _system_description(self, system: System) -> dict[str, Any]:
+    def _machine(self, system: System) -> Machine:
         """Return what measurements on a system depend on."""
-        values = asdict(system)
-        values = {key: values[key] for key in values if key not in UNMEASURED}
-        if not values["improvements"]:
-            del values["improvements"]
+        machine = system.machine
         if self.source == "measured":
-            values["devices"] = None  # of no measurement
+            return replace(machine, devices=None)  # of no measurement
         if self.source == "emulated":
-            versioned = {"devices_version": DEVICES_VERSION}
-            values["emulation"] = {**versioned, **values["emulation"]}
-        return values
+            emulation = {"devices_version": DEVICES_VERSION, **machine.emulation}
+            return replace(machine, emulation=emulation)
+        return machine
 
-    def model_description(self, scenario: Scenario) -> dict[str, Any]:
+    def model_description(self, scenario: Scenario) -> RunDescription:
         """Return a scenario's description for models: always with the devices."""
         description = self.description(scenario)
-        description["system"]["devices"] = self.system.devices
-        return description
+        system = replace(description.system, devices=self.system.devices)
+        return replace(description, system=system)
 
-    def probe_description(self, dataset: str, n_osts: int) -> dict[str, Any]:
-        """Return all that probes depend on, ready for JSON."""
-        return {
-            "source": self.source,
-            "system": self._system_description(self.system),
-            "dataset": asdict(self.datasets[dataset]),
-            "scenario": {"n_osts": n_osts},
-            "loader": {"buffer_bytes": self.settings["loader"]["buffer_bytes"]},
-        }
+    def probe_description(self, dataset: str, n_osts: int) -> ProbeDescription:
+        """Return all that probes depend on."""
+        return ProbeDescription(
+            source=self.source,
+            system=self._machine(self.system),
+            dataset=self.datasets[dataset],
+            n_osts=n_osts,
+            buffer_bytes=self.loader.buffer_bytes,
+        )
 
     def probe_job(self, dataset: str, point: Point) -> BenchmarkJob:
         """Return the job of the probes: it needs no less than a run of a point."""
         return BenchmarkJob(
             self.datasets[dataset],
             self.system,
-            self.settings["training"],
-            self.settings["loader"],
+            self.training,
+            self.loader,
             (point,),
             "pinning",
         )
@@ -248,7 +253,7 @@ class Experiment:
         options = policy_options(scenario.policy, self.settings["policies"])
         if scenario.policy in PEERS and self.system.network_interface:
             options = {**options, "interface": self.system.network_interface}
-        return {"policy": options} if options else {}
+        return options
 
     @property
     def runtime(self) -> str:

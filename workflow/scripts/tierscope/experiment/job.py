@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tierscope.core.description import LoaderSettings, Training
 from tierscope.core.scenario import Dataset, Point
 from tierscope.experiment.node_limits import database_bytes, files_on_node
 from tierscope.experiment.system import Estimates, System
@@ -57,8 +58,8 @@ class BenchmarkJob:
         The dataset that is read.
     system : System
         The machine, with its `job` settings.
-    training, loader : mapping
-        Sections of the configuration.
+    training, loader : Training, LoaderSettings
+        How the runs read.
     points : sequence of Point
         The points that the job runs.
     policy : str
@@ -69,8 +70,8 @@ class BenchmarkJob:
 
     dataset: "Dataset"
     system: System
-    training: Mapping[str, Any]
-    loader: Mapping[str, Any]
+    training: Training
+    loader: LoaderSettings
     points: Sequence[Point]
     policy: str = ""
     lmdb: Mapping[str, Any] | None = None
@@ -96,10 +97,10 @@ class BenchmarkJob:
     def memory_mib(self) -> int:
         """Return the memory that a node's processes need, in MiB."""
         size = self.dataset.file_size_bytes
-        batches = self.loader["prefetch_batches"] + 2  # one filled, one consumed
+        batches = self.loader.prefetch_batches + 2  # one filled, one consumed
         held = batches * self.dataset.batch_size * size
-        held += self.loader["read_threads"] * size
-        n_records = self._files_per_process * self.training["epochs"]
+        held += self.loader.read_threads * size
+        n_records = self._files_per_process * self.training.epochs
         process = _PROCESS_MIB + (held + n_records * _RECORD_BYTES) / _MIB
         memory = _MARGIN * self.system.processes_per_node * process
         return math.ceil(memory) + self.system.job.lfs_in_memory * self.lfs_mib
@@ -113,14 +114,14 @@ class BenchmarkJob:
         epoch_s = (
             n_bytes / slowest.read_bytes_per_s
             + n_files / slowest.read_files_per_s
-            + n_steps * self.training["compute_time_s"]
+            + n_steps * self.training.compute_time_s
         )
         fill_s = (
             n_bytes / slowest.lfs_fill_bytes_per_s
             + n_files / slowest.lfs_fill_files_per_s
         )
         time_s = slowest.start_s + sum(
-            fill_s * point.cache_rate_percent / 100 + self.training["epochs"] * epoch_s
+            fill_s * point.cache_rate_percent / 100 + self.training.epochs * epoch_s
             for point in self.points
         )
         return math.ceil(time_s / 60)
@@ -132,7 +133,7 @@ class BenchmarkJob:
         for point in self.points:
             rate = fullest.get(point.repetition, 0)
             fullest[point.repetition] = max(rate, point.cache_rate_percent)
-        seed, n_nodes = self.training["seed"], self.system.n_nodes
+        seed, n_nodes = self.training.seed, self.system.n_nodes
         return max(
             files_on_node(self.dataset, self.policy, rate, seed, repetition, n_nodes)
             for repetition, rate in fullest.items()

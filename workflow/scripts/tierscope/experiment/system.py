@@ -1,13 +1,13 @@
 """The system: a machine with two tiers, read from its file and checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.machine import Machine, Tier
 from tierscope.core.scenario import improvement_suffix, nodes_suffix
 from tierscope.core.validation import ConfigError, check, read_yaml
-from tierscope.storage.tier import Tier
 
 SCHEDULERS = ("slurm", "pjm")
 
@@ -81,35 +81,35 @@ class JobSettings:
     resources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class System:
-    """A machine: its nodes, its two tiers and how points are launched.
+@dataclass(frozen=True, kw_only=True)
+class System(Machine):
+    """A machine, and how points are launched on it; no run depends on the latter.
 
-    `devices` and `emulation` are the checked mappings of the system file, the latter
-    with its defaults filled in;
-    `improvements` makes I/O classes of its devices faster, in percent. `devices_of` is
-    the system that lends its devices, if one does.
+    Parameters
+    ----------
+    description : str
+        The system in words.
+    points_per_launch : {1, "all"}
+        How many points of a scenario a launch runs.
+    devices_of : str, optional
+        The system that lends its devices, if one does.
+    network_interface : str, optional
+        On which policies read from other nodes; the runs of these depend on it.
+    job : JobSettings
+        How the site runs jobs.
     """
 
-    name: str
     description: str
-    n_nodes: int
-    processes_per_node: int
-    virtual_nodes: bool
     points_per_launch: int | str
-    gfs: Tier
-    lfs: Tier
-    emulation: Mapping | None = None
-    devices: Mapping | None = None
     devices_of: str | None = None
-    improvements: Mapping[str, int] = field(default_factory=dict)
     network_interface: str | None = None
     job: JobSettings = field(default_factory=JobSettings)
 
     @property
-    def n_processes(self) -> int:
-        """Return the number of MPI processes of a run."""
-        return self.n_nodes * self.processes_per_node
+    def machine(self) -> Machine:
+        """Return what measurements on the system depend on."""
+        names = [one.name for one in fields(Machine)]
+        return Machine(**{name: getattr(self, name) for name in names})
 
     def improved(self, improvements: Mapping[str, int]) -> "System":
         """Return the system with faster devices; its name tells which."""

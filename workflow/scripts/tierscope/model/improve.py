@@ -9,12 +9,17 @@ everywhere cancels out.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import select_epoch, slowest_process, total_s
+from tierscope.analysis.breakdown import (
+    points_of,
+    select_epoch,
+    slowest_process,
+    total_s,
+)
 from tierscope.analysis.whatif import improvement_percents
 from tierscope.core.columns import (
     CLASS_TIMES,
@@ -24,6 +29,8 @@ from tierscope.core.columns import (
     RUN_EPOCH,
     TABLES,
 )
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.simulator.run import (
     class_times,
@@ -33,7 +40,6 @@ from tierscope.model.simulator.run import (
 )
 from tierscope.storage.network import ModelError, network_of
 
-POINT = ["cache_rate_percent", "repetition"]
 NO_RANK = -1  # the model's slowest process is none of the run
 
 
@@ -41,7 +47,7 @@ def estimate_by_model(
     io_time: pd.DataFrame,
     improvements: Iterable[Mapping[str, int]],
     epoch: int,
-    description: Mapping[str, Any],
+    description: RunDescription,
     model: str = SIMULATION,
 ) -> pd.DataFrame:
     """Estimate the I/O time of the slowest process after each improvement.
@@ -54,7 +60,7 @@ def estimate_by_model(
         As for `tierscope.analysis.whatif.estimate`.
     epoch : int
         Epoch to estimate, counted from 0.
-    description : mapping
+    description : RunDescription
         What the scenario depends on, with the devices that the model is to have
         (`tierscope.model.calibration.fit.calibrated`).
     model : {"simulation", "order-statistics"}
@@ -83,7 +89,7 @@ def estimate_by_model(
     """
     percents = np.unique(improvement_percents([{}, *improvements]), axis=0)
     measured = slowest_process(select_epoch(io_time, epoch))
-    points = measured[POINT].to_dict("records")
+    points = points_of(measured)
     classes_s = np.stack(
         [
             _class_times_s(_improved(description, row), points, epoch, model)
@@ -108,17 +114,17 @@ def estimate_by_model(
     return rows[list(TABLES["estimates"])]
 
 
-def _improved(description: Mapping[str, Any], percents: list[int]) -> dict[str, Any]:
+def _improved(description: RunDescription, percents: list[int]) -> RunDescription:
     """Return the description of a scenario on a system with faster devices."""
     improvements = dict(zip(CLASSES, percents, strict=True))
     improvements = {name: percent for name, percent in improvements.items() if percent}
-    system = {**description["system"], "improvements": improvements}
-    return {**description, "system": system}
+    system = replace(description.system, improvements=improvements)
+    return replace(description, system=system)
 
 
 def _class_times_s(
-    description: Mapping[str, Any],
-    points: list[dict[str, int]],
+    description: RunDescription,
+    points: list[Point],
     epoch: int,
     model: str,
 ) -> np.ndarray:
@@ -134,7 +140,7 @@ def _class_times_s(
 
 
 def _simulated_times_s(
-    description: Mapping[str, Any], point: Mapping[str, int], epoch: int
+    description: RunDescription, point: Point, epoch: int
 ) -> np.ndarray:
     """Return the slowest process's seconds by class in a simulated epoch: (4,)."""
     (reads,) = simulate_reads(description, point, [epoch])
@@ -142,13 +148,13 @@ def _simulated_times_s(
 
 
 def _predicted_times_s(
-    description: Mapping[str, Any], points: list[dict[str, int]], model: str
+    description: RunDescription, points: list[Point], model: str
 ) -> np.ndarray:
     """Return what an analytic model predicts, the same for every repetition."""
-    network = network_of(description["system"], description["scenario"]["n_osts"])
+    network = network_of(description.system, description.scenario.n_osts)
     workload = workload_of(description)
-    rates = {point["cache_rate_percent"] for point in points}
+    rates = {point.cache_rate_percent for point in points}
     by_rate = {
         rate: predict_times(network, workload, rate, model).slowest_s for rate in rates
     }
-    return np.stack([by_rate[point["cache_rate_percent"]] for point in points])
+    return np.stack([by_rate[point.cache_rate_percent] for point in points])

@@ -13,13 +13,15 @@ epoch and for both kinds of shuffle (a local one deals each rank's files at rand
 but once for all epochs). All take one read thread a rank.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import CLASSES
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.model.analytic.bounds import asymptotic_bounds
 from tierscope.model.analytic.order_statistics import rank_times
 from tierscope.model.analytic.tiered import mean_groups, tiered_network
@@ -53,18 +55,18 @@ class ClassTimes(NamedTuple):
 
 
 def predict(
-    description: Mapping[str, Any],
-    points: Iterable[Mapping[str, int]],
+    description: RunDescription,
+    points: Iterable[Point],
     model: str,
 ) -> pd.DataFrame:
     """Predict the I/O time of points of a scenario.
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario depends on (`Experiment.description`).
-    points : iterable of mappings
-        `cache_rate_percent` and `repetition`.
+    points : iterable of Point
+        The points.
     model : str
         One of `MODELS`.
 
@@ -82,19 +84,19 @@ def predict(
     """
     _check_model(model, MODELS)
     _check_scenario(description)
-    points = [dict(point) for point in points]
-    epochs = range(description["training"]["epochs"])
+    points = list(points)
+    epochs = range(description.training.epochs)
     if model == SIMULATION:
         predicted = [_simulate(description, point) for point in points]
     else:
-        network = network_of(description["system"], description["scenario"]["n_osts"])
+        network = network_of(description.system, description.scenario.n_osts)
         workload = workload_of(description)
-        rates = {point["cache_rate_percent"] for point in points}
+        rates = {point.cache_rate_percent for point in points}
         by_rate = {
             rate: predict_times(network, workload, rate, model) for rate in rates
         }
         predicted = [
-            [by_rate[point["cache_rate_percent"]]] * len(epochs) for point in points
+            [by_rate[point.cache_rate_percent]] * len(epochs) for point in points
         ]
     return _table(points, predicted)
 
@@ -147,9 +149,7 @@ def _steady_state(
     return groups.share @ file_s * parts * (workload.n_files / network.n_ranks)
 
 
-def _simulate(
-    description: Mapping[str, Any], point: Mapping[str, int]
-) -> list[ClassTimes]:
+def _simulate(description: RunDescription, point: Point) -> list[ClassTimes]:
     """Return the class times of each epoch of a simulated run."""
     predicted = []
     for reads in simulate_reads(description, point):
@@ -158,12 +158,10 @@ def _simulate(
     return predicted
 
 
-def _table(
-    points: list[dict[str, int]], predicted: list[list[ClassTimes]]
-) -> pd.DataFrame:
+def _table(points: list[Point], predicted: list[list[ClassTimes]]) -> pd.DataFrame:
     """Return the predictions of the epochs of all points as one table."""
     rows = [
-        (point["cache_rate_percent"], point["repetition"], epoch, name, *times)
+        (point.cache_rate_percent, point.repetition, epoch, name, *times)
         for point, epochs in zip(points, predicted, strict=True)
         for epoch, one in enumerate(epochs)
         for name, *times in zip(CLASSES, one.slowest_s, one.mean_s, strict=True)
@@ -177,9 +175,9 @@ def _check_model(model: str, known: tuple[str, ...]) -> None:
         raise ModelError(f"model: got {model!r}, expected one of {', '.join(known)}.")
 
 
-def _check_scenario(description: Mapping[str, Any]) -> None:
+def _check_scenario(description: RunDescription) -> None:
     """Refuse a scenario that no model describes."""
-    if (policy := description["scenario"]["policy"]) != "pinning":
+    if (policy := description.scenario.policy) != "pinning":
         raise ModelError(f"policy: got {policy!r}, expected pinning.")
-    if (threads := description["loader"]["read_threads"]) != 1:
+    if (threads := description.loader.read_threads) != 1:
         raise ModelError(f"loader.read_threads: got {threads}, expected 1.")

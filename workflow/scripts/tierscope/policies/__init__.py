@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.policies.adhoc import AdHoc, adhoc_of_node, owner_nodes
 from tierscope.policies.clairvoyant import clairvoyant_of_node
 from tierscope.policies.lru import LeastRecentlyUsed
@@ -98,8 +100,8 @@ def strata(policy: str, on_lfs: np.ndarray) -> np.ndarray | None:
 
 
 def node_policy(
-    description: Mapping[str, Any],
-    point: Mapping[str, int],
+    description: RunDescription,
+    point: Point,
     ranks: Sequence[int],
     node: int | None = None,
     orders: Sequence[np.ndarray] | None = None,
@@ -110,4 +112,4 @@ def node_policy(
     files belong to nodes (`PEERS`).
     """
     view = NodeView(description, point, ranks, node, orders)
-    return POLICIES[description["scenario"]["policy"]].of_node(view)
+    return POLICIES[description.scenario.policy].of_node(view)

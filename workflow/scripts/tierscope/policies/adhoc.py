@@ -61,6 +61,6 @@ class AdHoc(Fixed):
 
 def adhoc_of_node(view: NodeView) -> AdHoc:
     """Return the policy of a node; a mount alone knows which node owns a file."""
-    owners = owner_nodes(view.paths, view.description["system"]["n_nodes"])
+    owners = owner_nodes(view.paths, view.description.system.n_nodes)
     node = view.node if view.option("mount") is None else NO_NODE
     return AdHoc(view.pinning.on_lfs(), owners, node)

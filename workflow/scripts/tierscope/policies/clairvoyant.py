@@ -158,15 +158,15 @@ class Clairvoyant:
 
 def clairvoyant_of_node(view: NodeView) -> Clairvoyant:
     """Return the policy of a node, which knows all that its processes will read."""
-    system, training = view.description["system"], view.description["training"]
+    system, training = view.description.system, view.description.training
     accesses = node_accesses(
         view.n_files,
         view.ranks,
-        system["n_nodes"] * system["processes_per_node"],
-        shuffle=training["shuffle"],
-        seed=training["seed"],
-        repetition=view.point["repetition"],
-        n_epochs=training["epochs"],
+        system.n_processes,
+        shuffle=training.shuffle,
+        seed=training.seed,
+        repetition=view.point.repetition,
+        n_epochs=training.epochs,
         orders=view.orders,
     )
     return Clairvoyant(view.store(), accesses, view.option("copy_threads"))

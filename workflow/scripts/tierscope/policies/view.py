@@ -1,13 +1,14 @@
 """What a policy may know of a run when it begins, as seen from one node."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-from tierscope.core.scenario import Dataset
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.policies.node import NodePolicy, NodeStore
 from tierscope.policies.pinning import Pinning
 
@@ -28,10 +29,10 @@ class NodeView:
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario depends on (`Experiment.description`).
-    point : mapping
-        `cache_rate_percent` and `repetition`.
+    point : Point
+        Cache rate and repetition.
     ranks : sequence of int
         The processes on the node.
     node : int, optional
@@ -40,8 +41,8 @@ class NodeView:
         What all processes read in each epoch, for callers that have it.
     """
 
-    description: Mapping[str, Any]
-    point: Mapping[str, int]
+    description: RunDescription
+    point: Point
     ranks: Sequence[int]
     node: int | None = None
     orders: Sequence[np.ndarray] | None = None
@@ -49,12 +50,12 @@ class NodeView:
     @property
     def n_files(self) -> int:
         """Return the number of files of the dataset."""
-        return self.description["dataset"]["n_files"]
+        return self.description.dataset.n_files
 
     @property
     def paths(self) -> list[str]:
         """Return the paths of the files below the dataset's folder, by file."""
-        dataset = Dataset(**self.description["dataset"])
+        dataset = self.description.dataset
         return list(map(dataset.file_name, range(self.n_files)))
 
     @property
@@ -62,14 +63,14 @@ class NodeView:
         """Return the fixed part of the dataset that the cache rate stands for."""
         return Pinning(
             self.n_files,
-            self.point["cache_rate_percent"],
-            self.description["training"]["seed"],
-            self.point["repetition"],
+            self.point.cache_rate_percent,
+            self.description.training.seed,
+            self.point.repetition,
         )
 
     def store(self) -> NodeStore:
         """Return the node's LFS, empty, with room for what the cache rate allows."""
-        size = self.description["dataset"]["file_size_bytes"]
+        size = self.description.dataset.file_size_bytes
         sizes = np.broadcast_to(size, self.n_files)
         return NodeStore(sizes, quota_bytes=self.pinning.n_on_lfs * size)
 
@@ -84,7 +85,7 @@ class NodeView:
 
     def option(self, name: str) -> Any:
         """Return an option of the policy, as the configuration has it."""
-        return self.description["policy"][name]
+        return self.description.policy_options[name]
 
 
 def nothing(pinning: Pinning) -> np.ndarray:

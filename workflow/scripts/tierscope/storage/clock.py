@@ -19,7 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from tierscope.storage.tier import TierError
+from tierscope.core.machine import TierError
 
 NO_PROGRESS_S = 60.0
 _WATCH_S = 0.5

@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.machine import TierError
 from tierscope.storage.lease import SUFFIX, Lease, LeaseError
 from tierscope.storage.own_folder import FolderError, own_folder
-from tierscope.storage.tier import TierError
 
 MARKER = ".tierscope-local-storage"
 _POLL_S = 0.05

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.machine import Tier, TierError
 from tierscope.data.tfrecord import TEMPORARY_PREFIX, make_directory
-from tierscope.storage.tier import Tier, TierError
 
 SAMPLE_SIZE = 64  # paths of one command line: 256 KiB at the longest
 SPREAD_SAMPLE_SIZE = 16  # fewer files may lie on one OST of several by chance

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 from tierscope.storage.emulated.scale import (
     emulated_machine,
@@ -264,16 +265,15 @@ def _pieces(total: int, largest: int) -> np.ndarray:
     return sizes
 
 
-def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
+def network_of(system: Machine, n_osts: int) -> Network:
     """Return the network of a system: emulated devices, or a machine with `devices`.
 
     The `improvements` of the system, if it has any, are made.
 
     Parameters
     ----------
-    system : mapping
-        A checked system: ``asdict`` of `tierscope.experiment.system.System`, or what a
-        scenario's description holds of it.
+    system : Machine
+        A checked system.
     n_osts : int
         OSTs over which the files are spread.
 
@@ -283,16 +283,16 @@ def network_of(system: Mapping[str, Any], n_osts: int) -> Network:
         If the system says nothing of its devices, or emulated ranks share LFS servers
         in groups of different sizes.
     """
-    n_ranks = system["n_nodes"] * system["processes_per_node"]
-    if system.get("devices") is None:
+    n_ranks = system.n_processes
+    if system.devices is None:
         raise ModelError(
-            f"system {system['name']}: got no devices, expected their service times."
+            f"system {system.name}: got no devices, expected their service times."
         )
-    if system.get("emulation") is not None:
+    if system.emulation is not None:
         network = _emulated_network(system, n_osts, n_ranks)
     else:
-        network = _described_network(system["devices"], n_osts, n_ranks)
-    return network.improved(system.get("improvements", {}))
+        network = _described_network(system.devices, n_osts, n_ranks)
+    return network.improved(system.improvements)
 
 
 def _described_network(
@@ -350,13 +350,13 @@ def _sample_s(devices: Mapping[str, Any]) -> float:
     return devices.get("processor", {}).get("sample_s", 0.0)
 
 
-def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> Network:
+def _emulated_network(system: Machine, n_osts: int, n_ranks: int) -> Network:
     """Return the network that the emulated devices of a system are."""
     machine = emulated_machine(system, n_osts)
     groups = lfs_groups(machine, n_ranks)
     if len(sizes := {len(group) for group in groups}) > 1:
         raise ModelError(
-            f"system {system['name']}: got groups of {sorted(sizes)} processes that "
+            f"system {system.name}: got groups of {sorted(sizes)} processes that "
             "share an LFS server, expected groups of one size."
         )
     return Network(
@@ -367,11 +367,9 @@ def _emulated_network(system: Mapping[str, Any], n_osts: int, n_ranks: int) -> N
             group_size=len(groups[0]),
         ),
         peers=(
-            NodeLinks(*scale_network(system))
-            if "network" in system["devices"]
-            else None
+            NodeLinks(*scale_network(system)) if "network" in system.devices else None
         ),
-        sample_s=_sample_s(system["devices"]),
+        sample_s=_sample_s(system.devices),
     )
 
 

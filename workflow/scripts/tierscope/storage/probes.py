@@ -15,11 +15,13 @@ dataset has enough of them. An emulated device charges every call, cached or not
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from tierscope.core.description import ProbeDescription
 
 RATE, LATENCY = "rate", "latency"
 REPEATS = 7
@@ -78,17 +80,16 @@ class Probe:
         return self.n_clients * self.files_per_client * self.file_bytes
 
 
-def plan(description: Mapping[str, Any]) -> list[Probe]:
+def plan(probed: ProbeDescription) -> list[Probe]:
     """Return the probes of a system and a dataset, in the order of a repeat.
 
     Parameters
     ----------
-    description : mapping
-        `system` (`n_nodes`, `processes_per_node`), `dataset` and `loader`
-        (`buffer_bytes`), as in the description of a scenario.
+    probed : ProbeDescription
+        The system and the dataset.
     """
-    n_files, file_bytes, n_processes = _sizes(description)
-    buffer_bytes = description["loader"]["buffer_bytes"] or file_bytes
+    n_files, file_bytes, n_processes = _sizes(probed)
+    buffer_bytes = probed.buffer_bytes or file_bytes
     n_shared = _files_per_client(n_files, n_processes)
     n_single = min(FILES_OF_SINGLE_CLIENT, n_shared)
     n_whole = max(1, min(n_single, BYTES_PER_CLIENT // file_bytes))
@@ -121,11 +122,10 @@ def plan(description: Mapping[str, Any]) -> list[Probe]:
     return probes
 
 
-def _sizes(description: Mapping[str, Any]) -> tuple[int, int, int]:
+def _sizes(probed: ProbeDescription) -> tuple[int, int, int]:
     """Return the dataset's files, the bytes of each, and the processes."""
-    dataset, system = description["dataset"], description["system"]
-    n_processes = system["n_nodes"] * system["processes_per_node"]
-    return dataset["n_files"], dataset["file_size_bytes"], n_processes
+    dataset = probed.dataset
+    return dataset.n_files, dataset.file_size_bytes, probed.system.n_processes
 
 
 def _files_per_client(n_files: int, n_processes: int) -> int:
@@ -134,7 +134,7 @@ def _files_per_client(n_files: int, n_processes: int) -> int:
 
 
 def probe_files(
-    description: Mapping[str, Any], probe: Probe, rank: int, repeat: int
+    probed: ProbeDescription, probe: Probe, rank: int, repeat: int
 ) -> np.ndarray:
     """Return the files that a process takes in a probe: int, shape (files_per_client,).
 
@@ -142,7 +142,7 @@ def probe_files(
     they are on many object servers. Each repeat on the GFS takes the next window, and
     the single client the one after that; the LFS holds the first window only.
     """
-    n_files, _, n_processes = _sizes(description)
+    n_files, _, n_processes = _sizes(probed)
     in_turn = _files_per_client(n_files, n_processes)
     n_windows = n_files // (n_processes * in_turn)
     window = (repeat + (probe.kind == LATENCY)) % n_windows
@@ -150,13 +150,13 @@ def probe_files(
     return first + rank + n_processes * np.arange(probe.files_per_client)
 
 
-def lfs_rate_percent(description: Mapping[str, Any]) -> int:
+def lfs_rate_percent(probed: ProbeDescription) -> int:
     """Return the part of the dataset that a node's LFS holds for the probes, at most.
 
     It is rounded up to whole percent, as a cache rate.
     """
-    n_files, _, n_processes = _sizes(description)
-    per_node = description["system"]["processes_per_node"]
+    n_files, _, n_processes = _sizes(probed)
+    per_node = probed.system.processes_per_node
     n_held = per_node * _files_per_client(n_files, n_processes)
     return -(-100 * n_held // n_files)
 

@@ -1,67 +1,15 @@
-"""Storage tiers: where a tier's files live and how its directory is prepared.
+"""The names under which a tier's files are opened: links beside its data directory.
 
-Kinds: `directory` (as it is), `emulated` (a device in front of a directory, see
-`tierscope.storage.emulated.device`) and `lustre` (striped, see
-`tierscope.storage.lustre`).
+A log tells epochs, copies and reads for other nodes apart by these names.
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.core.machine import TierError
+
 STAGE_IN_EPOCH = 0  # in the background aliases of stage-in, which is before all epochs
-
-
-class TierError(RuntimeError):
-    """A tier's directory cannot be used."""
-
-
-@dataclass(frozen=True)
-class Tier:
-    """A storage tier of a system.
-
-    Parameters
-    ----------
-    name : {"gfs", "lfs"}
-        Which tier it is.
-    kind : {"directory", "emulated", "lustre"}
-        What stands in front of the directory.
-    root : str
-        Directory tierscope may fill, with variables still in it.
-    n_osts : int, optional
-        Number of OSTs there are (kind `lustre`).
-    pools : mapping of OST count to pool name or sequence of OST indices, optional
-        Where the files lie for OST counts other than 1 and all (kind `lustre`).
-    """
-
-    name: str
-    kind: str
-    root: str
-    n_osts: int | None = None
-    pools: Mapping | None = None
-
-    @property
-    def variables(self) -> list[str]:
-        """Return the environment variables that the root names."""
-        return re.findall(r"\$\{?(\w+)", self.root)
-
-    def data_root(self) -> Path:
-        """Return the absolute directory that holds the tier's files.
-
-        Raises
-        ------
-        TierError
-            If the root names an environment variable that is not set or empty here.
-        """
-        root = os.path.expandvars(os.path.expanduser(self.root))
-        if missing := [name for name in self.variables if not os.environ.get(name)]:
-            raise TierError(
-                f"root of the {self.name}: got {self.root!r}, but the environment "
-                f"variable {missing[0]} is not set here."
-            )
-        return Path(os.path.abspath(root)) / "data"
 
 
 def epoch_alias(data_root: Path, epoch: int) -> Path:

@@ -17,11 +17,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tierscope.core.scenario import Dataset, Point
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.policies import PEERS
 from tierscope.storage.preloaded import refuse_unless_loaded
-from tierscope.storage.tier import Tier, background_root, peer_root
+from tierscope.storage.tier import background_root, peer_root
 from tierscope.trace.runtime import (
     check_darshan_runtime,
     darshan_environment,
@@ -158,7 +159,7 @@ class SiteDarshan:
     def write_log(self, path: Path, duration_s: float | None) -> None:
         """Do nothing: Darshan writes the log itself."""
 
-    def check_log(self, path: Path, run: Mapping[str, Any]) -> None:
+    def check_log(self, path: Path, n_processes: int, started: datetime) -> None:
         """Refuse a log that is not there, not whole or not this run's.
 
         Raises
@@ -175,17 +176,17 @@ class SiteDarshan:
                 "the MPI that mpi4py uses; what it says above may tell more.",
             )
         job, columns, _ = read_posix(path)
-        started_s = datetime.fromisoformat(run["started"]).timestamp()
-        if job.n_processes != run["n_processes"]:
+        started_s = int(started.timestamp())
+        if job.n_processes != n_processes:
             raise LogError(
                 path,
-                f"is of {job.n_processes} processes, expected {run['n_processes']}.",
+                f"is of {job.n_processes} processes, expected {n_processes}.",
             )
         if job.end_time_s < started_s:
             raise LogError(
                 path,
                 f"is of an earlier run: it ends at {job.end_time_s} s, and this run "
-                f"started at {started_s:.0f} s.",
+                f"started at {started_s} s.",
             )
         if shared := int((columns["rank"] < 0).sum()):
             raise LogError(
@@ -206,7 +207,7 @@ def mount_table() -> dict[str, str]:
 
 
 def choose_tracer(
-    description: Mapping[str, Any],
+    description: RunDescription,
     native: Path,
     staging: Path,
     points: Sequence[Point],
@@ -215,7 +216,7 @@ def choose_tracer(
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario's measurements depend on.
     native : Path
         Folder of our own libraries.
@@ -229,40 +230,40 @@ def choose_tracer(
     ConfigError
         If Darshan is to trace a launch of several points.
     """
-    roots = [Tier(**description["system"][tier]).data_root() for tier in ("gfs", "lfs")]
+    roots = [tier.data_root() for tier in description.system.tiers.values()]
     prefixes = [f"{root}.ep" for root in roots]
-    if "policy" in description:  # there is background traffic
+    if description.policy_options:  # there is background traffic
         prefixes += [f"{background_root(root)}.ep" for root in roots]
-        if description["scenario"]["policy"] in PEERS:
+        if description.scenario.policy in PEERS:
             prefixes.append(f"{peer_root(roots[1])}.ep")
-    runtime = find_darshan_runtime(description["darshan"]["runtime"], os.environ)
+    runtime = find_darshan_runtime(description.runtime, os.environ)
     if runtime is None:
         library = native.absolute() / "libtierscope_trace.so"
         return BuiltinTracer(library, prefixes)
     if len(points) > 1:
         raise ConfigError(
-            f"system {description['system']['name']}: points_per_launch: got all, "
+            f"system {description.system.name}: points_per_launch: got all, "
             f"expected 1: Darshan ({runtime}) writes one log per MPI job."
         )
     return SiteDarshan(runtime, _settle_darshan(description, prefixes, staging, points))
 
 
 def _settle_darshan(
-    description: Mapping[str, Any],
+    description: RunDescription,
     prefixes: Sequence[str],
     staging: Path,
     points: Sequence[Point],
 ) -> dict[str, str]:
     """Write Darshan's settings for a run and return its environment."""
-    dataset = Dataset(**description["dataset"])
-    system = description["system"]
-    n_processes = system["n_nodes"] * system["processes_per_node"]
-    epochs = description["training"]["epochs"]
+    dataset = description.dataset
+    system = description.system
+    n_processes = system.n_processes
+    epochs = description.training.epochs
     n_records = -(-dataset.n_files // n_processes) * epochs
-    if "policy" in description:  # a process copies for all of its node
-        n_records += 2 * -(-dataset.n_files // system["n_nodes"]) * epochs
-        if description["scenario"]["policy"] in PEERS:  # stage-in, uneven owners
-            n_records += 2 * -(-dataset.n_files // system["n_nodes"])
+    if description.policy_options:  # a process copies for all of its node
+        n_records += 2 * -(-dataset.n_files // system.n_nodes) * epochs
+        if description.scenario.policy in PEERS:  # stage-in, uneven owners
+            n_records += 2 * -(-dataset.n_files // system.n_nodes)
     folder = (staging / points[0].path).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log.darshan").unlink(missing_ok=True)  # of a run that failed

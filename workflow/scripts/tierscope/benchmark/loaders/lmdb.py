@@ -10,15 +10,15 @@ own.
 The references that `epoch` takes are `RecordReference`, the order is theirs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tierscope.benchmark.loaders.readers import ReaderGroup
 from tierscope.benchmark.loaders.records import TIERS, ReadLog, RecordReference
 from tierscope.benchmark.loaders.stores import CalledStore, MappedStore
+from tierscope.core.description import LmdbSettings
 from tierscope.data.lmdb.check import check_record
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.lmdb.reads import GAP_PAGES, is_joined
@@ -61,8 +61,8 @@ class DatabaseLoader:
 
     Parameters
     ----------
-    settings : mapping
-        Section `lmdb` of a description (`tierscope.core.lmdb_loaders`).
+    settings : LmdbSettings
+        How it reads.
     batch_size : int
         Records per step.
     provenance : Provenance
@@ -80,7 +80,7 @@ class DatabaseLoader:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: LmdbSettings,
         batch_size: int,
         provenance: Provenance,
         checksums: np.ndarray,
@@ -89,7 +89,7 @@ class DatabaseLoader:
         clock: Clock,
     ):
         self._settings, self._batch_size = settings, batch_size
-        self._on = set(settings["optimisations"])
+        self._on = set(settings.optimisations)
         self._provenance, self._checksums = provenance, checksums
         self._emulated, self._clock = emulated, clock
         n_places = provenance.n_records if "dm" in self._on else 0
@@ -127,7 +127,7 @@ class DatabaseLoader:
         answers = self._group.all_of_group((_Part(tiers, records), paths))
         parts = [part for part, _ in answers]
         paths = {tier: path for _, some in answers for tier, path in some.items()}
-        n_places = self._batch_size * self._settings["steps_per_fetch"]
+        n_places = self._batch_size * self._settings.steps_per_fetch
         n_fetches = max(-(-len(part.records) // n_places) for part in parts)
         wanted = []
         if self._group.is_reader:
@@ -186,7 +186,7 @@ class DatabaseLoader:
         """Open the file on a tier."""
         if "dio" in self._on:
             return CalledStore(tier, path, self._provenance, self._log)
-        fault_bytes = self._settings["fault_bytes"] if tier in self._emulated else None
+        fault_bytes = self._settings.fault_bytes if tier in self._emulated else None
         return MappedStore(
             tier,
             path,
@@ -236,7 +236,7 @@ class DatabaseLoader:
     ) -> None:
         """Read a fetch into the buffer, in its turn, and note where each record is."""
         if "stag" in self._on:
-            self._group.await_turn(self._settings["stagger_size"])
+            self._group.await_turn(self._settings.stagger_size)
         index = self._index(plan)
         tiers = np.concatenate([part.tiers[chosen] for part in plan.parts])
         records = np.concatenate([part.records[chosen] for part in plan.parts])
@@ -258,7 +258,7 @@ class DatabaseLoader:
             row[:n_own] = places[start : start + n_own]
             start += n_own
         if "stag" in self._on:
-            self._group.pass_turn(self._settings["stagger_size"])
+            self._group.pass_turn(self._settings.stagger_size)
 
     def _index(self, plan: _Plan) -> np.ndarray:
         """Return the head of the buffer: where each process's records are in it."""

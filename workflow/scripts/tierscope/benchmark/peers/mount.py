@@ -16,10 +16,10 @@ from pathlib import Path
 
 from tierscope.benchmark.peers import PeerError
 from tierscope.benchmark.peers.client import UNKNOWN_OWNER
+from tierscope.core.machine import TierError
 from tierscope.data.tfrecord import read_timed, write_all
 from tierscope.storage.lease import NAME, Lease, LeaseError
 from tierscope.storage.own_folder import FolderError, open_own
-from tierscope.storage.tier import TierError
 
 Watch = Callable[[Path], AbstractContextManager[None]]
 _LIVE_S = 5.0

@@ -22,7 +22,8 @@ from tierscope.benchmark.peers.server import TOKEN_BYTES, PeerServer
 from tierscope.benchmark.peers.stage_in import stage_in
 from tierscope.benchmark.peers.watch import MountWatch
 from tierscope.benchmark.placement.copies import Copier
-from tierscope.core.scenario import Dataset
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.data.shuffle import process_share
 from tierscope.policies import Place, node_policy
 from tierscope.storage.clock import Clock, Role
@@ -36,10 +37,10 @@ class NodePeers:
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario's measurements depend on.
-    point : mapping
-        `cache_rate_percent` and `repetition`.
+    point : Point
+        Cache rate and repetition.
     processes : Processes
         The MPI processes.
     copier : Copier
@@ -54,8 +55,8 @@ class NodePeers:
 
     def __init__(
         self,
-        description: Mapping[str, Any],
-        point: Mapping[str, int],
+        description: RunDescription,
+        point: Point,
         processes,
         copier: Copier,
         say: Callable[[str], None],
@@ -64,11 +65,9 @@ class NodePeers:
     ):
         self._clock = clock
         self._processes, self._copier, self._say = processes, copier, say
-        self._options = description["policy"]
-        self._dataset = Dataset(**description["dataset"])
-        self._buffer_bytes = (
-            description["loader"]["buffer_bytes"] or DEFAULT_BUFFER_BYTES
-        )
+        self._options = description.policy_options
+        self._dataset = description.dataset
+        self._buffer_bytes = description.loader.buffer_bytes or DEFAULT_BUFFER_BYTES
         self.policy = node_policy(
             description, point, processes.on_node, node=processes.node
         )
@@ -76,7 +75,7 @@ class NodePeers:
         self._feeds: list[PeerFeed] = []
         self._server = self._mounted = self._watch = self._interface = None
         self._stage_in_time_s = 0.0
-        self._last_epoch = description["training"]["epochs"] - 1
+        self._last_epoch = description.training.epochs - 1
         _allow_open_files()
         launch = processes.share(secrets.token_hex(TOKEN_BYTES))
         if self._options["mount"]:

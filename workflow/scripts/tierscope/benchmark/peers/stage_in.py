@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tierscope.storage.tier import TierError
+from tierscope.core.machine import TierError
 
 
 def stage_in(

@@ -6,7 +6,8 @@ from typing import Any
 from tierscope.benchmark.placement.client import NodeFeed, PlacementClient
 from tierscope.benchmark.placement.copies import Copier
 from tierscope.benchmark.placement.server import PlacementServer
-from tierscope.core.scenario import Dataset
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.policies import Place, node_policy
 from tierscope.storage.clock import Clock, Role
 
@@ -16,10 +17,10 @@ class NodePlacement:
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario's measurements depend on.
-    point : mapping
-        `cache_rate_percent` and `repetition`.
+    point : Point
+        Cache rate and repetition.
     processes : Processes
         The MPI processes.
     copier : Copier
@@ -34,18 +35,18 @@ class NodePlacement:
 
     def __init__(
         self,
-        description: Mapping[str, Any],
-        point: Mapping[str, int],
+        description: RunDescription,
+        point: Point,
         processes,
         copier: Copier,
         say: Callable[[str], None],
         clock: Clock,
         teller: Role,
     ):
-        self._processes, self._options = processes, description["policy"]
+        self._processes, self._options = processes, description.policy_options
         self._clock = clock
-        self._file_name = Dataset(**description["dataset"]).file_name
-        self._last_epoch = description["training"]["epochs"] - 1
+        self._file_name = description.dataset.file_name
+        self._last_epoch = description.training.epochs - 1
         self._drain_times_s: list[float] = []
         self._server = None
         if processes.node_rank == 0:

@@ -4,7 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tierscope.core.description import LmdbSettings
 from tierscope.core.lmdb_loaders import optimisations_of
+from tierscope.core.machine import Machine
+from tierscope.core.scenario import Dataset
 
 
 def steps_per_fetch(
@@ -35,12 +38,12 @@ def steps_per_fetch(
     return min(power, max(1, n_records // (n_nodes * step_records)))
 
 
-def lmdb_description(
+def lmdb_settings(
     loader: str,
     config: Mapping[str, Any],
-    dataset: Mapping[str, Any],
-    system: Mapping[str, Any],
-) -> dict[str, Any]:
+    dataset: Dataset,
+    system: Machine,
+) -> LmdbSettings:
     """Return what a description says about an LMDB loader.
 
     Parameters
@@ -49,12 +52,12 @@ def lmdb_description(
         One of `LOADERS`.
     config : mapping
         Section `lmdb` of the configuration.
-    dataset, system : mapping
-        Those of the description.
+    dataset, system : Dataset, Machine
+        What is read, and where the processes run.
 
     Returns
     -------
-    dict
+    LmdbSettings
         The section without the switches, and the `optimisations` that are on,
         `block_records` (contiguous records that are shuffled as one) and
         `steps_per_fetch`. Blocks are as large as coalesced reads for all loaders, so
@@ -62,18 +65,19 @@ def lmdb_description(
     """
     settings = {key: value for key, value in config.items() if key != "lmdbio"}
     optimisations = optimisations_of(loader, config["lmdbio"])
-    n_records, n_nodes = dataset["n_files"], system["n_nodes"]
-    step_records = dataset["batch_size"] * system["processes_per_node"]
+    n_records, n_nodes = dataset.n_files, system.n_nodes
+    step_records = dataset.batch_size * system.processes_per_node
     coalesced = steps_per_fetch(
         n_records,
-        dataset["file_size_bytes"],
+        dataset.file_size_bytes,
         step_records,
         n_nodes,
         config["coalesced_bytes"],
     )
     block = min(coalesced * step_records, math.ceil(n_records / n_nodes))
-    return settings | {
-        "optimisations": list(optimisations),
-        "block_records": block,
-        "steps_per_fetch": coalesced if "coal" in optimisations else 1,
-    }
+    return LmdbSettings(
+        **settings,
+        optimisations=list(optimisations),
+        block_records=block,
+        steps_per_fetch=coalesced if "coal" in optimisations else 1,
+    )

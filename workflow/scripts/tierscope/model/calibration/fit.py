@@ -28,6 +28,7 @@ fitted service times too short. What the data do not tell is refused: see
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ import pandas as pd
 import yaml
 from scipy.optimize import least_squares
 
+from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.model.calibration.observations import (
     measured_epochs,
     measured_probes,
@@ -71,23 +73,21 @@ _MOST_EVALUATIONS = 60
 
 
 def calibrated(
-    description: Mapping[str, Any], devices: Mapping[str, Any]
-) -> dict[str, Any]:
+    description: RunDescription, devices: Mapping[str, Any]
+) -> RunDescription:
     """Return a scenario's description with other devices, for the models.
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         As `Experiment.model_description` returns it.
     devices : mapping
         The section `devices`, such as `Calibration.devices` or the file written by
         target `calibrate`.
     """
-    system = description["system"]
-    return {
-        **description,
-        "system": {**system, "devices": {**system["devices"], **devices}},
-    }
+    system = description.system
+    changed = replace(system, devices={**system.devices, **devices})
+    return replace(description, system=changed)
 
 
 def read_devices(path: str | Path) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def read_devices(path: str | Path) -> dict[str, Any]:
 
 
 def calibrate(
-    description: Mapping[str, Any],
+    description: RunDescription,
     io_time: pd.DataFrame,
     probes: pd.DataFrame | None,
     parameters: Sequence[str],
@@ -118,7 +118,7 @@ def calibrate(
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         As `Experiment.model_description` returns it.
     io_time : DataFrame
         Table ``io_time`` of some points of the scenario.
@@ -152,7 +152,7 @@ class _Fit:
 
     def __init__(
         self,
-        description: Mapping[str, Any],
+        description: RunDescription,
         io_time: pd.DataFrame,
         probes: pd.DataFrame | None,
         parameters: tuple[Parameter, ...],
@@ -167,7 +167,7 @@ class _Fit:
 
     def _shifts(self) -> np.ndarray:
         """Return the neighbours over which the simulator is averaged: in logarithms."""
-        n_files = self.description["dataset"]["n_files"]
+        n_files = self.description.dataset.n_files
         n_pairs = min(_MOST_PAIRS, _READS // (2 * n_files))
         shifts = np.random.default_rng(0).standard_normal((n_pairs, len(self.names)))
         if n_pairs == 0:
@@ -181,7 +181,7 @@ class _Fit:
         start = np.log([found[name] for name in self.names])
         return np.clip(start, self.bounds[0] + 0.1, self.bounds[1] - 0.1)
 
-    def at(self, x: np.ndarray) -> dict[str, Any]:
+    def at(self, x: np.ndarray) -> RunDescription:
         """Return the description with the values of these logarithms."""
         values = dict(zip(self.names, np.exp(x), strict=True))
         return with_values(self.description, values)
@@ -198,9 +198,9 @@ class _Fit:
 
     def probe_residuals(self, x: np.ndarray) -> np.ndarray:
         """Return the terms of the probes."""
-        description, terms = self.at(x), []
+        probed, terms = ProbeDescription.of(self.at(x)), []
         for n_osts, measured in self.measured_probes.items():
-            modelled = probe_times(description, n_osts)
+            modelled = probe_times(probed, n_osts)
             terms += [
                 NOISE / np.hypot(NOISE, one.error) * np.log(modelled[name] / one.time_s)
                 for name, one in measured.items()
@@ -242,7 +242,7 @@ class _Fit:
         """Return whether OSTs and links may be exchanged: a sum of squares below."""
         if not set(IN_SERIES) <= set(self.names):
             return False
-        n_osts = self.description["scenario"]["n_osts"]
+        n_osts = self.description.scenario.n_osts
         at = [self.names.index(name) for name in IN_SERIES]
         osts, links = (
             np.log(station(self.at(x), n_osts, name)) - x[i]

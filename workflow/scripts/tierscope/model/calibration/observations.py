@@ -1,24 +1,21 @@
 """What a calibration compares: five numbers of each epoch, the time of each probe."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import process_times, total_s
-from tierscope.core.columns import CLASSES
+from tierscope.core.columns import CLASSES, POINT
+from tierscope.core.description import ProbeDescription, RunDescription
+from tierscope.core.scenario import Point
 from tierscope.model.simulator.run import SimulatedReads, class_times, simulate_reads
 from tierscope.storage.network import ModelError
 from tierscope.storage.probes import plan
 
-Point = tuple[int, int]  # cache rate in percent, repetition
-_POINT = ["cache_rate_percent", "repetition"]
-
 
 def measured_epochs(
-    description: Mapping[str, Any], io_time: pd.DataFrame
+    description: RunDescription, io_time: pd.DataFrame
 ) -> dict[Point, np.ndarray]:
     """Return what was measured at each point: shape (n_epochs, 5), in seconds.
 
@@ -32,45 +29,46 @@ def measured_epochs(
     """
     _check_scenario(description, io_time)
     processes, times_s = process_times(io_time)
-    classes = io_time.groupby([*_POINT, "epoch", "io_class"])["operations"].sum()
-    system, training = description["system"], description["training"]
-    n_processes = system["n_nodes"] * system["processes_per_node"]
+    classes = io_time.groupby([*POINT, "epoch", "io_class"])["operations"].sum()
+    system, training = description.system, description.training
+    n_processes = system.n_processes
     points = {}
-    for point, part in processes.groupby(_POINT):
+    for keys, part in processes.groupby(POINT):
+        point = Point(*map(int, keys))
         here = times_s[part.index]
         epochs = part["epoch"].to_numpy()
-        if len(here) != n_processes * training["epochs"]:
+        if len(here) != n_processes * training.epochs:
             raise ModelError(
                 f"I/O time: got {len(here)} processes and epochs at cache rate "
-                f"{point[0]} %, expected {n_processes} x {training['epochs']}."
+                f"{point.cache_rate_percent} %, expected "
+                f"{n_processes} x {training.epochs}."
             )
         rows = []
-        for epoch in range(training["epochs"]):
+        for epoch in range(training.epochs):
             mine = here[epochs == epoch]
-            done = [classes[(*point, epoch, name)] > 0 for name in CLASSES]
+            done = [classes[(*keys, epoch, name)] > 0 for name in CLASSES]
             means_s = np.where(done, mine.mean(axis=0), np.nan)
             rows.append([*means_s, total_s(mine).max()])
         points[point] = np.array(rows)
         if not (points[point][:, -1] > 0).all():
             raise ModelError(
-                f"I/O time: got an epoch of 0 s at cache rate {point[0]} %, expected "
-                "more."
+                "I/O time: got an epoch of 0 s at cache rate "
+                f"{point.cache_rate_percent} %, expected more."
             )
     return points
 
 
-def _check_scenario(description: Mapping[str, Any], io_time: pd.DataFrame) -> None:
+def _check_scenario(description: RunDescription, io_time: pd.DataFrame) -> None:
     """Refuse a table of another scenario."""
-    for key, wanted in description["scenario"].items():
+    for key, wanted in description.scenario.keys.items():
         if len(io_time) == 0 or set(io_time[key]) != {wanted}:
             found = sorted(set(io_time[key])) or "nothing"
             raise ModelError(f"I/O time: got {key} {found}, expected {wanted} only.")
 
 
-def modelled_epochs(description: Mapping[str, Any], point: Point) -> np.ndarray:
+def modelled_epochs(description: RunDescription, point: Point) -> np.ndarray:
     """Return what the simulator makes of a point, as `measured_epochs` does."""
-    named = dict(zip(_POINT, point, strict=True))
-    return np.array([_epoch(reads) for reads in simulate_reads(description, named)])
+    return np.array([_epoch(reads) for reads in simulate_reads(description, point)])
 
 
 def _epoch(reads: SimulatedReads) -> list[float]:
@@ -88,7 +86,7 @@ class ProbeTime:
 
 
 def measured_probes(
-    description: Mapping[str, Any], probes: pd.DataFrame | None
+    description: RunDescription, probes: pd.DataFrame | None
 ) -> dict[int, dict[str, ProbeTime]]:
     """Return the time of each probe, by OST count and name.
 
@@ -105,7 +103,7 @@ def measured_probes(
     """
     if probes is None or probes.empty:
         return {}
-    wanted = {one.name: one for one in plan(description)}
+    wanted = {one.name: one for one in plan(ProbeDescription.of(description))}
     found = {}
     for (dataset, n_osts), part in probes.groupby(["dataset", "n_osts"]):
         calls = part.groupby("probe")[["n_clients", "operations", "bytes"]].first()
@@ -114,10 +112,10 @@ def measured_probes(
             for name, one in wanted.items()
         }
         made = {name: tuple(row) for name, row in calls.iterrows()}
-        if dataset != description["dataset"]["name"] or made != expected:
+        if dataset != description.dataset.name or made != expected:
             raise ModelError(
                 f"probes of {dataset} on {n_osts} OSTs: got other calls than those of "
-                f"dataset {description['dataset']['name']}; delete them to probe again."
+                f"dataset {description.dataset.name}; delete them to probe again."
             )
         # In virtual time closes of the LFS, which asks nobody, take none at all.
         is_free = (part["time_s"] == 0) & (part["tier"] == "lfs")

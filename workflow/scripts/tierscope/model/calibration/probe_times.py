@@ -6,39 +6,37 @@ at once, so start-up and last calls are as in the measurement. Exact for the emu
 devices. Of a file's place only its number counts (modulo the object servers).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from tierscope.core.description import ProbeDescription
 from tierscope.model.simulator.epoch import simulate_epoch
 from tierscope.storage.network import Network, TierModel, Workload, network_of
 from tierscope.storage.probes import Probe, plan, probe_files
 
 
-def probe_times(description: Mapping[str, Any], n_osts: int) -> dict[str, float]:
+def probe_times(probed: ProbeDescription, n_osts: int) -> dict[str, float]:
     """Return the time of every probe in seconds: first start to last end.
 
     Parameters
     ----------
-    description : mapping
-        `system` with its devices, `dataset` and `loader`, as in the description of a
-        scenario.
+    probed : ProbeDescription
+        What the probes depend on, with the system's devices.
     n_osts : int
         OSTs over which the probed files are spread.
     """
-    network = network_of(description["system"], n_osts)
+    network = network_of(probed.system, n_osts)
     return {
-        probe.name: _probe_time_s(network, probe, _files(description, probe))
-        for probe in plan(description)
+        probe.name: _probe_time_s(network, probe, _files(probed, probe))
+        for probe in plan(probed)
     }
 
 
-def _files(description: Mapping[str, Any], probe: Probe) -> np.ndarray:
+def _files(probed: ProbeDescription, probe: Probe) -> np.ndarray:
     """Return the files of all clients of a probe, client after client."""
     clients = range(probe.n_clients)
-    parts = [probe_files(description, probe, client, repeat=0) for client in clients]
+    parts = [probe_files(probed, probe, client, repeat=0) for client in clients]
     return np.concatenate(parts)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import TABLES
+from tierscope.core.description import RunDescription
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.network import ModelError
 
@@ -50,7 +51,7 @@ class Calibration:
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         The scenario's description, with the system as its file has it.
     parameters : tuple of Parameter
         What was fitted.
@@ -68,7 +69,7 @@ class Calibration:
         as well: one after the other, two stations may be told only from two OST counts.
     """
 
-    description: Mapping[str, Any]
+    description: RunDescription
     parameters: tuple[Parameter, ...]
     values: np.ndarray
     standard_errors: np.ndarray
@@ -89,8 +90,8 @@ class Calibration:
         """Return the section `devices` of a system file with the fitted values."""
         names = [one.name for one in self.parameters]
         values = dict(zip(names, self.values, strict=True))
-        system = with_values(self.description, values)["system"]
-        devices = dict(system["devices"])
+        system = with_values(self.description, values).system
+        devices = dict(system.devices)
         for name in ("n_processes", "processes_per_node"):
             devices.pop(name, None)  # of an emulation, which knows them itself
         if "sources" in devices:
@@ -156,8 +157,8 @@ class Calibration:
             }
         )
         return frame.assign(
-            source=self.description["source"],
-            system=self.description["system"]["name"],
+            source=self.description.source,
+            system=self.description.system.name,
             calibration=name,
             n_observations=self.n_observations,
             rms_percent=self.rms_percent,

@@ -7,11 +7,12 @@ the rest were latency. The search corrects both.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from tierscope.core.columns import CLASSES
+from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.model.calibration.observations import Point, ProbeTime
 from tierscope.model.simulator.run import workload_of
 from tierscope.storage.network import Network, network_of
@@ -30,20 +31,20 @@ _REFERENCE = {
 
 
 def with_values(
-    description: Mapping[str, Any], values: Mapping[str, float]
-) -> dict[str, Any]:
+    description: RunDescription, values: Mapping[str, float]
+) -> RunDescription:
     """Return a scenario's description with other values of keys ``tier.key``."""
-    system = description["system"]
-    devices = system["devices"]
+    system = description.system
+    devices = system.devices
     changed = {**devices, "gfs": dict(devices["gfs"]), "lfs": dict(devices["lfs"])}
     for name, value in values.items():
         tier, key = name.split(".")
         changed[tier][key] = float(value)
-    return {**description, "system": {**system, "devices": changed}}
+    return replace(description, system=replace(system, devices=changed))
 
 
 def starting_values(
-    description: Mapping[str, Any],
+    description: RunDescription,
     measured: Mapping[Point, np.ndarray],
     probes: Mapping[int, Mapping[str, ProbeTime]],
 ) -> dict[str, float]:
@@ -51,7 +52,7 @@ def starting_values(
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         As for `tierscope.model.calibration.fit.calibrate`; of its devices only what
         says how they are built is used.
     measured, probes : mapping
@@ -59,7 +60,7 @@ def starting_values(
     """
     known = with_values(description, _REFERENCE)
     stations = _stations_by_tables(known, measured)
-    n_osts = {name: description["scenario"]["n_osts"] for name in _REFERENCE}
+    n_osts = {name: description.scenario.n_osts for name in _REFERENCE}
     if probes:
         stations |= _stations_by_probes(known, probes)
         n_osts = dict.fromkeys(n_osts, max(probes))
@@ -71,9 +72,9 @@ def starting_values(
     }
 
 
-def station(description: Mapping[str, Any], n_osts: int, name: str) -> float:
+def station(description: RunDescription, n_osts: int, name: str) -> float:
     """Return the network's number that a parameter sets, of all servers together."""
-    network = network_of(description["system"], n_osts)
+    network = network_of(description.system, n_osts)
     gfs, lfs = network.gfs, network.lfs
     return {
         "gfs.open_s": gfs.open_s,
@@ -89,10 +90,10 @@ def station(description: Mapping[str, Any], n_osts: int, name: str) -> float:
 
 
 def _stations_by_probes(
-    description: Mapping[str, Any], probes: Mapping[int, Mapping[str, ProbeTime]]
+    description: RunDescription, probes: Mapping[int, Mapping[str, ProbeTime]]
 ) -> dict[str, float]:
     """Return the network's numbers as the probes show them."""
-    calls = {one.name: one for one in plan(description)}
+    calls = {one.name: one for one in plan(ProbeDescription.of(description))}
     fewest, most = (
         {name: one.time_s for name, one in probes[n_osts].items()}
         for n_osts in (min(probes), max(probes))
@@ -104,7 +105,7 @@ def _stations_by_probes(
     def rate(times_s: Mapping[str, float]) -> float:
         return calls["gfs_read_rate"].n_bytes / times_s["gfs_read_rate"]
 
-    network = network_of(description["system"], max(probes))
+    network = network_of(description.system, max(probes))
     reads = calls["lfs_read_rate"]
     size = network.lfs.request_bytes
     requests = -(-reads.buffer_bytes // size) * reads.n_operations
@@ -127,14 +128,14 @@ def _stations_by_probes(
 
 
 def _stations_by_tables(
-    description: Mapping[str, Any], measured: Mapping[Point, np.ndarray]
+    description: RunDescription, measured: Mapping[Point, np.ndarray]
 ) -> dict[str, float]:
     """Return the network's numbers as the class times suggest them."""
-    network = network_of(description["system"], description["scenario"]["n_osts"])
+    network = network_of(description.system, description.scenario.n_osts)
     workload, n_ranks = workload_of(description), network.n_ranks
     lowest, highest = min(measured), max(measured)
-    local = highest[0] / 100 * workload.n_files / n_ranks
-    remote = (1 - lowest[0] / 100) * workload.n_files / n_ranks
+    local = highest.cache_rate_percent / 100 * workload.n_files / n_ranks
+    remote = (1 - lowest.cache_rate_percent / 100) * workload.n_files / n_ranks
     with np.errstate(divide="ignore", invalid="ignore"):
         gfs_s = dict(zip(CLASSES, measured[lowest].mean(axis=0) / remote, strict=False))
         lfs_s = dict(zip(CLASSES, measured[highest].mean(axis=0) / local, strict=False))

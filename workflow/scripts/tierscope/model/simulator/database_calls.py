@@ -7,12 +7,11 @@ same functions. Only the order in which explicit reads walk the tree differs: he
 page number.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from tierscope.core.description import LmdbSettings
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.lmdb.pages import META_BYTES
 from tierscope.data.lmdb.reads import cut, is_joined, touched_pages
@@ -94,8 +93,8 @@ class DatabaseEpoch:
 
     Parameters
     ----------
-    settings : mapping
-        Section `lmdb` of a description.
+    settings : LmdbSettings
+        How it reads.
     order : RecordOrder
         Who reads which record when.
     provenance : Provenance
@@ -123,13 +122,13 @@ class DatabaseEpoch:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: LmdbSettings,
         order: RecordOrder,
         provenance: Provenance,
         on_lfs: np.ndarray,
         epoch: int,
     ):
-        self._settings, self._on = settings, set(settings["optimisations"])
+        self._settings, self._on = settings, set(settings.optimisations)
         self._provenance, self._batch_size = provenance, order.batch_size
         per_node = order.processes_per_node
         n_ranks = order.n_nodes * per_node
@@ -144,7 +143,7 @@ class DatabaseEpoch:
         self.uses = self._uses()
         self._is_direct = not {"lmm", "dio"} & self._on
         # Direct accesses follow the batches, whatever is coalesced.
-        steps = 1 if self._is_direct else settings["steps_per_fetch"]
+        steps = 1 if self._is_direct else settings.steps_per_fetch
         self._n_places = self._batch_size * steps
         self.calls = Calls.joined([*self._opening(), *self._walk(), self._data()])
 
@@ -220,7 +219,7 @@ class DatabaseEpoch:
             records, offsets = records[order], offsets[order]
         if "dio" not in self._on:
             pages = touched_pages(offsets, self._provenance)
-            fault_bytes = self._settings["fault_bytes"]
+            fault_bytes = self._settings.fault_bytes
             record, starts, sizes = cut(*pages, fault_bytes)
             return Calls.of(
                 reader[record],
@@ -314,7 +313,7 @@ class DatabaseEpoch:
 
     def _add_turns(self, builder: "_Builder", gates: np.ndarray) -> np.ndarray:
         """Add the readers' turns of every fetch and return the gates with theirs."""
-        size, n_readers = self._settings["stagger_size"], len(self.readers)
+        size, n_readers = self._settings.stagger_size, len(self.readers)
         for fetch in range(self.n_fetches):
             followers = np.arange(size, n_readers)
             mine = len(gates) + fetch * n_readers + followers

@@ -7,7 +7,7 @@ switches, copies and checksums. LMDBIO's authors blame the former for most of LM
 slowness.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import CLASSES
+from tierscope.core.description import RunDescription
 from tierscope.core.io_class import IOClass
+from tierscope.core.scenario import Point
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import FRAMING_BYTES
@@ -41,28 +43,28 @@ from tierscope.storage.network import network_of
 PAGE_BYTES = 4096
 
 
-def provenance_of(description: Mapping[str, Any]) -> Provenance:
+def provenance_of(description: RunDescription) -> Provenance:
     """Return how the simulated file was written."""
-    dataset = description["dataset"]
+    dataset = description.dataset
     return Provenance(
-        dataset["n_files"],
-        dataset["file_size_bytes"] - FRAMING_BYTES,
-        description["lmdb"]["records_per_commit"],
+        dataset.n_files,
+        dataset.file_size_bytes - FRAMING_BYTES,
+        description.lmdb.records_per_commit,
         PAGE_BYTES,
     )
 
 
 def simulate_database(
-    description: Mapping[str, Any], points: Iterable[Mapping[str, int]]
+    description: RunDescription, points: Iterable[Point]
 ) -> Iterator[dict[str, pd.DataFrame]]:
     """Simulate runs of a scenario and yield the tables of each.
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario depends on (`Experiment.description`), with a section `lmdb`.
-    points : iterable of mapping
-        `cache_rate_percent` and `repetition` of each run.
+    points : iterable of Point
+        The points.
 
     Yields
     ------
@@ -80,21 +82,21 @@ def simulate_database(
 
 
 def _epochs(
-    description: Mapping[str, Any], point: Mapping[str, int], provenance: Provenance
+    description: RunDescription, point: Point, provenance: Provenance
 ) -> Iterator[tuple[DatabaseEpoch, SimulatedPrograms]]:
     """Yield what is read in each epoch of a run, and when."""
-    network = network_of(description["system"], description["scenario"]["n_osts"])
-    training, repetition = description["training"], point["repetition"]
-    seeds = training["seed"], repetition
+    network = network_of(description.system, description.scenario.n_osts)
+    training, repetition = description.training, point.repetition
+    seeds = training.seed, repetition
     order = order_of(description, repetition)
-    on_lfs = first_records(provenance.n_records, point["cache_rate_percent"])
+    on_lfs = first_records(provenance.n_records, point.cache_rate_percent)
     slowness = draw_slowness(network, stream(SLOWNESS, *seeds))
-    for epoch in range(training["epochs"]):
-        reads = DatabaseEpoch(description["lmdb"], order, provenance, on_lfs, epoch)
+    for epoch in range(training.epochs):
+        reads = DatabaseEpoch(description.lmdb, order, provenance, on_lfs, epoch)
         done = simulate_programs(
             network,
             reads.programs(network),
-            training["compute_time_s"],
+            training.compute_time_s,
             stream(SERVICES, *seeds, epoch),
             slowness,
         )
@@ -127,7 +129,7 @@ def _io_time(reads: DatabaseEpoch, done: SimulatedPrograms) -> pd.DataFrame:
 def _execution_times(
     reads: DatabaseEpoch,
     done: SimulatedPrograms,
-    description: Mapping[str, Any],
+    description: RunDescription,
     provenance: Provenance,
 ) -> pd.DataFrame:
     """Return the columns of the table `run_epochs` of an epoch, without the epoch."""
@@ -137,7 +139,7 @@ def _execution_times(
     return epochs_table(description, time_s, size, n_records, n_lfs, n_records - n_lfs)
 
 
-def describe_database(description: Mapping[str, Any]) -> dict[str, Any]:
+def describe_database(description: RunDescription) -> dict[str, Any]:
     """Return what a scenario's simulations were made of, ready for JSON."""
     return {
         **describe(description),

@@ -4,14 +4,15 @@ So everything that reads runs can be tried on a machine of any size.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tierscope.core.description import description_hash
-from tierscope.core.scenario import Dataset
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.model.simulator.events import (
     CLOSED,
     CLOSING,
@@ -35,7 +36,7 @@ TIER_ROOTS = {"gfs": "/simulated/gfs/data", "lfs": "/simulated/lfs/data"}
 
 def write_simulated_log(
     path: str | Path,
-    description: Mapping[str, Any],
+    description: RunDescription,
     reads: Iterable[SimulatedReads],
 ) -> None:
     """Write the log of a simulated run; time stamps count from the first epoch.
@@ -44,13 +45,13 @@ def write_simulated_log(
     ----------
     path : path
         The log.
-    description : mapping
+    description : RunDescription
         What the scenario depends on (`Experiment.description`).
     reads : iterable of SimulatedReads
         The run's epochs (`simulate_reads`).
     """
-    system, n_files = description["system"], description["dataset"]["n_files"]
-    records = np.zeros(n_files * description["training"]["epochs"], POSIX_RECORD)
+    n_files = description.dataset.n_files
+    records = np.zeros(n_files * description.training.epochs, POSIX_RECORD)
     records["id"] = np.arange(1, len(records) + 1)
     names, start_s = {}, 0.0
     for epoch, one in enumerate(reads):
@@ -62,7 +63,7 @@ def write_simulated_log(
         path,
         records,
         names,
-        n_processes=system["n_nodes"] * system["processes_per_node"],
+        n_processes=description.system.n_processes,
         exe="tierscope simulate_run",
         mounts={},
         start_time_s=0,
@@ -73,7 +74,7 @@ def write_simulated_log(
 
 def _fill_records(
     records: np.ndarray,
-    description: Mapping[str, Any],
+    description: RunDescription,
     reads: SimulatedReads,
     start_s: float,
 ) -> None:
@@ -97,14 +98,12 @@ def _fill_records(
     records["POSIX_F_META_TIME"] = reads.epoch.meta_time_ns / NS_PER_S
 
 
-def _paths(
-    description: Mapping[str, Any], reads: SimulatedReads, epoch: int
-) -> list[str]:
+def _paths(description: RunDescription, reads: SimulatedReads, epoch: int) -> list[str]:
     """Return the paths under which an epoch's reads open their files."""
-    dataset = Dataset(**description["dataset"])
-    folder = dataset.directory(description["scenario"]["n_osts"])
+    dataset = description.dataset
+    folder = dataset.directory(description.scenario.n_osts)
     gfs, lfs = (epoch_alias(Path(root), epoch) for root in TIER_ROOTS.values())
-    nodes = reads.rank_of // description["system"]["processes_per_node"]
+    nodes = description.system.node_of(reads.rank_of)
     local = [f"{lfs}/node-{node:05d}/{folder}" for node in range(nodes.max() + 1)]
     rows = zip(reads.files.tolist(), nodes.tolist(), reads.on_lfs.tolist(), strict=True)
     return [
@@ -113,16 +112,13 @@ def _paths(
     ]
 
 
-def simulated_run_json(
-    description: Mapping[str, Any], point: Mapping[str, int]
-) -> dict[str, Any]:
+def simulated_run_json(description: RunDescription, point: Point) -> dict[str, Any]:
     """Return the content of a simulated run's `run.json`."""
-    system = description["system"]
     return {
-        "hash": description_hash(description),
-        "point": dict(point),
-        **description,
-        "n_processes": system["n_nodes"] * system["processes_per_node"],
+        "hash": description.hash,
+        "point": asdict(point),
+        **description.as_json(),
+        "n_processes": description.system.n_processes,
         "tier_roots": {tier: [root] for tier, root in TIER_ROOTS.items()},
         "emulation": None,
         "versions": software_versions(),

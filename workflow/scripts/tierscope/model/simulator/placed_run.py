@@ -3,15 +3,16 @@
 As `tierscope.model.simulator.run`, with more tables: copies, stage-in, reads of peers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tierscope.audit.decisions import n_broken_rules, n_differences
 from tierscope.core.columns import TABLES, run_keys
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_order, process_share
 from tierscope.model.simulator.decisions import COUNTS, Placement
 from tierscope.model.simulator.epoch import first_reads, ranks_of_reads
@@ -46,17 +47,15 @@ from tierscope.storage.network import ModelError, Network, Workload, network_of
 _MOST_CHECKED_READS = 100_000  # whose decisions take about 4 s to check
 
 
-def simulate_run(
-    description: Mapping[str, Any], point: Mapping[str, int]
-) -> dict[str, pd.DataFrame]:
+def simulate_run(description: RunDescription, point: Point) -> dict[str, pd.DataFrame]:
     """Simulate a run of any policy.
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario depends on (`Experiment.description`).
-    point : mapping
-        `cache_rate_percent` and `repetition`.
+    point : Point
+        Cache rate and repetition.
 
     Returns
     -------
@@ -71,14 +70,14 @@ def simulate_run(
         would decide otherwise, or the contents of an LFS forbid what was decided, which
         is checked in runs of up to 100,000 reads.
     """
-    policy = description["scenario"]["policy"]
+    policy = description.scenario.policy
     if policy in STATIC:
         epochs, further = simulate_reads(description, point), dict
     else:
         run = (AdHocRun if policy in PEERS else DynamicRun)(description, point)
         epochs, further = run.epochs(), run.tables
     io_time, execution = tables_of(description, point, epochs)
-    keys = run_keys({**description, "point": dict(point)})
+    keys = run_keys(description, point)
     return {"io_time": io_time, "epochs": execution} | {
         name: table.assign(**keys)[list(TABLES[name])]
         for name, table in further().items()
@@ -88,13 +87,13 @@ def simulate_run(
 class _Run:
     """What runs of all such policies need."""
 
-    def __init__(self, description: Mapping[str, Any], point: Mapping[str, int]):
+    def __init__(self, description: RunDescription, point: Point):
         self.description, self.point = description, point
-        system, training = description["system"], description["training"]
-        self.network: Network = network_of(system, description["scenario"]["n_osts"])
+        system, training = description.system, description.training
+        self.network: Network = network_of(system, description.scenario.n_osts)
         self.workload: Workload = workload_of(description)
-        self.n_nodes, self.n_epochs = system["n_nodes"], training["epochs"]
-        self._seeds = (training["seed"], point["repetition"])
+        self.n_nodes, self.n_epochs = system.n_nodes, training.epochs
+        self._seeds = (training.seed, point.repetition)
         self._slowness = draw_slowness(self.network, stream(SLOWNESS, *self._seeds))
         n_files, n_ranks = self.workload.n_files, self.network.n_ranks
         self._first_read = first_reads(n_files, n_ranks)
@@ -106,7 +105,7 @@ class _Run:
         return epoch_order(
             self.workload.n_files,
             self.network.n_ranks,
-            shuffle=self.description["training"]["shuffle"],
+            shuffle=self.description.training.shuffle,
             seed=seed,
             repetition=repetition,
             epoch=epoch,
@@ -130,14 +129,14 @@ class DynamicRun(_Run):
 
     def __init__(
         self,
-        description: Mapping[str, Any],
-        point: Mapping[str, int],
+        description: RunDescription,
+        point: Point,
         with_decisions: bool = False,
     ):
         super().__init__(description, point)
         n_reads = self.workload.n_files * self.n_epochs
         self._is_checked = with_decisions or n_reads <= _MOST_CHECKED_READS
-        options = description["policy"]
+        options = description.policy_options
         self._storage = PlacedStorage(
             self.network,
             self.workload,
@@ -209,11 +208,10 @@ class DynamicRun(_Run):
     def check(self) -> None:
         """Raise a ModelError if decisions break the policy or any placement's rules."""
         differences = broken = 0
-        run = {**self.description, "point": self.point}
         for node, part in self.placement.decisions().groupby("node"):
             rows = part.to_dict("records")
             differences += n_differences(rows, self._policy(node))
-            broken += n_broken_rules(rows, run)
+            broken += n_broken_rules(rows, self.description, self.point)
         if differences or broken:
             raise ModelError(
                 f"simulated decisions: got {differences} that the policy would not have"
@@ -230,10 +228,10 @@ class AdHocRun(_Run):
         As for `simulate_run`.
     """
 
-    def __init__(self, description: Mapping[str, Any], point: Mapping[str, int]):
+    def __init__(self, description: RunDescription, point: Point):
         super().__init__(description, point)
         self.policy = node_policy(description, point, (), node=0)
-        threads = description["policy"]["server_threads"]
+        threads = description.policy_options["server_threads"]
         self._peers = Peers(self.policy.owners, threads)
         self._storage = PlacedStorage(
             self.network,

@@ -6,7 +6,7 @@ slowness and the streams of service times, so that they differ by the cache rate
 """
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -16,7 +16,9 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import total_s
 from tierscope.core.columns import TABLES, run_keys
+from tierscope.core.description import RunDescription
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
+from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_order
 from tierscope.model.simulator.epoch import (
     SimulatedEpoch,
@@ -67,49 +69,49 @@ class SimulatedReads:
         return ~self.on_lfs if self.on_peer is None else ~(self.on_lfs | self.on_peer)
 
 
-def workload_of(description: Mapping[str, Any]) -> Workload:
+def workload_of(description: RunDescription) -> Workload:
     """Return what the ranks of a described scenario read in an epoch."""
-    dataset, loader = description["dataset"], description["loader"]
+    dataset, loader = description.dataset, description.loader
     return Workload(
-        n_files=dataset["n_files"],
-        file_size_bytes=dataset["file_size_bytes"],
-        batch_size=dataset["batch_size"],
-        buffer_bytes=loader["buffer_bytes"],
-        prefetch_batches=loader["prefetch_batches"],
-        compute_time_s=description["training"]["compute_time_s"],
+        n_files=dataset.n_files,
+        file_size_bytes=dataset.file_size_bytes,
+        batch_size=dataset.batch_size,
+        buffer_bytes=loader.buffer_bytes,
+        prefetch_batches=loader.prefetch_batches,
+        compute_time_s=description.training.compute_time_s,
     )
 
 
 def simulate_reads(
-    description: Mapping[str, Any],
-    point: Mapping[str, int],
+    description: RunDescription,
+    point: Point,
     epochs: Iterable[int] | None = None,
 ) -> Iterator[SimulatedReads]:
     """Simulate a run of a static policy and yield its epochs.
 
     Parameters
     ----------
-    description : mapping
+    description : RunDescription
         What the scenario depends on (`Experiment.description`).
-    point : mapping
-        `cache_rate_percent` and `repetition`.
+    point : Point
+        Cache rate and repetition.
     epochs : iterable of int, optional
         Which epochs; default: all. No epoch depends on another one.
     """
-    network = network_of(description["system"], description["scenario"]["n_osts"])
-    workload, training = workload_of(description), description["training"]
-    n_files, repetition = workload.n_files, point["repetition"]
-    seed = training["seed"]
-    policy = description["scenario"]["policy"]
-    rate = point["cache_rate_percent"]
+    network = network_of(description.system, description.scenario.n_osts)
+    workload, training = workload_of(description), description.training
+    n_files, repetition = workload.n_files, point.repetition
+    seed = training.seed
+    policy = description.scenario.policy
+    rate = point.cache_rate_percent
     on_lfs = held_files(policy, n_files, rate, seed, repetition)
     rank_of = ranks_of_reads(n_files, network.n_ranks)
     slowness = draw_slowness(network, stream(SLOWNESS, seed, repetition))
-    for epoch in range(training["epochs"]) if epochs is None else epochs:
+    for epoch in range(training.epochs) if epochs is None else epochs:
         files = epoch_order(
             n_files,
             network.n_ranks,
-            shuffle=training["shuffle"],
+            shuffle=training.shuffle,
             seed=seed,
             repetition=repetition,
             epoch=epoch,
@@ -140,8 +142,8 @@ def draw_slowness(
 
 
 def tables_of(
-    description: Mapping[str, Any],
-    point: Mapping[str, int],
+    description: RunDescription,
+    point: Point,
     reads: Iterable[SimulatedReads],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the tables of a simulated run.
@@ -167,13 +169,13 @@ def tables_of(
 
 
 def run_tables(
-    description: Mapping[str, Any],
-    point: Mapping[str, int],
+    description: RunDescription,
+    point: Point,
     io_time: Sequence[pd.DataFrame],
     epochs: Sequence[pd.DataFrame],
 ) -> dict[str, pd.DataFrame]:
     """Return a run's tables `io_time` and `epochs`, put together from its epochs'."""
-    keys = run_keys({**description, "point": dict(point)})
+    keys = run_keys(description, point)
     tables = {}
     for name, parts in (("io_time", io_time), ("epochs", epochs)):
         parts = [part.assign(epoch=epoch) for epoch, part in enumerate(parts)]
@@ -202,7 +204,7 @@ def io_time_table(
 
 
 def epochs_table(
-    description: Mapping[str, Any],
+    description: RunDescription,
     execution_time_s: float,
     sample_bytes: int,
     n_samples: np.ndarray,
@@ -217,7 +219,7 @@ def epochs_table(
     return pd.DataFrame(
         {
             "rank": ranks,
-            "node": ranks // description["system"]["processes_per_node"],
+            "node": description.system.node_of(ranks),
             "execution_time_s": execution_time_s,
             "samples": n_samples,
             "bytes": n_samples * sample_bytes,
@@ -256,7 +258,7 @@ def slowest_class_times(times_s: np.ndarray) -> np.ndarray:
     return times_s[total_s(times_s).argmax()]
 
 
-def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFrame:
+def _io_time(description: RunDescription, reads: SimulatedReads) -> pd.DataFrame:
     """Return the rank, class, time, operations and bytes of an epoch."""
     workload, time_s = workload_of(description), class_times(reads)
     operations = np.zeros(time_s.shape, np.int64)
@@ -273,7 +275,7 @@ def _io_time(description: Mapping[str, Any], reads: SimulatedReads) -> pd.DataFr
 
 
 def _execution_times(
-    description: Mapping[str, Any], reads: SimulatedReads
+    description: RunDescription, reads: SimulatedReads
 ) -> pd.DataFrame:
     """Return the columns of the table `run_epochs` of an epoch, without the epoch."""
     n_files = np.bincount(reads.rank_of)
@@ -282,15 +284,15 @@ def _execution_times(
         for one in (IOClass.LFS_READ, IOClass.GFS_READ)
     )
     time_s = reads.epoch.execution_time_s
-    file_bytes = description["dataset"]["file_size_bytes"]
+    file_bytes = description.dataset.file_size_bytes
     return epochs_table(description, time_s, file_bytes, n_files, n_lfs, n_gfs)
 
 
-def describe(description: Mapping[str, Any]) -> dict[str, Any]:
+def describe(description: RunDescription) -> dict[str, Any]:
     """Return what a scenario's simulations were made of, ready for JSON."""
-    network = network_of(description["system"], description["scenario"]["n_osts"])
+    network = network_of(description.system, description.scenario.n_osts)
     return {
-        **description,
+        **description.as_json(),
         "network": asdict(network),
         "workload": asdict(workload_of(description)),
         "versions": software_versions(),

@@ -34,6 +34,12 @@ class Run:
     run: Mapping[str, Any]
     audit: Mapping[str, Any] | None
 
+    @property
+    def keys(self) -> dict[str, Any]:
+        """Return the key columns of the run's tables."""
+        own = {"source": self.run["source"], "system": self.run["system"]["name"]}
+        return {**own, **self.run["scenario"], **self.run["point"]}
+
 
 def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return a `run.json` without what tells who ran it and where.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.core.columns import RUN_KEYS, SCENARIO, run_keys
+from tierscope.core.columns import RUN_KEYS, SCENARIO
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.pages.report.facts import SIMULATED, Run, count_words
 from tierscope.pages.report.marks import (
@@ -23,7 +23,7 @@ _RUN = list(RUN_KEYS)
 
 def all_run_keys(runs: Sequence[Run], breakdown: pd.DataFrame) -> pd.DataFrame:
     """Return the keys of all runs: first those given, then others of the table."""
-    given = [run_keys(run.run) for run in runs]
+    given = [run.keys for run in runs]
     keys = pd.concat([pd.DataFrame(given, columns=_RUN), breakdown[_RUN]])
     return keys.drop_duplicates(ignore_index=True).astype(dict(RUN_KEYS))
 
@@ -52,7 +52,7 @@ def runs_table(
     """
     keys = all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
-    given = {tuple(run_keys(run.run)[key] for key in _RUN): run for run in runs}
+    given = {tuple(run.keys[key] for key in _RUN): run for run in runs}
     sums_s = breakdown.groupby([*_RUN, "epoch"])["time_s"].sum().unstack("epoch")
     rows = []
     for key in keys.merge(titles, on=SCENARIO, how="left").to_dict("records"):

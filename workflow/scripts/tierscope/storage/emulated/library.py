@@ -7,12 +7,12 @@ They keep virtual time (`tierscope.storage.clock`).
 
 import os
 import platform
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.machine import Machine, TierError
 from tierscope.storage.clock import VirtualClock, create_virtual_state
 from tierscope.storage.emulated.device import (
     DEVICES_VARIABLE,
@@ -28,7 +28,6 @@ from tierscope.storage.emulated.scale import (
 )
 from tierscope.storage.local_folder import node_name
 from tierscope.storage.preloaded import refuse_unless_loaded
-from tierscope.storage.tier import Tier, TierError
 
 # Raise it when equal settings give other times: runs of other devices are refused.
 DEVICES_VERSION = 3
@@ -36,14 +35,14 @@ DEVICES_VERSION = 3
 _SHARED_MEMORY = Path("/dev/shm")
 
 
-def emulated_gfs(system: Mapping[str, Any], n_osts: int) -> Device:
+def emulated_gfs(system: Machine, n_osts: int) -> Device:
     """Return the device in front of a system's GFS."""
     device = scale_gfs(
         emulated_machine(system, n_osts),
-        system["n_nodes"] * system["processes_per_node"],
-        [str(Tier(**system["gfs"]).data_root())],
+        system.n_processes,
+        [str(system.gfs.data_root())],
     )
-    return improve_tier(device, "gfs", system.get("improvements", {}))
+    return improve_tier(device, "gfs", system.improvements)
 
 
 class Emulation:
@@ -82,26 +81,25 @@ class Emulation:
 
     @classmethod
     def of(
-        cls, description: Mapping[str, Any], native: Path, folder: Path, launch: str
+        cls, system: Machine, n_osts: int, native: Path, folder: Path, launch: str
     ) -> "Emulation | None":
-        """Return the emulation of a scenario, None where no tier is emulated."""
-        system, devices = description["system"], []
-        n_osts = description["scenario"]["n_osts"]
-        if system["gfs"]["kind"] == "emulated":
+        """Return the emulation of a machine, None where no tier is emulated."""
+        devices = []
+        if system.gfs.kind == "emulated":
             devices.append(emulated_gfs(system, n_osts))
-        if system["lfs"]["kind"] == "emulated":
-            root = Tier(**system["lfs"]).data_root()
+        if system.lfs.kind == "emulated":
+            root = system.lfs.data_root()
             servers = scale_lfs(
                 emulated_machine(system, n_osts),
-                system["n_nodes"] * system["processes_per_node"],
+                system.n_processes,
                 lambda ranks: _node_folders(ranks, system, root),
             )
-            improvements = system.get("improvements", {})
+            improvements = system.improvements
             devices += [improve_tier(one, "lfs", improvements) for one in servers]
         library = native / "libtierscope_device.so"
         if not devices:
             return None
-        n_processes = system["n_nodes"] * system["processes_per_node"]
+        n_processes = system.n_processes
         return cls(devices, library, folder, launch, n_processes)
 
     def environment(self) -> dict[str, str]:
@@ -179,9 +177,7 @@ class Emulation:
         self._state.unlink(missing_ok=True)
 
 
-def _node_folders(
-    ranks: range, system: Mapping[str, Any], data_root: Path
-) -> list[str]:
+def _node_folders(ranks: range, system: Machine, data_root: Path) -> list[str]:
     """Return the LFS folders of the nodes of some ranks."""
-    nodes = sorted({rank // system["processes_per_node"] for rank in ranks})
+    nodes = sorted({rank // system.processes_per_node for rank in ranks})
     return [str(data_root / node_name(node)) for node in nodes]

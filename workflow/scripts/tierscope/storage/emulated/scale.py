@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 
 # What each kind of I/O class waits for, in the words of devices and of models.
@@ -140,10 +141,10 @@ def modelled_machine(
     )
 
 
-def emulated_machine(system: Mapping[str, Any], n_osts: int) -> ModelledMachine:
+def emulated_machine(system: Machine, n_osts: int) -> ModelledMachine:
     """Return the machine that the emulated devices of a system stand for."""
-    n_sharing = system["emulation"]["processes_per_lfs_server"]
-    return modelled_machine(system["devices"], n_osts, n_sharing)
+    n_sharing = system.emulation["processes_per_lfs_server"]
+    return modelled_machine(system.devices, n_osts, n_sharing)
 
 
 def scale_gfs(
@@ -230,7 +231,7 @@ def scale_lfs(
     ]
 
 
-def scale_network(system: Mapping[str, Any]) -> tuple[float, float]:
+def scale_network(system: Machine) -> tuple[float, float]:
     """Return the network between emulated nodes: seconds of a way, bytes per second.
 
     A link carries what the processes of one node ask and serve, so every process keeps
@@ -238,11 +239,11 @@ def scale_network(system: Mapping[str, Any]) -> tuple[float, float]:
 
     Parameters
     ----------
-    system : mapping
+    system : Machine
         An emulated system with `devices` that have a `network`.
     """
-    network, share = system["devices"]["network"], system["processes_per_node"]
-    share /= system["devices"]["processes_per_node"]
+    network, share = system.devices["network"], system.processes_per_node
+    share /= system.devices["processes_per_node"]
     return network["latency_s"], network["bandwidth_bytes_per_s"] * share
 
 

@@ -1,0 +1,117 @@
+"""The machine of a run: its processes on nodes, and its two storage tiers."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class TierError(RuntimeError):
+    """A tier's directory cannot be used."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A storage tier of a machine.
+
+    Kinds: `directory` (as it is), `emulated` (a device in front of a directory, see
+    `tierscope.storage.emulated.device`) and `lustre` (striped, see
+    `tierscope.storage.lustre`).
+
+    Parameters
+    ----------
+    name : {"gfs", "lfs"}
+        Which tier it is.
+    kind : {"directory", "emulated", "lustre"}
+        What stands in front of the directory.
+    root : str
+        Directory tierscope may fill, with variables still in it.
+    n_osts : int, optional
+        Number of OSTs there are (kind `lustre`).
+    pools : mapping of OST count to pool name or sequence of OST indices, optional
+        Where the files lie for OST counts other than 1 and all (kind `lustre`).
+    """
+
+    name: str
+    kind: str
+    root: str
+    n_osts: int | None = None
+    pools: Mapping | None = None
+
+    @property
+    def variables(self) -> list[str]:
+        """Return the environment variables that the root names."""
+        return re.findall(r"\$\{?(\w+)", self.root)
+
+    def data_root(self) -> Path:
+        """Return the absolute directory that holds the tier's files.
+
+        Raises
+        ------
+        TierError
+            If the root names an environment variable that is not set or empty here.
+        """
+        root = os.path.expandvars(os.path.expanduser(self.root))
+        if missing := [name for name in self.variables if not os.environ.get(name)]:
+            raise TierError(
+                f"root of the {self.name}: got {self.root!r}, but the environment "
+                f"variable {missing[0]} is not set here."
+            )
+        return Path(os.path.abspath(root)) / "data"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What measurements on a system depend on.
+
+    Parameters
+    ----------
+    name : str
+        Name of the system.
+    n_nodes, processes_per_node : int
+        Where the MPI processes run.
+    virtual_nodes : bool
+        Whether the nodes are groups of processes on one machine.
+    gfs, lfs : Tier
+        The storage tiers.
+    emulation : mapping, optional
+        Which machine the tiers emulate: section `emulation` of the system file, with
+        its defaults filled in.
+    devices : mapping, optional
+        The storage devices: section `devices` of the system file.
+    improvements : mapping of str to int
+        How much faster the devices of an I/O class are made, in percent.
+    """
+
+    name: str
+    n_nodes: int
+    processes_per_node: int
+    virtual_nodes: bool
+    gfs: Tier
+    lfs: Tier
+    emulation: Mapping[str, Any] | None = None
+    devices: Mapping[str, Any] | None = None
+    improvements: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n_processes(self) -> int:
+        """Return the number of MPI processes of a run."""
+        return self.n_nodes * self.processes_per_node
+
+    @property
+    def tiers(self) -> dict[str, Tier]:
+        """Return the tiers by name."""
+        return {tier.name: tier for tier in (self.gfs, self.lfs)}
+
+    @property
+    def emulated_tiers(self) -> tuple[str, ...]:
+        """Return the names of the tiers that are emulated."""
+        return tuple(
+            name for name, tier in self.tiers.items() if tier.kind == "emulated"
+        )
+
+    def node_of(self, rank: int) -> int:
+        """Return the node of a process, or of each of an array of processes."""
+        return rank // self.processes_per_node
