@@ -141,7 +141,7 @@ class Benchmark:
         """Run points in turn; each ends as a complete folder below `staging`."""
         self.say(
             f"one launch of {self.processes.size} processes measures {len(points)} "
-            f"points; starting the loader {self.scenario['loader']}"
+            f"points; starting the loader {self.scenario.loader}"
         )
         self.loader = self.make_loader(self.clock)
         self.warm_up()
