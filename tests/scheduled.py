@@ -62,7 +62,7 @@ class ScheduledProject(Project):
                 "cache_rates_percent": [*rates],
             },
             "training": training,
-            "figures": {"scenario": scenario, "epoch": training.epochs - 1},
+            "figures": {"scenario": scenario, "epoch": training["epochs"] - 1},
         }
         self.change("config/tiny.yaml", sections)
 
@@ -107,7 +107,7 @@ class ScheduledProject(Project):
 
     def rates(self) -> list[int]:
         """Return the cache rates of the finished runs."""
-        return [run.point.cache_rate_percent for run in self.runs()]
+        return [run["point"]["cache_rate_percent"] for run in self.runs()]
 
 
 def assert_one_after_the_other(runs: list[dict]) -> None:

@@ -60,7 +60,7 @@ def _measure_cost(results: Results, folder: Path, n_ranks: int) -> None:
     n_epochs = 2 if results.small else 6
     data = _generate(folder, Files("small", n_ranks * n_files, 1 << 17, 12))
     system = asdict(read_system("scale-model", ROOT / "resources" / "systems"))
-    system.gfs["root"] = str(folder / "gfs")
+    system["gfs"]["root"] = str(folder / "gfs")
     device = emulated_gfs(system, 60)
 
     def us_per_file(loader: str, what: str) -> list[float]:

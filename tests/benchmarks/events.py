@@ -13,6 +13,7 @@ import numpy as np
 from common import Results, progress, run_as_script
 from simulate_sweep import configured
 from simulator import check_equal, us_per_event
+from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point, Scenario
 from tierscope.data.record_order import first_records, order_of
 from tierscope.model.simulator.database_calls import DatabaseEpoch
@@ -30,7 +31,6 @@ LOADERS = ("lmdb", "lmdbio-lmm-dio-prov-coal-stag")
 POINT = Point(50, 0)
 N_RANKS, N_OSTS = 3072, 60
 
-Description = dict[str, Any]
 Ended = tuple[np.ndarray, int]  # when each customer ended, and the number of events
 Loop = Callable[[], Ended]
 
@@ -56,7 +56,7 @@ def measure(small: bool = False) -> Results:
     return results
 
 
-def describe(per_rank: int, n_epochs: int) -> dict[str, Description]:
+def describe(per_rank: int, n_epochs: int) -> dict[str, RunDescription]:
     """Return what a run of each policy, and of each loader of databases, is."""
     changes = {
         "datasets": {"small": {"n_files": N_RANKS * per_rank}},
@@ -71,18 +71,18 @@ def describe(per_rank: int, n_epochs: int) -> dict[str, Description]:
     }
 
 
-def event_loops(described: Mapping[str, Description]) -> dict[str, Loop]:
+def event_loops(described: Mapping[str, RunDescription]) -> dict[str, Loop]:
     """Return simulations of an epoch; what is read when is decided before."""
     databases = {loader: _database_loop(described[loader]) for loader in LOADERS}
     return _file_loops(described[PLAIN], described["adhoc"]) | databases
 
 
-def _file_loops(plain: Description, adhoc: Description) -> dict[str, Loop]:
+def _file_loops(plain: RunDescription, adhoc: RunDescription) -> dict[str, Loop]:
     """Return the loops that read files: half from the LFS, or as many from peers."""
-    network, workload = network_of(plain["system"], N_OSTS), workload_of(plain)
+    network, workload = network_of(plain.system, N_OSTS), workload_of(plain)
     slowness = draw_slowness(network, np.random.default_rng(1))
     run = AdHocRun(adhoc, POINT)
-    peers = Peers(run.policy.owners, adhoc["policy"]["server_threads"])
+    peers = Peers(run.policy.owners, adhoc.policy_options["server_threads"])
     storage = PlacedStorage(network, workload, run.n_nodes, 0, 1, slowness, peers)
     files, n_files = run.order(0), workload.n_files
     on_lfs = np.random.default_rng(2).random(n_files) < 0.5
@@ -104,13 +104,13 @@ def _file_loops(plain: Description, adhoc: Description) -> dict[str, Loop]:
     }
 
 
-def _database_loop(description: Description) -> Loop:
+def _database_loop(description: RunDescription) -> Loop:
     """Return the loop that follows the readers of a database."""
     network = network_of(description.system, N_OSTS)
     slowness = draw_slowness(network, np.random.default_rng(1))
     provenance = provenance_of(description)
-    on_lfs = first_records(provenance.n_records, POINT["cache_rate_percent"])
-    order = order_of(description, POINT["repetition"])
+    on_lfs = first_records(provenance.n_records, POINT.cache_rate_percent)
+    order = order_of(description, POINT.repetition)
     reads = DatabaseEpoch(description.lmdb, order, provenance, on_lfs, epoch=0)
     programs = reads.programs(network)
 
@@ -122,7 +122,7 @@ def _database_loop(description: Description) -> Loop:
     return simulate
 
 
-def _run_of(description: Description) -> Callable[[], Any]:
+def _run_of(description: RunDescription) -> Callable[[], Any]:
     """Return what simulates a run."""
     if description.lmdb:
         return lambda: list(simulate_database(description, [POINT]))

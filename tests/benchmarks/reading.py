@@ -174,7 +174,7 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
         "bench", system, {dataset.name: dataset}, {scenario: (point,)}, settings
     )
     description = folder / "scenario.json"
-    description.write_text(json.dumps(experiment.description(scenario)))
+    description.write_text(json.dumps(experiment.description(scenario).as_json()))
     with temporary_folder() as staging:
         command = [
             *(SCRIPTS / "run_benchmark.py", description),
@@ -182,7 +182,7 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
             *("--runs", staging / "none"),
             *("--native", NATIVE),
             *("--launch", "bench"),
-            "0/0",
+            point.path,
         ]
         start = run([sys.executable, *command, "--prepare"])
         run_ranks(*command, environment={"TIERSCOPE_START": start})

@@ -8,13 +8,13 @@ error of the I/O time of the slowest process over the paper's cache rates, as a 
 ten seeds, and the best cache rate of each seed.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 from common import ROOT
+from tierscope.core.description import RunDescription
 from tierscope.core.validation import read_yaml
 from tierscope.data.shuffle import epoch_order
 from tierscope.experiment.config import read_experiment
@@ -37,7 +37,7 @@ SCENARIOS = ["small-60ost", "small-1ost", "large-60ost"]
 
 
 def io_times_s(
-    network: Network, description: dict, rates: Iterable[int], repetition: int
+    network: Network, description: RunDescription, rates: Iterable[int], repetition: int
 ) -> np.ndarray:
     """Return the I/O time of the slowest process at each cache rate, in seconds."""
     workload = workload_of(description)
@@ -65,16 +65,21 @@ def main() -> None:
     for name in SCENARIOS:
         scenario = next(one for one in full.sweep if one.name.startswith(name))
         there = full.description(scenario)
-        machine = network_of(there["system"], scenario.n_osts)
+        machine = network_of(there.system, scenario.n_osts)
         expected_s = io_times_s(machine, there, rates, 0)
         best = rates[int(expected_s.argmin())]
         print(f"{name}: full machine, best at {best} %, {expected_s.min():.2f} s")
-        here = json.loads(json.dumps(small.description(scenario)))
+        described = small.description(scenario)
         for n_servers, n_sharing in LAYOUTS:
             if scenario.n_osts == 1 and n_servers > 1:
                 continue
-            here["system"]["emulation"]["processes_per_lfs_server"] = n_sharing
-            network = network_of(here["system"], scenario.n_osts)
+            emulation = {
+                **described.system.emulation,
+                "processes_per_lfs_server": n_sharing,
+            }
+            system = replace(described.system, emulation=emulation)
+            here = replace(described, system=system)
+            network = network_of(system, scenario.n_osts)
             pool = network.gfs.bandwidth_bytes_per_s
             gfs = replace(
                 network.gfs,

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def main() -> None:
     for scenario, points in experiment.sweep.items():
         description = experiment.description(scenario)
         tables = []  # kept for a scenario, as the workflow does
-        for point in map(asdict, points):
+        for point in points:
             reads = list(simulate_reads(description, point))
             tables.append(tables_of(description, point, reads))
             n_events += sum(one.epoch.n_events for one in reads)

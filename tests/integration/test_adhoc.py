@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from integration.launches import edit, messages_of
 from integration.test_policies import EPOCHS, N_FILES, SIZE, make_project
+from tierscope.core.description import Run
 from tierscope.core.tables import read_table
 from tierscope.policies import node_policy
 
@@ -46,7 +47,7 @@ def project(tmp_path_factory):
 
 def decided(project, rate, node):
     """Return the policy of a node of a run, and the run."""
-    run = json.loads((run_folder(project, rate) / "run.json").read_text())
+    run = Run.read(run_folder(project, rate) / "run.json")
     return node_policy(run, run.point, [], node=node), run
 
 
@@ -128,7 +129,7 @@ def test_tensorflow_reads_from_peers_on_emulated_devices(tmp_path):
     )
     project.snakemake(*project.audits_of(project.scenario.format("adhoc"), 100))
     _, run = decided(project, 100, 0)
-    gfs, *lfs = run.emulation.statistics
+    gfs, *lfs = run.emulation["statistics"]
     assert gfs["n_opens"] == N_FILES
     assert sum(one["n_opens"] for one in lfs) == N_FILES * (1 + EPOCHS)
 
@@ -137,7 +138,7 @@ def test_server_that_dies_ends_the_job_with_node_and_file(plain):
     asked = "        epoch, file_id, rank = REQUEST.unpack(head)\n"
     fault = "        if epoch: raise ValueError(7)\n"
     edit(plain, "benchmark/peers/server.py", asked, asked + fault)
-    output = plain.launch(SCENARIO, "100/0").fail()
+    output = plain.launch(SCENARIO, "cache-100/rep-0").fail()
     assert ".tfrecord, does not serve it: its server has ended or hangs" in output or (
         "for other nodes has ended: ValueError: 7" in output
     )
@@ -207,19 +208,19 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
     waits = "TIMEOUT_S = 60.0"
     edit(plain, "benchmark/placement/messages.py", waits, "TIMEOUT_S = 3.0")
     edit(plain, "benchmark/peers/mount.py", before, fault + before)
-    output = plain.launch(SCENARIO, "100/0").fail()
+    output = plain.launch(SCENARIO, "cache-100/rep-0").fail()
     (line,) = {one for one in messages_of(output) if "tierscope: rank" in one}
     answer = f"no answer within 3 s of what is mounted at {mount}."
     assert line.endswith(f"/0000030.tfrecord: {answer}")
     assert len(list(mount.iterdir())) == 1
     edit(plain, "benchmark/placement/messages.py", "TIMEOUT_S = 3.0", waits)
     edit(plain, "benchmark/peers/mount.py", fault + before, before)
-    plain.launch(SCENARIO, "100/0").finish()
+    plain.launch(SCENARIO, "cache-100/rep-0").finish()
     assert list(mount.iterdir()) == []
 
 
 def test_mount_that_is_not_there_is_refused(plain):
     plain.describe(SCENARIO, policy=through("/no/such"))
-    output = plain.launch(SCENARIO, "100/0").fail()
+    output = plain.launch(SCENARIO, "cache-100/rep-0").fail()
     assert "policies.adhoc.mount: /no/such is no live mount" in output
     assert "No such file or directory" in output

@@ -22,7 +22,7 @@ from tierscope.core.tables import read_table
 from tierscope.storage.lease import Lease
 
 SCENARIO = "tiny-0ost-pinning-posix"
-POINTS = ("0/0", "50/0", "100/0")
+POINTS = tuple(f"cache-{rate:03d}/rep-0" for rate in (0, 50, 100))
 NODE = os.uname().nodename
 
 
@@ -95,7 +95,7 @@ def test_foreign_directory_is_not_used_as_local_file_system(plain):
     precious = plain.folder / "scratch" / "lfs" / "precious"
     precious.parent.mkdir(parents=True)
     precious.write_text("mine")
-    launch = plain.launch(SCENARIO, "0/0")
+    launch = plain.launch(SCENARIO, POINTS[0])
     assert "holds 'precious' and no marker" in launch.end()
     assert launch.process.returncode != 0
     assert precious.read_text() == "mine"

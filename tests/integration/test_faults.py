@@ -122,7 +122,7 @@ FEW_FILES = "size=10m,nr_inodes=24"
 
 def test_stage_in_into_a_full_lfs_ends_the_job_with_node_and_file(plain, small_lfs):
     lfs = small_lfs(FEW_FILES)
-    launch = plain.launch("tiny-0ost-adhoc-posix", "100/0")
+    launch = plain.launch("tiny-0ost-adhoc-posix", "cache-100/rep-0")
     output = launch.end()
     assert launch.process.returncode != 0
     assert "from the GFS: No space left on device." in output
@@ -143,13 +143,13 @@ def test_lfs_that_fills_up_ends_the_launch_at_once_and_is_emptied(tmp_path, smal
         assert "cannot write 4096 bytes: No space left on device." in output
         assert "Traceback (most recent call last)" not in output
         assert list(lfs.iterdir()) == []
-        output = project.launch("tiny-0ost-pinning-posix", "100/0").end()
+        output = project.launch("tiny-0ost-pinning-posix", "cache-100/rep-0").end()
 
 
 @pytest.mark.parametrize("policy", ["pinning", "adhoc"])
 def test_lfs_without_room_is_refused_before_the_first_point(plain, small_lfs, policy):
     lfs = small_lfs()
-    output = plain.launch(f"tiny-0ost-{policy}-posix", "100/0").end()
+    output = plain.launch(f"tiny-0ost-{policy}-posix", "cache-100/rep-0").end()
     n_copies = 2 if policy == "pinning" else 1  # of the nodes, which share it
     needed = f"{lfs}: needs {n_copies * N_FILES * SIZE} bytes for the files of 2 nodes"
     assert needed in output
@@ -160,7 +160,9 @@ def test_lfs_without_room_is_refused_before_the_first_point(plain, small_lfs, po
 
 def test_emulated_lfs_without_room_is_refused_too(emulated, small_lfs):
     lfs = small_lfs()
-    output = emulated.launch("tiny-60ost-pinning-posix", "50/0", "100/0").end()
+    output = emulated.launch(
+        "tiny-60ost-pinning-posix", "cache-050/rep-0", "cache-100/rep-0"
+    ).end()
     (line,) = messages_of(output)
     assert "bytes for the files of 2 nodes on" in line
     assert "point 1 of" not in output
@@ -169,7 +171,7 @@ def test_emulated_lfs_without_room_is_refused_too(emulated, small_lfs):
 
 def test_database_that_does_not_fit_into_the_lfs_is_refused(plain, small_lfs):
     lfs = small_lfs()
-    output = plain.launch("tiny-0ost-pinning-lmdb", "100/0").end()
+    output = plain.launch("tiny-0ost-pinning-lmdb", "cache-100/rep-0").end()
     assert f"{lfs}: needs " in output
     assert " are free." in output
     assert list(lfs.iterdir()) == []
@@ -195,7 +197,7 @@ def flip(path, offset):
 
 def messages(project, loader, n_osts=0):
     """Return what the processes of a launch with a loader say, which has to fail."""
-    launch = project.launch(f"tiny-{n_osts}ost-pinning-{loader}", "50/0")
+    launch = project.launch(f"tiny-{n_osts}ost-pinning-{loader}", "cache-050/rep-0")
     output = launch.fail()
     assert "Traceback" not in output
     assert not list(launch.staging.rglob("run.json"))

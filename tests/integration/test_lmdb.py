@@ -36,7 +36,7 @@ def on_plain_directories(folder, loaders, cache_rates_percent):
     )
     path = folder / "resources" / "systems" / "tiny.yaml"
     system = yaml.safe_load(path.read_text())
-    del system.emulation
+    del system["emulation"]
     for tier in ("gfs", "lfs"):
         system[tier]["kind"] = "directory"
     path.write_text(yaml.safe_dump(system))
@@ -123,7 +123,7 @@ def test_coalescing_halves_the_reads_and_leaves_the_bytes(read):
         for loader in ("lmdbio-lmm-dio-prov", "lmdbio")
     )
     description = json.loads((run_of(read, "lmdbio", 0) / "run.json").read_text())
-    assert description.lmdb.steps_per_fetch == 2
+    assert description["lmdb"]["steps_per_fetch"] == 2
     assert (one["operations"], two["operations"]) == (4, 2)
     # Values of 4080 bytes, one a page: a read has their headers in between.
     assert one["bytes"] == 4 * (8 * SIZE - 16)
@@ -249,7 +249,7 @@ def test_tables_of_another_run_are_equal_byte_for_byte(emulated_runs, tmp_path):
             scenario = f"tiny-60ost-pinning-{loader}"
             for run in again.path("runs", scenario).glob("cache-*"):
                 shutil.rmtree(run)
-            launch = again.launch(scenario, "30/0", "100/0")
+            launch = again.launch(scenario, "cache-030/rep-0", "cache-100/rep-0")
             launch.finish()
             tables = launch.tables()
             assert len(tables) == 2 * 4

@@ -69,7 +69,7 @@ def test_runs_are_on_as_many_nodes_as_asked_for_and_audited(studied, scenario, r
     name = f"tiny-0ost-{scenario}+nodes1"
     folder = studied.path("runs", name, f"cache-{rate}", "rep-0")
     run = json.loads((folder / "run.json").read_text())
-    assert run.system.name == "tiny+nodes1"
+    assert run["system"]["name"] == "tiny+nodes1"
     assert json.loads((folder / "audit.json").read_text())["passed"]
     epochs = read_table(folder / "epochs.parquet", "run_epochs")
     assert sorted(epochs["rank"].unique()) == [0, 1, 2, 3]

@@ -171,6 +171,6 @@ def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
 def test_placement_server_that_dies_ends_the_job_with_its_reason(plain):
     held = "        self.store.hold(file_id)\n"
     edit(plain, "policies/monarch.py", held, "        raise ValueError(7)\n")
-    output = plain.launch("tiny-0ost-monarch-posix", "50/0").fail()
+    output = plain.launch("tiny-0ost-monarch-posix", "cache-050/rep-0").fail()
     assert "the placement server of node" in output
     assert "has ended: ValueError: 7" in output

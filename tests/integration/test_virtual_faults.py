@@ -65,7 +65,7 @@ def test_signal_ends_a_launch_whose_processes_wait_for_another(
     emulated, signum, rank, words
 ):
     put(emulated, SLEEP)
-    launch = emulated.launch(FILES, "50/0", "100/0")
+    launch = emulated.launch(FILES, "cache-050/rep-0", "cache-100/rep-0")
     launch.wait_for("epoch 1 of 2")  # all others wait for rank 2, or will
     ranks = ranks_of(emulated.folder)
     os.kill(pid_of(emulated.folder, "mpiexec") if rank is None else ranks[rank], signum)
@@ -76,13 +76,13 @@ def test_signal_ends_a_launch_whose_processes_wait_for_another(
 
 def test_rank_that_ends_while_others_wait_for_it_is_named(emulated):
     put(emulated, "os._exit(1)")
-    output = emulated.launch(FILES, "50/0").fail()
+    output = emulated.launch(FILES, "cache-050/rep-0").fail()
     assert f"rank 2 of 4 on {NODE} is gone" in one_message(output)
 
 
 def test_error_of_one_rank_ends_the_others_with_its_message_alone(emulated):
     put(emulated, "raise OSError(5, 'a fault of this test')")
-    line = one_message(emulated.launch(FILES, "50/0").fail())
+    line = one_message(emulated.launch(FILES, "cache-050/rep-0").fail())
     assert "tierscope: rank 2 of 4 on" in line
     assert (
         "failed in epoch 2 of 2 at cache rate 50 %: OSError: [Errno 5] a fault" in line
@@ -93,7 +93,7 @@ def test_error_of_one_rank_ends_the_others_with_its_message_alone(emulated):
 def test_no_progress_names_whom_every_actor_waits_for(emulated, rank):
     edit(emulated, "storage/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
     put(emulated, SLEEP, rank)
-    output = emulated.launch(FILES, "50/0").fail()
+    output = emulated.launch(FILES, "cache-050/rep-0").fail()
     assert f"rank {rank} reader: running, at " in output
     assert f"rank {rank} consumer: blocked, waits for batch 1 of its reader" in output
     assert re.search(r"rank 1 reader: waiting for an? .+ of device \d, at ", output)
@@ -102,7 +102,7 @@ def test_no_progress_names_whom_every_actor_waits_for(emulated, rank):
 
 def test_killed_reader_ends_a_launch_that_waits_for_it(emulated):
     put_into_reader(emulated, "__import__('os').kill(__import__('os').getpid(), 9)")
-    output = emulated.launch(DATABASE, "50/0").fail()
+    output = emulated.launch(DATABASE, "cache-050/rep-0").fail()
     assert f"tierscope: rank 0 of 4 on {NODE} is gone" in one_message(output)
     assert "Traceback" not in output
 
@@ -110,7 +110,7 @@ def test_killed_reader_ends_a_launch_that_waits_for_it(emulated):
 def test_who_waits_for_a_reader_or_its_token_is_named(emulated):
     edit(emulated, "storage/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
     put_into_reader(emulated, SLEEP)
-    output = emulated.launch(DATABASE, "50/0").fail()
+    output = emulated.launch(DATABASE, "cache-050/rep-0").fail()
     for words in (
         "rank 0 consumer: running, at ",
         "rank 1 consumer: blocked, waits for the others of group 0, at ",
@@ -134,7 +134,9 @@ def whole(emulated_storage, tmp_path_factory):
     project = emulated_storage.copied_to(tmp_path_factory.mktemp("whole") / "project")
     tables = {}
     for policy in ("monarch", "adhoc"):
-        launch = project.launch(scenario_of(policy), "50/0", "100/0")
+        launch = project.launch(
+            scenario_of(policy), "cache-050/rep-0", "cache-100/rep-0"
+        )
         launch.finish()
         tables[policy] = launch.tables()
     return tables
@@ -174,10 +176,12 @@ def test_launch_ends_if_who_serves_others_breaks_or_dies_and_the_next_one_finish
     edit(emulated, module, line, broken)
     head = "import threading\n"
     edit(emulated, module, head, f"import os\n{head}")
-    output = emulated.launch(scenario_of(policy), "50/0", "100/0").fail()
+    output = emulated.launch(
+        scenario_of(policy), "cache-050/rep-0", "cache-100/rep-0"
+    ).fail()
     assert words in one_message(output)
     edit(emulated, module, broken, line)
-    again = emulated.launch(scenario_of(policy), "50/0", "100/0")
+    again = emulated.launch(scenario_of(policy), "cache-050/rep-0", "cache-100/rep-0")
     again.finish()
     assert again.tables() == whole[policy]
 
@@ -188,7 +192,7 @@ def test_point_that_was_finished_before_a_rank_was_killed_is_not_run_again(
     emulated, whole, policy, rank
 ):
     hold(emulated, 1, cache_rate_percent=100)
-    launch = emulated.launch(scenario_of(policy), "50/0", "100/0")
+    launch = emulated.launch(scenario_of(policy), "cache-050/rep-0", "cache-100/rep-0")
     launch.wait_for("point 2 of 2", "epoch 1 of 2")
     ranks = ranks_of(emulated.folder)
     segments = set().union(*map(segments_of, ranks.values()))
@@ -198,7 +202,7 @@ def test_point_that_was_finished_before_a_rank_was_killed_is_not_run_again(
     assert segments
     assert not segments & set(os.listdir("/dev/shm"))
     let_go(emulated)
-    again = emulated.launch(scenario_of(policy), "50/0", "100/0")
+    again = emulated.launch(scenario_of(policy), "cache-050/rep-0", "cache-100/rep-0")
     assert "cache rate 50 %" not in again.finish()
     assert again.tables() == whole[policy]
     assert not list(emulated.folder.rglob(".placing-*"))

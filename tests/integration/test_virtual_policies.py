@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from integration.conftest import Project, busy_machine
 from integration.test_virtual_time import assert_equals_simulation, runs_of
+from tierscope.core.description import Run
 from tierscope.core.tables import read_table
 from tierscope.model.simulator.placed_run import DynamicRun, simulate_run
 from tierscope.policies import DYNAMIC
@@ -88,7 +89,7 @@ def run_of(project, policy, loader="posix"):
 
 def assert_decides_as_simulation(folder):
     """Assert that all nodes decided, in the same order, what they do in simulation."""
-    run = json.loads((folder / "run.json").read_text())
+    run = Run.read(folder / "run.json")
     simulated = DynamicRun(run, run.point, with_decisions=True)
     for _ in simulated.epochs():
         pass
@@ -103,7 +104,7 @@ def assert_decides_as_simulation(folder):
 
 def assert_equal_tables(folder, names):
     """Assert that further tables of a run are those of the simulator."""
-    run = json.loads((folder / "run.json").read_text())
+    run = Run.read(folder / "run.json")
     simulated = simulate_run(run, run.point)
     for name in names:
         made = read_table(folder / f"{name}.parquet", name)
@@ -173,7 +174,7 @@ def test_tables_of_another_run_are_equal_byte_for_byte_on_a_busy_machine(
         for policy in [*MOVING, "adhoc"]:
             first = run_of(moved, policy)
             shutil.rmtree(run_of(again, policy))
-            launch = again.launch(first.parts[-3], "40/0")
+            launch = again.launch(first.parts[-3], "cache-040/rep-0")
             launch.finish()
             for table, content in launch.tables().items():
                 assert (first / Path(table).name).read_bytes() == content, table

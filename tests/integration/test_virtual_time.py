@@ -1,10 +1,9 @@
 """Emulated runs in virtual time equal simulated ones, and do so on every machine."""
 
-import json
-
 import numpy as np
 import pytest
 from integration.conftest import Project
+from tierscope.core.description import Run
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import read_table
 from tierscope.model.simulator.placed_run import simulate_run
@@ -76,7 +75,7 @@ def runs_of(project, policy, loader):
 
 def assert_equals_simulation(folder, simulate=simulate_run):
     """Assert that a run's times are those of the simulator, to the nanosecond."""
-    run = json.loads((folder / "run.json").read_text())
+    run = Run.read(folder / "run.json")
     simulated = simulate(run, run.point)
     keys = ["epoch", "rank", "io_class"]
     emulated = read_table(folder / "io_time.parquet", "io_time").set_index(keys)
@@ -120,9 +119,9 @@ def test_so_they_do_with_a_smaller_buffer_and_without(otherwise_buffered, loader
 
 def test_devices_count_what_the_log_holds(swept):
     for folder in runs_of(swept, "pinning", "posix"):
-        run = json.loads((folder / "run.json").read_text())
+        run = Run.read(folder / "run.json")
         records = read_table(folder / "file_records.parquet", "file_records")
-        gfs, *lfs = run.emulation.statistics
+        gfs, *lfs = run.emulation["statistics"]
         for tier, counted in (("gfs", [gfs]), ("lfs", lfs)):
             mine = records[records["tier"] == tier]
             for name, column in (("n_opens", "opens"), ("n_bytes", "bytes_read")):

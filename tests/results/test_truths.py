@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tierscope.analysis.breakdown import break_down, select_epoch, slowest_process
+from tierscope.core.description import Run
 from tierscope.core.io_class import IOClass
 from tierscope.core.lmdb_loaders import LOADERS, VARIANTS
 from tierscope.core.tables import read_table
@@ -59,11 +60,11 @@ def test_breakdown_sums_to_the_largest_io_time(table):
 def test_runs_in_virtual_time_equal_the_simulator_to_the_nanosecond(experiment):
     n_compared = 0
     for path in sorted(experiment.glob("runs/*/cache-*/rep-*/run.json")):
-        run = json.loads(path.read_text())
+        run = Run.read(path)
         scenario = run.scenario
-        if run.source != "emulated" or scenario["loader"] in LOADERS:
+        if run.source != "emulated" or scenario.reads_database:
             continue
-        if scenario["policy"] in DYNAMIC and scenario["loader"] != "posix":
+        if scenario.policy in DYNAMIC and scenario.loader != "posix":
             continue  # TensorFlow tells of a file after its batch
         keys = ["epoch", "rank", "io_class"]
         emulated = read_table(path.with_name("io_time.parquet"), "io_time")

@@ -103,7 +103,7 @@ def test_sweep_runs_on_two_nodes_and_reads_what_it_reads_elsewhere(measured):
         assert len(set(run["hosts"])) == 2
         assert set(run["hosts"]) <= set(measured.cluster.nodes)
         assert re.fullmatch(r"Slurm \d+", run["scheduler_job"])
-        roots = [Path(root).parent.name for root in run.tier_roots.lfs]
+        roots = [Path(root).parent.name for root in run["tier_roots"]["lfs"]]
         assert roots == [f"lfs-{host}" for host in run["hosts"]]
     assert_one_after_the_other(runs)
 

@@ -158,7 +158,7 @@ def _held_files(run: Run) -> np.ndarray:
 def _check_static_tiers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
     """Check that the tier of each read is what a static policy decided."""
     if run.scenario.policy not in STATIC:
-        raise ValueError(f"policy {run['scenario']['policy']}: needs its decisions.")
+        raise ValueError(f"policy {run.scenario.policy}: needs its decisions.")
     on_lfs = _held_files(run)
     known = file_records[file_records["file_id"] < len(on_lfs)]
     decided = np.where(on_lfs[known["file_id"]], "lfs", "gfs")

@@ -397,7 +397,7 @@ class Benchmark:
                 self.placement.check()
         except Exception as error:
             where = (
-                f"in epoch {epoch + 1} of {self.training['epochs']} at cache rate "
+                f"in epoch {epoch + 1} of {self.training.epochs} at cache rate "
                 f"{point.cache_rate_percent} %"
             )
             error.add_note(where)

@@ -68,7 +68,7 @@ class Processes:
         if comm.size != wanted:
             raise BenchmarkError(
                 f"got {comm.size} MPI processes, expected {wanted} "
-                f"({system['n_nodes']} nodes x {system['processes_per_node']})."
+                f"({system.n_nodes} nodes x {system.processes_per_node})."
             )
         machine, pid = platform.node(), os.getpid()
         found = comm.allgather((machine, pid, start_time(pid)))
@@ -92,7 +92,7 @@ class Processes:
                 found = ", ".join(f"{counts[host]} on {host}" for host in counts)
                 raise BenchmarkError(
                     f"got processes {found}; expected "
-                    f"{system['processes_per_node']} on each of {system['n_nodes']} "
+                    f"{system.processes_per_node} on each of {system.n_nodes} "
                     "nodes (job.launcher of the system file places them)."
                 )
         self.hosts = [hosts[nodes.index(node)] for node in range(system.n_nodes)]
