@@ -17,12 +17,13 @@ from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point, Scenario
 from tierscope.data.record_order import first_records, order_of
 from tierscope.model.simulator.database_calls import DatabaseEpoch
-from tierscope.model.simulator.database_run import provenance_of, simulate_database
+from tierscope.model.simulator.database_run import provenance_of
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
 from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
-from tierscope.model.simulator.placed_run import AdHocRun, simulate_run
+from tierscope.model.simulator.placed_run import AdHocRun
 from tierscope.model.simulator.programs import simulate_programs
 from tierscope.model.simulator.run import draw_slowness, workload_of
+from tierscope.model.simulator.runs import simulate_run
 from tierscope.storage.network import network_of
 
 PLAIN, PLACED = "pinning", "pinning, loop of copies"
@@ -124,8 +125,6 @@ def _database_loop(description: RunDescription) -> Loop:
 
 def _run_of(description: RunDescription) -> Callable[[], Any]:
     """Return what simulates a run."""
-    if description.lmdb:
-        return lambda: list(simulate_database(description, [POINT]))
     return lambda: simulate_run(description, POINT)
 
 

@@ -216,7 +216,7 @@ def damage_copies(project, offset):
         f"            file.seek({offset})\n"
         "            file.write(bytes([byte]))\n"
     )
-    edit(project, "benchmark/database.py", checked, fault + checked)
+    edit(project, "benchmark/sources/database.py", checked, fault + checked)
 
 
 def offset_of(project, record):

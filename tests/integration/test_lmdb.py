@@ -200,9 +200,7 @@ def test_emulated_times_equal_simulated_ones_to_the_nanosecond(emulated_runs):
     runs = runs_in_virtual_time(emulated_runs)
     assert len(runs) == 3 * len(LOADERS[1:])
     for run in runs.values():
-        assert_equals_simulation(
-            run, lambda run, point: next(simulate_database(run, [point]))
-        )
+        assert_equals_simulation(run, simulate_database)
 
 
 def test_emulated_readers_open_and_read_as_often_as_they_should(emulated_runs):

@@ -7,9 +7,9 @@ from integration.conftest import Project
 from integration.launches import edit
 from tierscope.core.tables import read_table
 from tierscope.data.shuffle import epoch_files
-from tierscope.policies import DYNAMIC
+from tierscope.policies import PLACED, of_kind
 
-POLICIES = ["none", "stratified-pinning", *DYNAMIC]
+POLICIES = ["none", "stratified-pinning", *of_kind(PLACED)]
 N_FILES, SIZE, EPOCHS = 32, 4096, 3
 
 
@@ -90,7 +90,7 @@ def test_every_policy_reads_every_file_once_and_passes_its_audit(swept, policy):
     names = [check["name"] for check in audit["checks"]]
     assert "records on the tier that the policy chose" in names
     assert ("decisions that the policy would not have made" in names) == (
-        policy in DYNAMIC
+        policy in of_kind(PLACED)
     )
     assert not (swept.folder / "scratch" / "lfs").exists()
 
@@ -127,7 +127,7 @@ def test_stratified_pinning_gives_each_process_as_many_hits(swept):
 
 def test_background_is_counted_apart_by_node_and_epoch(swept):
     table = read_table(swept.path("tables", "background.parquet"), "background")
-    assert set(table["policy"]) == set(DYNAMIC)
+    assert set(table["policy"]) == set(of_kind(PLACED))
     assert (table.groupby("policy").size() == 2 * EPOCHS).all()
     monarch = table[table["policy"] == "monarch"]
     assert monarch.groupby("node")["placed_files"].sum().tolist() == [16, 16]

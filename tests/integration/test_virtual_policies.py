@@ -15,10 +15,11 @@ from integration.conftest import Project, busy_machine
 from integration.test_virtual_time import assert_equals_simulation, runs_of
 from tierscope.core.description import Run
 from tierscope.core.tables import read_table
-from tierscope.model.simulator.placed_run import DynamicRun, simulate_run
-from tierscope.policies import DYNAMIC
+from tierscope.model.simulator.placed_run import DynamicRun
+from tierscope.model.simulator.runs import simulate_run
+from tierscope.policies import PLACED, of_kind
 
-MOVING = list(DYNAMIC)
+MOVING = list(of_kind(PLACED))
 N_FILES, EPOCHS = 66, 3
 DECISIONS = ["event", "epoch", "rank", "file_id", "place", "detail"]
 

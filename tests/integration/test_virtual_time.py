@@ -6,7 +6,7 @@ from integration.conftest import Project
 from tierscope.core.description import Run
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import read_table
-from tierscope.model.simulator.placed_run import simulate_run
+from tierscope.model.simulator.runs import simulate_run
 from tierscope.trace.log import read_posix
 
 POLICIES = ["none", "pinning", "stratified-pinning"]

@@ -17,8 +17,8 @@ from tierscope.core.lmdb_loaders import LOADERS, VARIANTS
 from tierscope.core.tables import read_table
 from tierscope.data.lmdb.file import provenance_here
 from tierscope.data.lmdb.pages import META_BYTES
-from tierscope.model.simulator.placed_run import simulate_run
-from tierscope.policies import DYNAMIC, STATIC
+from tierscope.model.simulator.runs import simulate_run
+from tierscope.policies import FILES, PLACED, of_kind
 
 PROJECT = Path(__file__).parents[2]
 RESULTS = Path(os.environ.get("TIERSCOPE_RESULTS", PROJECT / "results"))
@@ -64,7 +64,7 @@ def test_runs_in_virtual_time_equal_the_simulator_to_the_nanosecond(experiment):
         scenario = run.scenario
         if run.source != "emulated" or scenario.reads_database:
             continue
-        if scenario.policy in DYNAMIC and scenario.loader != "posix":
+        if scenario.policy in of_kind(PLACED) and scenario.loader != "posix":
             continue  # TensorFlow tells of a file after its batch
         keys = ["epoch", "rank", "io_class"]
         emulated = read_table(path.with_name("io_time.parquet"), "io_time")
@@ -152,7 +152,7 @@ def test_every_reader_of_a_database_opens_it_once_on_a_tier(table, loader):
 
 def test_hit_rate_of_static_policies_is_the_cache_rate(table):
     io_time = of_files(table("io_time"))
-    io_time = io_time[io_time["policy"].isin(STATIC)]
+    io_time = io_time[io_time["policy"].isin(of_kind(FILES))]
     by_class = io_time.pivot_table(
         index=[*RUN, "epoch"], columns="io_class", values="operations", aggfunc="sum"
     )
@@ -188,7 +188,7 @@ def test_monarch_hits_what_its_nodes_have_seen_as_far_as_there_is_room(table):
         assert (abs(off) <= 4 * np.sqrt(sums["variance"]) + 1e-9).all()
 
 
-@pytest.mark.parametrize("policy", DYNAMIC)
+@pytest.mark.parametrize("policy", of_kind(PLACED))
 def test_nodes_hold_and_hit_no_more_than_fits(table, policy):
     epochs = of_policy(table, "epochs", policy)
     n_files = epochs.groupby([*RUN, "epoch"])["samples"].sum().groupby(RUN).first()

@@ -7,9 +7,7 @@ rule audit_run:
         epochs=f"{RUN}/epochs.parquet",
         run=f"{RUN}/run.json",
         manifest=manifest,
-        decisions=decisions,
-        reads=read_tables,
-        peer_reads=peer_reads,
+        tables=run_tables,
         library=library("audit_run"),
     output:
         file_records=f"{RUN}/file_records.parquet",
@@ -113,7 +111,7 @@ rule collect_io_time:
 
 use rule collect_io_time as collect_background with:
     input:
-        background=of_sweep("background.parquet", is_dynamic),
+        background=of_sweep("background.parquet", leaves("background")),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -126,8 +124,8 @@ use rule collect_io_time as collect_background with:
 
 use rule collect_io_time as collect_peers with:
     input:
-        stage_in=of_sweep("stage_in.parquet", has_peers),
-        peers=of_sweep("peers.parquet", has_peers),
+        stage_in=of_sweep("stage_in.parquet", leaves("stage_in")),
+        peers=of_sweep("peers.parquet", leaves("peers")),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:

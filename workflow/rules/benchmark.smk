@@ -83,7 +83,7 @@ rule keep_reads:
     input:
         run=f"{RUN}/run.json",
     output:
-        [protected(f"{RUN}/{name}.parquet") for name in READ_TABLES],
+        [protected(f"{RUN}/{name}.parquet") for name in DATABASE.tables],
     log:
         f"{LOGS}/keep_reads/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
     localrule: True
@@ -96,4 +96,4 @@ rule keep_reads:
         "Keeping what was read in run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %."
     shell:
-        keep("{params.run:q}", *READ_TABLES)
+        keep("{params.run:q}", *DATABASE.tables)

@@ -3,10 +3,10 @@
 
 rule break_down_io_time:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
         library=library("break_down_io_time"),
     output:
-        breakdown=f"{RESULTS}/tables/breakdown.parquet",
+        breakdown=f"{TABLES}/breakdown.parquet",
     log:
         f"{LOGS}/break_down_io_time.log",
     localrule: True
@@ -20,11 +20,11 @@ rule break_down_io_time:
 
 rule compare_repetitions:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        epochs=f"{RESULTS}/tables/epochs.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
         library=library("compare_repetitions"),
     output:
-        spread=f"{RESULTS}/tables/spread.parquet",
+        spread=f"{TABLES}/spread.parquet",
     log:
         f"{LOGS}/compare_repetitions.log",
     localrule: True

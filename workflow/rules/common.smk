@@ -24,7 +24,7 @@ sys.path.append(str(SCRIPTS))
 
 from tierscope.experiment.config import read_experiment
 from tierscope.core.imports import imported_modules
-from tierscope.core.scenario import Point, Scenario
+from tierscope.core.scenario import MAIN_SWEEP, Point, Scenario
 from tierscope.core.validation import ConfigError
 
 from tierscope.core.io_class import IOClass
@@ -34,7 +34,7 @@ from tierscope.experiment.snakemake_internals import (
     refuse_prefix,
     try_to,
 )
-from tierscope.policies import DYNAMIC, PEERS
+from tierscope.policies import DATABASE, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
 # A system or a dataset of the present folder counts before one of the workflow's.
@@ -58,6 +58,7 @@ except (ConfigError, InterfaceError) as error:
 
 RUN = f"{RESULTS}/runs/{{scenario}}/cache-{{cache_rate}}/rep-{{repetition}}"
 LOGS = f"{RESULTS}/logs"
+TABLES = f"{RESULTS}/{MAIN_SWEEP}"
 ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
 SYSTEM = EXPERIMENT.system
@@ -93,7 +94,7 @@ def code_path(name):
     return workflow.source_path(f"../scripts/{name}")
 
 
-def run_files(name, sweep="tables", which=lambda scenario: True):
+def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):
     """Return a file of every run of a sweep, or of the runs of some scenarios."""
     return [
         f"{RESULTS}/runs/{scenario.name}/{point.path}/{name}"
@@ -118,32 +119,22 @@ def deletions(name):
     return [str(note)] if note.exists() else []
 
 
-def is_dynamic(scenario):
-    """Return whether a scenario's policy decides while it runs."""
-    return scenario.policy in DYNAMIC
-
-
-def has_peers(scenario):
-    """Return whether a scenario reads from other nodes."""
-    return scenario.policy in PEERS
-
-
-def reads_database(scenario):
-    """Return whether a scenario's samples are records of a database."""
-    return scenario.reads_database
+def leaves(table):
+    """Return the function that says whether a scenario's runs leave a table of a kind."""
+    return lambda scenario: table in kind_of(scenario).tables + kind_of(scenario).sums
 
 
 def why_no_audit(scenario):
     """Return why runs of a scenario have no log, and so no audit; None if they have."""
-    lack = "simulated runs have no log, and so no audit, where"
-    if EXPERIMENT.simulated and (is_dynamic(scenario) or has_peers(scenario)):
-        return (
-            f"policy {scenario.policy}: {lack} files move while they run or are read "
-            "from other nodes"
-        )
-    if EXPERIMENT.simulated and scenario.reads_database:
-        return f"loader {scenario.loader}: {lack} samples are records of a database"
-    return None
+    kind = kind_of(scenario)
+    if not EXPERIMENT.simulated or kind.why_no_simulated_log is None:
+        return None
+    what = (
+        f"loader {scenario.loader}"
+        if scenario.reads_database
+        else f"policy {scenario.policy}"
+    )
+    return f"{what}: {kind.why_no_simulated_log}"
 
 
 def audited_files():
@@ -151,28 +142,29 @@ def audited_files():
     return run_files("audit.json", which=lambda scenario: not why_no_audit(scenario))
 
 
+def summed_tables(*names):
+    """Return those of the tables of the sweep that some kind of its runs has."""
+    return [
+        f"{TABLES}/{name}.parquet"
+        for name in names
+        if any(map(leaves(name), EXPERIMENT.sweep))
+    ]
+
+
 def background_table():
     """Return the table of the sweep's copies, if any policy copies."""
-    has_copies = any(map(is_dynamic, EXPERIMENT.sweep))
-    return [f"{RESULTS}/tables/background.parquet"] if has_copies else []
+    return summed_tables("background")
 
 
 def peer_tables():
     """Return the tables of stage-in and of reads from peers, if there are any."""
-    names = ("stage_in", "peers") if any(map(has_peers, EXPERIMENT.sweep)) else ()
-    return [f"{RESULTS}/tables/{name}.parquet" for name in names]
+    return summed_tables("stage_in", "peers")
 
 
-def peer_reads(wildcards):
-    """Return a run's reads from peers, if its policy makes any."""
-    reads = has_peers(EXPERIMENT.scenario(wildcards.scenario))
-    return [f"{RUN}/peer_reads.parquet".format(**wildcards)] if reads else []
-
-
-def decisions(wildcards):
-    """Return what the nodes of a run decided, if its policy decides while it runs."""
-    decides = is_dynamic(EXPERIMENT.scenario(wildcards.scenario))
-    return [f"{RUN}/decisions.parquet".format(**wildcards)] if decides else []
+def run_tables(wildcards):
+    """Return the tables that a run of this kind leaves besides those of every run."""
+    names = kind_of(EXPERIMENT.scenario(wildcards.scenario)).tables
+    return [f"{RUN}/{name}.parquet".format(**wildcards) for name in names]
 
 
 def description(wildcards):
@@ -195,16 +187,6 @@ def manifest(wildcards):
     scenario = EXPERIMENT.scenario(wildcards.scenario)
     kind = "-lmdb" if scenario.reads_database else ""
     return f"{RESULTS}/datasets/{scenario.dataset}-{scenario.n_osts}ost{kind}.parquet"
-
-
-READ_TABLES = ("read_calls", "record_reads", "faults")
-
-
-def read_tables(wildcards):
-    """Return the tables of what a run of an LMDB loader read."""
-    if not EXPERIMENT.scenario(wildcards.scenario).reads_database:
-        return []
-    return [f"{RUN}/{name}.parquet".format(**wildcards) for name in READ_TABLES]
 
 
 def n_object_servers(wildcards):

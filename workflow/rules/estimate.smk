@@ -13,14 +13,14 @@ MODEL_WORDS = ""
 if MODEL in METHODS:
     MODEL_WORDS = model_words(SETTINGS["model"]["whatif"], CALIBRATED)
 ESTIMATES = {
-    RULE: f"{RESULTS}/tables/estimates.parquet",
-    MODEL: f"{RESULTS}/tables/estimates_model.parquet",
+    RULE: f"{TABLES}/estimates.parquet",
+    MODEL: f"{TABLES}/estimates_model.parquet",
 }
 
 
 rule estimate_improvements:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
         library=library("estimate_improvements"),
     output:
         estimates=ESTIMATES[RULE],
@@ -44,7 +44,7 @@ if MODEL in METHODS:
 
     rule estimate_by_model:
         input:
-            io_time=f"{RESULTS}/tables/io_time.parquet",
+            io_time=f"{TABLES}/io_time.parquet",
             devices=f"{RESULTS}/model/{CALIBRATED}/devices.yaml" if CALIBRATED else [],
             library=library("estimate_by_model"),
         output:
@@ -70,12 +70,12 @@ if MODEL in METHODS:
 
 rule search_combinations:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        epochs=f"{RESULTS}/tables/epochs.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
         library=library("search_combinations"),
     output:
-        goals=f"{RESULTS}/tables/goals.parquet",
-        combinations=f"{RESULTS}/tables/combinations.parquet",
+        goals=f"{TABLES}/goals.parquet",
+        combinations=f"{TABLES}/combinations.parquet",
     log:
         f"{LOGS}/search_combinations.log",
     localrule: True
@@ -98,7 +98,7 @@ rule tables:
     input:
         [ESTIMATES[method] for method in METHODS],
         expand(
-            f"{RESULTS}/tables/{{table}}.parquet",
+            f"{TABLES}/{{table}}.parquet",
             table=[
                 "epochs",
                 "io_time",

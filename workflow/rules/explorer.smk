@@ -3,8 +3,8 @@
 
 rule build_explorer:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        epochs=f"{RESULTS}/tables/epochs.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         page=workflow.source_path("../templates/explorer.html"),
         computation=workflow.source_path("../templates/explorer.vega.yaml"),

@@ -36,9 +36,9 @@ wildcard_constraints:
 
 rule plot_execution_and_io_time:
     input:
-        epochs=f"{RESULTS}/tables/epochs.parquet",
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        spread=f"{RESULTS}/tables/spread.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
+        spread=f"{TABLES}/spread.parquet",
         library=library("plot_execution_and_io_time"),
     output:
         **figure("fig1_execution_and_io_time"),
@@ -59,8 +59,8 @@ rule plot_execution_and_io_time:
 
 rule plot_breakdown:
     input:
-        breakdown=f"{RESULTS}/tables/breakdown.parquet",
-        spread=f"{RESULTS}/tables/spread.parquet",
+        breakdown=f"{TABLES}/breakdown.parquet",
+        spread=f"{TABLES}/spread.parquet",
         library=library("plot_breakdown"),
     output:
         **figure("fig2_breakdown"),
@@ -83,7 +83,7 @@ rule plot_breakdown:
 rule plot_improvement:
     input:
         estimates=[ESTIMATES[method] for method in METHODS],
-        spread=f"{RESULTS}/tables/spread.parquet",
+        spread=f"{TABLES}/spread.parquet",
         library=library("plot_improvement"),
     output:
         **figure("fig3_improvement"),
@@ -108,8 +108,8 @@ rule plot_improvement:
 rule plot_sufficient_combinations:
     input:
         estimates=[ESTIMATES[method] for method in METHODS],
-        goals=f"{RESULTS}/tables/goals.parquet",
-        spread=f"{RESULTS}/tables/spread.parquet",
+        goals=f"{TABLES}/goals.parquet",
+        spread=f"{TABLES}/spread.parquet",
         library=library("plot_sufficient_combinations"),
     output:
         **figure("fig4_{pair}"),
@@ -135,10 +135,10 @@ rule plot_sufficient_combinations:
 
 rule plot_cheapest_combination:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        goals=f"{RESULTS}/tables/goals.parquet",
-        combinations=f"{RESULTS}/tables/combinations.parquet",
-        spread=f"{RESULTS}/tables/spread.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
+        goals=f"{TABLES}/goals.parquet",
+        combinations=f"{TABLES}/combinations.parquet",
+        spread=f"{TABLES}/spread.parquet",
         library=library("plot_cheapest_combination"),
     output:
         **figure("fig5_cheapest"),

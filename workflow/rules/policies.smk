@@ -20,8 +20,8 @@ COMPARED = [name for name in CAN_COMPARE if CAN_COMPARE[name] and not LACKING]
 
 rule compare_policies:
     input:
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        epochs=f"{RESULTS}/tables/epochs.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
         background=background_table(),
         stage_in=peer_tables()[:1],
         library=library("compare_policies"),

@@ -10,14 +10,14 @@ REPORT_FIGURES = {
 }
 # What simulated runs are described by, in place of a `run.json` for each of them.
 SIMULATIONS = [
-    f"{RESULTS}/runs/{scenario.name}/tables/simulation.json"
+    f"{RESULTS}/runs/{scenario.name}/{MAIN_SWEEP}/simulation.json"
     for scenario in (EXPERIMENT.sweep if EXPERIMENT.simulated else ())
 ]
 
 
 rule build_report:
     input:
-        **{table: f"{RESULTS}/tables/{table}.parquet" for table in REPORT_TABLES},
+        **{table: f"{TABLES}/{table}.parquet" for table in REPORT_TABLES},
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         policy_claims=f"{COMPARISON}/policy_claims.parquet" if COMPARED else [],
         runs=[] if EXPERIMENT.simulated else run_files("run.json"),

@@ -10,13 +10,13 @@ MODELLED_SYSTEM = (
 rule score_claims:
     input:
         paper=workflow.source_path("../../resources/paper/claims.yaml"),
-        io_time=f"{RESULTS}/tables/io_time.parquet",
-        breakdown=f"{RESULTS}/tables/breakdown.parquet",
-        epochs=f"{RESULTS}/tables/epochs.parquet",
+        io_time=f"{TABLES}/io_time.parquet",
+        breakdown=f"{TABLES}/breakdown.parquet",
+        epochs=f"{TABLES}/epochs.parquet",
         library=library("score_claims"),
     output:
         **figure("scorecard"),
-        claims=f"{RESULTS}/tables/claims.parquet",
+        claims=f"{TABLES}/claims.parquet",
         markdown=f"{RESULTS}/scorecard.md",
         html=page("scorecard", "Scorecard"),
     log:

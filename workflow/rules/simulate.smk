@@ -90,7 +90,7 @@ rule collect_simulated:
 
 use rule collect_simulated as collect_simulated_copies with:
     input:
-        background=of_simulated("background.parquet", is_dynamic),
+        background=of_simulated("background.parquet", leaves("background")),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -103,8 +103,8 @@ use rule collect_simulated as collect_simulated_copies with:
 
 use rule collect_simulated as collect_simulated_peers with:
     input:
-        stage_in=of_simulated("stage_in.parquet", has_peers),
-        peers=of_simulated("peers.parquet", has_peers),
+        stage_in=of_simulated("stage_in.parquet", leaves("stage_in")),
+        peers=of_simulated("peers.parquet", leaves("peers")),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:

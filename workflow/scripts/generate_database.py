@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 import pandas as pd
-from tierscope.benchmark.database import database_folder
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.benchmark.sources.database import database_folder
 from tierscope.core.machine import Tier, TierError
 from tierscope.core.scenario import Dataset
 from tierscope.core.tables import write_table

@@ -1,7 +1,7 @@
 """Run a launch: the site's set-up, the ranks under MPI, and what they leave.
 
     python launch.py --log LOG --setup SHELL --mpi COMMAND --tasks N
-        [--staged DIR --run DIR] -- run_benchmark SCENARIO_JSON ... 0/0 5/0
+        [--staged DIR --run DIR] -- run_benchmark SCENARIO_JSON ... POINT ...
 
 What follows ``--`` is the name of a script beside this one and its arguments. The
 launch runs it once with ``--prepare``; what that prints starts all ranks. Where a

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -10,22 +9,11 @@ from tierscope.analysis.breakdown import slowest_process
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.core.tables import empty_table, write_table
-from tierscope.model.simulator.database_run import describe_database, simulate_database
-from tierscope.model.simulator.placed_run import simulate_run
+from tierscope.model.simulator.database_run import describe_database
 from tierscope.model.simulator.run import describe
+from tierscope.model.simulator.runs import simulate_run
 
 TABLES = ("io_time", "epochs", "background", "stage_in", "peers")
-
-
-def simulate_points(
-    description: RunDescription, points: Iterable[Point]
-) -> Iterator[dict[str, pd.DataFrame]]:
-    """Yield the tables of each point (`simulate_run`, `simulate_database`)."""
-    if description.lmdb:
-        yield from simulate_database(description, points)
-        return
-    for point in points:
-        yield simulate_run(description, point)
 
 
 def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> str:
@@ -45,7 +33,8 @@ if __name__ == "__main__":
     points = [Point(**point) for point in snakemake.params.points]
     runs = []
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
-    for tables in simulate_points(description, points):
+    for point in points:
+        tables = simulate_run(description, point)
         runs.append(tables)
         name = snakemake.wildcards.scenario
         line = progress(name, len(runs), len(points), tables["io_time"])

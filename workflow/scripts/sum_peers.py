@@ -2,11 +2,11 @@
 
 import sys
 
-from tierscope.benchmark.peers.report import sum_peers, sum_stage_in
 from tierscope.core.columns import run_keys
 from tierscope.core.description import Run
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.file_records import read_background_records
+from tierscope.trace.peers import sum_peers, sum_stage_in
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")

@@ -14,7 +14,7 @@ from tierscope.analysis.breakdown import (
     sum_io_time,
     without_peers,
 )
-from tierscope.core.io_class import IOClass
+from tierscope.core.io_class import ALL_CLASSES, IOClass
 from tierscope.core.tables import check_table
 
 RUN = {
@@ -294,7 +294,7 @@ def mixed():
 def test_reads_from_peers_are_a_class_of_runs_that_make_them(file_records):
     net = file_records.iloc[[2]].assign(tier="net", meta_time_s=0.0, reads=1)
     records = pd.concat([file_records, net])
-    io_time = sum_io_time(records, [0, 1], [0, 1], RUN, has_peers=True)
+    io_time = sum_io_time(records, [0, 1], [0, 1], RUN, ALL_CLASSES)
     check_table(io_time, "io_time")
     assert len(io_time) == 2 * 2 * 5
     assert rows_of(io_time, epoch=1, rank=1)["net_read"] == (0.5, 1, 400)

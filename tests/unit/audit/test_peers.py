@@ -2,9 +2,9 @@ import pandas as pd
 import pytest
 from descriptions import describe_run
 from tierscope.audit.peers import check_peers
-from tierscope.benchmark.peers.report import with_peer_reads
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import adhoc, node_policy
+from tierscope.trace.peers import with_peer_reads
 
 N_FILES, SIZE, EPOCHS, PER_NODE, N_NODES = 16, 100, 2, 2, 2
 TIMES = {"read_time_s": 0.1, "write_time_s": 0.2, "meta_time_s": 0.3}

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from descriptions import changed, describe_run
-from tierscope.audit.run import AuditError, as_json, audit, raise_failed
+from tierscope.audit.run import AuditError, Evidence, as_json, audit, raise_failed
 from tierscope.core.columns import run_keys
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import Pinning, strata
@@ -83,20 +83,27 @@ def epochs():
     return rows.assign(execution_time_s=0.5, samples=4, bytes=4 * SIZE)
 
 
+def audit_of(file_records, epochs, manifest, run, limits, **further):
+    """Return the checks of a run that has left these tables."""
+    return audit(Evidence(run, file_records, epochs, manifest, **further), limits)
+
+
 def failed(*tables_and_run):
     """Return the names of the failed checks."""
-    return [check.name for check in audit(*tables_and_run, LIMITS) if not check.passed]
+    return [
+        check.name for check in audit_of(*tables_and_run, LIMITS) if not check.passed
+    ]
 
 
 def test_good_run_passes(file_records, epochs, manifest, run):
-    checks = audit(file_records, epochs, manifest, run, LIMITS)
+    checks = audit_of(file_records, epochs, manifest, run, LIMITS)
     assert as_json(checks)["passed"]
     assert len(checks) > 10
     raise_failed(checks, "run")
 
 
 def test_missing_read_is_found_with_its_numbers(file_records, epochs, manifest, run):
-    checks = audit(file_records.iloc[1:], epochs, manifest, run, LIMITS)
+    checks = audit_of(file_records.iloc[1:], epochs, manifest, run, LIMITS)
     with pytest.raises(
         AuditError, match=r"runs/x: .*opens in epoch 0: got 7, expec.*8"
     ):
@@ -174,7 +181,7 @@ def test_limit_of_the_io_time_is_the_time_and_the_tolerance(
     file_records, epochs, manifest, run
 ):
     limits = {"io_time_tolerance_percent": 50}
-    check = audit(file_records, epochs, manifest, run, limits)[-1]
+    check = audit_of(file_records, epochs, manifest, run, limits)[-1]
     assert check.name == "largest ratio of I/O time to execution time"
     assert (check.got, check.expected) == ("0.800", "at most 1.500")
 
@@ -185,7 +192,7 @@ def test_io_time_may_be_all_of_the_time(file_records, epochs, manifest, run):
     keys = pd.MultiIndex.from_frame(epochs[["rank", "epoch"]])
     epochs["execution_time_s"] = io_time_s.reindex(keys).to_numpy()
     limits = {"io_time_tolerance_percent": 0}
-    assert audit(file_records, epochs, manifest, run, limits)[-1].passed
+    assert audit_of(file_records, epochs, manifest, run, limits)[-1].passed
 
 
 @pytest.mark.parametrize(("cache_rate", "difference"), [(50, 0), (38, 1), (0, 0)])
@@ -197,7 +204,7 @@ def test_stratified_processes_differ_by_a_file_only_if_they_must(
         scenario={"policy": "stratified-pinning"},
         point={"cache_rate_percent": cache_rate},
     )
-    checks = audit(records_of(run), epochs, manifest, run, LIMITS)
+    checks = audit_of(records_of(run), epochs, manifest, run, LIMITS)
     (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
     assert check.passed
     assert check.expected == str(difference)
@@ -208,7 +215,7 @@ def test_only_reads_from_the_lfs_are_to_be_shared_equally(epochs, manifest, run)
     records = records_of(run)
     twice = records[(records["tier"] == "gfs") & (records["rank"] == 0)]
     more = pd.concat([records, twice], ignore_index=True)
-    checks = audit(more, epochs, manifest, run, LIMITS)
+    checks = audit_of(more, epochs, manifest, run, LIMITS)
     (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
     assert (check.passed, check.got) == (True, "0")
 
@@ -274,7 +281,7 @@ def test_copies_and_reads_for_other_nodes_are_counted_too(
     copies = file_records.head(2).assign(tier="lfs", bytes_read=0, bytes_written=SIZE)
     counts = counted(file_records, (1, "n_opens", 2), (1, "n_bytes", 2 * SIZE))
     run = changed(run, emulation=counts)
-    checks = audit(file_records, epochs, manifest, run, LIMITS, background=copies)
+    checks = audit_of(file_records, epochs, manifest, run, LIMITS, background=copies)
     assert as_json(checks)["passed"]
     assert failed(file_records, epochs, manifest, run) == [
         "opens that the emulated LFS counted",

@@ -7,7 +7,7 @@ from tierscope.core.scenario import Point
 from tierscope.core.validation import read_schema
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import (
-    DYNAMIC,
+    PLACED,
     POLICIES,
     Copy,
     Evict,
@@ -15,6 +15,7 @@ from tierscope.policies import (
     Place,
     held_files,
     node_policy,
+    of_kind,
     policy_options,
     strata,
 )
@@ -299,7 +300,7 @@ def test_accesses_of_a_node_are_those_of_its_processes_in_turn():
 # ---- all dynamic ones -------------------------------------------------------------
 
 
-@given(data=st.data(), policy=st.sampled_from(DYNAMIC))
+@given(data=st.data(), policy=st.sampled_from(of_kind(PLACED)))
 def test_no_order_of_events_breaks_quota_or_reads_what_is_not_there(data, policy):
     description = describe(policy, n_files=12, n_nodes=1)
     rate = data.draw(st.integers(0, 100))

@@ -13,9 +13,9 @@ from descriptions import changed, describe_run
 pytest.importorskip("lmdb")
 
 from tierscope.audit.database import check_database, with_mapped_reads
-from tierscope.benchmark.database import tables_of
 from tierscope.benchmark.loaders.lmdb import DatabaseLoader
 from tierscope.benchmark.loaders.records import RecordReference
+from tierscope.benchmark.sources.database import tables_of
 from tierscope.core.lmdb_loaders import OPTIMISATIONS, VARIANTS
 from tierscope.core.tables import check_table
 from tierscope.data.lmdb.file import generate_database, provenance_here, read_records

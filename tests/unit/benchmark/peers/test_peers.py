@@ -32,7 +32,6 @@ from tierscope.benchmark.peers.mount import (
 )
 from tierscope.benchmark.peers.network import listening_address, own_addresses
 from tierscope.benchmark.peers.node import NodePeers
-from tierscope.benchmark.peers.report import sum_peers, sum_stage_in, with_peer_reads
 from tierscope.benchmark.peers.server import ANSWER, REQUEST, TOKEN_BYTES, PeerServer
 from tierscope.benchmark.peers.stage_in import stage_in
 from tierscope.benchmark.peers.watch import MountWatch
@@ -47,6 +46,7 @@ from tierscope.storage.clock import OtherRankFailed, RealClock
 from tierscope.storage.lease import Holder
 from tierscope.storage.own_folder import FolderError
 from tierscope.storage.tier import make_epoch_aliases, peer_alias
+from tierscope.trace.peers import sum_peers, sum_stage_in, with_peer_reads
 
 N_FILES, SIZE, EPOCHS, N_NODES = 24, 3000, 2, 3
 TOKEN, CLOCK = bytes(range(TOKEN_BYTES)), RealClock(lambda: None)

@@ -8,7 +8,7 @@ from descriptions import describe_scenario
 
 pytest.importorskip("lmdb")
 
-from tierscope.benchmark.database import Database
+from tierscope.benchmark.sources.database import Database
 from tierscope.core.machine import TierError
 from tierscope.data.lmdb.check import check_records, check_tree
 from tierscope.data.lmdb.file import (

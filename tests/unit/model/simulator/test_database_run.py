@@ -105,7 +105,7 @@ def description(on=(), *, nodes=2, per_node=2, n_records=64, **lmdb):
 def simulated(on=(), *, cache=0, **options):
     """Return the tables of a run's second epoch."""
     point = Point(cache, 0)
-    tables = next(simulate_database(description(on, **options), [point]))
+    tables = simulate_database(description(on, **options), point)
     return [
         check_table(tables[name], name).query("epoch == 1")
         for name in ("io_time", "epochs")
@@ -203,9 +203,7 @@ class TestTimes:
             plain = description(on)
             longer = changed(plain, training={"compute_time_s": 100.0})
             times_s = [
-                next(simulate_database(one, [point]))["epochs"][
-                    "execution_time_s"
-                ].max()
+                simulate_database(one, point)["epochs"]["execution_time_s"].max()
                 for one in (plain, longer)
             ]
             # 16 records of each process are 4 batches; less where it hides waiting.

@@ -9,7 +9,7 @@ from describe_dataset import make_manifest
 from descriptions import changed
 from snakemake.utils import update_config
 from tierscope.analysis.breakdown import sum_io_time
-from tierscope.audit.run import audit
+from tierscope.audit.run import Evidence, audit
 from tierscope.core.columns import RUN_KEYS, run_keys
 from tierscope.core.description import Run
 from tierscope.core.scenario import Point, Scenario
@@ -624,7 +624,7 @@ class TestRun:
         manifest = make_manifest(dataset, 60, np.zeros(37, int))
         run_epochs = epochs.drop(columns=list(RUN_KEYS))
         limits = {"io_time_tolerance_percent": 2}
-        checks = audit(records, run_epochs, manifest, run, limits)
+        checks = audit(Evidence(run, records, run_epochs, manifest), limits)
         assert [check for check in checks if not check.passed] == []
         summed = sum_io_time(records, range(8), range(2), run_keys(run, POINT))
         pd.testing.assert_frame_equal(check_table(io_time, "io_time"), summed)

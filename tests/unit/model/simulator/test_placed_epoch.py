@@ -17,8 +17,9 @@ from tierscope.model.simulator.placed_events import (
     STAGED,
     UNDECIDED,
 )
-from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun, simulate_run
-from tierscope.policies import DYNAMIC, Place, node_policy
+from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun
+from tierscope.model.simulator.runs import simulate_run
+from tierscope.policies import PLACED, Place, node_policy, of_kind
 from tierscope.storage.network import (
     ModelError,
     Network,
@@ -284,7 +285,7 @@ def test_lru_below_the_whole_dataset_hits_less_than_monarch():
     assert hit_rates("lru", 100, n_nodes=1).tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize("policy", DYNAMIC)
+@pytest.mark.parametrize("policy", of_kind(PLACED))
 def test_simulated_decisions_are_checked(policy, monkeypatch):
     simulate_run(describe(policy), at(50))
     note = Placement._note
@@ -300,7 +301,7 @@ def test_simulated_decisions_are_checked(policy, monkeypatch):
 
 @pytest.mark.parametrize("drain", [True, False])
 @pytest.mark.parametrize("hand_over", [True, False])
-@pytest.mark.parametrize("policy", DYNAMIC)
+@pytest.mark.parametrize("policy", of_kind(PLACED))
 def test_policy_asked_anew_decides_the_same_and_no_rule_is_broken(
     policy, hand_over, drain
 ):

@@ -50,7 +50,10 @@ def finished(jobid):
 @pytest.fixture
 def launch(tmp_path):
     """Return the record of a launch, whose log is to be written."""
-    resources = {"launch": "0/0 50/0 100/0", "mpi": "mpiexec"}
+    resources = {
+        "launch": "cache-000/rep-0 cache-050/rep-0 cache-100/rep-0",
+        "mpi": "mpiexec",
+    }
     return job(
         rule="run_benchmark",
         message="Measuring small.",

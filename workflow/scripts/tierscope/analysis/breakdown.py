@@ -6,7 +6,7 @@ classes; its breakdown says which class is the bottleneck (Fukai et al., Sec. 4.
 breakdown is not the maximum of each class: those belong to different processes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ def sum_io_time(
     ranks: Iterable[int],
     epochs: Iterable[int],
     run: Mapping[str, str | int],
-    has_peers: bool = False,
+    classes: Sequence[IOClass | NetClass] = tuple(IOClass),
 ) -> pd.DataFrame:
     """Sum the file records of a run by epoch, rank and I/O class.
 
@@ -42,9 +42,9 @@ def sum_io_time(
         All ranks and epochs of the run, also those that read nothing.
     run : mapping of str to str or int
         The keys of the run (`RUN_KEYS`), copied to every row.
-    has_peers : bool
-        Whether the run may read from other nodes: each rank has a fifth class then,
-        summed from the records of tier ``net``.
+    classes : sequence of IOClass or NetClass
+        The classes of each rank; `ALL_CLASSES` where the run may read from other
+        nodes, which are the records of tier ``net``.
 
     Returns
     -------
@@ -65,7 +65,8 @@ def sum_io_time(
     counters = ["opens", "reads", "bytes_read", "read_time_s", "meta_time_s"]
     sums = file_records.groupby(by)[counters].sum()
     epochs, ranks = sorted(set(epochs)), sorted(set(ranks))
-    tiers = [*TIERS, NET_READ.tier] if has_peers else TIERS
+    tiers = list(dict.fromkeys(sorted(one.tier for one in IOClass)))
+    tiers += [one.tier for one in classes if one.tier not in tiers]
     expected = pd.MultiIndex.from_product([epochs, ranks, tiers], names=by)
     if len(foreign := sums.index.difference(expected)):
         epoch, rank, tier = foreign[0]
@@ -75,7 +76,6 @@ def sum_io_time(
             f"tiers {tiers}."
         )
     sums = sums.reindex(expected, fill_value=0).reset_index()
-    classes = ALL_CLASSES if has_peers else IOClass
     parts = [_class_rows(sums, io_class) for io_class in classes]
     rows = pd.concat(parts).sort_values(["epoch", "rank"], kind="stable")
     return rows.assign(**run)[list(TABLES["io_time"])].reset_index(drop=True)

@@ -11,7 +11,7 @@ from tierscope.analysis.breakdown import break_down
 from tierscope.analysis.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
 from tierscope.core.columns import RUN_EPOCH, TABLES
 from tierscope.core.io_class import ALL_CLASSES, IOClass
-from tierscope.policies import DYNAMIC
+from tierscope.policies import PLACED, of_kind
 
 NO_STAGING, IN_TRAINING = "none", "while training"
 # Of a fixed part: as if each node had read it, or really staged in by the runs.
@@ -193,7 +193,7 @@ def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
 def staging_kinds(table: pd.DataFrame) -> np.ndarray:
     """Return how the LFS of each row is filled, by its policy and cache rate."""
     return np.select(
-        [table["cache_rate_percent"] == 0, table["policy"].isin(DYNAMIC)],
+        [table["cache_rate_percent"] == 0, table["policy"].isin(of_kind(PLACED))],
         [NO_STAGING, IN_TRAINING],
         ESTIMATED,
     )
@@ -274,4 +274,4 @@ def warming_policies(breakdown: pd.DataFrame, epoch: int) -> list[str]:
     """
     if breakdown["epoch"].max() <= epoch:
         return []
-    return [policy for policy in DYNAMIC if policy in set(breakdown["policy"])]
+    return [policy for policy in of_kind(PLACED) if policy in set(breakdown["policy"])]

@@ -5,78 +5,144 @@ policy names, by the process the shuffle names, and if times are plausible.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tierscope.audit.check import Check, equal
+from tierscope.audit.database import check_database, with_mapped_reads
 from tierscope.audit.decisions import check_decisions
 from tierscope.audit.peers import check_peers
 from tierscope.core.description import Run
 from tierscope.data.shuffle import epoch_order, process_share
-from tierscope.policies import POLICIES, STATIC, held_files, strata
+from tierscope.policies import (
+    DATABASE,
+    FILES,
+    PEERS,
+    PLACED,
+    POLICIES,
+    held_files,
+    kind_of,
+    strata,
+)
+from tierscope.trace.peers import with_peer_reads
 
 
 class AuditError(RuntimeError):
     """A run failed its audit; the message holds the numbers."""
 
 
-def audit(
-    file_records: pd.DataFrame,
-    epochs: pd.DataFrame,
-    manifest: pd.DataFrame,
-    run: Run,
-    limits: Mapping[str, float],
-    decisions: pd.DataFrame | None = None,
-    background: pd.DataFrame | None = None,
-    peer_reads: pd.DataFrame | None = None,
-    served: pd.DataFrame | None = None,
-    database_checks: list[Check] | None = None,
-) -> list[Check]:
+@dataclass(frozen=True)
+class Evidence:
+    """What a run has left.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    file_records, epochs, manifest : DataFrame
+        Tables `file_records` (of the log alone), `run_epochs` and `manifest`.
+    tables : mapping of str to DataFrame
+        The tables of its kind (`tierscope.policies.kinds.RunKind.tables`).
+    background, served : DataFrame, optional
+        Tables `background_records` of copies or stage-in, and of what servers read
+        for other nodes, where the run's kind has them.
+    """
+
+    run: Run
+    file_records: pd.DataFrame
+    epochs: pd.DataFrame
+    manifest: pd.DataFrame
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    background: pd.DataFrame | None = None
+    served: pd.DataFrame | None = None
+
+    @cached_property
+    def all_records(self) -> pd.DataFrame:
+        """Return `file_records` with the reads that no log has."""
+        if "peer_reads" in self.tables:
+            return with_peer_reads(self.file_records, self.tables["peer_reads"])
+        if "read_calls" in self.tables:
+            calls = self.tables["read_calls"]
+            return with_mapped_reads(self.file_records, calls, self.run)
+        return self.file_records
+
+
+def audit(evidence: Evidence, limits: Mapping[str, float]) -> list[Check]:
     """Return all checks of a run, passed and failed.
 
     Parameters
     ----------
-    file_records, epochs, manifest : DataFrame
-        Tables `file_records`, `run_epochs` and `manifest` of the run.
-    run : Run
-        The run.
+    evidence : Evidence
+        What the run has left.
     limits : mapping
         `io_time_tolerance_percent`.
-    decisions, background : DataFrame, optional
-        Tables `decisions` and `background_records` of a run whose policy decides while
-        it runs; the latter also of one that reads from peers.
-    peer_reads, served : DataFrame, optional
-        Tables `peer_reads` and, of the servers' reads, `background_records` of a run
-        that reads from peers.
-    database_checks : list of Check, optional
-        What stands in place of the checks that go by file, where all samples are in one
-        (`tierscope.audit.database`).
     """
-    if database_checks is None:
-        if peer_reads is not None:
-            peers = (peer_reads, served, background, epochs)
-            decided = check_peers(file_records, *peers, run)
-        elif decisions is None:
-            decided = _check_static_tiers(file_records, run)
-        else:
-            decided = check_decisions(file_records, decisions, background, run)
-        samples = [
-            *_check_reads(file_records, manifest, run),
-            *decided,
-            *_check_readers(file_records, run),
-            *_check_consumption(file_records, epochs),
-        ]
-    else:
-        samples = database_checks
+    run, records = evidence.run, evidence.all_records
     return [
-        *_check_ranks(epochs, run),
-        *samples,
-        *_check_devices([file_records, background, served], run),
-        *_check_times(file_records, epochs, run, limits),
+        *_check_ranks(evidence.epochs, run),
+        *CHECKS[kind_of(run.scenario)](evidence),
+        *_check_devices([records, evidence.background, evidence.served], run),
+        *_check_times(records, evidence.epochs, run, limits),
     ]
+
+
+def _check_files(evidence: Evidence) -> Iterator[Check]:
+    """Check a run whose files were on their tiers before the first epoch."""
+    yield from _check_each_file(
+        evidence, _check_static_tiers(evidence.file_records, evidence.run)
+    )
+
+
+def _check_placed(evidence: Evidence) -> Iterator[Check]:
+    """Check a run whose policy decided while it ran."""
+    decisions, run = evidence.tables["decisions"], evidence.run
+    yield from _check_each_file(
+        evidence,
+        check_decisions(evidence.file_records, decisions, evidence.background, run),
+    )
+
+
+def _check_peers(evidence: Evidence) -> Iterator[Check]:
+    """Check a run that read from other nodes."""
+    yield from _check_each_file(
+        evidence,
+        check_peers(
+            evidence.all_records,
+            evidence.tables["peer_reads"],
+            evidence.served,
+            evidence.background,
+            evidence.epochs,
+            evidence.run,
+        ),
+    )
+
+
+def _check_each_file(evidence: Evidence, decided: Iterable[Check]) -> Iterator[Check]:
+    """Check what holds for all runs that read files, and what this kind decided."""
+    records, run = evidence.all_records, evidence.run
+    yield from _check_reads(records, evidence.manifest, run)
+    yield from decided
+    yield from _check_readers(records, run)
+    yield from _check_consumption(records, evidence.epochs)
+
+
+def _check_database(evidence: Evidence) -> list[Check]:
+    """Check a run whose samples are records of one file."""
+    return check_database(
+        evidence.file_records, evidence.epochs, evidence.tables, evidence.run
+    )
+
+
+CHECKS = {
+    FILES: _check_files,
+    PLACED: _check_placed,
+    PEERS: _check_peers,
+    DATABASE: _check_database,
+}
 
 
 def raise_failed(checks: list[Check], where: str) -> None:
@@ -157,8 +223,6 @@ def _held_files(run: Run) -> np.ndarray:
 
 def _check_static_tiers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
     """Check that the tier of each read is what a static policy decided."""
-    if run.scenario.policy not in STATIC:
-        raise ValueError(f"policy {run.scenario.policy}: needs its decisions.")
     on_lfs = _held_files(run)
     known = file_records[file_records["file_id"] < len(on_lfs)]
     decided = np.where(on_lfs[known["file_id"]], "lfs", "gfs")

@@ -3,21 +3,16 @@
 import argparse
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from tierscope.benchmark.database import Database
 from tierscope.benchmark.driver import Benchmark
-from tierscope.benchmark.loaders import make_loader
-from tierscope.benchmark.loaders.loader import Loader
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
-from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import is_complete
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
-from tierscope.storage.clock import Clock
 from tierscope.storage.emulated.library import Emulation
 from tierscope.trace.runtime import OVERRIDES
 from tierscope.trace.tracer import choose_tracer
@@ -87,7 +82,6 @@ class BenchmarkLaunch:
         benchmark = Benchmark(
             self.description,
             processes,
-            make_loader=lambda clock: self._make_loader(processes, clock),
             tracer=self.tracer,
             emulation=self.emulation,
             say=lambda line: say(processes, line),
@@ -107,13 +101,3 @@ class BenchmarkLaunch:
                 benchmark.finish()
             except (ValueError, OSError) as error:  # LogError, large to import before
                 sys.exit(f"tierscope: {error}")
-
-    def _make_loader(self, processes: Processes, clock: Clock) -> Loader:
-        """Return the loader of the scenario."""
-        if database := Database.of(self.description):
-            return database.make_loader(processes, clock)
-        return make_loader(
-            self.description.scenario.loader,
-            batch_size=self.description.dataset.batch_size,
-            **asdict(self.description.loader),
-        )

@@ -3,22 +3,16 @@
 import math
 import os
 import platform
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tierscope.benchmark.database import Database
 from tierscope.benchmark.processes import GRACE_S, Processes
-from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
-from tierscope.core.scenario import Dataset, Point
-from tierscope.data.lmdb.file import page_ranges
-from tierscope.data.shuffle import process_share
+from tierscope.core.scenario import Dataset
 from tierscope.data.tfrecord import generate_files
-from tierscope.policies import PEERS, node_policy
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.tier import make_epoch_aliases
 
@@ -30,43 +24,6 @@ def check_is_there(folder: Path) -> None:
             f"{folder}: no such dataset, though it has a manifest; make it again: "
             "snakemake ... --forcerun generate_dataset --until generate_dataset"
         )
-
-
-def held_part(
-    description: RunDescription,
-    point: Point,
-    n_held: int,
-    node: int,
-    database: Database | None,
-) -> tuple[int, int]:
-    """Return how many things a node's LFS has to hold at a point, and their size.
-
-    Policies that copy while files are read need no room: they go on without.
-
-    Parameters
-    ----------
-    description, point : mapping
-        What the scenario depends on; `cache_rate_percent` and `repetition`.
-    n_held : int
-        Samples that the LFS holds before the first epoch.
-    node : int
-        Index of the node.
-    database : Database or None
-        Of which they are samples; it is one file, in which later ones are holes.
-
-    Returns
-    -------
-    (int, int)
-        Number of files and bytes of each.
-    """
-    if database:
-        ranges = page_ranges(database.provenance, n_held) if n_held else []
-        return 1, sum(end - start for start, end in ranges)
-    if description.scenario.policy in PEERS:
-        policy = node_policy(description, point, [], node=node)
-        is_mounted = description.policy_options["mount"] is not None
-        n_held = 0 if is_mounted else len(policy.files_of(node))
-    return n_held, description.dataset.file_size_bytes
 
 
 def check_room(
@@ -146,58 +103,6 @@ def claim_storage(
     processes.barrier()
 
 
-def fill_storage(
-    processes: Processes,
-    storage: LocalStorage,
-    folder: str,
-    held: np.ndarray,
-    dataset: Dataset,
-    database: Database | None,
-    *,
-    background: bool,
-    peers: bool,
-) -> float:
-    """Claim every node's LFS, fill it, and return the time that took in seconds.
-
-    As in the paper (Sec. 5.1) files are generated, not copied; a database's first
-    records are copied. The processes of a node share the work; nodes fill at the same
-    time.
-
-    Parameters
-    ----------
-    processes, storage : Processes, LocalStorage
-        The MPI processes, and this node's part of the LFS.
-    folder : str
-        Name of the folder that is filled.
-    held : ndarray of int, shape (n_held,)
-        The samples that the LFS is to hold.
-    dataset, database : Dataset, Database or None
-        What they are samples of; None where each is a file.
-    background, peers : bool
-        As for `make_epoch_aliases`.
-    """
-    processes.barrier()
-    start = time.perf_counter()
-    claim_storage(processes, storage, folder, background=background, peers=peers)
-    path, n_held = storage.folder / folder, len(held)
-    part, n_parts = processes.node_rank, processes.node_size
-    if database:
-        if part == 0:
-            database.begin_fill(path, n_held)
-        processes.barrier()
-        database.fill(path, n_held, part, n_parts)
-    else:
-        mine = held[process_share(n_held, part, n_parts)]
-        names = [dataset.file_name(file_id) for file_id in mine]
-        generate_files(path, names, mine, dataset.file_size_bytes)
-    processes.barrier()
-    fill_time_s = time.perf_counter() - start
-    if database and part == 0:
-        database.check_copy(path, n_held)
-    processes.barrier()
-    return fill_time_s
-
-
 def exchange_files(
     processes: Processes,
     storage: LocalStorage,
@@ -213,10 +118,14 @@ def exchange_files(
 
     Parameters
     ----------
-    processes, storage, folder, dataset
-        As for `fill_storage`; the LFS is claimed.
+    processes, storage : Processes, LocalStorage
+        The MPI processes, and this node's part of the LFS, which is claimed.
+    folder : str
+        Name of the folder that is filled.
     held, wanted : ndarray of bool, shape (n_files,)
         Which files the LFS holds, and which it is to hold.
+    dataset : Dataset
+        What they are samples of.
     """
     path, part, n_parts = (
         storage.folder / folder,

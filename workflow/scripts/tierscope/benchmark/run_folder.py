@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.benchmark.database import tables_of
 from tierscope.core.description import RunDescription
 from tierscope.storage.tier import background_roots
 
@@ -49,16 +48,6 @@ def write_decisions(
     if n_left := sum(report["not_removed"] for report in reports):
         say(f"  {n_left} evicted files could not be removed; they still take up room")
     return {"background_roots": background_roots(tier_roots), "placement": reports}
-
-
-def write_reads(
-    folder: Path, reads: Sequence[Mapping[str, Mapping[str, np.ndarray]]]
-) -> None:
-    """Write what all ranks read of a database."""
-    from tierscope.core.tables import write_table
-
-    for name, table in tables_of(reads).items():
-        write_table(table, folder / f"{name}.parquet", name)
 
 
 def mark_complete(folder: Path, run: dict[str, Any]) -> None:

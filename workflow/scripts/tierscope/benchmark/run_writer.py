@@ -1,27 +1,21 @@
 """What rank 0 writes of a run when its processes have measured it."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tierscope.benchmark.database import Database
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_folder import (
     mark_complete,
     scheduler_job,
     software_versions,
-    write_decisions,
     write_epochs,
-    write_reads,
 )
+from tierscope.benchmark.sources.files import FileSource
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
-from tierscope.policies import DYNAMIC, PEERS
 
 
 @dataclass(frozen=True)
@@ -40,10 +34,8 @@ class Measured:
         Rows of the table of epochs, by rank.
     lfs_roots : list of str
         The LFS's data directory, by rank.
-    reports : list of dict or None
-        What placement reports (`NodePlacement.report`, `NodePeers.report`), by rank.
-    reads : list of dict, optional
-        What was read of a database (`DatabaseLoader.tables`), by rank.
+    gathered : object
+        What the source of the samples has gathered of all ranks.
     """
 
     point: Point
@@ -51,8 +43,7 @@ class Measured:
     fill_time_s: float
     rows: list[list[dict[str, Any]]]
     lfs_roots: list[str]
-    reports: list[dict[str, Any] | None]
-    reads: list[dict[str, dict[str, np.ndarray]]] | None
+    gathered: Any
 
 
 class RunWriter:
@@ -64,12 +55,11 @@ class RunWriter:
         processes: Processes,
         tracer: Any,
         emulation: Any,
-        database: Database | None,
-        say: Callable[[str], None],
+        source: FileSource,
     ):
         self._description, self._processes = description, processes
         self._tracer, self._emulation = tracer, emulation
-        self._database, self._say = database, say
+        self._source = source
         self._complete = lambda: None
 
     def write(self, folder: Path, measured: Measured) -> None:
@@ -78,10 +68,7 @@ class RunWriter:
             "gfs": [str(self._description.system.gfs.data_root())],
             "lfs": list(dict.fromkeys(measured.lfs_roots)),
         }
-        further = {
-            **self._write_decisions(folder, measured.reports, tier_roots),
-            **self._write_reads(folder, measured.reads),
-        }
+        further = self._source.write_tables(folder, measured.gathered, tier_roots)
         filled = {"lfs_fill_time_s": measured.fill_time_s}
         write_epochs(folder, [row | filled for rows in measured.rows for row in rows])
         duration_s = None
@@ -113,31 +100,6 @@ class RunWriter:
     def finish(self) -> None:
         """Complete a run whose log was written when MPI ended."""
         self._complete()
-
-    def _write_decisions(
-        self,
-        folder: Path,
-        reports: list[dict[str, Any] | None],
-        tier_roots: Mapping[str, Sequence[str]],
-    ) -> dict[str, Any]:
-        """Write what the nodes decided; return what `run.json` says about it."""
-        policy = self._description.scenario.policy
-        if policy in PEERS:
-            from tierscope.benchmark.peers.report import write_peer_reads  # rank 0 only
-
-            return write_peer_reads(folder, reports, tier_roots)
-        if policy in DYNAMIC:
-            return write_decisions(folder, reports, tier_roots, self._say)
-        return {}
-
-    def _write_reads(
-        self, folder: Path, reads: list[dict[str, dict[str, np.ndarray]]] | None
-    ) -> dict[str, Any]:
-        """Write what was read of a database; return what `run.json` says about it."""
-        if reads is None:
-            return {}
-        write_reads(folder, reads)
-        return {"database": asdict(self._database.provenance)}
 
     def _check_and_mark(
         self, folder: Path, run: dict[str, Any], started: datetime

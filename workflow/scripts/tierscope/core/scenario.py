@@ -128,6 +128,9 @@ def n_on_lfs(n_files: int, cache_rate_percent: int) -> int:
 
 
 Sweep = Mapping[Scenario, tuple[Point, ...]]
+MAIN_SWEEP = (
+    "tables"  # name of the configuration's sweep; its tables lie in a folder so
+)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.job import RESERVED, JobError, site_resources
 from tierscope.experiment.job import launcher as launcher_of
 from tierscope.experiment.system import System
-from tierscope.policies import PEERS
+from tierscope.policies import PEERS, kind_of, of_kind
 from tierscope.storage.clock import MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
@@ -108,7 +108,7 @@ def check_experiment(experiment: Experiment) -> None:
     _check_whatif(experiment)
     _check_model(experiment)
     _check_databases(experiment)
-    if any(scenario.policy in PEERS for scenario in experiment.sweep):
+    if any(kind_of(scenario) is PEERS for scenario in experiment.sweep):
         _check_peers(experiment)
     if experiment.simulated:
         _check_simulation(experiment)
@@ -210,7 +210,7 @@ def _check_simulation(experiment: Experiment) -> None:
         except ModelError as error:
             raise ConfigError(f"system {experiment.system.name}: {error}") from error
     mount = experiment.settings["policies"]["adhoc"]["mount"]
-    if mount is not None and any(one.policy in PEERS for one in experiment.sweep):
+    if mount is not None and any(kind_of(one) is PEERS for one in experiment.sweep):
         raise ConfigError(
             f"config: policies.adhoc.mount: got {mount!r}, expected null where runs "
             "are simulated"
@@ -272,7 +272,8 @@ def _check_peers(experiment: Experiment) -> None:
                 f"emulated devices of system {system.name}: the mount would be as fast "
                 "as it is"
             )
-    if (policy := experiment.settings["figures"]["scenario"]["policy"]) in PEERS:
+    policy = experiment.settings["figures"]["scenario"]["policy"]
+    if policy in of_kind(PEERS):
         raise ConfigError(
             f"config: figures.scenario.policy: got {policy}, expected one that reads "
             "from no other node: the what-if knows the paper's four I/O classes"
@@ -298,7 +299,7 @@ def _no_such_scenario(wanted: Mapping[str, Any], sweep: Sweep) -> str:
     def differing(scenario: Scenario) -> dict[str, Any]:
         return {key: one for key, one in scenario.keys.items() if one != wanted[key]}
 
-    fitting = [scenario for scenario in sweep if scenario.policy not in PEERS]
+    fitting = [scenario for scenario in sweep if kind_of(scenario) is not PEERS]
     cached = [
         scenario
         for scenario in fitting

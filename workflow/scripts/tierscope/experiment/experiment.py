@@ -12,12 +12,19 @@ from tierscope.core.description import (
     Training,
 )
 from tierscope.core.machine import Machine
-from tierscope.core.scenario import CalibrationPlan, Dataset, Point, Scenario, Sweep
+from tierscope.core.scenario import (
+    MAIN_SWEEP,
+    CalibrationPlan,
+    Dataset,
+    Point,
+    Scenario,
+    Sweep,
+)
 from tierscope.core.validation import ConfigError
 from tierscope.data.lmdb.settings import lmdb_settings
 from tierscope.experiment.job import BenchmarkJob
 from tierscope.experiment.system import System
-from tierscope.policies import PEERS, policy_options
+from tierscope.policies import PEERS, kind_of, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
 from tierscope.storage.network import ModelError, network_of
 
@@ -99,8 +106,8 @@ class Experiment:
 
     @property
     def sweeps(self) -> dict[str, Sweep]:
-        """Return the sweep, called `tables`, and those of the studies, by name."""
-        return {"tables": self.sweep, **self.studies}
+        """Return the main sweep and those of the studies, by name."""
+        return {MAIN_SWEEP: self.sweep, **self.studies}
 
     @property
     def all_points(self) -> dict[Scenario, tuple[Point, ...]]:
@@ -251,7 +258,7 @@ class Experiment:
     def _policy_options(self, scenario: Scenario) -> dict[str, Any]:
         """Return the options of a scenario's policy, if it has any."""
         options = policy_options(scenario.policy, self.settings["policies"])
-        if scenario.policy in PEERS and self.system.network_interface:
+        if kind_of(scenario) is PEERS and self.system.network_interface:
             options = {**options, "interface": self.system.network_interface}
         return options
 

@@ -10,7 +10,7 @@ from tierscope.core.scenario import Dataset
 from tierscope.data.lmdb.file import page_ranges
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.tfrecord import FRAMING_BYTES
-from tierscope.policies import PEERS, Pinning, owner_nodes
+from tierscope.policies import PEERS, Pinning, of_kind, owner_nodes
 
 _PAGE_BYTES = 4096  # of the machine that writes a database; the usual one
 
@@ -36,7 +36,7 @@ def files_on_node(
         Number of nodes.
     """
     pinned = Pinning(dataset.n_files, rate, seed, repetition)
-    if policy not in PEERS or not pinned.n_on_lfs:
+    if policy not in of_kind(PEERS) or not pinned.n_on_lfs:
         return pinned.n_on_lfs
     staged_owners = _owners(dataset, n_nodes)[pinned.on_lfs()]
     return int(np.bincount(staged_owners).max())

@@ -11,24 +11,23 @@ from typing import Any
 import numpy as np
 
 from tierscope.core.description import RunDescription
-from tierscope.core.scenario import Point
+from tierscope.core.scenario import Point, Scenario
 from tierscope.policies.adhoc import AdHoc, adhoc_of_node, owner_nodes
 from tierscope.policies.clairvoyant import clairvoyant_of_node
+from tierscope.policies.kinds import DATABASE, FILES, PEERS, PLACED, RunKind
 from tierscope.policies.lru import LeastRecentlyUsed
 from tierscope.policies.monarch import Monarch
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 from tierscope.policies.pinning import Pinning
 from tierscope.policies.static import Fixed
-from tierscope.policies.view import Kind, NodeView, Policy, nothing
+from tierscope.policies.view import NodeView, Policy, nothing
 
 _COPIES = ("copy_threads", "drain", "hand_over")
 
 
 def _static(name: str, held: Any, **of_policy: Any) -> Policy:
     """Return the entry of a policy that decides before the first epoch."""
-    return Policy(
-        name, Kind.STATIC, lambda v: Fixed(held(v.pinning)), held=held, **of_policy
-    )
+    return Policy(name, FILES, lambda v: Fixed(held(v.pinning)), held=held, **of_policy)
 
 
 POLICIES = {
@@ -39,31 +38,27 @@ POLICIES = {
         _static("stratified-pinning", Pinning.on_lfs, is_stratified=True),
         Policy(
             "lru",
-            Kind.DYNAMIC,
+            PLACED,
             lambda view: LeastRecentlyUsed(view.store()),
             _COPIES,
             evicts=True,
         ),
         Policy(
             "monarch",
-            Kind.DYNAMIC,
+            PLACED,
             lambda view: Monarch(view.store(), view.option("stop")),
             (*_COPIES, "stop"),
         ),
-        Policy("clairvoyant", Kind.DYNAMIC, clairvoyant_of_node, _COPIES),
-        Policy("adhoc", Kind.PEERS, adhoc_of_node),
+        Policy("clairvoyant", PLACED, clairvoyant_of_node, _COPIES),
+        Policy("adhoc", PEERS, adhoc_of_node),
     )
 }
-STATIC, DYNAMIC, PEERS = (
-    tuple(name for name, policy in POLICIES.items() if policy.kind == kind)
-    for kind in (Kind.STATIC, Kind.DYNAMIC, Kind.PEERS)
-)
-
 __all__ = [
-    "DYNAMIC",
+    "DATABASE",
+    "FILES",
     "PEERS",
+    "PLACED",
     "POLICIES",
-    "STATIC",
     "Action",
     "AdHoc",
     "Copy",
@@ -71,17 +66,30 @@ __all__ = [
     "NodePolicy",
     "Pinning",
     "Place",
+    "RunKind",
     "held_files",
+    "kind_of",
     "node_policy",
+    "of_kind",
     "owner_nodes",
     "policy_options",
     "strata",
 ]
 
 
+def kind_of(scenario: Scenario) -> RunKind:
+    """Return of which kind the runs of a scenario are."""
+    return DATABASE if scenario.reads_database else POLICIES[scenario.policy].kind
+
+
+def of_kind(kind: RunKind) -> tuple[str, ...]:
+    """Return the names of the policies whose runs are of a kind."""
+    return tuple(name for name, policy in POLICIES.items() if policy.kind is kind)
+
+
 def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the settings that runs of a policy depend on."""
-    if policy in PEERS:
+    if POLICIES[policy].kind is PEERS:
         return dict(settings[policy])
     return {name: settings[name] for name in POLICIES[policy].options}
 

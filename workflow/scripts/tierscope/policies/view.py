@@ -2,25 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
+from tierscope.policies.kinds import RunKind
 from tierscope.policies.node import NodePolicy, NodeStore
 from tierscope.policies.pinning import Pinning
 
 _STREAM = 7  # beside those of pinning, shuffle, samples, training and the simulator
-
-
-class Kind(StrEnum):
-    """How a policy decides, and so how its runs are made and checked."""
-
-    STATIC = "static"  # before the first epoch, for every node alike
-    DYNAMIC = "dynamic"  # read by read; each node fills its own LFS
-    PEERS = "peers"  # before the first epoch; nodes read from each other
 
 
 @dataclass(frozen=True)
@@ -101,15 +93,15 @@ class Policy:
     ----------
     name : str
         Its name in the configuration.
-    kind : Kind
-        How it decides.
+    kind : RunKind
+        How it decides, and so how its runs are made and checked.
     of_node : callable
         Returns the state machine of a node from its `NodeView`.
     options : tuple of str
         Keys of the section `policies` that its runs depend on; of kind `PEERS` all
         keys of the section's part of its name.
     held : callable
-        Of kind `STATIC`: returns from the `Pinning` what every node's LFS holds before
+        Of kind `FILES`: returns from the `Pinning` what every node's LFS holds before
         the first epoch: bool, shape (n_files,).
     is_stratified : bool
         The shuffle deals the files that are held and the others apart.
@@ -118,7 +110,7 @@ class Policy:
     """
 
     name: str
-    kind: Kind
+    kind: RunKind
     of_node: Callable[[NodeView], NodePolicy]
     options: tuple[str, ...] = ()
     held: Callable[[Pinning], np.ndarray] = nothing

@@ -20,7 +20,7 @@ from typing import Any
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
-from tierscope.policies import PEERS
+from tierscope.policies import PEERS, kind_of
 from tierscope.storage.preloaded import refuse_unless_loaded
 from tierscope.storage.tier import background_root, peer_root
 from tierscope.trace.runtime import (
@@ -232,9 +232,10 @@ def choose_tracer(
     """
     roots = [tier.data_root() for tier in description.system.tiers.values()]
     prefixes = [f"{root}.ep" for root in roots]
-    if description.policy_options:  # there is background traffic
+    kind = kind_of(description.scenario)
+    if kind.moves_files:
         prefixes += [f"{background_root(root)}.ep" for root in roots]
-        if description.scenario.policy in PEERS:
+        if kind is PEERS:
             prefixes.append(f"{peer_root(roots[1])}.ep")
     runtime = find_darshan_runtime(description.runtime, os.environ)
     if runtime is None:
@@ -260,9 +261,10 @@ def _settle_darshan(
     n_processes = system.n_processes
     epochs = description.training.epochs
     n_records = -(-dataset.n_files // n_processes) * epochs
-    if description.policy_options:  # a process copies for all of its node
+    kind = kind_of(description.scenario)
+    if kind.moves_files:  # a process copies for all of its node
         n_records += 2 * -(-dataset.n_files // system.n_nodes) * epochs
-        if description.scenario.policy in PEERS:  # stage-in, uneven owners
+        if kind is PEERS:  # stage-in, uneven owners
             n_records += 2 * -(-dataset.n_files // system.n_nodes)
     folder = (staging / points[0].path).absolute()
     folder.mkdir(parents=True, exist_ok=True)

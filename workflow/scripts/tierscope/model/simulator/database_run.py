@@ -7,8 +7,9 @@ switches, copies and checksums. LMDBIO's authors blame the former for most of LM
 slowness.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,39 +47,35 @@ PAGE_BYTES = 4096
 def provenance_of(description: RunDescription) -> Provenance:
     """Return how the simulated file was written."""
     dataset = description.dataset
-    return Provenance(
-        dataset.n_files,
-        dataset.file_size_bytes - FRAMING_BYTES,
-        description.lmdb.records_per_commit,
-        PAGE_BYTES,
-    )
+    value_bytes = dataset.file_size_bytes - FRAMING_BYTES
+    per_commit = description.lmdb.records_per_commit
+    return _provenance(dataset.n_files, value_bytes, per_commit)
+
+
+@cache
+def _provenance(n_records: int, value_bytes: int, per_commit: int) -> Provenance:
+    """Return how a file was written; its layout takes a while to reckon."""
+    return Provenance(n_records, value_bytes, per_commit, PAGE_BYTES)
 
 
 def simulate_database(
-    description: RunDescription, points: Iterable[Point]
-) -> Iterator[dict[str, pd.DataFrame]]:
-    """Simulate runs of a scenario and yield the tables of each.
+    description: RunDescription, point: Point
+) -> dict[str, pd.DataFrame]:
+    """Simulate a run and return its tables ``io_time`` and ``epochs``.
 
     Parameters
     ----------
     description : RunDescription
-        What the scenario depends on (`Experiment.description`), with a section `lmdb`.
-    points : iterable of Point
-        The points.
-
-    Yields
-    ------
-    mapping of str to DataFrame
-        Tables ``io_time`` and ``epochs``. Nothing fills the LFS: `lfs_fill_time_s` is
-        0.
+        What the scenario depends on, with `lmdb`.
+    point : Point
+        Cache rate and repetition.
     """
     provenance = provenance_of(description)
-    for point in points:
-        io_time, epochs = [], []
-        for reads, done in _epochs(description, point, provenance):
-            io_time.append(_io_time(reads, done))
-            epochs.append(_execution_times(reads, done, description, provenance))
-        yield run_tables(description, point, io_time, epochs)
+    io_time, epochs = [], []
+    for reads, done in _epochs(description, point, provenance):
+        io_time.append(_io_time(reads, done))
+        epochs.append(_execution_times(reads, done, description, provenance))
+    return run_tables(description, point, io_time, epochs)
 
 
 def _epochs(

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from tierscope.audit.decisions import n_broken_rules, n_differences
-from tierscope.core.columns import TABLES, run_keys
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_order, process_share
@@ -36,52 +35,13 @@ from tierscope.model.simulator.run import (
     SimulatedReads,
     draw_slowness,
     n_read_calls,
-    simulate_reads,
     stream,
-    tables_of,
     workload_of,
 )
-from tierscope.policies import PEERS, STATIC, NodePolicy, node_policy
+from tierscope.policies import NodePolicy, node_policy
 from tierscope.storage.network import ModelError, Network, Workload, network_of
 
 _MOST_CHECKED_READS = 100_000  # whose decisions take about 4 s to check
-
-
-def simulate_run(description: RunDescription, point: Point) -> dict[str, pd.DataFrame]:
-    """Simulate a run of any policy.
-
-    Parameters
-    ----------
-    description : RunDescription
-        What the scenario depends on (`Experiment.description`).
-    point : Point
-        Cache rate and repetition.
-
-    Returns
-    -------
-    mapping of str to DataFrame
-        Tables ``io_time`` and ``epochs``; ``background`` where the policy copies,
-        ``stage_in`` and ``peers`` where it reads from other nodes.
-
-    Raises
-    ------
-    ModelError
-        If the system's network is needed and not described; if a policy asked anew
-        would decide otherwise, or the contents of an LFS forbid what was decided, which
-        is checked in runs of up to 100,000 reads.
-    """
-    policy = description.scenario.policy
-    if policy in STATIC:
-        epochs, further = simulate_reads(description, point), dict
-    else:
-        run = (AdHocRun if policy in PEERS else DynamicRun)(description, point)
-        epochs, further = run.epochs(), run.tables
-    io_time, execution = tables_of(description, point, epochs)
-    keys = run_keys(description, point)
-    return {"io_time": io_time, "epochs": execution} | {
-        name: table.assign(**keys)[list(TABLES[name])]
-        for name, table in further().items()
-    }
 
 
 class _Run:
@@ -122,7 +82,7 @@ class DynamicRun(_Run):
     Parameters
     ----------
     description, point
-        As for `simulate_run`.
+        As for `tierscope.model.simulator.runs.simulate_run`.
     with_decisions : bool
         Whether the nodes' decisions are kept (`placement.decisions`).
     """
@@ -225,7 +185,7 @@ class AdHocRun(_Run):
     Parameters
     ----------
     description, point
-        As for `simulate_run`.
+        As for `tierscope.model.simulator.runs.simulate_run`.
     """
 
     def __init__(self, description: RunDescription, point: Point):

@@ -1,10 +1,7 @@
-"""A run's database: the samples of a scenario whose loader reads LMDB.
-
-What the driver asks in place of files: which records are on the LFS, who reads which,
-how the LFS is filled, and which tables the run leaves.
-"""
+"""Samples that are records of one LMDB file: the first ones are on the LFS."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.loaders.records import RecordReference
+from tierscope.benchmark.sources.files import EpochReads, FileSource, LaunchSite
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
-from tierscope.core.scenario import Dataset
+from tierscope.core.scenario import Dataset, Point
 from tierscope.data.lmdb.check import check_records, check_tree
 from tierscope.data.lmdb.file import (
     DATA_FILE,
@@ -30,6 +28,7 @@ from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.shuffle import process_share
 from tierscope.data.tfrecord import FRAMING_BYTES
+from tierscope.policies import Place
 from tierscope.storage.clock import Clock
 
 
@@ -52,11 +51,6 @@ class Database:
         dataset = description.dataset
         self._n_records = dataset.n_files
         self.folder_name = database_folder(dataset, description.scenario.n_osts)
-
-    @classmethod
-    def of(cls, description: RunDescription) -> "Database | None":
-        """Return the database of a scenario, None where it reads files."""
-        return cls(description) if description.lmdb else None
 
     @property
     def gfs_folder(self) -> Path:
@@ -130,21 +124,6 @@ class Database:
         """Return whether each record is on the LFS: bool, shape (n_records,)."""
         return first_records(self._n_records, cache_rate_percent)
 
-    def records_of(self, processes, repetition: int, epoch: int) -> np.ndarray:
-        """Return the records that a process reads in an epoch, in reading order."""
-        order = order_of(self._description, repetition)
-        return order.of_process(
-            processes.rank, processes.node, processes.node_rank, epoch
-        )
-
-    def references(
-        self, records: np.ndarray, on_lfs: np.ndarray, gfs: Path, lfs: Path
-    ) -> list[RecordReference]:
-        """Return records as references below an epoch's names of the folders."""
-        on_gfs = partial(RecordReference, "gfs", f"{gfs}/{DATA_FILE}")
-        on_node = partial(RecordReference, "lfs", f"{lfs}/{DATA_FILE}")
-        return [(on_node if on_lfs[i] else on_gfs)(i) for i in records.tolist()]
-
     def begin_fill(self, folder: Path, n_first: int) -> None:
         """Make the file in a node's LFS, which takes no space yet."""
         if n_first:
@@ -160,6 +139,103 @@ class Database:
         share = process_share(n_pieces(ranges), part, n_parts)
         if n_first:
             copy_ranges(self.gfs_folder / DATA_FILE, folder / DATA_FILE, ranges, share)
+
+
+class DatabaseSource(FileSource):
+    """The records of a database, which the loader reads by references."""
+
+    def __init__(self, site: LaunchSite):
+        super().__init__(site)
+        self.database = Database(site.description)
+
+    @property
+    def folder_name(self) -> str:
+        """Return the name of the database's folder on either tier."""
+        return self.database.folder_name
+
+    def start(self) -> None:
+        """Make the loader, which starts nothing lazily."""
+        self.loader = self.database.make_loader(self.site.processes, self.site.clock)
+
+    def end(self) -> None:
+        """Close the loader."""
+        self.loader.close()
+
+    def on_lfs(self, point: Point) -> np.ndarray:
+        """Return whether each record is on the LFS: bool, shape (n_records,)."""
+        return self.database.on_lfs(point.cache_rate_percent)
+
+    def room(self, point: Point) -> tuple[int, int]:
+        """Return one file, in which later records are holes, and what it takes."""
+        n_held = int(self.on_lfs(point).sum())
+        if not n_held:
+            return 1, 0
+        ranges = page_ranges(self.database.provenance, n_held)
+        return 1, sum(end - start for start, end in ranges)
+
+    def hold(self, on_lfs: np.ndarray) -> float:
+        """Fill the LFS anew for each point: the file is copied in part."""
+        fill_time_s = self.fill(np.flatnonzero(on_lfs))
+        return 0.0 if self.site.is_virtual else fill_time_s
+
+    def write(self, folder: Path, held: np.ndarray) -> None:
+        """Copy this process's part of the first records to a folder of the LFS."""
+        processes = self.site.processes
+        if processes.node_rank == 0:
+            self.database.begin_fill(folder, len(held))
+        processes.barrier()
+        self.database.fill(folder, len(held), processes.node_rank, processes.node_size)
+
+    def check_filled(self, folder: Path, held: np.ndarray) -> None:
+        """Refuse a copy whose tree is damaged; the node's first process looks."""
+        if self.site.processes.node_rank == 0:
+            self.database.check_copy(folder, len(held))
+
+    def reset(self) -> None:
+        """Forget what was read before."""
+        self.loader.begin_run()
+
+    def samples(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
+        """Return the records that this process reads in an epoch, in reading order."""
+        processes = self.site.processes
+        order = order_of(self.site.description, point.repetition)
+        return order.of_process(
+            processes.rank, processes.node, processes.node_rank, epoch
+        )
+
+    def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:
+        """Return what this process reads in an epoch.
+
+        Records are read by the thread that consumes them, so virtual time has nothing
+        to plan. As in the simulator, they take no processor time.
+        """
+        records, folders = self.samples(point, epoch, on_lfs), self.folders(epoch)
+        on_gfs, on_node = (
+            partial(RecordReference, str(place), f"{folders[place]}/{DATA_FILE}")
+            for place in (Place.GFS, Place.LFS)
+        )
+        references = [(on_node if on_lfs[i] else on_gfs)(i) for i in records.tolist()]
+        n_lfs = int(on_lfs[records].sum())
+        return EpochReads(
+            self.loader.epoch(references),
+            len(records),
+            0,
+            lambda: (n_lfs, len(records) - n_lfs),
+        )
+
+    def gather(self) -> list[dict[str, dict[str, np.ndarray]]] | None:
+        """Return on rank 0 what all processes read, by rank."""
+        return self.site.processes.gather(self.loader.tables())
+
+    def write_tables(
+        self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
+        """Write what was read, and return what `run.json` says."""
+        from tierscope.core.tables import write_table
+
+        for name, table in tables_of(gathered).items():
+            write_table(table, folder / f"{name}.parquet", name)
+        return {"database": asdict(self.database.provenance)}
 
 
 def tables_of(

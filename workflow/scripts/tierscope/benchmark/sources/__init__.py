@@ -1,0 +1,23 @@
+"""Where the samples of a run come from: files, placed files, peers, a database.
+
+The driver asks a source what to read and when it may begin; it does not ask of which
+kind the run is. `SOURCES` is the registry.
+"""
+
+from tierscope.benchmark.sources.database import DatabaseSource
+from tierscope.benchmark.sources.files import FileSource, LaunchSite
+from tierscope.benchmark.sources.peers import PeerSource
+from tierscope.benchmark.sources.placed import PlacedSource
+from tierscope.policies import DATABASE, FILES, PEERS, PLACED, kind_of
+
+SOURCES = {
+    FILES: FileSource,
+    PLACED: PlacedSource,
+    PEERS: PeerSource,
+    DATABASE: DatabaseSource,
+}
+
+
+def source_of(site: LaunchSite) -> FileSource:
+    """Return the source of a launch's samples."""
+    return SOURCES[kind_of(site.description.scenario)](site)

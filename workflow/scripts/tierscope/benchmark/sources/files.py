@@ -1,0 +1,320 @@
+"""Samples that are files, which lie on their tiers before the first epoch."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tierscope.benchmark.epoch import run_epoch
+from tierscope.benchmark.loaders import make_loader
+from tierscope.benchmark.loaders.loader import Loader
+from tierscope.benchmark.node_storage import claim_storage, exchange_files
+from tierscope.benchmark.processes import Processes
+from tierscope.core.description import RunDescription
+from tierscope.core.scenario import Dataset, Point
+from tierscope.data.shuffle import epoch_files, process_share
+from tierscope.data.tfrecord import generate_files
+from tierscope.policies import Place, held_files, node_policy, strata
+from tierscope.storage.clock import Clock, RealClock, Role
+from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.tier import epoch_alias
+
+
+@dataclass(frozen=True)
+class LaunchSite:
+    """What the parts of a launch share.
+
+    Parameters
+    ----------
+    description : RunDescription
+        What the scenario's measurements depend on.
+    processes : Processes
+        The MPI processes.
+    storage : LocalStorage
+        This node's part of the LFS.
+    emulation : tierscope.storage.emulated.library.Emulation or None
+        The emulated devices; None where no tier is emulated.
+    say : callable
+        Prints a line of progress (rank 0 only).
+    release : callable
+        Ends placement and removes this node's LFS contents.
+    """
+
+    description: RunDescription
+    processes: Processes
+    storage: LocalStorage
+    emulation: Any
+    say: Callable[[str], None]
+    release: Callable[[], None]
+
+    @property
+    def dataset(self) -> Dataset:
+        """Return the dataset that is read."""
+        return self.description.dataset
+
+    @property
+    def gfs_root(self) -> Path:
+        """Return the data directory of the GFS."""
+        return self.description.system.gfs.data_root()
+
+    @property
+    def lfs_root(self) -> Path:
+        """Return the data directory of the LFS."""
+        return self.storage.data_root
+
+    @property
+    def is_virtual(self) -> bool:
+        """Return whether the launch keeps virtual time."""
+        return self.emulation is not None
+
+    @property
+    def real_clock(self) -> Clock:
+        """Return a clock of real time."""
+        return RealClock(self.processes.barrier)
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock of the launch."""
+        return self.emulation.clock if self.is_virtual else self.real_clock
+
+
+@dataclass(frozen=True)
+class EpochReads:
+    """What this process reads in an epoch.
+
+    Parameters
+    ----------
+    batches : iterator of (int, int)
+        The loader's epoch: samples and bytes of each batch.
+    n_samples : int
+        Samples that it will have read.
+    n_planned : int
+        Files whose reads virtual time has to plan for.
+    places : callable
+        Returns the number of samples that came from the LFS and from the GFS, after
+        the epoch.
+    """
+
+    batches: Iterator[tuple[int, int]]
+    n_samples: int
+    n_planned: int
+    places: Callable[[], tuple[int, int]]
+
+
+class FileSource:
+    """The files of a dataset, placed by a static policy before the first epoch.
+
+    Other sources say what is different with them. `loader` reads the samples.
+
+    Parameters
+    ----------
+    site : LaunchSite
+        What the source shares with the rest of the launch.
+    """
+
+    has_copies = False  # files are opened under the names of background traffic, too
+    has_servers = False  # and under those of reads for other nodes
+
+    def __init__(self, site: LaunchSite):
+        self.site = site
+        self.loader: Loader | None = None
+        self._held: np.ndarray | None = None  # by the LFS, in virtual time
+
+    @property
+    def folder_name(self) -> str:
+        """Return the name of the dataset's folder on either tier."""
+        description = self.site.description
+        return description.dataset.directory(description.scenario.n_osts)
+
+    # ---- a launch -----------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make the loader, and have it read a few files of no tier.
+
+        So lazy start-up is in no epoch's time.
+        """
+        description = self.site.description
+        self.loader = make_loader(
+            description.scenario.loader,
+            batch_size=description.dataset.batch_size,
+            **asdict(description.loader),
+        )
+        dataset = description.dataset
+        n_files = dataset.batch_size + 1
+        names = [dataset.file_name(file_id) for file_id in range(n_files)]
+        with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
+            size = dataset.file_size_bytes
+            generate_files(Path(folder), names, range(n_files), size)
+            self.warm_up([os.path.join(folder, name) for name in names])
+
+    def warm_up(self, paths: Sequence[str]) -> None:
+        """Read some files as an epoch does."""
+        run_epoch(self.loader.epoch(paths), self.site.real_clock)
+
+    def end(self) -> None:
+        """Do what is to be done after the last point: nothing."""
+
+    # ---- what the LFS holds -------------------------------------------------------
+
+    def on_lfs(self, point: Point) -> np.ndarray:
+        """Return which samples the LFS holds before the first epoch: bool."""
+        description = self.site.description
+        return held_files(
+            description.scenario.policy,
+            description.dataset.n_files,
+            point.cache_rate_percent,
+            description.training.seed,
+            point.repetition,
+        )
+
+    def room(self, point: Point) -> tuple[int, int]:
+        """Return how many files a node's LFS has to hold at a point, and their size.
+
+        Policies that copy while files are read need no room: they go on without.
+        """
+        return int(self.on_lfs(point).sum()), self.site.dataset.file_size_bytes
+
+    def hold(self, on_lfs: np.ndarray) -> float:
+        """Let this node's LFS hold samples and return the time it took, in seconds.
+
+        In virtual time no device charges for that: it takes no time, and files that
+        are there stay.
+        """
+        if not self.site.is_virtual:
+            return self.fill(np.flatnonzero(on_lfs))
+        common = self.site.processes, self.site.storage, self.folder_name
+        if self._held is None:
+            claim_storage(*common)
+            self._held = np.zeros_like(on_lfs)
+        exchange_files(*common, self._held, on_lfs, self.site.dataset)
+        self._held = on_lfs
+        return 0.0
+
+    def fill(self, held: np.ndarray) -> float:
+        """Claim every node's LFS, fill it, and return the time that took in seconds.
+
+        The processes of a node share the work; nodes fill at the same time.
+
+        Parameters
+        ----------
+        held : ndarray of int, shape (n_held,)
+            The samples that the LFS is to hold.
+        """
+        processes, storage = self.site.processes, self.site.storage
+        processes.barrier()
+        start = time.perf_counter()
+        claim_storage(
+            processes,
+            storage,
+            self.folder_name,
+            background=self.has_copies,
+            peers=self.has_servers,
+        )
+        self.write(storage.folder / self.folder_name, held)
+        processes.barrier()
+        fill_time_s = time.perf_counter() - start
+        self.check_filled(storage.folder / self.folder_name, held)
+        processes.barrier()
+        return fill_time_s
+
+    def write(self, folder: Path, held: np.ndarray) -> None:
+        """Write this process's part of the samples that a folder of the LFS holds.
+
+        As in the paper (Sec. 5.1) files are generated, not copied.
+        """
+        processes, dataset = self.site.processes, self.site.dataset
+        share = process_share(len(held), processes.node_rank, processes.node_size)
+        names = [dataset.file_name(file_id) for file_id in held[share]]
+        generate_files(folder, names, held[share], dataset.file_size_bytes)
+
+    def check_filled(self, folder: Path, held: np.ndarray) -> None:
+        """Refuse a folder of the LFS that does not hold what it should."""
+
+    # ---- a run --------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Forget the last run, on all processes, before the tracer begins."""
+
+    def begin(self, point: Point) -> None:
+        """Begin a run, when the tracer has begun."""
+
+    def samples(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
+        """Return the samples that this process reads in an epoch, in reading order."""
+        description, processes = self.site.description, self.site.processes
+        return epoch_files(
+            description.dataset.n_files,
+            processes.rank,
+            processes.size,
+            shuffle=description.training.shuffle,
+            seed=description.training.seed,
+            repetition=point.repetition,
+            epoch=epoch,
+            strata=strata(description.scenario.policy, on_lfs),
+        )
+
+    def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:
+        """Return what this process reads in an epoch."""
+        files, folders = self.samples(point, epoch, on_lfs), self.folders(epoch)
+        site = self.site
+        policy = node_policy(site.description, point, site.processes.on_node)
+        paths = [
+            f"{folders[policy.begin_read(file_id)]}/{site.dataset.file_name(file_id)}"
+            for file_id in files.tolist()
+        ]
+        n_lfs = int(on_lfs[files].sum())
+        return EpochReads(
+            self.loader.epoch(paths),
+            len(files),
+            len(files),
+            lambda: (n_lfs, len(files) - n_lfs),
+        )
+
+    def folders(self, epoch: int) -> dict[Place, str]:
+        """Return the names of the dataset's folders in an epoch."""
+        site = self.site
+        gfs = epoch_alias(site.gfs_root, epoch) / self.folder_name
+        lfs = epoch_alias(site.lfs_root, epoch) / site.storage.node_name
+        return {Place.GFS: str(gfs), Place.LFS: str(lfs / self.folder_name)}
+
+    @property
+    def teller(self) -> Role | None:
+        """Return who tells of reads that have ended, None if nobody has to know."""
+        return None
+
+    def check(self) -> None:
+        """Raise the error of what works behind the loader, if there is one."""
+
+    def explain(self, error: Exception, where: str) -> None:
+        """Raise the error that a loader's error follows from, if there is one."""
+
+    def end_epoch(self, epoch: int) -> None:
+        """End an epoch, when all its samples are read."""
+
+    def stop(self) -> None:
+        """End what works behind the loader."""
+
+    # ---- what a run leaves --------------------------------------------------------
+
+    def gather(self) -> Any:
+        """Return on rank 0 what all processes noted; all processes call this."""
+
+    def write_tables(
+        self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
+        """Write the tables of this kind of run, and return what `run.json` says.
+
+        Parameters
+        ----------
+        folder : Path
+            The run's folder.
+        gathered : object
+            What `gather` has returned.
+        tier_roots : mapping of str to sequence of str
+            Data directories by tier.
+        """
+        return {}

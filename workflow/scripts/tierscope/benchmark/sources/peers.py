@@ -1,0 +1,65 @@
+"""Samples that are files which nodes own, and read from each other."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tierscope.benchmark.peers.node import NodePeers
+from tierscope.benchmark.rank import fail_from_thread
+from tierscope.benchmark.sources.placed import PlacedSource
+from tierscope.core.scenario import Point
+from tierscope.policies import node_policy
+from tierscope.storage.clock import Role
+from tierscope.storage.emulated.scale import scale_network
+
+
+class PeerSource(PlacedSource):
+    """Files of an ad hoc file system: staged in, then read from their owners."""
+
+    has_servers = True
+
+    def room(self, point: Point) -> tuple[int, int]:
+        """Return how many files this node owns, none in a mount, and their size."""
+        description, node = self.site.description, self.site.processes.node
+        policy = node_policy(description, point, [], node=node)
+        is_mounted = description.policy_options["mount"] is not None
+        n_held = 0 if is_mounted else len(policy.files_of(node))
+        return n_held, description.dataset.file_size_bytes
+
+    def reset(self) -> None:
+        """Tell the emulated devices of the network between nodes."""
+        if not self.site.is_virtual or self.site.processes.rank:
+            return
+        way_s, bytes_per_s = scale_network(self.site.description.system)
+        self.site.clock.set_network(
+            self.site.description.policy_options["server_threads"],
+            way_s,
+            self.site.dataset.file_size_bytes / bytes_per_s,
+        )
+
+    def make_placement(self, point: Point) -> NodePeers:
+        """Return the node's file system for a run."""
+        site = self.site
+        return NodePeers(
+            site.description,
+            point,
+            site.processes,
+            self.copier(),
+            site.say,
+            end=partial(fail_from_thread, site.processes, site.release),
+            clock=site.clock,
+        )
+
+    @property
+    def teller(self) -> Role | None:
+        """Return nobody: no policy waits for the end of a read."""
+        return None
+
+    def write_tables(
+        self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
+        """Write the reads from peers, and return what `run.json` says."""
+        from tierscope.benchmark.peers.report import write_peer_reads  # rank 0 only
+
+        return write_peer_reads(folder, gathered, tier_roots)

@@ -1,0 +1,118 @@
+"""Samples that are files which a policy moves to the LFS while they are read."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tierscope.benchmark.epoch import KnownFiles, run_epoch
+from tierscope.benchmark.peers.node import NodePeers
+from tierscope.benchmark.placement import PlacementError
+from tierscope.benchmark.placement.copies import Copier
+from tierscope.benchmark.placement.node import NodePlacement
+from tierscope.benchmark.processes import RankGoneError
+from tierscope.benchmark.run_folder import write_decisions
+from tierscope.benchmark.sources.files import EpochReads, FileSource, LaunchSite
+from tierscope.core.scenario import Point
+from tierscope.policies import Place
+from tierscope.storage.clock import OtherRankFailed, Role
+
+
+class PlacedSource(FileSource):
+    """Files whose path the loader asks for when their turn comes."""
+
+    has_copies = True
+
+    def __init__(self, site: LaunchSite):
+        super().__init__(site)
+        self.placement: NodePlacement | NodePeers | None = None
+
+    def warm_up(self, paths: Sequence[str]) -> None:
+        """Read some files both ways."""
+        super().warm_up(paths)
+        run_epoch(self.loader.fed_epoch(KnownFiles(paths)), self.site.real_clock)
+
+    def hold(self, on_lfs: np.ndarray) -> float:
+        """Fill the LFS anew for each point: the policy has changed what it holds."""
+        fill_time_s = self.fill(np.flatnonzero(on_lfs))
+        return 0.0 if self.site.is_virtual else fill_time_s
+
+    def begin(self, point: Point) -> None:
+        """Start the node's placement, whose LFS is empty."""
+        self.placement = self.make_placement(point)
+        self.placement.begin()
+
+    def make_placement(self, point: Point) -> NodePlacement | NodePeers:
+        """Return the node's placement for a run."""
+        return NodePlacement(
+            self.site.description,
+            point,
+            self.site.processes,
+            self.copier(),
+            say=lambda line: print(line, file=sys.stderr, flush=True),
+            clock=self.site.clock,
+            teller=self.loader.teller,
+        )
+
+    def copier(self) -> Copier:
+        """Return what copies files from the GFS to the node's LFS."""
+        return Copier(
+            self.site.gfs_root,
+            self.site.lfs_root,
+            self.folder_name,
+            f"{self.site.storage.node_name}/{self.folder_name}",
+            self.site.dataset.file_size_bytes,
+        )
+
+    def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:
+        """Return what this process reads in an epoch; where from, is decided then."""
+        files = self.samples(point, epoch, on_lfs)
+        feed = self.placement.feed(epoch, files, self.folders(epoch))
+        return EpochReads(
+            self.loader.fed_epoch(feed),
+            len(files),
+            len(files),
+            lambda: (feed.places.count(Place.LFS), feed.places.count(Place.GFS)),
+        )
+
+    @property
+    def teller(self) -> Role | None:
+        """Return who tells the policy of reads that have ended."""
+        return self.loader.teller
+
+    def check(self) -> None:
+        """Raise the placement's error, if there is one."""
+        self.placement.check()
+
+    def explain(self, error: Exception, where: str) -> None:
+        """Raise the placement's own error where it is behind a loader's."""
+        if isinstance(error, (OtherRankFailed, RankGoneError)):
+            return  # what follows from that is no cause
+        try:
+            self.placement.check()
+        except PlacementError as reason:
+            if reason is error:
+                return
+            reason.add_note(where)
+            raise reason from error
+
+    def end_epoch(self, epoch: int) -> None:
+        """Let the placement end the epoch."""
+        self.placement.end_epoch(epoch)
+
+    def stop(self) -> None:
+        """End the placement."""
+        if self.placement:
+            self.placement.stop()
+
+    def gather(self) -> list[dict[str, Any] | None] | None:
+        """Return on rank 0 what placement reports, by rank."""
+        return self.site.processes.gather(self.placement.report())
+
+    def write_tables(
+        self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
+        """Write what the nodes decided, and return what `run.json` says."""
+        return write_decisions(folder, gathered, tier_roots, self.site.say)

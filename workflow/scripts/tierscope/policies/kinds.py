@@ -1,0 +1,70 @@
+"""Kinds of runs: where the samples come from, and so which tables a run leaves.
+
+What measures, audits and simulates a run has a registry by these kinds
+(`tierscope.benchmark.sources.SOURCES`, `tierscope.audit.run.CHECKS`,
+`tierscope.model.simulator.runs.SIMULATIONS`).
+"""
+
+from dataclasses import dataclass
+
+from tierscope.core.io_class import ALL_CLASSES, IOClass, NetClass
+
+
+@dataclass(frozen=True)
+class RunKind:
+    """A kind of run.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    tables : tuple of str
+        Tables that a run leaves in its folder besides those that every run leaves.
+    sums : tuple of str
+        Tables that are summed up from them, for all runs of a sweep.
+    classes : tuple of IOClass or NetClass
+        The I/O classes of its processes.
+    moves_files : bool
+        Whether files are copied from the GFS to an LFS while a launch runs, so that
+        the log has records of copies.
+    why_no_simulated_log : str, optional
+        Why the log of a simulated run cannot be written.
+    """
+
+    name: str
+    tables: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    classes: tuple[IOClass | NetClass, ...] = tuple(IOClass)
+    moves_files: bool = False
+    why_no_simulated_log: str | None = None
+
+
+_NO_LOG = "simulated runs have no log, and so no audit, where"
+_FILES_MOVE = f"{_NO_LOG} files move while they run or are read from other nodes"
+
+# Each file is on its tier before the first epoch, for every node alike.
+FILES = RunKind("files")
+# A policy decides read by read; each node fills its own LFS.
+PLACED = RunKind(
+    "placed",
+    tables=("decisions",),
+    sums=("background",),
+    moves_files=True,
+    why_no_simulated_log=_FILES_MOVE,
+)
+# Files are staged in before the first epoch; nodes read from each other.
+PEERS = RunKind(
+    "peers",
+    tables=("peer_reads",),
+    sums=("stage_in", "peers"),
+    classes=ALL_CLASSES,
+    moves_files=True,
+    why_no_simulated_log=_FILES_MOVE,
+)
+# The samples are records of one LMDB file.
+DATABASE = RunKind(
+    "database",
+    tables=("read_calls", "record_reads", "faults"),
+    why_no_simulated_log=f"{_NO_LOG} samples are records of a database",
+)
+KINDS = (FILES, PLACED, PEERS, DATABASE)
