@@ -212,7 +212,7 @@ def test_one_figure_is_redrawn_alone(finished, target, stems):
     ("module", "rerun"),
     [
         ("figures/breakdown.py", ["plot_breakdown"]),
-        ("audit/run.py", ["audit_run"]),
+        ("audit/run.py", ["audit_launch"]),
         ("benchmark/driver.py", []),  # only measurements use it
     ],
 )
@@ -220,7 +220,7 @@ def test_edited_module_reruns_just_the_rules_that_use_it(finished, module, rerun
     os.utime(finished.folder / "workflow" / "scripts" / "tierscope" / module)
     plan = finished.snakemake("--dry-run")
     updated = re.findall(r"^(\w+) .*\[Updated input files\]", plan, re.MULTILINE)
-    assert updated == rerun
+    assert sorted({rule.rstrip("_0123456789") for rule in updated}) == rerun
     assert "run_benchmark" not in plan
     assert ("Nothing to be done" in plan) == (rerun == [])
     finished.snakemake("--touch")

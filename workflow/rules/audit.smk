@@ -1,29 +1,74 @@
-"""Rules that read the logs, check the runs and sum up their I/O time."""
+"""Rules that read the logs, check the runs and sum up their I/O time.
+
+The runs of a launch are audited together, as Python takes longer to start than to audit
+a small run. Where each run has a launch of its own, or is simulated, so is its audit.
+"""
 
 
-rule audit_run:
-    input:
-        log=f"{RUN}/log.darshan",
-        epochs=f"{RUN}/epochs.parquet",
-        run=f"{RUN}/run.json",
-        manifest=manifest,
-        tables=run_tables,
-        library=library("audit_run"),
-    output:
-        file_records=f"{RUN}/file_records.parquet",
-        io_time=f"{RUN}/io_time.parquet",
-        audit=f"{RUN}/audit.json",
-    log:
-        f"{LOGS}/audit_run/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        limits=SETTINGS["audit"],
-    message:
-        "Auditing run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
-    script:
-        "../scripts/audit_run.py"
+def of_runs(runs, name):
+    """Return a file of this name in each folder of a run."""
+    return [f"{run}/{name}" for run in runs]
+
+
+def audited(runs):
+    """Return what the audit of some runs writes."""
+    return {
+        name.partition(".")[0]: of_runs(runs, name)
+        for name in ("file_records.parquet", "io_time.parquet", "audit.json")
+    }
+
+
+if EXPERIMENT.launches_several:
+    for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
+        runs = [f"{RESULTS}/runs/{scenario.name}/{point.path}" for point in points]
+
+        rule:
+            name:
+                f"audit_launch_{number}"
+            input:
+                logs=of_runs(runs, "log.darshan"),
+                epochs=of_runs(runs, "epochs.parquet"),
+                runs=of_runs(runs, "run.json"),
+                manifest=manifest_of(scenario),
+                tables=tables_of_kind(scenario, runs),
+                library=library("audit_run"),
+            output:
+                **audited(runs),
+            log:
+                f"{LOGS}/audit_launch/{number}-{scenario.name}.log",
+            localrule: True
+            conda:
+                "../../environment.yml"
+            params:
+                limits=SETTINGS["audit"],
+            message:
+                f"Auditing {len(points)} runs of {scenario.name}."
+            script:
+                "../scripts/audit_run.py"
+
+else:
+
+    rule audit_run:
+        input:
+            logs=of_runs([RUN], "log.darshan"),
+            epochs=of_runs([RUN], "epochs.parquet"),
+            runs=of_runs([RUN], "run.json"),
+            manifest=manifest,
+            tables=run_tables,
+            library=library("audit_run"),
+        output:
+            **audited([RUN]),
+        log:
+            f"{LOGS}/audit_run/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+        localrule: True
+        conda:
+            "../../environment.yml"
+        params:
+            limits=SETTINGS["audit"],
+        message:
+            "Auditing run {wildcards.scenario}, cache rate {wildcards.cache_rate} %."
+        script:
+            "../scripts/audit_run.py"
 
 
 rule sum_background:

@@ -161,10 +161,17 @@ def peer_tables():
     return summed_tables("stage_in", "peers")
 
 
+def tables_of_kind(scenario, runs):
+    """Return the tables that runs of a scenario leave besides those of every run."""
+    return [
+        f"{run}/{name}.parquet" for run in runs for name in kind_of(scenario).tables
+    ]
+
+
 def run_tables(wildcards):
     """Return the tables that a run of this kind leaves besides those of every run."""
-    names = kind_of(EXPERIMENT.scenario(wildcards.scenario)).tables
-    return [f"{RUN}/{name}.parquet".format(**wildcards) for name in names]
+    scenario = EXPERIMENT.scenario(wildcards.scenario)
+    return tables_of_kind(scenario, [RUN.format(**wildcards)])
 
 
 def description(wildcards):
@@ -182,11 +189,15 @@ def point_of(wildcards):
     return Point(int(wildcards.cache_rate), int(wildcards.repetition))
 
 
-def manifest(wildcards):
+def manifest_of(scenario):
     """Return the manifest of a scenario's dataset."""
-    scenario = EXPERIMENT.scenario(wildcards.scenario)
     kind = "-lmdb" if scenario.reads_database else ""
     return f"{RESULTS}/datasets/{scenario.dataset}-{scenario.n_osts}ost{kind}.parquet"
+
+
+def manifest(wildcards):
+    """Return the manifest of the dataset that a run reads."""
+    return manifest_of(EXPERIMENT.scenario(wildcards.scenario))
 
 
 def n_object_servers(wildcards):

@@ -55,9 +55,11 @@ def is_described_otherwise(scenario):
 def note_deleted_runs():
     """Write down which runs are gone that a table was made from (see `deletions`)."""
     for name, (table, files) in merged_runs().items():
+        if not Path(table).exists():
+            continue
         absent = [file for file in files if not Path(file).exists()]
         note = Path(LOGS, "deletions", f"{name}.txt")
-        if absent and Path(table).exists() and not is_noted(absent, note, Path(table)):
+        if absent and not is_noted(absent, note, Path(table)):
             with suppress(OSError):  # a plan needs no note, a start says what is wrong
                 note.parent.mkdir(parents=True, exist_ok=True)
                 # Another time is other content: what is deleted twice is made twice.
@@ -76,7 +78,7 @@ def is_noted(absent, note, table):
 def merged_runs():
     """Return {name: (table, files of runs that it was made from)}."""
     merged = {
-        sweep: (f"{RESULTS}/{sweep}/io_time.parquet", list(files_of_runs(sweep)))
+        sweep: (f"{RESULTS}/{sweep}/io_time.parquet", files_of_runs(sweep))
         for sweep in EXPERIMENT.sweeps
     }
     for name in SETTINGS["model"]["calibrations"]:

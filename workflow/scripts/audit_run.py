@@ -1,4 +1,4 @@
-"""Read a run's log, audit the run and sum up its I/O time."""
+"""Read the logs of runs, audit the runs and sum up their I/O time."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import sum_io_time
-from tierscope.audit.run import Evidence, as_json, audit, raise_failed
+from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.columns import run_keys
 from tierscope.core.description import Run
 from tierscope.core.tables import read_table, write_table
@@ -47,18 +47,33 @@ def io_time_of(evidence: Evidence) -> pd.DataFrame:
     )
 
 
+def written_records(evidence: Evidence) -> pd.DataFrame:
+    """Return a run's table `file_records`: the log's, and reads from peers."""
+    has_peers = "peer_reads" in evidence.tables
+    return evidence.all_records if has_peers else evidence.file_records
+
+
+def main() -> None:
+    """Audit all runs, write what they give, and say which failed."""
+    files, written, failures = snakemake.input, snakemake.output, []
+    for number, path in enumerate(files.runs):
+        run, folder = Run.read(path), Path(path).parent
+        tables = [table for table in files.tables if Path(table).parent == folder]
+        log, epochs = files.logs[number], files.epochs[number]
+        evidence = read_evidence(run, log, epochs, files.manifest, tables)
+        checks = audit(evidence, snakemake.params.limits)
+        if failure := why_failed(checks, str(folder)):
+            failures.append(failure)
+            continue
+        records = written_records(evidence)
+        write_table(records, written.file_records[number], "file_records")
+        write_table(io_time_of(evidence), written.io_time[number], "io_time")
+        text = json.dumps(as_json(checks), indent=1)
+        Path(written.audit[number]).write_text(text + "\n")
+    if failures:
+        raise AuditError("\n".join(failures))
+
+
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w")
-    files = snakemake.input
-    run = Run.read(files.run)
-    evidence = read_evidence(run, files.log, files.epochs, files.manifest, files.tables)
-    checks = audit(evidence, snakemake.params.limits)
-    raise_failed(checks, str(Path(files.run).parent))
-    file_records = evidence.file_records
-    if "peer_reads" in evidence.tables:
-        file_records = evidence.all_records
-    write_table(file_records, snakemake.output.file_records, "file_records")
-    write_table(io_time_of(evidence), snakemake.output.io_time, "io_time")
-    Path(snakemake.output.audit).write_text(
-        json.dumps(as_json(checks), indent=1) + "\n"
-    )
+    main()

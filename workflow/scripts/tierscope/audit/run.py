@@ -145,16 +145,15 @@ CHECKS = {
 }
 
 
-def raise_failed(checks: list[Check], where: str) -> None:
-    """Raise an AuditError that lists the failed checks of a run, if there are any."""
-    if failed := [check for check in checks if not check.passed]:
-        numbers = "; ".join(
-            f"{check.name}: got {check.got}, expected {check.expected}"
-            for check in failed
-        )
-        raise AuditError(
-            f"{where}: audit failed: {numbers}. Delete this run to measure it again."
-        )
+def why_failed(checks: list[Check], where: str) -> str | None:
+    """Return which checks of a run failed, with the numbers; None if it passed."""
+    failed = [check for check in checks if not check.passed]
+    if not failed:
+        return None
+    numbers = "; ".join(
+        f"{check.name}: got {check.got}, expected {check.expected}" for check in failed
+    )
+    return f"{where}: audit failed: {numbers}. Delete this run to measure it again."
 
 
 def as_json(checks: list[Check]) -> dict[str, Any]:

@@ -133,6 +133,23 @@ class Experiment:
             if point in sweep.get(scenario, ())
         )
 
+    @property
+    def launches_several(self) -> bool:
+        """Return whether one launch runs several points of a scenario."""
+        return not self.simulated and self.system.points_per_launch == "all"
+
+    @property
+    def launches(self) -> list[tuple[Scenario, tuple[Point, ...]]]:
+        """Return the points that no earlier launch has run, launch by launch."""
+        launches, known = [], set()
+        for sweep in self.sweeps.values():
+            for scenario, points in sweep.items():
+                new = tuple(one for one in points if (scenario, one) not in known)
+                known.update((scenario, one) for one in new)
+                if new:
+                    launches.append((scenario, new))
+        return launches
+
     def system_of(self, scenario: Scenario) -> System:
         """Return the system as it is when it runs a scenario."""
         system = self.system.improved(dict(scenario.improvements))
