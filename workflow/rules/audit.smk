@@ -4,20 +4,6 @@ The runs of a launch are audited together, as Python takes longer to start than 
 a small run. Where each run has a launch of its own, or is simulated, so is its audit.
 """
 
-
-def of_runs(runs, name):
-    """Return a file of this name in each folder of a run."""
-    return [f"{run}/{name}" for run in runs]
-
-
-def audited(runs):
-    """Return what the audit of some runs writes."""
-    return {
-        name.partition(".")[0]: of_runs(runs, name)
-        for name in ("file_records.parquet", "io_time.parquet", "audit.json")
-    }
-
-
 if EXPERIMENT.launches_several:
     for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
         runs = [f"{RESULTS}/runs/{scenario.name}/{point.path}" for point in points]

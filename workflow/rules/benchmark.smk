@@ -50,7 +50,7 @@ rule run_benchmark:
     message:
         MEASURING
     shell:
-        LAUNCH + " --staged {params.staged:q} --run {params.run:q} -- run_benchmark"
+        f"{LAUNCH} --staged {{params.staged:q}} --run {{params.run:q}} -- run_benchmark"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         " --native {resources.native:q} {resources.launch}"
 

@@ -161,6 +161,19 @@ def peer_tables():
     return summed_tables("stage_in", "peers")
 
 
+def of_runs(runs, name):
+    """Return a file of this name in each folder of a run."""
+    return [f"{run}/{name}" for run in runs]
+
+
+def audited(runs):
+    """Return what the audit of some runs writes."""
+    return {
+        name.partition(".")[0]: of_runs(runs, name)
+        for name in ("file_records.parquet", "io_time.parquet", "audit.json")
+    }
+
+
 def tables_of_kind(scenario, runs):
     """Return the tables that runs of a scenario leave besides those of every run."""
     return [

@@ -36,7 +36,7 @@ rule probe_storage:
     message:
         f"Probing the storage, {{wildcards.n_osts}} OSTs{JOB_SIZE}."
     shell:
-        LAUNCH + " -- run_probes {input.description:q} --output {params.folder:q}"
+        f"{LAUNCH} -- run_probes {{input.description:q}} --output {{params.folder:q}}"
         " --native {resources.native:q}"
 
 
