@@ -53,5 +53,7 @@ def test_snakemakes_own_report_shows_figures_and_pages(finished):
         "What does the slowest process wait for?",
         "source of the numbers",
         *(f'"page": "{name}"' for name in PAGES),
+        '"table": "Breakdown by I/O class"',
+        "application/vnd.apache.parquet",
     ):
         assert words in own

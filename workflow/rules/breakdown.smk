@@ -6,7 +6,7 @@ rule break_down_io_time:
         io_time=f"{TABLES}/io_time.parquet",
         library=library("break_down_io_time"),
     output:
-        breakdown=f"{TABLES}/breakdown.parquet",
+        breakdown=table(f"{TABLES}/breakdown.parquet", "Breakdown by I/O class"),
     log:
         f"{LOGS}/break_down_io_time.log",
     localrule: True
@@ -24,7 +24,7 @@ rule compare_repetitions:
         epochs=f"{TABLES}/epochs.parquet",
         library=library("compare_repetitions"),
     output:
-        spread=f"{TABLES}/spread.parquet",
+        spread=table(f"{TABLES}/spread.parquet", "Spread of repetitions"),
     log:
         f"{LOGS}/compare_repetitions.log",
     localrule: True

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import mimetypes
 import re
 import sys
 from dataclasses import asdict
@@ -36,6 +37,9 @@ from tierscope.experiment.snakemake_internals import (
 )
 from tierscope.policies import DATABASE, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
+
+# Snakemake asks for it when it puts a table into its report.
+mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
 
 # A system or a dataset of the present folder counts before one of the workflow's.
 RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
@@ -243,6 +247,16 @@ def page(name, title):
         caption=f"../report/{name}.rst",
         category="Pages",
         labels={"page": title, "source of the numbers": EXPERIMENT.source},
+    )
+
+
+def table(path, title, source=EXPERIMENT.source):
+    """Return a table that sums up results, marked for Snakemake's report."""
+    return report(
+        path,
+        caption="../report/table.rst",
+        category="Tables",
+        labels={"table": title, "source of the numbers": source},
     )
 
 

@@ -74,8 +74,10 @@ rule search_combinations:
         epochs=f"{TABLES}/epochs.parquet",
         library=library("search_combinations"),
     output:
-        goals=f"{TABLES}/goals.parquet",
-        combinations=f"{TABLES}/combinations.parquet",
+        goals=table(f"{TABLES}/goals.parquet", "Goals"),
+        combinations=table(
+            f"{TABLES}/combinations.parquet", "Improvements that meet the goal"
+        ),
     log:
         f"{LOGS}/search_combinations.log",
     localrule: True

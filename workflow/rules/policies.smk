@@ -27,8 +27,10 @@ rule compare_policies:
         library=library("compare_policies"),
     output:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
-        totals=f"{COMPARISON}/policy_totals.parquet",
-        summary=f"{COMPARISON}/policy_summary.parquet",
+        totals=table(f"{COMPARISON}/policy_totals.parquet", "Time of each policy"),
+        summary=table(
+            f"{COMPARISON}/policy_summary.parquet", "Time saved by each policy"
+        ),
         text=f"{COMPARISON}/summary.txt",
     log:
         f"{LOGS}/compare_policies.log",

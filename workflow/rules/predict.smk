@@ -17,7 +17,7 @@ rule predict_io_time:
         library=library("predict_io_time"),
     output:
         predictions=f"{PREDICT}/predictions.parquet",
-        errors=f"{PREDICT}/prediction_errors.parquet",
+        errors=table(f"{PREDICT}/prediction_errors.parquet", "Errors of the models"),
         summary=f"{PREDICT}/summary.txt",
     log:
         f"{LOGS}/predict_io_time.log",

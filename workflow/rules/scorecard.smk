@@ -16,7 +16,7 @@ rule score_claims:
         library=library("score_claims"),
     output:
         **figure("scorecard"),
-        claims=f"{TABLES}/claims.parquet",
+        claims=table(f"{TABLES}/claims.parquet", "Claims of the paper"),
         markdown=f"{RESULTS}/scorecard.md",
         html=page("scorecard", "Scorecard"),
     log:

@@ -25,7 +25,7 @@ rule compare_whatif_truth:
         library=library("compare_whatif_truth"),
     output:
         table=f"{TRUTH}/whatif_truth.parquet",
-        summary=f"{TRUTH}/whatif_truth_summary.parquet",
+        summary=table(f"{TRUTH}/whatif_truth_summary.parquet", "Errors of the what-if"),
     log:
         f"{LOGS}/compare_whatif_truth.log",
     localrule: True
