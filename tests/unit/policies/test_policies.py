@@ -3,6 +3,8 @@ import pytest
 from descriptions import changed, describe_scenario
 from hypothesis import given
 from hypothesis import strategies as st
+from tierscope.benchmark.loaders import FILE_LOADERS
+from tierscope.core.lmdb_loaders import LOADERS as DATABASE_LOADERS
 from tierscope.core.scenario import Point
 from tierscope.core.validation import read_schema
 from tierscope.data.shuffle import epoch_files
@@ -340,6 +342,11 @@ def test_no_order_of_events_breaks_quota_or_reads_what_is_not_there(data, policy
 
 def test_configuration_takes_the_policies_of_the_registry():
     assert read_schema("config")["$defs"]["policy"]["enum"] == list(POLICIES)
+
+
+def test_configuration_takes_the_loaders_of_the_registries():
+    known = read_schema("config")["$defs"]["loader"]["enum"]
+    assert sorted(known) == sorted([*FILE_LOADERS, *DATABASE_LOADERS])
 
 
 def test_generator_of_a_policy_differs_by_node_repetition_and_seed():

@@ -12,8 +12,15 @@ since one file holds them all.
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from tierscope.benchmark.loaders.loader import Loader
+
+# Module and class of each; a launch imports one only, as TensorFlow takes seconds.
+FILE_LOADERS = {
+    "tensorflow": ("tierscope.benchmark.loaders.tensorflow", "TensorflowLoader"),
+    "posix": ("tierscope.benchmark.loaders.posix", "PosixLoader"),
+}
 
 
 def make_loader(
@@ -28,8 +35,8 @@ def make_loader(
 
     Parameters
     ----------
-    name : {"tensorflow", "posix"}
-        Which loader.
+    name : str
+        One of `FILE_LOADERS`.
     batch_size : int
         Samples per step.
     read_threads : int
@@ -39,14 +46,10 @@ def make_loader(
     buffer_bytes : int
         Size of a read.
     """
-    if name == "tensorflow":
-        with _without_garbage_collection():
-            from tierscope.benchmark.loaders.tensorflow import (
-                TensorflowLoader as Chosen,
-            )
-    else:
-        from tierscope.benchmark.loaders.posix import PosixLoader as Chosen
-    return Chosen(batch_size, read_threads, prefetch_batches, buffer_bytes)
+    module, kind = FILE_LOADERS[name]
+    with _without_garbage_collection():
+        chosen = getattr(import_module(module), kind)
+    return chosen(batch_size, read_threads, prefetch_batches, buffer_bytes)
 
 
 @contextmanager
