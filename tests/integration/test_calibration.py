@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import yaml
 from integration.conftest import Project
+from tierscope.core.description import ProbeDescription
 from tierscope.core.tables import read_table
 from tierscope.core.validation import read_yaml
 from tierscope.model.calibration.probe_times import probe_times
@@ -42,8 +43,8 @@ def probes(probed):
 @pytest.fixture(scope="module")
 def modelled_s(probed):
     """Return the time of each probe according to the model, in seconds."""
-    summary = json.loads((probed.folder / PROBES).with_suffix(".json").read_text())
-    return pd.Series(probe_times(summary, n_osts=60))
+    described = ProbeDescription.read((probed.folder / PROBES).with_suffix(".json"))
+    return pd.Series(probe_times(described, n_osts=60))
 
 
 def test_probes_take_the_models_time_in_every_repeat(probes, modelled_s):
