@@ -1,0 +1,123 @@
+import json
+from pathlib import Path
+
+import pytest
+from descriptions import changed, describe_run, describe_scenario
+from tierscope.core.description import (
+    ProbeDescription,
+    Run,
+    RunDescription,
+    content_hash,
+    difference_words,
+)
+from tierscope.core.scenario import Point
+from tierscope.core.validation import ConfigError, read_yaml
+from tierscope.experiment.config import read_experiment
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    """Return an experiment with every policy and every loader."""
+    config = read_yaml(ROOT / "config" / "config.yaml")
+    config["system"] = "scale-model-4x2"
+    config["figures"]["scenario"]["loader"] = "posix"
+    config["sweep"] |= {
+        "policies": ["pinning", "monarch", "adhoc"],
+        "loaders": ["posix", "lmdbio"],
+        "exclude": {
+            "databases": {"policy": ["monarch", "adhoc"], "loader": "lmdbio"},
+        },
+    }
+    return read_experiment(config, ROOT / "resources")
+
+
+def test_description_survives_its_file(experiment, tmp_path):
+    seen = set()
+    for scenario in experiment.sweep:
+        description = experiment.description(scenario)
+        path = tmp_path / "scenario.json"
+        path.write_text(json.dumps(description.as_json()))
+        again = RunDescription.read(path)
+        assert again == description
+        assert (
+            again.hash == description.hash == content_hash(json.loads(path.read_text()))
+        )
+        seen.add((bool(description.policy_options), description.lmdb is not None))
+    assert seen == {(False, False), (True, False), (False, True)}
+
+
+def test_probes_survive_their_file(experiment, tmp_path):
+    described = experiment.probe_description("small", 60)
+    path = tmp_path / "description.json"
+    path.write_text(json.dumps(described.as_json()))
+    assert ProbeDescription.read(path) == described
+    run = experiment.description(experiment.scenario("small-60ost-pinning-posix"))
+    assert ProbeDescription.of(run) == described
+
+
+def test_run_takes_what_it_needs_of_its_file(tmp_path):
+    run = describe_run(point={"cache_rate_percent": 5, "repetition": 1})
+    content = run.as_json() | {
+        "point": {"cache_rate_percent": 5, "repetition": 1},
+        "n_processes": 1,
+        "tier_roots": {},
+        "versions": {"python": "3.11"},
+    }
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    assert Run.read(path) == run
+    assert run.point == Point(5, 1)
+    del content["n_processes"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=r"run.json: missing key n_processes$"):
+        Run.read(path)
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "message"),
+    [
+        ("training", {"epoch": 3}, "training: .*unexpected keyword argument 'epoch'"),
+        ("dataset", {"n_file": 3}, "dataset: .*unexpected keyword argument 'n_file'"),
+        ("system", {"cores": 3}, "system: .*unexpected keyword argument 'cores'"),
+        ("lmdb", {"order": "blocks"}, "lmdb: missing .*'steps_per_fetch'"),
+    ],
+)
+def test_unknown_and_missing_keys_are_named(section, change, message):
+    content = describe_scenario().as_json()
+    content[section] = content.get(section, {}) | change
+    with pytest.raises(ConfigError, match=message) as error:
+        RunDescription.from_json(content)
+    assert "\n" not in str(error.value)
+
+
+def test_file_that_is_no_json_is_named(tmp_path):
+    path = tmp_path / "scenario.json"
+    path.write_text('{"source": ')
+    with pytest.raises(ConfigError, match=r"scenario.json: Expecting value"):
+        RunDescription.read(path)
+    path.write_text("{}")
+    with pytest.raises(ConfigError, match=r"scenario.json: missing key source$"):
+        RunDescription.read(path)
+
+
+def test_improvements_and_options_are_in_the_file_only_where_there_are_some():
+    plain = describe_scenario()
+    faster = changed(plain, system={"improvements": {"gfs_meta": 50}})
+    assert "improvements" not in plain.as_json()["system"]
+    assert faster.as_json()["system"]["improvements"] == {"gfs_meta": 50}
+    assert not {"policy", "lmdb"} & set(plain.as_json())
+    assert plain.hash != faster.hash
+
+
+def test_keys_of_a_mapping_are_hashed_as_the_file_has_them():
+    assert content_hash({"pools": {60: "a", 7: "b"}}) == content_hash(
+        {"pools": {"7": "b", "60": "a"}}
+    )
+
+
+def test_differences_are_named_by_their_keys():
+    old = describe_scenario()
+    new = changed(old, training={"seed": 2})
+    assert difference_words(old.as_json(), new.as_json()) == "training.seed 1 (now 2)"

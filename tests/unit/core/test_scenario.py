@@ -1,0 +1,18 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tierscope.core.scenario import Point
+
+
+@given(rate=st.integers(0, 100), repetition=st.integers(0, 10_000))
+def test_point_is_read_from_the_folder_that_it_names(rate, repetition):
+    point = Point(rate, repetition)
+    assert Point.parse(point.path) == point
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5/0", "cache-5/rep-0", "cache-005/rep-0/x", "cache-005/rep-", "a\n"]
+)
+def test_other_texts_are_no_points(text):
+    with pytest.raises(ValueError, match="expected such as cache-065/rep-0"):
+        Point.parse(text)

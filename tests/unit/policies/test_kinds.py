@@ -1,0 +1,32 @@
+from tierscope.audit.run import CHECKS
+from tierscope.benchmark.sources import SOURCES
+from tierscope.core.columns import TABLES
+from tierscope.core.scenario import Scenario
+from tierscope.model.simulator.runs import SIMULATIONS
+from tierscope.policies import POLICIES, kind_of, of_kind
+from tierscope.policies.kinds import DATABASE, FILES, KINDS, PEERS, PLACED
+
+
+def test_every_kind_is_measured_audited_and_simulated():
+    for registry in (SOURCES, CHECKS, SIMULATIONS):
+        assert set(registry) == set(KINDS)
+
+
+def test_tables_of_kinds_have_contracts_and_no_two_kinds_share_one():
+    names = [name for kind in KINDS for name in (*kind.tables, *kind.sums)]
+    assert set(names) <= set(TABLES)
+    assert len(set(names)) == len(names)
+
+
+def test_every_policy_is_of_one_kind_and_databases_are_their_own():
+    assert sorted(name for kind in KINDS for name in of_kind(kind)) == sorted(POLICIES)
+    kinds = {
+        (policy, loader): kind_of(Scenario("small", 60, policy, loader))
+        for policy, loader in (
+            ("pinning", "posix"),
+            ("monarch", "tensorflow"),
+            ("adhoc", "posix"),
+            ("pinning", "lmdbio"),
+        )
+    }
+    assert list(kinds.values()) == [FILES, PLACED, PEERS, DATABASE]
