@@ -17,7 +17,7 @@ def _sleep_until_go(time_s: float) -> None:
     """Sleep; in a training step for as long as the test wants."""
     if time_s != COMPUTE_S:
         return _sleep(time_s)
-    rate = sys.argv[-1].partition("/")[0]
+    rate = int(sys.argv[-1].removeprefix("cache-").partition("/")[0])
     open(f"held-{rate}", "w").close()
     while not os.path.exists(f"go-{rate}"):
         if not os.path.exists(f"/proc/{os.environ['HOLD_OWNER']}"):

@@ -111,7 +111,7 @@ def edit(project, module: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-EPOCH = "        files = self._files(point, epoch, on_lfs)\n"
+EPOCH = "        reads = self._source.epoch(point, epoch, on_lfs)\n"
 
 
 def hold(project, rank: int, cache_rate_percent: int) -> None:

@@ -81,7 +81,7 @@ def test_signals_during_the_clean_up_do_not_end_it(plain):
 
 def test_rank_that_ends_by_itself_is_named_by_the_others(plain):
     # As in the launches of a site whose launcher lets the others go on.
-    called = "        files = self._files(point, epoch, on_lfs)\n"
+    called = "        reads = self._source.epoch(point, epoch, on_lfs)\n"
     ends = "        if epoch and self.processes.rank == 2: __import__('os')._exit(1)\n"
     edit(plain, "benchmark/driver.py", called, ends + called)
     options = ["-disable-auto-cleanup"]
