@@ -697,7 +697,7 @@ def test_captions_are_correct(path):
         ("sufficient_combinations", "white inside"),
         (
             "cheapest_combination",
-            "the LFS volume, which the cache rate decides, is not",
+            "do not include the LFS volume, which the cache rate decides",
         ),
     ],
 )
