@@ -1,49 +1,51 @@
 /*
- * Virtual time: how long a call takes is what the queues say, and nobody sleeps.
+ * Virtual time: the queues decide how long a call takes, and no process sleeps.
  *
  * Included by device.c. The state is a file that all processes of a launch map. It
  * holds the stations of the devices and of the network between nodes, a lock, and the
  * actors of each process:
  *
- *     reader    makes the calls below an epoch's alias, whichever thread makes them
+ *     reader    makes the calls below an epoch's alias, whichever thread issues them
  *     consumer  asks for batches and takes them
  *     copiers   one for each thread that copies for the node, in its first process
  *
- * A thread may act for an actor, of this process or another (`tierscope_clock_act`):
- * its calls then take that actor's time. So a server reads on the clock of whoever asks.
+ * A thread may act for an actor of this process or another (`tierscope_clock_act`): its
+ * calls then advance that actor's clock. So a server reads on the clock of the process
+ * that sent the request.
  *
- * Every actor has a clock of its own, in whole nanoseconds. It is
+ * Every actor has its own clock, in whole nanoseconds. An actor is
  *
- *     idle      outside of epochs; a consumer runs there until it comes to a barrier
- *     running   its thread computes; what it does next happens at its clock or later
+ *     idle      outside of epochs; a consumer runs there until it reaches a barrier
+ *     running   its thread computes; its next action happens at its clock or later
  *     waiting   it has arrived at a station at its clock, and waits for its turn
- *     blocked   another actor will say when it goes on: holds nobody
+ *     blocked   it waits for another actor, which will set its clock; no actor waits for it
  *
- * Order. An arrival is handled only when nobody can come earlier: of the actors that
- * run, none that can still bring one has its clock there or before, and among those that
- * wait it is the first by (nanosecond, kind, rank, role). tierscope.model.simulator.events has the
- * same order, so simulated and emulated times are equal. Whoever changes the state
- * handles what has become possible (`advance`), on behalf of all; threads are woken only
- * when their whole call is done.
+ * Order. An arrival is handled only when no actor can make an earlier one: the clocks of
+ * all running actors that can still make an arrival are later, and among the waiting
+ * actors it is the first by (nanosecond, kind, rank, role). tierscope.model.simulator.events
+ * has the same order, so simulated and emulated times are equal. The actor that changes the
+ * state handles all arrivals that have become possible (`advance`), for all actors; threads
+ * are woken only when their whole call is done.
  *
- * Turns. Who tells a node's policy something, or asks it, arrives for a turn first. When
- * it has its turn it runs, so it holds all others until it arrives for something else:
- * what is decided meanwhile is decided at this instant, whatever sockets do.
+ * Turns. An actor that reports to a node's policy, or asks it, first arrives for a turn.
+ * When it has its turn it runs, so all others wait until its next arrival: everything that
+ * the policy decides meanwhile happens at this instant, whatever the sockets do.
  *
- * Peers. Who reads a file of another node asks its owner: after the way there it needs
- * one of the owner's server threads, which come first to whoever arrived first. A real
- * thread reads the file on the asker's clock. Then the file leaves by the owner's link
- * and arrives by the asker's, both at the same time where both are free; when its last
- * byte has left, the server thread is free again.
+ * Peers. A process that reads a file of another node sends a request to its owner. After
+ * one message latency the request needs one of the owner's server threads; the first
+ * request to arrive is served first. A real thread reads the file on the clock of the
+ * requesting process. Then the file leaves by the owner's link and arrives by the
+ * requester's link, both at the same time if both are free. When its last byte has left,
+ * the server thread is free again.
  *
- * Batches. The buffer of tf.data is a lock that we cannot see, so the rule is kept
+ * Batches. The lock of the buffer of tf.data is not visible to us, so its rule is modelled
  * here. Batch b is ready when the last byte of its last file has come and the sample's
- * processor time is over. The reader then needs a free place: it is blocked, unless
- * batch b + 1 - prefetch was taken (prefetch 0: unless batch b + 1 is asked for). Its
- * thread may go on to deliver the batch; its next call waits. A last batch that is not
- * full is ready after the close of its last file, as only then the end is found.
+ * processor time is over. The reader then needs a free place: it is blocked until batch
+ * b + 1 - prefetch has been taken (prefetch 0: until batch b + 1 is requested). Its
+ * thread may continue to deliver the batch; its next call waits. A last batch that is not
+ * full is ready after the close of its last file, because only then the end is found.
  *
- * Nobody waits for ever: every wait looks at `stopped` ten times a second.
+ * No process waits for ever: every wait checks `stopped` ten times a second.
  */
 #include <linux/futex.h>
 #include <signal.h>
@@ -101,17 +103,17 @@ enum reason {
     FOR_GROUP,
     FOR_TOKEN
 };
-/* Who tells a node's policy of reads that have ended. */
+/* The actor that reports reads that have ended to a node's policy. */
 enum teller { NOBODY, THE_READER, THE_CONSUMER };
 
 struct actor {
     int64_t clock_ns;
     int64_t start_ns, end_ns; /* of its last call */
     int64_t bytes, bytes_left;
-    int64_t ticket;          /* who waits for a server thread: its place in the line */
-    uint32_t device, server; /* or the owner's node and the asker's */
+    int64_t ticket;          /* place in the line for a server thread */
+    uint32_t device, server; /* or the nodes of the owner and of the requester */
     int32_t state, kind, reason;
-    int32_t is_loading; /* its call is one of its epoch's own */
+    int32_t is_loading; /* its call belongs to the reads of its epoch */
     _Atomic int32_t is_served; /* the end of its call is known */
     _Atomic int32_t bell, n_sleepers;
 };
@@ -166,7 +168,7 @@ static __thread struct actor *to_wake[2 * RING];
 static __thread int n_to_wake;
 static __thread volatile bool has_lock; /* or is about to take or to leave it */
 
-/* A process that holds the lock and does not go on ends the launch, too. */
+/* A process that holds the lock for too long ends the launch, too. */
 static void lock_state(void)
 {
     int error = ETIMEDOUT;
@@ -186,7 +188,7 @@ static void lock_state(void)
         if (shared->stopped && stopped_at < 0)
             stopped_at = looks;
         if (error == ETIMEDOUT && stopped_at >= 0 && looks - stopped_at > LOOKS_AT_END)
-            fail("the lock of their state is held by a process that does not go on");
+            fail("a process holds the lock of their state for too long");
     }
     if (error == EOWNERDEAD) {
         shared->stopped = 1; /* who died may have left half a change */
@@ -199,7 +201,7 @@ static void wake(struct actor *actor)
     syscall(SYS_futex, &actor->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Threads are woken when the lock is free: they would only wait for it. */
+/* Threads are woken when the lock is free; earlier they would only wait for it. */
 static void unlock_state(void)
 {
     pthread_mutex_unlock(&shared->lock);
@@ -345,7 +347,7 @@ static void next_request(struct process *process, struct actor *actor, int64_t n
         end_call(process, actor, now_ns);
 }
 
-/* Give a server thread of a node to who arrives, or a place in the line. */
+/* Give an arriving actor a server thread of a node, or a place in the line. */
 static void enter_node(struct process *process, struct actor *actor)
 {
     struct node *owner = &nodes[actor->device];
@@ -358,7 +360,7 @@ static void enter_node(struct process *process, struct actor *actor)
     }
 }
 
-/* A server thread is free: whoever has waited longest goes on with it. */
+/* A server thread is free: the actor that has waited longest gets it. */
 static void leave_node(uint32_t number, int64_t now_ns)
 {
     struct actor *next = NULL;
