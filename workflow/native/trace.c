@@ -296,9 +296,8 @@ static void *next_function(void *_Atomic *found, const char *name) {
   })
 
 /*
- * Of the emulated devices, if they are there: when the call that this thread has just
- * made began and ended in virtual time, in nanoseconds since the run began. False
- * where devices make callers wait in real time.
+ * From the emulated devices, if they are loaded: begin and end of the last call of this
+ * thread in virtual time, in nanoseconds since the run began. False without virtual time.
  */
 extern bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
     __attribute__((weak));
@@ -714,8 +713,8 @@ static struct file *path_file(int directory_fd, const char *path) {
 }
 
 /*
- * The file of a path that is about to be opened, if that can be said at once; else
- * NULL. The memory of its record comes while the system opens the file.
+ * The file of a path that is about to be opened, if it can be found at once; otherwise
+ * NULL. The memory of its record is prefetched while the system opens the file.
  */
 static struct file *file_to_open(const char *path) {
   const struct run *run = current_run;
@@ -749,8 +748,8 @@ static descriptor_slot *add_leaf(int index) {
 
 /*
  * Whether this may be a child that uses its parent's memory. The child of vfork also
- * uses the memory of its parent's thread, which waits until the child is gone. To ask
- * for the process costs as much as the rest of a close, hence only after a vfork.
+ * uses the memory of its parent's thread, which waits until the child has ended. getpid
+ * costs as much as the rest of a close, so it is called only after a vfork.
  */
 static _Thread_local bool has_vforked __attribute__((tls_model("initial-exec")));
 static bool has_cloned; /* a process with this memory; by another call than vfork */
@@ -765,9 +764,9 @@ static bool is_child_in_memory(void) {
 }
 
 /*
- * Notes which file a descriptor stands for, NULL for none of ours. A child of vfork
- * uses its parent's memory but has descriptors of its own: its closing them before
- * exec must not touch the parent's entries. Returns false in such a child.
+ * Notes the file of a descriptor, NULL for none of ours. A child of vfork uses its
+ * parent's memory but has its own descriptors: if it closes them before exec, this must
+ * not change the parent's entries. Returns false in such a child.
  */
 static bool set_descriptor(int fd, struct file *file) {
   struct file *before = descriptor_file(fd);
@@ -1096,9 +1095,9 @@ static void after_fork_in_parent(void) {
 }
 
 /*
- * The child keeps its descriptors' files but counts into a spool of its own: what
- * the parent counted so far is the parent's. Locks may have been held by threads
- * that do not exist here.
+ * The child keeps its descriptors' files but counts into its own spool: the previous
+ * counts belong to the parent. Threads that do not exist in the child may have held
+ * locks.
  */
 static void after_fork_in_child(void) {
   process_id = getpid();
@@ -1119,8 +1118,8 @@ static void after_fork_in_child(void) {
 static pid_t (*next_vfork)(void);
 
 /*
- * The child returns into our caller before the parent does, so nothing of ours may be
- * on the stack: the compiler must turn the call into a jump, as from level 2 it does.
+ * The child returns into our caller before the parent does, so we must not use the
+ * stack: the compiler must turn the call into a jump, as it does from level 2 on.
  */
 __attribute__((optimize("O2"))) pid_t vfork(void) {
   has_vforked = true;
