@@ -122,7 +122,7 @@ def test_with_the_model_sliders_go_to_where_it_has_an_answer(explorer_by_both):
     named = dict(zip(CLASSES, IMPROVEMENTS, strict=True))
     explorer_by_both.set(**{named["lfs_read"]: 54, named["gfs_read"]: 20})
     assert explorer_by_both.text("best_model") == "\N{EN DASH}"
-    assert "no answer to these sliders" in explorer_by_both.text("method_text")
+    assert "no answer for these sliders" in explorer_by_both.text("method_text")
     explorer_by_both.set(method="model")
     values = {name: explorer_by_both.signal(named[name]) for name in CLASSES}
     assert values == {"gfs_read": 0, "gfs_meta": 0, "lfs_read": 50, "lfs_meta": 0}

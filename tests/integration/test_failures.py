@@ -96,7 +96,7 @@ def test_foreign_directory_is_not_used_as_local_file_system(plain):
     precious.parent.mkdir(parents=True)
     precious.write_text("mine")
     launch = plain.launch(SCENARIO, POINTS[0])
-    assert "holds 'precious' and no marker" in launch.end()
+    assert "holds 'precious' but no marker" in launch.end()
     assert launch.process.returncode != 0
     assert precious.read_text() == "mine"
 
@@ -253,7 +253,7 @@ def test_failed_audit_stops_what_depends_on_it_and_is_not_forgotten(strict):
     for _ in range(2):  # of a finished run
         output = project.snakemake(TABLE, expect=1)
         assert "audit failed" in output
-        assert "Remove the cause, then the same command goes on." in output
+        assert "Remove the cause, then the same command continues." in output
     be_strict(False)
     output = project.snakemake(TABLE)
     assert "Measuring" not in output

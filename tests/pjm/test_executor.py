@@ -127,7 +127,7 @@ def test_killed_snakemake_finds_its_running_and_waiting_jobs_again(cluster):
     for folder in cluster.folder.glob(".snakemake/tmp.*"):
         shutil.rmtree(folder)
     process = cluster.start()
-    again = "of an earlier start goes on as rule"
+    again = "of an earlier start continues as rule"
     cluster.wait_until(lambda: cluster.output.count(again) == 2)
     (cluster.folder / "go").touch()
     cluster.end(process)
@@ -145,7 +145,7 @@ def test_after_a_kill_other_work_waits_and_ended_work_is_submitted_anew(cluster)
     kill(start_jobs(cluster, "job"))
     cluster.snakemake("--config", "word=b", expect=1)
     error = cluster.error("job")
-    assert "PJM job 12345 of an earlier start is not over" in error
+    assert "PJM job 12345 of an earlier start has not ended" in error
     assert "pjdel 12345" in error
     cluster.run("pjdel", "12345")
     cluster.wait_until(lambda: cluster.jobs()["job"][0]["state"] == "CCL")

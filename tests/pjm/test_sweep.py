@@ -122,7 +122,7 @@ def test_job_of_a_killed_snakemake_is_watched_on(project):
     running.communicate(timeout=HANG_S)
     again = project.start("audits")
     logs = project.folder / ".snakemake" / "log"
-    adopted = "of an earlier start goes on as rule run_benchmark"
+    adopted = "of an earlier start continues as rule run_benchmark"
     project.wait_until(
         lambda: any(adopted in p.read_text() for p in logs.iterdir()), again
     )

@@ -1,7 +1,7 @@
 /*
  * Emulated storage devices: an LD_PRELOAD library that charges for real calls.
  *
- * What is charged is virtual time (virtual_time.h): nobody sleeps. A device stands in
+ * It charges virtual time (virtual_time.h): no process sleeps. A device stands in
  * front of one or more directories. It is a small queueing network shared by all
  * processes of the machine:
  *
@@ -9,36 +9,36 @@
  *     read        ── object server of the file ── link (if any) ── read latency
  *
  * A read of b bytes is ceil(b / request_bytes) requests, one after the other.
- * A queue is nothing but the instant at which it is free again: a request starts at
+ * A queue is only the instant at which it is free again: a request starts at
  * max(its arrival, that instant), and moves the instant by its service time. The
- * instants live in a file mapped by every process, so no daemon is needed.
+ * instants are in a file that every process maps, so no daemon is needed.
  *
- * What is charged. Only opens for reading (O_RDONLY without O_PATH and without
- * O_DIRECTORY) that succeed, and reads and the close of descriptors opened so.
- * Writing runs at the bare directory's speed, so datasets are generated fast, but
- * for background traffic: what is written through an alias `.bg.ep<digits>` of a
- * prefix or of a directory above it is charged as if it were read (O_WRONLY).
- * A read that moves nothing (end of file) is free. So are stat and its family:
- * tf.data makes none, and a loader that does would stat at the real speed.
- * A device whose close_s is 0 answers closes without asking: no queue, no latency.
+ * Charged calls. Successful opens for reading (O_RDONLY without O_PATH and without
+ * O_DIRECTORY), and reads and the close of the descriptors that they return.
+ * Writes run at the speed of the bare directory, so datasets are generated fast. The
+ * exception is background traffic: bytes written (O_WRONLY) through an alias
+ * `.bg.ep<digits>` of a prefix or of a directory above it are charged as if read.
+ * A read that returns no bytes (end of file) is free. So are stat and its family:
+ * tf.data makes none, and a loader that does would run them at the real speed.
+ * On a device whose close_s is 0 a close has no queue and no latency.
  *
  * Duplicates and forks. A descriptor made by dup or inherited through fork is
- * read through the device as the original is, but only the descriptor that open
+ * read through the device like the original, but only the descriptor that open
  * returned pays for its close, in the process that opened it; close_range,
  * closefrom and exec forget without charge.
  *
- * What escapes. Static programs, raw system calls, mmap, io_uring, preads of
+ * Calls that escape. Static programs, raw system calls, mmap, io_uring, preads of
  * libaio, and stdio (fopen, fread), whose calls stay inside libc.
  *
  * Order. A profiler stands BEFORE this library in LD_PRELOAD: its wrapper calls
- * ours, ours calls libc. In the other order it sees none of the time.
+ * ours, ours calls libc. In the other order it sees none of the charged time.
  *
  * Environment (neither set: the library does nothing):
- *   TIERSCOPE_DEVICES       text file, one device a line, `key=value` fields
+ *   TIERSCOPE_DEVICES       text file, one device per line, `key=value` fields
  *                           separated by tabs, written by tierscope/storage/emulated/device.py
  *   TIERSCOPE_DEVICE_STATE  state file, made by tierscope_clock_create
- * Anything wrong with either ends the process with status 2 and a message: a run
- * must never go on without its devices.
+ * An error in either ends the process with status 2 and a message: a run must never
+ * continue without its devices.
  *
  * cc -O2 -Wall -Wextra -shared -fPIC -pthread -o libtierscope_device.so device.c -ldl
  */
@@ -81,7 +81,7 @@ static void *next_function(_Atomic(void *) *cache, const char *name)
     return function;
 }
 
-/* The function that a wrapper of ours hides: libc's or a later library's. */
+/* The function that our wrapper hides: that of libc or of a later library. */
 #define NEXT(name)                                                     \
     ({                                                                 \
         static _Atomic(void *) cache;                                  \
@@ -145,7 +145,7 @@ struct prefix {
     uint32_t device;
 };
 
-/* A hash table, so that thousands of devices cost an open nothing. */
+/* A hash table, so that opens stay fast with thousands of devices. */
 static struct prefix *prefixes;
 static size_t prefix_capacity; /* a power of two, at least twice the prefixes */
 
@@ -232,7 +232,7 @@ static size_t canonicalise(char *path, bool *is_alias)
     return background;
 }
 
-/* Spell a path that starts at a directory descriptor from the root. */
+/* Write a path that starts at a directory descriptor as one from the root. */
 static bool make_absolute(char *absolute, size_t size, int directory,
                           const char *path)
 {
@@ -489,7 +489,7 @@ static const struct key {
     [LINK_BYTES_PER_S] = { "link_bytes_per_s", 1, 1e18, false },
 };
 
-/* Where in the configuration we are, for messages. */
+/* The position in the configuration, for messages. */
 struct place {
     const char *file;
     unsigned line;
@@ -833,7 +833,7 @@ int close(int fd)
     CLOSE_BODY(close, fd, fd)
 }
 
-/* Only for streams of fdopen: libc closes their descriptors behind our back. */
+/* Only for streams of fdopen: libc closes their descriptors without our wrapper. */
 int fclose(FILE *stream)
 {
     int fd = fileno(stream);

@@ -3,7 +3,7 @@
  *
  * For machines without a Darshan runtime. Every process keeps one 704-byte Darshan
  * record per path below the given prefixes. The records live in a spool file that
- * is mapped shared, so whatever was counted survives _exit, SIGKILL and crashes.
+ * is mapped shared, so all counts survive _exit, SIGKILL and crashes.
  * tierscope.trace.spool turns the spools of a run into one .darshan log.
  *
  *   cc -O2 -Wall -Wextra -shared -fPIC -pthread -o libtierscope_trace.so trace.c -ldl
@@ -16,9 +16,9 @@
  * guards its record; `spool.lock` guards the spool's growth. The order is
  * files.lock, a file's lock, spool.lock; no wrapped call runs under a lock.
  *
- * Signals: a handler may make traced calls. If it interrupts its thread while that
- * holds a lock, its call is made but not recorded, and the trace is called incomplete.
- * Nothing on the way of a call uses malloc, which a handler may have interrupted.
+ * Signals: a handler may make traced calls. If it interrupts its thread while the thread
+ * holds a lock, its call is made but not recorded, and the trace is marked as incomplete.
+ * No code in a call uses malloc, which a handler may have interrupted.
  */
 #undef _FORTIFY_SOURCE /* its inline open() and read() are what we define here */
 #define _GNU_SOURCE
@@ -178,7 +178,7 @@ struct spool_entry {
 
 /* ---- State ------------------------------------------------------------------- */
 
-/* A tracing period, from begin to end; never freed, as a thread may still look. */
+/* A tracing period, from begin to end; never freed, as a thread may still use it. */
 struct run {
   double origin_s; /* CLOCK_MONOTONIC of time stamp 0 */
   int64_t origin_ns;
@@ -205,7 +205,7 @@ struct file {
 static const struct run *_Atomic current_run;
 static pid_t process_id;
 
-/* The hash stands beside the pointer: another path's file is not looked at. */
+/* The hash stands beside the pointer, so files of other paths are not accessed. */
 struct file_slot {
   uint64_t hash;
   struct file *file; /* NULL: the slot is free */
@@ -238,11 +238,11 @@ static descriptor_slot *_Atomic descriptor_leaves[N_LEAVES];
 
 /* ---- Signals ------------------------------------------------------------------ */
 
-/* Whether this thread holds a lock of ours, or is about to take or to leave one. */
+/* Whether this thread holds a lock of ours, or is about to take or release one. */
 static _Thread_local volatile bool is_busy __attribute__((tls_model("initial-exec")));
 static volatile bool has_missed_calls; /* of signal handlers */
 
-/* False if a signal handler has interrupted its thread there: it must not wait. */
+/* False if a signal handler has interrupted its thread at a lock: it must not wait. */
 static bool become_busy(void) {
   if (is_busy) {
     has_missed_calls = true;
@@ -264,7 +264,7 @@ static void become_free(void) {
   }
 }
 
-/* Zeros for good; not from malloc, which a signal handler may have interrupted. */
+/* Zeroed memory, never freed; not from malloc: a signal handler may interrupt it. */
 static void *map_memory(size_t bytes, int flags) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
@@ -273,7 +273,7 @@ static void *map_memory(size_t bytes, int flags) {
 
 /* ---- The functions behind ours ------------------------------------------------ */
 
-/* Stands in for a function that this C library does not have. */
+/* Replaces a function that this C library does not have. */
 static long missing_function(void) {
   errno = ENOSYS;
   return -1;
@@ -296,9 +296,8 @@ static void *next_function(void *_Atomic *found, const char *name) {
   })
 
 /*
- * Of the emulated devices, if they are there: when the call that this thread has just
- * made began and ended in virtual time, in nanoseconds since the run began. False
- * where devices make callers wait in real time.
+ * From the emulated devices, if they are loaded: begin and end of the last call of this
+ * thread in virtual time, in nanoseconds since the run began. False without virtual time.
  */
 extern bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
     __attribute__((weak));
@@ -480,7 +479,7 @@ static struct posix_record *add_record(const struct run *run, const struct file 
   return record;
 }
 
-/* Forgets the spool. The caller has taken its records away from all files. */
+/* Forgets the spool. The caller has removed its records from all files. */
 static void leave_spool(void) {
   for (size_t i = 0; i < spool.n_segments; i++)
     munmap(spool.segments[i].iov_base, spool.segments[i].iov_len);
@@ -628,7 +627,7 @@ static void normalise(char *path) {
 
 static struct file *descriptor_file(int fd);
 
-/* Spells the directory that a relative path starts from; false if it is unknown. */
+/* Writes the directory from which a relative path starts; false if it is unknown. */
 static bool start_directory(int directory_fd, char *directory, size_t bytes) {
   if (directory_fd == AT_FDCWD)
     return getcwd(directory, bytes) != NULL;
@@ -644,7 +643,7 @@ static bool start_directory(int directory_fd, char *directory, size_t bytes) {
   return true;
 }
 
-/* Spells a path as an absolute one without detours; false if it is unknown. */
+/* Writes a path as an absolute, normalised one; false if it is unknown. */
 static bool make_absolute(int directory_fd, const char *path, char *absolute,
                           size_t bytes) {
   size_t length = 0;
@@ -684,7 +683,7 @@ static struct file *lookup(const struct run *run, const char *path) {
   return file;
 }
 
-/* Asks for the memory of a record, which what is read has driven out of the caches. */
+/* Prefetches the memory of a record, which the read data has evicted from the caches. */
 static void fetch_record(const void *record) {
   for (size_t at = 0; at < sizeof(struct spool_entry); at += 64)
     __builtin_prefetch((const char *)record + at, 1);
@@ -714,8 +713,8 @@ static struct file *path_file(int directory_fd, const char *path) {
 }
 
 /*
- * The file of a path that is about to be opened, if that can be said at once; else
- * NULL. The memory of its record comes while the system opens the file.
+ * The file of a path that is about to be opened, if it can be found at once; otherwise
+ * NULL. The memory of its record is prefetched while the system opens the file.
  */
 static struct file *file_to_open(const char *path) {
   const struct run *run = current_run;
@@ -749,8 +748,8 @@ static descriptor_slot *add_leaf(int index) {
 
 /*
  * Whether this may be a child that uses its parent's memory. The child of vfork also
- * uses the memory of its parent's thread, which waits until the child is gone. To ask
- * for the process costs as much as the rest of a close, hence only after a vfork.
+ * uses the memory of its parent's thread, which waits until the child has ended. getpid
+ * costs as much as the rest of a close, so it is called only after a vfork.
  */
 static _Thread_local bool has_vforked __attribute__((tls_model("initial-exec")));
 static bool has_cloned; /* a process with this memory; by another call than vfork */
@@ -765,9 +764,9 @@ static bool is_child_in_memory(void) {
 }
 
 /*
- * Notes which file a descriptor stands for, NULL for none of ours. A child of vfork
- * uses its parent's memory but has descriptors of its own: its closing them before
- * exec must not touch the parent's entries. Returns false in such a child.
+ * Notes the file of a descriptor, NULL for none of ours. A child of vfork uses its
+ * parent's memory but has its own descriptors: if it closes them before exec, this must
+ * not change the parent's entries. Returns false in such a child.
  */
 static bool set_descriptor(int fd, struct file *file) {
   struct file *before = descriptor_file(fd);
@@ -840,7 +839,7 @@ static void leave(struct call *call) {
   become_free();
 }
 
-/* Adds a call's time; what overlaps an earlier call on the file counts once. */
+/* Adds a call's time; time that overlaps an earlier call on the file counts once. */
 static void add_time(struct call *call, enum timer timer, enum lane lane) {
   double *busy_until = &call->file->busy_until[lane];
   if (call->end_s <= *busy_until)
@@ -1076,7 +1075,7 @@ int tierscope_trace_end(void) {
   return -error;
 }
 
-/* Whether the fork's thread holds the locks: not in a handler that must not wait. */
+/* Whether the forking thread holds the locks; a handler that must not wait does not. */
 static _Thread_local bool fork_has_locks __attribute__((tls_model("initial-exec")));
 
 static void before_fork(void) {
@@ -1096,9 +1095,9 @@ static void after_fork_in_parent(void) {
 }
 
 /*
- * The child keeps its descriptors' files but counts into a spool of its own: what
- * the parent counted so far is the parent's. Locks may have been held by threads
- * that do not exist here.
+ * The child keeps its descriptors' files but counts into its own spool: the previous
+ * counts belong to the parent. Threads that do not exist in the child may have held
+ * locks.
  */
 static void after_fork_in_child(void) {
   process_id = getpid();
@@ -1119,8 +1118,8 @@ static void after_fork_in_child(void) {
 static pid_t (*next_vfork)(void);
 
 /*
- * The child returns into our caller before the parent does, so nothing of ours may be
- * on the stack: the compiler must turn the call into a jump, as from level 2 it does.
+ * The child returns into our caller before the parent does, so we must not use the
+ * stack: the compiler must turn the call into a jump, as it does from level 2 on.
  */
 __attribute__((optimize("O2"))) pid_t vfork(void) {
   has_vforked = true;

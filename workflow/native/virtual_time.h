@@ -1,49 +1,51 @@
 /*
- * Virtual time: how long a call takes is what the queues say, and nobody sleeps.
+ * Virtual time: the queues decide how long a call takes, and no process sleeps.
  *
  * Included by device.c. The state is a file that all processes of a launch map. It
  * holds the stations of the devices and of the network between nodes, a lock, and the
  * actors of each process:
  *
- *     reader    makes the calls below an epoch's alias, whichever thread makes them
+ *     reader    makes the calls below an epoch's alias, whichever thread issues them
  *     consumer  asks for batches and takes them
  *     copiers   one for each thread that copies for the node, in its first process
  *
- * A thread may act for an actor, of this process or another (`tierscope_clock_act`):
- * its calls then take that actor's time. So a server reads on the clock of whoever asks.
+ * A thread may act for an actor of this process or another (`tierscope_clock_act`): its
+ * calls then advance that actor's clock. So a server reads on the clock of the process
+ * that sent the request.
  *
- * Every actor has a clock of its own, in whole nanoseconds. It is
+ * Every actor has its own clock, in whole nanoseconds. An actor is
  *
- *     idle      outside of epochs; a consumer runs there until it comes to a barrier
- *     running   its thread computes; what it does next happens at its clock or later
+ *     idle      outside of epochs; a consumer runs there until it reaches a barrier
+ *     running   its thread computes; its next action happens at its clock or later
  *     waiting   it has arrived at a station at its clock, and waits for its turn
- *     blocked   another actor will say when it goes on: holds nobody
+ *     blocked   it waits for another actor, which will set its clock; no actor waits for it
  *
- * Order. An arrival is handled only when nobody can come earlier: of the actors that
- * run, none that can still bring one has its clock there or before, and among those that
- * wait it is the first by (nanosecond, kind, rank, role). tierscope.model.simulator.events has the
- * same order, so simulated and emulated times are equal. Whoever changes the state
- * handles what has become possible (`advance`), on behalf of all; threads are woken only
- * when their whole call is done.
+ * Order. An arrival is handled only when no actor can make an earlier one: the clocks of
+ * all running actors that can still make an arrival are later, and among the waiting
+ * actors it is the first by (nanosecond, kind, rank, role). tierscope.model.simulator.events
+ * has the same order, so simulated and emulated times are equal. The actor that changes the
+ * state handles all arrivals that have become possible (`advance`), for all actors; threads
+ * are woken only when their whole call is done.
  *
- * Turns. Who tells a node's policy something, or asks it, arrives for a turn first. When
- * it has its turn it runs, so it holds all others until it arrives for something else:
- * what is decided meanwhile is decided at this instant, whatever sockets do.
+ * Turns. An actor that reports to a node's policy, or asks it, first arrives for a turn.
+ * When it has its turn it runs, so all others wait until its next arrival: everything that
+ * the policy decides meanwhile happens at this instant, whatever the sockets do.
  *
- * Peers. Who reads a file of another node asks its owner: after the way there it needs
- * one of the owner's server threads, which come first to whoever arrived first. A real
- * thread reads the file on the asker's clock. Then the file leaves by the owner's link
- * and arrives by the asker's, both at the same time where both are free; when its last
- * byte has left, the server thread is free again.
+ * Peers. A process that reads a file of another node sends a request to its owner. After
+ * one message latency the request needs one of the owner's server threads; the first
+ * request to arrive is served first. A real thread reads the file on the clock of the
+ * requesting process. Then the file leaves by the owner's link and arrives by the
+ * requester's link, both at the same time if both are free. When its last byte has left,
+ * the server thread is free again.
  *
- * Batches. The buffer of tf.data is a lock that we cannot see, so the rule is kept
+ * Batches. The lock of the buffer of tf.data is not visible to us, so its rule is modelled
  * here. Batch b is ready when the last byte of its last file has come and the sample's
- * processor time is over. The reader then needs a free place: it is blocked, unless
- * batch b + 1 - prefetch was taken (prefetch 0: unless batch b + 1 is asked for). Its
- * thread may go on to deliver the batch; its next call waits. A last batch that is not
- * full is ready after the close of its last file, as only then the end is found.
+ * processor time is over. The reader then needs a free place: it is blocked until batch
+ * b + 1 - prefetch has been taken (prefetch 0: until batch b + 1 is requested). Its
+ * thread may continue to deliver the batch; its next call waits. A last batch that is not
+ * full is ready after the close of its last file, because only then the end is found.
  *
- * Nobody waits for ever: every wait looks at `stopped` ten times a second.
+ * No process waits for ever: every wait checks `stopped` ten times a second.
  */
 #include <linux/futex.h>
 #include <signal.h>
@@ -101,17 +103,17 @@ enum reason {
     FOR_GROUP,
     FOR_TOKEN
 };
-/* Who tells a node's policy of reads that have ended. */
+/* The actor that reports reads that have ended to a node's policy. */
 enum teller { NOBODY, THE_READER, THE_CONSUMER };
 
 struct actor {
     int64_t clock_ns;
     int64_t start_ns, end_ns; /* of its last call */
     int64_t bytes, bytes_left;
-    int64_t ticket;          /* who waits for a server thread: its place in the line */
-    uint32_t device, server; /* or the owner's node and the asker's */
+    int64_t ticket;          /* place in the line for a server thread */
+    uint32_t device, server; /* or the nodes of the owner and of the requester */
     int32_t state, kind, reason;
-    int32_t is_loading; /* its call is one of its epoch's own */
+    int32_t is_loading; /* its call belongs to the reads of its epoch */
     _Atomic int32_t is_served; /* the end of its call is known */
     _Atomic int32_t bell, n_sleepers;
 };
@@ -164,9 +166,9 @@ static __thread struct {
 
 static __thread struct actor *to_wake[2 * RING];
 static __thread int n_to_wake;
-static __thread volatile bool has_lock; /* or is about to take or to leave it */
+static __thread volatile bool has_lock; /* or is about to take or release it */
 
-/* A process that holds the lock and does not go on ends the launch, too. */
+/* A process that holds the lock for too long ends the launch, too. */
 static void lock_state(void)
 {
     int error = ETIMEDOUT;
@@ -186,10 +188,10 @@ static void lock_state(void)
         if (shared->stopped && stopped_at < 0)
             stopped_at = looks;
         if (error == ETIMEDOUT && stopped_at >= 0 && looks - stopped_at > LOOKS_AT_END)
-            fail("the lock of their state is held by a process that does not go on");
+            fail("a process holds the lock of their state for too long");
     }
     if (error == EOWNERDEAD) {
-        shared->stopped = 1; /* who died may have left half a change */
+        shared->stopped = 1; /* the dead process may have left half a change */
         pthread_mutex_consistent(&shared->lock);
     }
 }
@@ -199,7 +201,7 @@ static void wake(struct actor *actor)
     syscall(SYS_futex, &actor->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Threads are woken when the lock is free: they would only wait for it. */
+/* Threads are woken when the lock is free; earlier they would only wait for it. */
 static void unlock_state(void)
 {
     pthread_mutex_unlock(&shared->lock);
@@ -275,7 +277,7 @@ static void finish_batch(struct process *process)
     process->ready_ns[process->n_ready++ % RING] = reader->clock_ns;
     if (is_blocked(consumer, FOR_BATCH) && process->n_asked == process->n_ready)
         go_on(consumer, reader->clock_ns);
-    int64_t frees = process->n_ready - process->prefetch; /* whose taking frees one */
+    int64_t frees = process->n_ready - process->prefetch; /* batch whose taking frees a place */
     if (process->prefetch == 0 ? process->n_asked <= process->n_ready
                                : frees >= process->n_taken)
         block(reader, FOR_PLACE);
@@ -345,7 +347,7 @@ static void next_request(struct process *process, struct actor *actor, int64_t n
         end_call(process, actor, now_ns);
 }
 
-/* Give a server thread of a node to who arrives, or a place in the line. */
+/* Give an arriving actor a server thread of a node, or a place in the line. */
 static void enter_node(struct process *process, struct actor *actor)
 {
     struct node *owner = &nodes[actor->device];
@@ -358,7 +360,7 @@ static void enter_node(struct process *process, struct actor *actor)
     }
 }
 
-/* A server thread is free: whoever has waited longest goes on with it. */
+/* A server thread is free: the actor that has waited longest gets it. */
 static void leave_node(uint32_t number, int64_t now_ns)
 {
     struct actor *next = NULL;
@@ -450,10 +452,10 @@ static bool comes_before(const struct actor *a, const struct actor *b)
 }
 
 /*
- * Whether an actor that runs may yet bring an arrival at its clock. A consumer in an
- * epoch brings none itself, unless it tells of reads or has calls of its own. But it may
- * let its reader go on, if that waits for a place. Before and after a policy's epoch it
- * holds all copiers.
+ * Whether a running actor may still make an arrival at its clock. A consumer in an epoch
+ * makes none itself, unless it reports reads or has its own calls. But it may let its
+ * reader continue if the reader waits for a place. Before and after a policy's epoch it
+ * stops all copiers.
  */
 static bool holds_others(const struct process *process, int role)
 {
@@ -464,7 +466,7 @@ static bool holds_others(const struct process *process, int role)
             is_blocked(&process->actors[READER], FOR_PLACE));
 }
 
-/* Handle all arrivals before which nobody can come any more; with the lock. */
+/* Handle all arrivals that no earlier arrival can precede any more; with the lock. */
 static void advance(void)
 {
     for (;;) {
@@ -493,7 +495,7 @@ static void advance(void)
 
 /* ---- calls -------------------------------------------------------------------- */
 
-/* The actor whose call a thread makes, NULL if nobody's: it takes no time. */
+/* The actor whose call a thread makes; NULL if there is none: the call takes no time. */
 static struct actor *caller(bool is_below_alias)
 {
     if (!shared || !me || getpid() != owner)
@@ -523,7 +525,7 @@ static void arrive(struct actor *actor, enum kind kind, uint32_t device,
     atomic_store(&actor->is_served, 0);
 }
 
-/* Begin a call: at the station, or over at once where it asks none. */
+/* Begin a call: at the station, or end it at once if it needs no station. */
 static void begin_call(struct actor *actor, enum kind kind, uint32_t number,
                        uint32_t server, int64_t bytes)
 {
@@ -541,7 +543,7 @@ static void begin_call(struct actor *actor, enum kind kind, uint32_t number,
     else if (kind == OPENING && device->open_ns == 0)
         end_call(me, actor, actor->clock_ns + device->metadata_latency_ns);
     else if (kind == CLOSING && device->close_ns == 0)
-        end_call(me, actor, actor->clock_ns); /* answered without asking */
+        end_call(me, actor, actor->clock_ns); /* needs no station */
 }
 
 /* Wait for the end of a call, or for the turn. False if the launch was stopped. */
@@ -586,8 +588,8 @@ static bool take_time(bool is_below_alias, enum kind kind, uint32_t number,
 }
 
 /*
- * For the tracer: when the call that this thread has just made began and ended. One
- * that was not charged took no time after the last that was. False: no virtual time.
+ * For the tracer: begin and end of the last call of this thread. A call that was not
+ * charged took no time, at the end of the last charged call. False: no virtual time.
  */
 bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
 {
@@ -626,7 +628,7 @@ static size_t virtual_bytes(uint32_t n_devices, int64_t n_processes)
     return bytes;
 }
 
-/* Create the state of devices that stand idle at instant 0. Return 0 or an errno. */
+/* Create the state of devices that are idle at instant 0. Return 0 or an errno. */
 int tierscope_clock_create(const char *config, const char *file, int n_processes)
 {
     uint32_t n_devices = read_devices(config);
@@ -659,7 +661,7 @@ int tierscope_clock_create(const char *config, const char *file, int n_processes
     return 0;
 }
 
-/* Take a mapped state for this process's. */
+/* Use a mapped state in this process. */
 static void attach_state(const char *file, char *map, size_t bytes,
                          uint32_t n_devices)
 {
@@ -678,7 +680,7 @@ static void attach_state(const char *file, char *map, size_t bytes,
     shared = state;
 }
 
-/* Become the actors of a process. Return 0, or -1 if that cannot be. */
+/* Become the actors of a process. Return 0, or -1 if that is impossible. */
 int tierscope_clock_join(int rank)
 {
     if (!shared || rank < 0 || rank >= shared->n_processes)
@@ -687,7 +689,7 @@ int tierscope_clock_join(int rank)
     return 0;
 }
 
-/* Let this thread's calls take the time of a process's actor; rank -1: no longer. */
+/* Let this thread's calls advance the clock of a process's actor; rank -1: no longer. */
 int tierscope_clock_act(int rank, int role)
 {
     if (!shared || rank >= shared->n_processes || role < 0 || role >= N_ROLES)
@@ -698,7 +700,7 @@ int tierscope_clock_act(int rank, int role)
 
 /*
  * Set everything to instant 0; by one process, while no other is in an epoch. All
- * consumers run, so that nothing goes on before all have come to the next barrier.
+ * consumers run, so nothing continues before all have reached the next barrier.
  */
 void tierscope_clock_reset(void)
 {
@@ -741,7 +743,7 @@ int tierscope_clock_plan(int64_t n_files, int64_t file_bytes, int64_t batch_size
     return 0;
 }
 
-/* All have come: the clocks of all but copiers are the largest, and all run. */
+/* All have arrived: set all clocks except those of copiers to the largest; all run. */
 static void open_barrier(void)
 {
     int64_t now_ns = 0;
@@ -762,9 +764,10 @@ static void open_barrier(void)
 }
 
 /*
- * Arrive at the barrier (or not, if this process has), and wait for all processes, a
- * tenth of a second at most. Return the instant, -1 if the launch was stopped, or -2 if
- * not all are there: the caller does what others may wait for, and comes back.
+ * Arrive at the barrier (unless this process has arrived already), and wait for all
+ * processes, at most a tenth of a second. Return the instant, -1 if the launch was
+ * stopped, or -2 if not all have arrived: then the caller does the work that others may
+ * wait for, and calls again.
  */
 int64_t tierscope_clock_barrier(int arrives)
 {
@@ -807,7 +810,7 @@ void tierscope_clock_ask(void)
     unlock_state();
 }
 
-/* The consumer has what it asked for. Return 0, or -1 if the launch was stopped. */
+/* The consumer has got its batch. Return 0, or -1 if the launch was stopped. */
 int tierscope_clock_take(void)
 {
     struct actor *reader = &me->actors[READER], *consumer = &me->actors[CONSUMER];
@@ -832,7 +835,7 @@ void tierscope_clock_pass(int64_t duration_ns)
     unlock_state();
 }
 
-/* The clock of who this thread acts for, else the consumer's. */
+/* The clock of the actor for which this thread acts, otherwise the consumer's. */
 int64_t tierscope_clock_now(void)
 {
     lock_state();
@@ -843,7 +846,7 @@ int64_t tierscope_clock_now(void)
 
 /* ---- turns, copiers and peers ---------------------------------------------------- */
 
-/* Let an actor, when nothing blocks it, arrive for something else than a device. */
+/* Let an actor, when it is not blocked, arrive for something other than a device. */
 static int64_t arrive_and_wait(struct actor *actor, enum kind kind, uint32_t owner,
                                uint32_t node, int64_t way_ns)
 {
@@ -863,15 +866,15 @@ static int64_t arrive_and_wait(struct actor *actor, enum kind kind, uint32_t own
 }
 
 /*
- * Take the turn of a role of this process. It holds all others from then on, until it
- * does something else. Return the instant, or -1 if the launch was stopped.
+ * Take the turn of a role of this process. From then on all others wait until its next
+ * arrival. Return the instant, or -1 if the launch was stopped.
  */
 int64_t tierscope_clock_turn(int role, int kind)
 {
     return arrive_and_wait(&me->actors[role], kind, 0, 0, 0);
 }
 
-/* The reader has told of a file: of its last one only now has the epoch ended. */
+/* The reader has reported a file; if it is the last one, its epoch has ended now. */
 void tierscope_clock_told(void)
 {
     lock_state();
@@ -881,7 +884,7 @@ void tierscope_clock_told(void)
     unlock_state();
 }
 
-/* Let a copier of this process run, from an instant on; or rest, if that is negative. */
+/* Let a copier of this process run from an instant on; or rest, if it is negative. */
 int tierscope_clock_copy(int copier, int64_t at_ns)
 {
     if (copier < 0 || copier >= MOST_COPIERS)
@@ -900,7 +903,7 @@ int tierscope_clock_copy(int copier, int64_t at_ns)
     return 0;
 }
 
-/* Let the consumer wait until copies have ended; who waits holds nobody. */
+/* Let the consumer wait until copies have ended; meanwhile no actor waits for it. */
 void tierscope_clock_await_copies(void)
 {
     lock_state();
@@ -909,7 +912,7 @@ void tierscope_clock_await_copies(void)
     unlock_state();
 }
 
-/* They have, at an instant. */
+/* The copies have ended, at an instant. */
 void tierscope_clock_copies_ended(int64_t at_ns)
 {
     lock_state();
@@ -918,7 +921,7 @@ void tierscope_clock_copies_ended(int64_t at_ns)
     unlock_state();
 }
 
-/* Describe the network: server threads of a node, times of the way and of a file. */
+/* Describe the network: server threads of a node, message latency, time of a file. */
 void tierscope_clock_network(int64_t n_threads, int64_t way_ns, int64_t transfer_ns)
 {
     lock_state();
@@ -928,13 +931,13 @@ void tierscope_clock_network(int64_t n_threads, int64_t way_ns, int64_t transfer
     unlock_state();
 }
 
-/* The reader asks an owner for a file, and gets a thread. Return when it asked, or -1. */
+/* The reader requests a file from its owner, and gets a thread. Return when, or -1. */
 int64_t tierscope_clock_ask_owner(int owner)
 {
     return arrive_and_wait(&me->actors[READER], ASKING_OWNER, owner, 0, shared->way_ns);
 }
 
-/* The file comes from the owner's node to the asker's. Return when it is there, or -1. */
+/* The file crosses from the owner's node to the requester's. Return its arrival, or -1. */
 int64_t tierscope_clock_receive(int owner, int node)
 {
     struct actor *reader = &me->actors[READER];
@@ -962,7 +965,7 @@ int tierscope_clock_is_stopped(void)
     return shared && shared->stopped;
 }
 
-/* How many things have happened: more, if anything makes progress. */
+/* A counter of events, which grows while anything makes progress. */
 int64_t tierscope_clock_events(void)
 {
     return shared->n_events;
@@ -1025,7 +1028,7 @@ static int describe_actor(char *text, size_t size, int64_t rank, int role)
                     (long long)process->n_files);
 }
 
-/* Write a line for each actor but idle copiers: its state, its clock, and whom it waits for. */
+/* Write a line for each actor except idle copiers: state, clock, and what it waits for. */
 void tierscope_clock_describe(char *text, size_t size)
 {
     size_t used = 0;
@@ -1040,17 +1043,17 @@ void tierscope_clock_describe(char *text, size_t size)
 /* ---- meetings and tokens ------------------------------------------------------- */
 
 /*
- * Consumers may wait for each other in an epoch, but not in MPI: who waits there runs in
- * virtual time, and holds all others. A meeting is a barrier of a group. A token is the
- * giver's clock as it goes on; those of an epoch are numbered from 0 by each giver, and
- * any number of processes may wait for the same one.
+ * Consumers may wait for each other in an epoch, but not in MPI: a process that waits in
+ * MPI counts as running in virtual time, and stops all others. A meeting is a barrier of
+ * a group. A token is the sender's clock; each sender numbers its tokens of an epoch from
+ * 0, and any number of processes may wait for the same token.
  */
 static bool is_at_meeting(const struct process *process, int64_t group)
 {
     return is_blocked(&process->actors[CONSUMER], FOR_GROUP) && process->group == group;
 }
 
-/* If all members have come, their clocks are the largest, and they go on. */
+/* If all members have arrived, set their clocks to the largest; they continue. */
 static void open_meeting(int64_t group, int64_t n_members)
 {
     int64_t n_here = 0, now_ns = 0;
@@ -1081,7 +1084,7 @@ int tierscope_clock_meet(int64_t group, int64_t n_members)
     return goes_on ? 0 : -1;
 }
 
-/* Give the next token to whoever waits for it, now or later. Return 0; -1: too many. */
+/* Give the next token to processes that wait now or later. Return 0; -1: too many. */
 int tierscope_clock_give(void)
 {
     if (me->n_given == MOST_TOKENS)
@@ -1131,8 +1134,8 @@ static void stop_on_signal(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * Let a signal end the waits before its handler so far is called. The interpreter's
- * own handler only notes it, and would not be asked while the thread waits in here.
+ * Let a signal end the waits before its previous handler is called. The interpreter's
+ * own handler only notes the signal; Python would not act while the thread waits here.
  */
 int tierscope_clock_stop_on(int signal)
 {

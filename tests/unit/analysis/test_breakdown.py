@@ -175,7 +175,7 @@ def test_shares_are_zero_if_no_process_did_any_io():
 def test_a_process_without_exactly_four_classes_is_rejected(change):
     io_time = io_time_of({0: [1, 1, 1, 1], 1: [1, 1, 1, 1]})
     rows = [0, 1, 2, 3, 4, 5, 6] + ([6] if change == "twice" else [])
-    with pytest.raises(ValueError, match="lacking an I/O class or having one twice"):
+    with pytest.raises(ValueError, match="lacks an I/O class or has it twice"):
         break_down(io_time.iloc[rows])
 
 
@@ -259,7 +259,7 @@ def test_a_scenario_that_is_absent_is_named_with_those_present(two_scenarios):
 
 
 def test_an_ambiguous_scenario_is_rejected(two_scenarios):
-    with pytest.raises(ValueError, match="got 2 that fit"):
+    with pytest.raises(ValueError, match="2 scenarios have these keys"):
         select_scenario(two_scenarios, {"dataset": "tiny"})
 
 
@@ -340,5 +340,5 @@ def test_fifth_class_of_some_processes_only_is_refused(mixed, damage):
         "twice": pd.concat([five, row]),
         "foreign": pd.concat([five, row.assign(rank=7)]),
     }
-    with pytest.raises(ValueError, match="of net_read, expected one for each of 2"):
+    with pytest.raises(ValueError, match="of net_read, expected 2: one for"):
         process_times(damaged[damage])

@@ -259,7 +259,7 @@ def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):
     assert "by law\n" in text
     assert "GFS reads saved in epochs 1 to 3 (by law), %\n" in text
     assert " 1 node:  0.00 (0.00)  50.00 (50.00)  50.00 (50.00)" in text
-    assert "lmdb                2      2.000       0.2000             0" in text
+    assert "lmdb                  2      2.000       0.2000             0" in text
 
 
 def test_summary_has_no_negative_zero(tables, switches):

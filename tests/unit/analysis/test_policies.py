@@ -519,7 +519,7 @@ def test_estimated_staging_does_not_dwarf_what_was_run(compared, times, is_cut):
     if is_cut:
         assert operations.get_xlim()[1] == pytest.approx(1.3 * 52)
         assert words[0] == "24k of staging \N{RIGHTWARDS ARROW}"
-        told = "Below:\npinning: 12000 s of staging, pays after 2001 epochs"
+        told = "Below:\npinning: 12000 s of staging, pays off after 2001 epochs"
         assert words[1:] == [told]
         assert -12 < savings.get_ylim()[0] < -1
     else:
@@ -595,4 +595,4 @@ def test_loaders_are_drawn_in_the_order_of_their_authors(compared):
     assert opens.get_xdata().tolist() == [8, 2, 2, 2]
     notes = " ".join(figure.get_supxlabel().split())
     assert "page cache has no queue" in notes
-    assert "blocks are dealt whole" in notes
+    assert "only whole blocks are distributed" in notes

@@ -186,7 +186,7 @@ def test_goal_is_the_repeat_variation_where_that_is_larger():
 def test_predictions_of_other_runs_are_refused():
     breakdown = break_down(io_time_of(repetitions=2))
     predicted = breakdown[breakdown["repetition"] == 0]
-    with pytest.raises(ValueError, match="model mva: got predictions of other points"):
+    with pytest.raises(ValueError, match="model mva: the predicted points differ"):
         compare(predicted, breakdown, calibration="some", model="mva")
 
 

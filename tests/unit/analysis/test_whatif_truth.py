@@ -252,7 +252,7 @@ def test_panel_names_the_rules_largest_error_with_both_cuts(drawing):
     title = figure.axes[0].get_title().split("\n")
     assert title == [
         "GFS-META +100 %",
-        "the rule promises 25 %, 0 % came at 60 %",
+        "the rule promises 25 %, 0 % is real at 60 %",
         "the model errs by 20.0 points at most",
         "best at 60 % \N{RIGHTWARDS ARROW} 50 % (rule 60 %, model 50 %)",
     ]
@@ -272,7 +272,7 @@ def test_simulated_truth_is_not_called_measured(drawing):
     figure = plot_whatif_truth(*simulated, provenance="simulated, system small")
     words = words_of(figure)
     assert "easured" not in words
-    assert "This model made the runs too, so it cannot err." in words
+    assert "The same model made the runs, so it cannot err." in words
     assert "measured" not in summary_text(*simulated[:2])
 
 

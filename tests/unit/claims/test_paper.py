@@ -255,7 +255,7 @@ def test_a_claim_breaks_and_nothing_that_does_not_depend_on_it(claim):
             "C21",
             "104 % of the goal",
             "LFS-READ +200 % at 65 %: 4.16 s, goal 4 s; "
-            "LFS-READ +200 % would do at 100 %",
+            "LFS-READ +200 % would meet it at 100 %",
         ),
         ("C23", "0 files", "136 epochs of all runs"),
         ("C24", "2 of 2", "C15 holds, C18 holds"),
@@ -286,7 +286,7 @@ def test_a_missing_scenario_is_named(without_one_ost):
     assert (unmeasurable["measured"] == "").all()
     assert set(unmeasurable["reason"]) == {
         "no scenario of 128 KiB files on one OST "
-        "(there are: 128 KiB files, 60 OSTs; 12 MiB files, 60 OSTs)"
+        "(the scenarios are: 128 KiB files, 60 OSTs; 12 MiB files, 60 OSTs)"
     }
 
 
@@ -295,7 +295,7 @@ def test_one_epoch_is_not_the_second():
     needs_two = {c["id"] for c in PAPER["claims"] if c["least_epochs"] == 2}
     unmeasurable = claims[claims["status"] == UNMEASURABLE]
     assert set(unmeasurable.index) == needs_two
-    assert unmeasurable["reason"].str.startswith("one epoch only").all()
+    assert unmeasurable["reason"].str.startswith("the runs have one epoch").all()
     assert {"C8", "C9", "C12", "C23"}.isdisjoint(needs_two)
 
 
@@ -305,12 +305,12 @@ def test_cache_rates_too_coarse_for_a_claim_are_named():
     claims = score(coarse)
     assert claims.loc["C5", "reason"] == (
         "cache rates are missing in 128 KiB files, 60 OSTs (policy pinning, loader "
-        "posix was not run at 65 %, within 2.5 points; only at 0, 20, 40, 60, 80, "
+        "posix: no run within 2.5 points of 65 %; only at 0, 20, 40, 60, 80, "
         "100 %)"
     )
     few = score(io_time[io_time["cache_rate_percent"].isin([50, 100])])
-    assert "was not run at 0, 60, 70 %, within" in few.loc["C1", "reason"]
-    assert "was not run at 0 %, within" in few.loc["C8", "reason"]
+    assert "no run within 2.5 points of 0, 60, 70 %; only" in few.loc["C1", "reason"]
+    assert "no run within 2.5 points of 0 %; only" in few.loc["C8", "reason"]
     reasons = {names: reason for names, reason, _ in unmeasurable_groups(few)}
     together = (names for names in reasons if names.startswith("C1 to "))
     assert (
@@ -352,7 +352,7 @@ def test_execution_time_that_is_all_io_time_leaves_c8_unmeasurable():
     io_time, breakdown, _ = tables(source="simulated")
     claims = score(io_time, breakdown, executions(io_time, more_s=1e-15))
     assert claims.index[claims["status"] != HOLDS].tolist() == ["C8"]
-    assert "is the I/O time: nothing else takes time" in claims.loc["C8", "reason"]
+    assert "equals the I/O time: nothing else takes time" in claims.loc["C8", "reason"]
 
 
 def test_scenarios_without_a_common_cache_rate_are_named():
@@ -590,15 +590,18 @@ def test_an_epoch_that_was_not_run_is_refused():
         ),
         (
             {"parameters": {"at_percent": 60}},
-            r"claims.C1: got scenarios .* and parameters at_percent, expected what "
-            r"best_cache_rate takes \(got an unexpected keyword argument",
+            r"claims.C1: got scenarios .* and parameters at_percent, expected those of "
+            r"best_cache_rate \(got an unexpected keyword argument",
         ),
         (
             {"formula": "gain_above"},
-            r"parameters none, expected what gain_above takes \(missing a required",
+            r"parameters none, expected those of gain_above \(missing a required",
         ),
         ({"scenarios": ["small_fast", "small_slow"]}, r"\(too many positional"),
-        ({"formula": "claims_that_hold"}, r"takes \(missing a required argument"),
+        (
+            {"formula": "claims_that_hold"},
+            r"those of claims_that_hold \(missing a required argument",
+        ),
     ],
 )
 def test_wrong_claims_are_refused_in_one_line(tmp_path, change, message):
@@ -757,7 +760,7 @@ def test_fitted_claims_are_called_a_check_of_consistency(base):
 
 
 def test_points_that_were_run_once_are_mentioned(base):
-    words = "Points were run once"
+    words = "points were run only once"
     assert (base["n_repetitions"] == 2).all()
     assert words not in markdown(base, "Paper", PROVENANCE)
     io_time = tables()[0]

@@ -201,13 +201,13 @@ def test_hits_of_one_node_are_exact():
             (1.0, 1.0),
             (1.04, 1.2),
             "undecided",
-            "not told from equal by 2 repetitions; ",
+            "2 repetitions show no significant difference; ",
         ),
         (
             (2.0,),
             (1.0,),
             "undecided",
-            "one repetition only, so its spread is unknown; ",
+            "only one repetition, so the spread is unknown; ",
         ),
     ],
 )
@@ -253,13 +253,13 @@ def test_loaders_of_different_repetitions_are_not_compared():
             {"loader": "lmdb", "policy": "pinning"},
             "P6",
             "no run with loader lmdb and policy pinning at a cache rate of 0 % in the "
-            "sweep (there is 50 %)",
+            "sweep (only at 50 %)",
         ),
         (
             {"cache_rate_percent": 100},
             "P3",
             "no run with loader posix and policy monarch at a cache rate of 50 % in "
-            "the sweep (there is 100 %)",
+            "the sweep (only at 100 %)",
         ),
         ({}, "P1", "runs have 2 epochs (training.epochs), 3 are needed"),
     ],
@@ -314,7 +314,7 @@ def test_partition_is_judged_by_the_network_that_shows_least(shown, status):
     assert claim["accepted"] == "at most 1 point of accuracy"
     without = score(*run)
     for claim in ("P8", "P13"):
-        assert "study accuracy is no part" in without.loc[claim, "details"]
+        assert "study accuracy is not part" in without.loc[claim, "details"]
 
 
 @pytest.mark.parametrize(
@@ -351,13 +351,13 @@ def test_loss_by_local_shuffle_has_to_be_shown_and_so_has_its_absence(
             "0.707 points",
         ),
         ((32, 32.1), "does not hold", "32 instead of 30 s in 3 epochs; "),
-        ((32, 33), "undecided", "8.33 % more time, not told from equal by 2 "),
+        ((32, 33), "undecided", "8.33 % more time, 2 repetitions show no "),
         ((30, 30), "does not hold", "0 % less time, 30 instead of 30 s"),
-        ((29.999, 30.2, 29.7), "undecided", " % less time, not told from equal by 3 "),
+        ((29.999, 30.2, 29.7), "undecided", " % less time, 3 repetitions show "),
         (
             (24,),
             "undecided",
-            "20 % less time, one repetition only, so its spread is unknown; 24 inst",
+            "20 % less time, only one repetition, so the spread is unknown; 24 inst",
         ),
     ],
 )
@@ -456,7 +456,8 @@ def test_number_that_is_not_told_from_equal_says_so_on_the_terminal():
     claims = score(epochs, totals_of([1], [1])).reset_index()
     words = " ".join(claims_lines(claims, "claims.md").split())
     number = "LMDBIO beats LMDB: 1.1 times as long with LMDB (paper: up to 65-fold)"
-    assert f"P5 undecided {number}, not told from equal by 2 repetitions P6 " in words
+    reason = "2 repetitions show no significant difference"
+    assert f"P5 undecided {number}, {reason} P6 " in words
 
 
 def test_claim_without_a_number_says_what_was_found_on_the_terminal():
@@ -500,14 +501,14 @@ def test_wrong_claim_is_refused_in_one_line(tmp_path, key, value, words):
     [
         (
             {"policy": "monarch", "at_percent": 50},
-            "claims.P1: got parameters at_percent, policy, expected what "
-            "time_cut takes .missing a required argument: 'n_epochs'",
+            "claims.P1: got parameters at_percent, policy, expected those of "
+            "time_cut .missing a required argument: 'n_epochs'",
         ),
         (
             {"policy": "lru", "at_percent": 50, "n_epochs": 3, "slow": "lmdb"},
-            "expected what time_cut takes .got an unexpected keyword argument 'slow'",
+            "expected those of time_cut .got an unexpected keyword argument 'slow'",
         ),
-        (None, "got parameters none, expected what time_cut takes"),
+        (None, "got parameters none, expected those of time_cut"),
         ({"policies": "monarch"}, "policies"),
     ],
 )
@@ -554,7 +555,7 @@ def test_claims_of_one_node_are_judged_by_the_study_of_nodes():
     without = score(*several)
     for claim in ("P9", "P10", "P11", "P12"):
         assert without.loc[claim, "status"] == "not measurable here"
-        assert "study nodes is no part" in without.loc[claim, "details"]
+        assert "study nodes is not part" in without.loc[claim, "details"]
     others = NodeTables(*several, None)
     assert "no run with n_nodes 1" in score(*several, of_nodes=others).loc["P9"].details
 

@@ -15,8 +15,8 @@ from tierscope.core.tables import (
 )
 
 REMEDIES = [
-    ("io_time", "(delete the file and start again, which makes it anew)"),
-    ("faults", "(delete the run's folder and start again, which makes it anew)"),
+    ("io_time", "(delete the file and start again, to make it again)"),
+    ("faults", "(delete the run's folder and start again, to make it again)"),
     ("manifest", ""),
 ]
 

@@ -374,7 +374,7 @@ def test_failing_step_keeps_neither_the_next_nor_how_to_go_on(error):
     assert done == [True]
     assert said == [
         f"Could not mark files: {error}",
-        "What is finished is kept. Remove the cause, then the same command goes on.",
+        "Finished files are kept. Remove the cause, then the same command continues.",
     ]
 
 
@@ -399,7 +399,7 @@ def test_error_of_our_own_is_shown_after_how_to_go_on():
         after_failure(
             asked, {"x": failing_with(ZeroDivisionError())}, said.append, said.append
         )
-    assert "goes on" in said[-1]
+    assert "continues" in said[-1]
 
 
 @pytest.mark.parametrize("placed", ["sub/results/mine", "/elsewhere/mine"])
@@ -471,5 +471,5 @@ def test_failure_under_a_changed_snakemake_still_says_how_to_go_on(tmp_path):
     )
     assert code == 1
     assert "Could not mark what rests on failed jobs: workflow.scheduler.fai" in output
-    assert "Remove the cause, then the same command goes on." in output
+    assert "Remove the cause, then the same command continues." in output
     assert "Traceback" not in output

@@ -518,7 +518,7 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
         "best at 50 %:",
         "6.00 s → 4.50 s (\N{MINUS SIGN}25.0 %)",
     ]
-    needs = "Cheapest improvement: costs 100; needs 50 % on the LFS: 50 GiB a node."
+    needs = "Cheapest improvement: costs 100; needs 50 % on the LFS: 50 GiB per node."
     assert needs in notes_of(figure)
     assert points_of(lines_with(after, "v")[0]) == [(50, 4.5)]
     assert before.get_ylim() == after.get_ylim()
@@ -561,13 +561,13 @@ def test_a_goal_that_is_met_already_is_said_to_need_no_improvement():
         "goal is met without improvement",
         "best at 50 %: 6.00 s",
     ]
-    assert "improvement: needs 50 % on the LFS: 50 GiB a node." in notes_of(figure)
+    assert "improvement: needs 50 % on the LFS: 50 GiB per node." in notes_of(figure)
 
 
 def test_a_cheapest_combination_that_only_the_mean_meets_is_said_to_be_so():
     """META and READ +100 % at 50 %: 3.5, 4.5 and 5.5 s; once it is 3.5 s."""
     words = "met by the mean, not by every repetition"
-    assert f"50 GiB a node; {words}." in notes_of(drawn("cheapest", 3))
+    assert f"50 GiB per node; {words}." in notes_of(drawn("cheapest", 3))
     assert words not in notes_of(drawn("cheapest", 1))
 
 

@@ -98,7 +98,7 @@ def test_holder_that_cannot_be_seen_is_refused_with_what_to_type(path, elsewhere
 def test_file_that_names_nobody_is_refused(path, content, monkeypatch):
     monkeypatch.setattr("tierscope.storage.lease._WRITING_S", 0.1)
     path.write_text(content)
-    with pytest.raises(LeaseError, match=f"does not say who holds it.*rm {path}"):
+    with pytest.raises(LeaseError, match=f"names no holder.*rm {path}"):
         Lease(path, "me").take()
     assert path.read_text() == content
 
@@ -221,7 +221,8 @@ def test_copy_of_the_holder_does_not_give_it_back(tmp_path):
 def test_lease_of_another_one_that_was_killed_is_left_where_only_the_own_counts(path):
     write(path, of_a_dead_process())
     with pytest.raises(
-        LeaseError, match=f"launch 7 .* was killed, and what it has started.*rm {path}"
+        LeaseError,
+        match=f"launch 7 .* was killed, and its jobs may still run.*rm {path}",
     ):
         Lease(path, "me", only_own=True).take()
     Lease(path, "launch 7", only_own=True).take()

@@ -82,7 +82,7 @@ def test_root_is_not_removed_while_another_node_claims_it(tmp_path, monkeypatch)
 def test_root_with_foreign_files_is_neither_used_nor_emptied(tmp_path):
     (tmp_path / "lfs" / "data" / "node-00000").mkdir(parents=True)
     storage = node_of(tmp_path)
-    with pytest.raises(TierError, match=rf"holds 'data' and no marker {MARKER}"):
+    with pytest.raises(TierError, match=rf"holds 'data' but no marker {MARKER}"):
         storage.claim()
     storage.release()
     assert storage.folder.exists()

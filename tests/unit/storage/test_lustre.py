@@ -228,7 +228,9 @@ def test_failing_lfs_is_quoted_and_nothing_is_written(
 
 def test_missing_lfs_command_is_named(lustre, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(TierError, match="no command lfs; kind lustre needs the Lustre"):
+    with pytest.raises(
+        TierError, match="command lfs not found; kind lustre needs the Lustre"
+    ):
         make(1)
 
 

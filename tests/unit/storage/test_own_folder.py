@@ -37,7 +37,7 @@ def test_link_and_file_are_refused(tmp_path):
     for make in (True, False):
         with pytest.raises(FolderError, match="link: is a link, expected"):
             use(tmp_path / "link", make=make)
-        with pytest.raises(FolderError, match="file: is no directory, expected"):
+        with pytest.raises(FolderError, match="file: is not a directory, expected"):
             use(tmp_path / "file", make=make)
 
 

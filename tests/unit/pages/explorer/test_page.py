@@ -236,7 +236,7 @@ def test_the_page_says_where_its_numbers_come_from(io_time, html):
     assert "<h1>What-if explorer: test (emulated)</h1>" in html
     assert "scale-model, 2 ranks. Emulated: real processes" in html
     assert "fitted to statements of the paper, not measured on the machine" in html
-    assert "and too little where it sets the pace" in html
+    assert "and too little where all processes wait for it" in html
     measured = build(io_time.assign(source="measured"))
     assert "<h1>What-if explorer: test</h1>" in measured
     assert "fitted to statements" not in measured

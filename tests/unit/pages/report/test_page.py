@@ -573,7 +573,7 @@ def test_report_of_simulated_runs_has_no_audit_tracer_or_folders():
     assert "not audited" not in text
     assert "fitted to statements of the paper, not measured" in text
     _, _, devices = page.partition("<h3>Devices of the model")
-    assert "They are those of the whole machine.</p>" in devices
+    assert "The numbers are those of the whole machine.</p>" in devices
 
 
 def test_simulated_scenarios_stand_in_the_order_of_the_sweep():
@@ -700,7 +700,7 @@ def test_captions_are_correct(path):
         ("sufficient_combinations", "white inside"),
         (
             "cheapest_combination",
-            "the LFS volume, which the cache rate decides, is not",
+            "do not include the LFS volume, which the cache rate decides",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def os_error(kind, number, reason, path):
         (
             "MissingRuleException:\nNo rule to produce results/x (if you use input "
             "functions make sure that they don't raise unexpected exceptions).",
-            "results/x: nothing makes this file; snakemake --list-target-rules names "
+            "results/x: no rule makes this file; snakemake --list-target-rules lists "
             "the targets.",
         ),
         (
@@ -60,7 +60,9 @@ def test_file_that_is_no_yaml_is_named_with_its_line(tmp_path, monkeypatch):
     (tmp_path / "bad.yaml").write_text("a: 1\nb: [1, 2\nc: 3\n")
     text = "WorkflowError:\nConfig file is not valid JSON or YAML. In case of YAML"
     line = error_line(text, ["snakemake", "--configfile", "good.yaml", "bad.yaml"])
-    assert line.startswith("bad.yaml, line 3: is no YAML: while parsing a flow seq")
+    assert line.startswith(
+        "bad.yaml, line 3: is not valid YAML: while parsing a flow seq"
+    )
     assert "\n" not in line
 
 

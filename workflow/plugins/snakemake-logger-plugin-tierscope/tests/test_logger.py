@@ -97,7 +97,7 @@ def test_launch_is_one_job_with_a_line_for_each_point(logger, file, launch):
     handler.emit(taken_over)
     handler.emit(finished(2))
     assert lines(file) == [
-        "3 points to measure, 3 jobs besides.",
+        "3 points to measure, and 3 jobs more.",
         "Measuring small: 3 points in one launch of 4 processes, started",
         "point 1 of 3: cache rate 0 %, repetition 0",
         "point 2 of 3: cache rate 50 %, repetition 0",
@@ -115,7 +115,7 @@ def test_what_an_earlier_start_left_in_a_log_is_not_shown(logger, file, launch):
     handler.emit(run_info(run_benchmark=3))
     handler.emit(launch)
     handler.emit(finished(1))
-    assert lines(file) == ["3 points to measure, 0 jobs besides."]
+    assert lines(file) == ["3 points to measure, and 0 jobs more."]
 
 
 def test_log_that_snakemake_removes_meanwhile_is_no_error(
@@ -138,7 +138,7 @@ def test_log_that_snakemake_removes_meanwhile_is_no_error(
     monkeypatch.setattr(Path, "stat", state_before_it_is_gone)
     handler.emit(error_of(launch))
     handler.close()
-    assert lines(file)[-1] == "It left no message."
+    assert lines(file)[-1] == "The job left no message."
     assert "Traceback" not in file.text
 
 
@@ -157,7 +157,7 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
     assert (advice, gap) == ("What is finished is kept.", "")
     assert what.startswith("Failed: Measuring small")
     assert log == f"Log: {launch.log[0]}"
-    assert kept == "Points measured before, and kept: 1 of 3."
+    assert kept == "Points measured before the failure, and kept: 1 of 3."
     assert cause == FAILED
     assert "pipefail" not in file.text
     assert "BAD TERM" not in file.text
@@ -185,7 +185,7 @@ def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch)
             ["Log: {log}", "tierscope: rank 2 of 4 on vm failed: OSError: b"],
         ),
         ("Killed\n", ["Killed"]),
-        ("", ["It left no message."]),
+        ("", ["The job left no message."]),
     ],
 )
 def test_cause_is_what_the_log_says(logger, file, tmp_path, log, cause):
@@ -226,7 +226,7 @@ def test_interrupted_by_the_user_is_no_failure(logger, file, launch):
     handler.emit(record(msg="What is finished is kept. Remove the cause, then"))
     handler.close()
     assert "Remove the cause" not in file.text
-    assert lines(file)[-1].startswith("Stopped. What is finished is kept")
+    assert lines(file)[-1].startswith("Stopped. Finished files are kept")
     assert "Failed" not in file.text
 
 
@@ -294,7 +294,7 @@ def test_plan_is_a_line_a_rule_with_what_is_made(logger, file, launch):
         "run_benchmark     3  results/x/runs/small-1ost/cache-*/rep-0/run.json (+1)",
         " " * 21 + "small-1ost: 3 points in one launch",
         "audit_run         1  results/a  [Params have changed since last execution]",
-        "4 jobs would be run; nothing was (-n).",
+        "4 jobs would run; nothing was run (-n).",
     ]
 
 

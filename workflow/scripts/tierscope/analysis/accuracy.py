@@ -1,8 +1,8 @@
 """Judge whether a shuffle costs accuracy: differences, equivalence, power.
 
 Trainings of one repetition start from the same weights, so arms are compared in pairs.
-That no difference was found would not say that there is none; two one-sided tests
-(TOST, Schuirmann 1987) do: the arms are equivalent if the difference is shown to lie
+Finding no difference does not show that there is none. Two one-sided tests (TOST,
+Schuirmann 1987) can show it: the arms are equivalent if the difference is shown to lie
 above the negative margin and below the positive one.
 """
 
@@ -49,9 +49,9 @@ def compare(
     accuracy : DataFrame
         Table ``accuracy``, with arm ``global`` and others in every repetition.
     margin_points : float
-        Largest difference that would not matter, in percentage points.
+        Largest difference that does not matter, in percentage points.
     best_possible_percent : float
-        What the best classifier reaches on the test set.
+        Accuracy of the best classifier on the test set.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def compare(
 
 
 def judge(difference_points: np.ndarray, margin_points: float) -> Mapping[str, float]:
-    """Test paired differences for being equivalent to 0, and for being other than 0.
+    """Test whether paired differences are equivalent to 0, and whether they differ.
 
     Parameters
     ----------
@@ -100,14 +100,14 @@ def judge(difference_points: np.ndarray, margin_points: float) -> Mapping[str, f
     Returns
     -------
     mapping
-        Columns of table ``accuracy_tests``. `difference_p` is that of the paired t
-        test, `equivalence_p` the larger of the two one-sided ones; the arms are
+        Columns of table ``accuracy_tests``. `difference_p` is the p value of the paired
+        t test, `equivalence_p` the larger one of the two one-sided tests. The arms are
         equivalent at the level of 5 % exactly if the 90 % confidence interval lies
-        inside the margin, so its end that is farther from 0, `shown_margin_points`, is
-        the smallest margin that these data show. `power_margin_points` is the one
-        that as many pairs, with this standard deviation, would show with a
-        probability of 80 % if there were no difference, and `power_percent` is that
-        probability for the margin asked for.
+        inside the margin. So its end that is farther from 0, `shown_margin_points`, is
+        the smallest margin that these data show. `power_margin_points` is the margin
+        that the same number of pairs, with this standard deviation, would show with a
+        probability of 80 % if there were no difference; `power_percent` is that
+        probability for the given margin.
     """
     n_pairs, sd = len(difference_points), difference_points.std(ddof=1)
     if not sd > 0:
@@ -158,7 +158,7 @@ def power(n_pairs: int, margin_sds: float) -> float:
     Notes
     -----
     Mean and standard deviation s of normal differences are independent. Given s, the
-    mean has to lie within margin - t s / sqrt(n); s varies as the root of chi-square.
+    mean must lie within margin - t s / sqrt(n); s varies as the root of chi-square.
     """
     freedom, root = n_pairs - 1, np.sqrt(n_pairs)
     half = stats.t.ppf(1 - ALPHA, freedom) * _deviations(freedom)
@@ -167,7 +167,7 @@ def power(n_pairs: int, margin_sds: float) -> float:
 
 @lru_cache
 def _deviations(freedom: int) -> np.ndarray:
-    """Return equally likely standard deviations found, in units of the true one."""
+    """Return equally likely sample standard deviations, in units of the true one."""
     likelihood = (np.arange(_QUADRATURE_POINTS) + 0.5) / _QUADRATURE_POINTS
     return np.sqrt(stats.chi2.ppf(likelihood, freedom) / freedom)
 

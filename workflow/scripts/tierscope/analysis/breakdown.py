@@ -1,7 +1,7 @@
 """Break the I/O time of the slowest process down into the I/O classes.
 
-There are the paper's four, and `NET_READ` as a fifth where a run reads from other
-nodes. The slowest process of an epoch is the one with the largest sum over the
+There are the paper's four classes; if a run reads from other nodes, `NET_READ` is a
+fifth. The slowest process of an epoch is the one with the largest sum over the
 classes; its breakdown says which class is the bottleneck (Fukai et al., Sec. 4.3). A
 breakdown is not the maximum of each class: those belong to different processes.
 """
@@ -39,7 +39,7 @@ def sum_io_time(
     file_records : DataFrame, shape (n_records, 9)
         Table ``file_records`` of the run.
     ranks, epochs : iterable of int
-        All ranks and epochs of the run, also those that read nothing.
+        All ranks and epochs of the run, including those that read nothing.
     run : mapping of str to str or int
         The keys of the run (`RUN_KEYS`), copied to every row.
     classes : sequence of IOClass or NetClass
@@ -56,7 +56,7 @@ def sum_io_time(
 
     Notes
     -----
-    Metadata time is Darshan's ``POSIX_F_META_TIME``, which holds stat and seek
+    Metadata time is Darshan's ``POSIX_F_META_TIME``, which includes stat and seek
     besides open and close.
     """
     if set(run) != set(RUN_KEYS):
@@ -98,9 +98,9 @@ def _class_rows(sums: pd.DataFrame, io_class: IOClass | NetClass) -> pd.DataFram
 
 
 def without_peers(io_time: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of runs that have the paper's four classes only.
+    """Return the rows of runs that have only the paper's four classes.
 
-    What improves classes knows these: nobody has said what a faster network would be.
+    Improvements are defined for these classes only, not for the network.
     """
     is_net = (io_time["io_class"] == NET_READ).to_numpy()
     if not is_net.any():
@@ -110,7 +110,7 @@ def without_peers(io_time: pd.DataFrame) -> pd.DataFrame:
 
 
 def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """Turn the I/O time table into one row a process and epoch, a column a class.
+    """Turn the I/O time table into one row per process and epoch, one column per class.
 
     Parameters
     ----------
@@ -145,15 +145,15 @@ def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
         whole = whole and (code[order].reshape(-1, 4) == np.arange(4)).all()
     if not whole:
         raise ValueError(
-            f"I/O time: got {len(io_time)} rows with some process of an epoch lacking "
-            f"an I/O class or having one twice, expected one row for each of {CLASSES}."
+            f"I/O time: got {len(io_time)} rows in which a process of an epoch lacks "
+            f"an I/O class or has it twice, expected one row for each of {CLASSES}."
         )
     processes = io_time[[*RUN_EPOCH, "rank"]].iloc[order[::4]].reset_index(drop=True)
     return processes, io_time["time_s"].to_numpy(float)[order].reshape(-1, 4)
 
 
 def _net_times(processes: pd.DataFrame, io_time: pd.DataFrame) -> np.ndarray:
-    """Return the time of reads from other nodes of each process, 0 where none are.
+    """Return the time of reads from other nodes of each process, 0 without such reads.
 
     Raises a ValueError if a process of a run that has the class lacks it or has it
     twice, or has nothing else.
@@ -165,8 +165,8 @@ def _net_times(processes: pd.DataFrame, io_time: pd.DataFrame) -> np.ndarray:
     wanted = index.droplevel(["epoch", "rank"]).isin(of_runs).sum()
     if not net.index.is_unique or not net.index.isin(index).all() or len(net) != wanted:
         raise ValueError(
-            f"I/O time: got {len(net)} rows of {NET_READ}, expected one for each of "
-            f"{wanted} processes and epochs of the runs that have this class."
+            f"I/O time: got {len(net)} rows of {NET_READ}, expected {wanted}: one for "
+            "each process and epoch of the runs that have this class."
         )
     return net.reindex(index, fill_value=0.0).to_numpy()
 
@@ -318,7 +318,7 @@ def spread_over_repetitions(
     times = times.sort_values([*by, "repetition"], kind="stable")
     groups = times.groupby(by, sort=True)["time_s"]
     spread = groups.agg(n_repetitions="count", mean_s="mean", sd_s="std").reset_index()
-    # Of equal times, whose mean may be 0, the spread is 0.
+    # The spread of equal times is 0, even if their mean is 0.
     cv = (spread["sd_s"] / spread["mean_s"]).where(spread["sd_s"] != 0, 0.0)
     spread = spread.assign(cv=cv, max_spread_percent=max_spread_percent)
     spread["flagged"] = 100 * cv > max_spread_percent
@@ -357,8 +357,8 @@ def select_scenario(
     rows = _rows_of_scenario(table, scenario)
     if len(present := _scenarios(rows)) > 1:
         raise ValueError(
-            f"scenario {dict(scenario)}: got {len(present)} that fit, "
-            f"expected one of {present}."
+            f"scenario {dict(scenario)}: {len(present)} scenarios have these keys, "
+            f"expected exactly one: {present}."
         )
     return rows
 

@@ -19,11 +19,11 @@ _SWITCHES = ["voluntary_switches", "involuntary_switches"]
 
 
 def hit_law(n_nodes: int, epochs: np.ndarray, part: float) -> np.ndarray:
-    """Return the part of an epoch's reads that Monarch serves from the LFS, expected.
+    """Return the expected part of an epoch's reads that Monarch serves from the LFS.
 
-    A node of n has seen a file in one of e epochs with probability 1 - (1 - 1/n)^e, and
-    has room for a part f: min(f, 1 - (1 - 1/n)^e) in epoch e, from 0 on. On one node
-    that is f from epoch 1 on, exactly.
+    One of n nodes has seen a file in e epochs with probability 1 - (1 - 1/n)^e, and has
+    room for a part f. So the part is min(f, 1 - (1 - 1/n)^e) in epoch e, counted from
+    0. On one node it is exactly f from epoch 1 on.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def hit_law(n_nodes: int, epochs: np.ndarray, part: float) -> np.ndarray:
 
 
 def save_by_epoch(policy_epochs: pd.DataFrame, totals: pd.DataFrame) -> pd.DataFrame:
-    """Return which part of the GFS reads Monarch saves in each epoch, beside the law.
+    """Return the part of the GFS reads that Monarch saves in each epoch, and the law.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def save_by_epoch(policy_epochs: pd.DataFrame, totals: pd.DataFrame) -> pd.DataF
     Returns
     -------
     DataFrame, shape (n_numbers_of_nodes * n_epochs, 16)
-        Table ``node_epochs``: reads are sums over the repetitions, those of copies
-        included, and counted exactly; ``least_percent`` and ``most_percent`` are of
-        single repetitions.
+        Table ``node_epochs``: reads are exact sums over the repetitions, including
+        those of copies; ``least_percent`` and ``most_percent`` are of single
+        repetitions.
     """
     reads = policy_epochs["gfs_reads"] + policy_epochs["background_gfs_reads"]
     table = policy_epochs.assign(gfs_reads=reads)
@@ -85,7 +85,7 @@ def _with_law(table: pd.DataFrame, epoch: pd.Series) -> pd.DataFrame:
 
 
 def save_up_to(totals: pd.DataFrame) -> pd.DataFrame:
-    """Return what Monarch saves up to each number of epochs, by number of nodes.
+    """Return Monarch's savings up to each number of epochs, by number of nodes.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Compare policies and loaders: time, operations on the GFS, and when staging pays.
+"""Compare policies and loaders: time, GFS operations, and when staging pays off.
 
-What everything is compared with is the same loader with nothing on the LFS (cache rate
-0) in the run of the same repetition, so of the same file order.
+The reference of a run is the run of the same loader and repetition, so with the same
+file order, with nothing on the LFS (cache rate 0).
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from tierscope.core.io_class import ALL_CLASSES, IOClass
 from tierscope.policies import PLACED, of_kind
 
 NO_STAGING, IN_TRAINING = "none", "while training"
-# Of a fixed part: as if each node had read it, or really staged in by the runs.
+# Staging of a fixed part: estimated as if each node had read it, or made by the runs.
 ESTIMATED, AS_RUN = "estimated", "run"
 _CLASSES = {str(io_class): f"{io_class}_s" for io_class in ALL_CLASSES}
 _OPERATIONS = {
@@ -38,7 +38,7 @@ class ComparisonError(ValueError):
 def compare_epochs(
     io_time: pd.DataFrame, epochs: pd.DataFrame, background: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return what each epoch of each run took, and what it asked of the GFS.
+    """Return the times of each epoch of each run, and its GFS operations.
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ def add_up(
     epochs: pd.DataFrame,
     stage_in: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return what each run took up to each of its epochs, beside its reference.
+    """Return the times of each run up to each of its epochs, and of its reference.
 
-    A fixed part of the dataset has to get to the LFS first. The benchmark generates it
-    there, as the paper's did, so that staging is estimated: every node reads its part
-    of the GFS with the opens, reads and processes of an epoch of the reference. Writing
-    to the LFS comes on top and is left out. What runs
-    staged in themselves, really or simulated, is what they took for it.
+    A fixed part of the dataset must be staged to the LFS first. The benchmark generates
+    it there, like the paper's, so staging is estimated: every node reads its part from
+    the GFS with the opens, reads and processes of an epoch of the reference. The
+    estimate leaves out writing to the LFS. If runs stage files themselves, really or
+    simulated, their own staging counts.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def add_up(
     -------
     DataFrame, shape (n_runs * n_epochs, 20)
         Table ``policy_totals``. ``time_s`` is staging, execution and drains;
-        operations are opens and reads on the GFS, those of staging included in none
-        but their own column.
+        operations are opens and reads on the GFS; those of staging are only in their
+        own column.
 
     Raises
     ------
@@ -143,10 +143,10 @@ def add_up(
 
 
 def is_reference(table: pd.DataFrame) -> pd.Series:
-    """Return which rows of a table are of the runs that all others are compared with.
+    """Return which rows of a table belong to reference runs.
 
-    All runs at cache rate 0 read from the GFS; of their policies one is taken: none,
-    else pinning, else the first by name.
+    All runs at cache rate 0 read from the GFS. The reference is policy none if it ran,
+    otherwise pinning, otherwise the first policy by name.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _reference(table: pd.DataFrame, epoch_mean: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_stage_in(table: pd.DataFrame, stage_in: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the staging that was run in place of what is estimated."""
+    """Return the table with real staging instead of estimated staging."""
     nodes = stage_in.groupby(RUN)
     as_run = pd.DataFrame(
         {
@@ -200,7 +200,7 @@ def staging_kinds(table: pd.DataFrame) -> np.ndarray:
 
 
 def summarise(totals: pd.DataFrame) -> pd.DataFrame:
-    """Return what each variant saves over all its epochs, and when that begins.
+    """Return the savings of each variant over all its epochs, and when they begin.
 
     Parameters
     ----------
@@ -211,12 +211,12 @@ def summarise(totals: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame, shape (n_variants, 19)
         Table ``policy_summary``, in percent of the reference. Cuts of the time (with
-        staging) and of the I/O time are `mean_cuts`; all else is of means over the
-        repetitions, ``gfs_operations_cut_percent`` with staging and copies.
-        ``pays_after_epochs`` is the number of epochs from which on the
-        time is shorter than the reference's, where all epochs after those that were run
-        are like the last one; missing where it never is, or not for good, as the last
-        epoch takes longer than the reference's.
+        staging) and of the I/O time are `mean_cuts`; everything else is computed from
+        means over the repetitions, ``gfs_operations_cut_percent`` with staging and
+        copies. ``pays_after_epochs`` is the number of epochs from which on the time is
+        shorter than that of the reference, if all further epochs are like the last one.
+        It is missing if the time is never shorter, or not for ever, because the last
+        epoch takes longer than that of the reference.
     """
     operations = ["gfs_operations", "background_gfs_operations"]
     totals = totals.assign(
@@ -255,7 +255,7 @@ def _pays_after(time_s: np.ndarray, reference_s: np.ndarray, staging_s: float) -
     gain_s = round(np.diff(reference_s, prepend=0)[-1] - epochs_s[-1], 9)
     ahead = time_s < reference_s
     if gain_s < 0 or (gain_s == 0 and not ahead[-1]):
-        return np.nan  # what is ahead falls behind in the end
+        return np.nan  # each further epoch takes longer than that of the reference
     if ahead[-1]:
         behind = np.flatnonzero(~ahead)
         return float(behind[-1] + 2 if len(behind) else 1)

@@ -1,12 +1,12 @@
 """Compare predicted with measured I/O time, to know how far to trust a model.
 
 A model calibrated on a few points predicts the slowest process's time by I/O class at
-all points of the sweep; what it has not seen is held out. Errors are errors of means: a
-point's time is the mean over repetitions and epochs. Beside them stands how much
-repetitions of a point differ, as no prediction can be better than that.
+all points of the sweep; points that it has not seen are held out. Errors are errors of
+means: a point's time is the mean over repetitions and epochs. The tables also hold the
+variation between repetitions of a point, because no prediction can be better than that.
 
-The paper scales what it measured on one OST to more of them and finds that this does
-not fit (Fukai et al., Sec. 6): here it is model `scaling`.
+The paper scales its measurements on one OST to more OSTs and finds that this does not
+fit (Fukai et al., Sec. 6): here this is model `scaling`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,8 +34,8 @@ def scale_osts(io_time: pd.DataFrame, n_osts: int) -> pd.DataFrame:
     """Return the breakdown that scaling predicts on another number of OSTs.
 
     GFS-READ of every process is divided by the ratio of the OST counts, everything
-    else is left as it was measured, and the slowest process is picked anew (Fukai et
-    al., Sec. 6).
+    else stays as measured, and the slowest process is picked after that (Fukai et al.,
+    Sec. 6).
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def compare(
     breakdown : DataFrame
         Table ``breakdown`` of the scenario.
     calibration, model : str
-        What predicted.
+        Names of calibration and model of the predictions.
     calibrated_percent : iterable of int
         Cache rates that the calibration was fitted to; all others are held out.
 
@@ -95,8 +95,8 @@ def compare(
     if not runs[0].equals(runs[1]):
         odd = runs[0].symmetric_difference(runs[1])[0]
         raise ValueError(
-            f"model {model}: got predictions of other points than were measured: "
-            f"cache rate, repetition and epoch {tuple(map(int, odd))} is in one only."
+            f"model {model}: the predicted points differ from the measured ones: cache "
+            f"rate, repetition and epoch {tuple(map(int, odd))} is only in one of them."
         )
     totals_s = breakdown.groupby(_RUN_EPOCH)["time_s"].sum()
     totals_sd_s = totals_s.groupby("cache_rate_percent").std()
@@ -140,9 +140,9 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
         ``predicted_s`` and ``measured_s``, the I/O time of the slowest process in
         seconds, ``measured_sd_s``, ``error_percent`` (positive: predicted too long),
         ``predicted_class`` and ``measured_class``, which take longest, ``undecided``
-        and a share error in percentage points for each class. Undecided are the two
-        longest classes of a point if their means are no further apart than their
-        standard deviations together: which one is dominant is a matter of luck.
+        and a share error in percentage points for each class. The two longest classes
+        of a point are undecided if their means differ by no more than the sum of their
+        standard deviations: then chance decides which one is dominant.
     """
     shape = (-1, len(CLASSES))
     points = predictions.iloc[:: len(CLASSES)][[*_POINT, "held_out"]]
@@ -200,7 +200,7 @@ def prediction_errors(
     breakdown : DataFrame
         Table ``breakdown`` of the measurements.
     pairs : iterable of Pair
-        What was studied, for the goals.
+        The studied pairs, which hold the goals.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def prediction_errors(
         held_out = study[study["held_out"]]
         if held_out.empty:
             raise ValueError(
-                f"calibration {keys['calibration']}: is fitted to all cache rates of "
+                f"calibration {keys['calibration']}: got a fit to all cache rates of "
                 f"{keys['dataset']} on {keys['n_osts']} OSTs, expected some held out."
             )
         scenario = {key: keys[key] for key in SCENARIO}
@@ -247,7 +247,7 @@ def _errors(
     right = held_out["predicted_class"] == held_out["measured_class"]
     dominant_right_percent = 100 * right.mean()
     typical_cv_percent = cv_percent.median()
-    # A spread that is unknown allows nothing: max(5, nan) is 5.
+    # An unknown spread does not raise the limit: max(5, nan) is 5.
     return {
         "n_points": len(held_out),
         "mape_percent": mape_percent,

@@ -1,4 +1,4 @@
-"""What runs save against their references, in percent and over the repetitions.
+"""Savings of runs compared with their references, in percent, over the repetitions.
 
 The reference of a run reads the same files in the same order with nothing on the LFS
 (`tierscope.analysis.policies.is_reference`).
@@ -13,7 +13,7 @@ from tierscope.core.columns import RUN_KEYS, SCENARIO_KEYS
 
 RUN = list(RUN_KEYS)
 VARIANT = [*SCENARIO_KEYS, "cache_rate_percent"]
-# What a run and its reference share.
+# Keys that a run and its reference share.
 PAIR_KEYS = ["source", "system", "dataset", "n_osts", "loader", "repetition"]
 _TIMES = ("time", "io_time")
 
@@ -72,7 +72,7 @@ def cut_words(percent: float, sd_points: float) -> str:
 
 
 def spread_words(n_repetitions: pd.Series) -> str:
-    """Return what the spread of cuts is, by their numbers of repetitions."""
+    """Return in words what the spread of cuts is, by numbers of repetitions."""
     is_alone = n_repetitions == 1
     if is_alone.all():
         return "1 repetition: spread unknown." if len(is_alone) else ""

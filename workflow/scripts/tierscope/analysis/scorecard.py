@@ -1,4 +1,4 @@
-"""Count the claims that hold, and join those that lack the same."""
+"""Count the claims that hold, and group those that lack the same data."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tierscope.core.verdict import HOLDS, UNMEASURABLE
 
 
 def scorecard_title(claims: pd.DataFrame) -> str:
-    """Return the scorecard's title: how many hold, of what data unless measured.
+    """Return the scorecard's title: how many claims hold, and the source of the data.
 
     Claims that are not measurable are counted apart. Where devices were fitted to
     claims, it says how many of the measurable ones hold that they were not fitted to.
@@ -32,7 +32,7 @@ def scorecard_title(claims: pd.DataFrame) -> str:
 
 
 def evidence(claims: pd.DataFrame) -> str:
-    """Return how many measurable claims hold that were not fitted; empty if no fit."""
+    """Return how many claims hold of those that were not fitted; empty if no fit."""
     fitted = claims["fitted"] != "no"
     if not fitted.any():
         return ""
@@ -44,14 +44,14 @@ def evidence(claims: pd.DataFrame) -> str:
 
 
 def _hold(n_claims: int) -> str:
-    """Return the verb for so many claims."""
+    """Return the verb for a number of claims."""
     return "holds" if n_claims == 1 else "hold"
 
 
 def unmeasurable_groups(
     claims: pd.DataFrame,
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield the claims that are not measurable as they lack the same.
+    """Yield groups of claims that are not measurable because they lack the same data.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def unmeasurable_groups(
 
 
 def _names(claims: pd.Series) -> str:
-    """Return names of claims, those in a row as the first ``to`` the last."""
+    """Return names of claims; consecutive ones as the first ``to`` the last."""
     spans: list[list[int]] = []
     for row in claims.index:
         if spans and row == spans[-1][-1] + 1:

@@ -1,9 +1,9 @@
 """Search a grid of improvements of all four I/O classes for those that meet a goal.
 
-A larger improvement never makes an estimate longer: each of its roundings keeps the
-order of what it rounds. So along one class a bisection, or a walk along the edge
-between sufficient and insufficient combinations, finds what evaluating every
-combination would, to the last bit, with a thousandth of the evaluations.
+A larger improvement never makes an estimate longer, because each rounding keeps the
+order of the numbers. So a bisection along one class, or a walk along the edge between
+sufficient and insufficient combinations, finds the same as an evaluation of every
+combination, to the last bit, with a thousandth of the evaluations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class Sufficient:
         return int((len(self.percents) - least).sum())
 
     def minimal(self) -> np.ndarray:
-        """Return the combinations of which no improvement can be a step smaller.
+        """Return the combinations in which no improvement can be one step smaller.
 
         Returns
         -------
@@ -95,8 +95,8 @@ def find_sufficient(
     Parameters
     ----------
     io_time : DataFrame, shape (n_processes * 4, 14)
-        Table ``io_time`` of one epoch of one scenario; of repetitions the mean of the
-        I/O time is compared with the goal.
+        Table ``io_time`` of one epoch of one scenario; the mean of the I/O time over
+        the repetitions is compared with the goal.
     goal : Goal
         The goal.
     percents : sequence of int
@@ -117,9 +117,9 @@ def find_sufficient(
 def _least(runs: list[np.ndarray], goal: Goal, percents: np.ndarray) -> np.ndarray:
     """Return `Sufficient.least` of one cache rate from its repetitions' processes.
 
-    For each pair of improvements of the first two classes, a walk along the edge: where
-    a combination meets the goal, the fourth class can do with a step less; where it
-    does not, the third needs a step more.
+    For each pair of improvements of the first two classes, walk along the edge: if a
+    combination meets the goal, try one step less of the fourth class; otherwise one
+    step more of the third.
     """
     n = len(percents)
     improved = [
@@ -178,20 +178,20 @@ def search_combinations(
     cost_per_percent : mapping of str to float
         Cost of one percent of improvement of each class.
     dataset_bytes : int
-        Size of the dataset, which the cache rate is a part of.
+        Size of the dataset, for the LFS volume at a cache rate.
 
     Returns
     -------
     goals : DataFrame, shape (1, 15)
         Table ``goals``.
     combinations : DataFrame, shape (n_minimal, 22)
-        Table ``combinations``: the minimal ones in the order of their cost, of equal
-        cost the one of the least cache rate first, then the one of the smallest
-        improvements in the order of the classes. The first is the cheapest.
-        ``io_time_s`` and ``cv`` (its spread over the repetitions) are those at the
-        least cache rate that meets the goal, and ``in_every_repetition`` says whether
-        each repetition meets it there. Costs are rounded to twelve digits, so that
-        equal ones are equal whatever order they are summed in.
+        Table ``combinations``: the minimal ones in the order of their cost; if costs
+        are equal, the least cache rate comes first, then the smallest improvements in
+        the order of the classes. The first is the cheapest. ``io_time_s`` and ``cv``
+        (its spread over the repetitions) are those at the least cache rate that meets
+        the goal, and ``in_every_repetition`` says whether each repetition meets it
+        there. Costs are rounded to twelve digits, so that the order of summation does
+        not matter.
     """
     percents = range(0, max_improvement_percent + 1, step_percent)
     sufficient = find_sufficient(io_time, goal, percents)
@@ -248,9 +248,9 @@ def cheapest_combination(
 ) -> pd.Series | None:
     """Return the cheapest of table ``combinations`` for a row of table ``goals``.
 
-    It is None if no combination of the grid meets the goal. ``n_as_cheap`` is how many
-    others of the goal cost as much, so minimal ones. They are all, unless a class costs
-    nothing: then larger improvements of it cost as much, too.
+    It is None if no combination of the grid meets the goal. ``n_as_cheap`` is the
+    number of other minimal combinations with the same cost. If a class costs nothing,
+    larger improvements of it cost the same, too, and are not counted.
     """
     keys = [*SCENARIO, "epoch"]
     rows = combinations[(combinations[keys] == goal[keys]).all(axis=1)]

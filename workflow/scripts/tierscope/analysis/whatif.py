@@ -4,9 +4,9 @@ N % more throughput of a class multiplies its time by 100 / (100 + N). The rule 
 applied to every process before the slowest one is picked, because an improvement
 can make another process the slowest (Fukai et al., Sec. 4.4).
 
-Estimates are made for each repetition. What summarises them (`best_point`,
-`sufficient_combinations`, `make_goal`) takes the mean over the repetitions of the I/O
-time first. `tierscope.analysis.search` looks for combinations that meet a goal.
+Estimates are made for each repetition. Functions that summarise them (`best_point`,
+`sufficient_combinations`, `make_goal`) first take the mean of the I/O time over the
+repetitions. `tierscope.analysis.search` looks for combinations that meet a goal.
 """
 
 import itertools
@@ -35,22 +35,22 @@ from tierscope.core.columns import (
     TABLES,
 )
 
-# Along each axis of a map whose every cell is dear: by the model, or in the explorer.
+# Steps along each axis of a map with expensive cells: by the model, or in the explorer.
 MAX_MAP_STEPS = 20
 _CELLS_AT_ONCE = 4_000_000
-# Of the I/O time; more than rounding, less than any measured difference.
+# Part of the I/O time: more than rounding, less than any measured difference.
 _SURELY_SLOWER = 1e-9
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A time of an epoch to reach.
+    """A goal for the time of an epoch.
 
     Parameters
     ----------
     of : {"io_time", "execution_time"}
-        What is to reach it; the execution time is estimated as the I/O time of the
-        slowest process plus `difference_s`.
+        The time that must meet the goal; the execution time is estimated as the I/O
+        time of the slowest process plus `difference_s`.
     seconds : float
         The largest time that meets the goal, above 0.
     difference_s : float
@@ -62,7 +62,7 @@ class Goal:
     difference_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no goal."""
+        """Refuse an invalid goal."""
         if self.of not in ("io_time", "execution_time"):
             raise ValueError(
                 f"goal: got {self.of!r}, expected io_time or execution_time."
@@ -72,7 +72,7 @@ class Goal:
 
     @property
     def io_time_s(self) -> float:
-        """Return the I/O time that the goal leaves, in seconds (to be drawn)."""
+        """Return the I/O time that the goal leaves, in seconds (for figures)."""
         return self.seconds - self.difference_s
 
     def is_met(self, io_time_s: float | np.ndarray) -> bool | np.ndarray:
@@ -140,7 +140,7 @@ def map_step_percent(max_improvement_percent: int, step_percent: int) -> int:
 def map_percents(max_improvement_percent: int, step_percent: int) -> list[int]:
     """Return the improvements on each axis of a map, in percent.
 
-    The last step is shorter if the end of the experiment's grid asks for it.
+    The last step is shorter if the experiment's grid is not a multiple of the step.
     """
     end = max_improvement_percent // step_percent * step_percent
     step = map_step_percent(max_improvement_percent, step_percent)
@@ -172,9 +172,9 @@ def upper_envelope(times_s: np.ndarray) -> np.ndarray:
 
     A process is left out if another one is at least as slow in all four classes and
     either has a lower rank or is slower by more than rounding: every improvement
-    multiplies a class of all processes by the same factor, so what is left out is
-    never reported as the slowest. This holds to the last bit for improvements up to a
-    million percent, ties included.
+    multiplies a class of all processes by the same factor, so a process that is left
+    out is never reported as the slowest. This holds to the last bit for improvements up
+    to a million percent, including ties.
 
     Parameters
     ----------
@@ -323,14 +323,14 @@ def break_down_improved(
 def estimated_breakdown(
     estimates: pd.DataFrame, improvements: Iterable[Mapping[str, int]]
 ) -> pd.DataFrame:
-    """Return the estimated I/O time of the then slowest process by class.
+    """Return the estimated I/O time by class of the process that is slowest then.
 
     Parameters
     ----------
     estimates : DataFrame, shape (n_estimates, 20)
         Table ``estimates``, by either method.
     improvements : iterable of mappings of str to int
-        Improvements to look at, those in the table; in this order.
+        Wanted improvements; those in the table are returned in this order.
 
     Returns
     -------
@@ -370,8 +370,8 @@ def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
     times = times.sort_values([*by, "repetition"], kind="stable")
     groups = times.groupby(by)
     points = groups["io_time_s"].agg(max_io_time_s="max", sd_s="std").reset_index()
-    # Added in the order of the repetitions, so it rises with each: the search of
-    # `tierscope.analysis.search` relies on it. Pandas compensates for rounding instead.
+    # Added in the order of the repetitions, so that the sum rises with each of them, as
+    # `tierscope.analysis.search` needs. Pandas would compensate for rounding instead.
     point = groups.ngroup().to_numpy()
     points["io_time_s"] = np.bincount(point, times["io_time_s"]) / np.bincount(point)
     cv = points["sd_s"] / points["io_time_s"]
@@ -380,7 +380,7 @@ def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_point(times: pd.DataFrame) -> pd.DataFrame:
-    """Return the cache rate with the least I/O time, of equal ones the lowest.
+    """Return the cache rate with the least I/O time; the lowest if several are equal.
 
     Parameters
     ----------
@@ -474,10 +474,10 @@ def sufficient_combinations(
     Parameters
     ----------
     estimates : DataFrame, shape (n_runs * n_epochs * n_improvements, 20)
-        Table ``estimates``; if by both methods, each is answered for itself.
+        Table ``estimates``; if it has both methods, each is evaluated separately.
     goal_s, difference_s : float
-        The goal in seconds and what to add to an I/O time before it is compared, as in
-        `Goal`; the mean over the repetitions is compared.
+        The goal in seconds, and the difference that is added to an I/O time before it
+        is compared, as in `Goal`; the mean over the repetitions is compared.
 
     Returns
     -------
@@ -516,10 +516,10 @@ def cheapest_sufficient(
     Returns
     -------
     Series or None
-        Its row with ``cost`` and ``n_as_cheap``, how many other sufficient ones cost as
-        much, minimal or not. As in `tierscope.analysis.search`, of costs that are equal
-        to twelve digits the one of the least cache rate, then the one of the smallest
-        improvements in the order of the classes.
+        Its row with ``cost`` and ``n_as_cheap``, the number of other sufficient
+        combinations with the same cost, minimal or not. As in
+        `tierscope.analysis.search`, if costs are equal to twelve digits, the least
+        cache rate decides, then the smallest improvements in the order of the classes.
     """
     rows = combinations[combinations["sufficient"]]
     if rows.empty:
@@ -533,7 +533,7 @@ def cheapest_sufficient(
 def costs(
     combinations: pd.DataFrame, cost_per_percent: Mapping[str, float]
 ) -> list[float]:
-    """Return what improvements cost, to twelve digits: whatever order is summed in."""
+    """Return the cost of improvements, to twelve digits: independent of the order."""
     sums = sum(
         cost_per_percent[name] * combinations[column]
         for column, name in zip(IMPROVEMENTS, CLASSES, strict=True)
@@ -551,5 +551,5 @@ def select_improvements(
 
 
 def _point_keys(times: pd.DataFrame) -> list[str]:
-    """Return the columns that tell scenario, epoch, method and improvement apart."""
+    """Return the key columns: scenario, epoch, method and improvement."""
     return [*SCENARIO, "epoch", *(k for k in ("method", *IMPROVEMENTS) if k in times)]

@@ -1,9 +1,9 @@
-"""Compare what faster devices were said to bring with what they did bring.
+"""Compare the promised benefit of faster devices with the real benefit.
 
 The paper's rule (Fukai et al., Sec. 4.4) and a model each promise a cut of the slowest
-process's I/O time; runs on devices that really are faster give the true one. Runs of
+process's I/O time; runs on devices that really are faster give the true cut. Runs of
 the same repetition and epoch read the same files in the same order, so each improved
-run is compared with the same run on the devices as they are.
+run is compared with the same run on the original devices.
 """
 
 import math
@@ -16,7 +16,7 @@ from tierscope.analysis.breakdown import slowest_process
 from tierscope.analysis.whatif import estimate
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO, TABLES
 
-# Who says what an improvement brings; columns of the tables begin with it.
+# The sources of a cut; columns of the tables begin with their names.
 ESTIMATORS = ("measured", "rule", "model")
 # Two runs of a pair differ by system only; predictions have these keys as well.
 _PAIR_KEYS = ["cache_rate_percent", "repetition", "epoch"]
@@ -38,12 +38,12 @@ def compare(
     io_time : DataFrame, shape (n_processes * 4, 14)
         Table ``io_time`` of one scenario's runs on several systems.
     improvements : mapping of str to mapping of str to int
-        What is faster on each system, in percent by I/O class; nothing on one of them.
+        Improvements of each system, in percent by I/O class; none on one of them.
     predictions : DataFrame
         What `tierscope.model.predict.predict` returns, with column ``system``, for all
         these runs: ``time_s`` in seconds by class, of the predicted slowest process.
     model, calibration : str
-        Names for the table: which model it was, with which parameters.
+        Names of the model and its parameters, for the table.
 
     Returns
     -------
@@ -58,16 +58,16 @@ def compare(
     Raises
     ------
     ValueError
-        If not one system is as it is, a run or a prediction has no counterpart, or a
-        cache rate has fewer than two pairs.
+        If not exactly one system is without improvement, a run or a prediction has no
+        counterpart, or a cache rate has fewer than two pairs.
 
     Notes
     -----
     The rule scales every process's time by class, then picks the slowest. The model's
     I/O time in the table is the measured one without improvement times the model's
     ratio of both, so that its cut is the model's own. Epochs of a repetition count as
-    pairs of their own, though they share the state of the machine, and in simulations
-    the servers' slowness: the standard error is a lower limit.
+    separate pairs, although they share the state of the machine, and in simulations
+    the servers' slowness. So the standard error is a lower limit.
     """
     pairs = pair_runs(io_time, improvements, predictions)
     for estimator in ESTIMATORS:
@@ -113,9 +113,10 @@ def pair_runs(
     Returns
     -------
     DataFrame, shape (n_improvements * n_runs * n_epochs, 17)
-        Scenario (system as it is), cache rate, repetition, epoch, improvements in
-        percent, and I/O time of the slowest process in seconds: ``base_s`` as it is,
-        ``measured_s`` on faster devices, ``rule_s`` and ``model_s`` as promised.
+        Scenario (with the original system), cache rate, repetition, epoch, improvements
+        in percent, and I/O time of the slowest process in seconds: ``base_s`` on the
+        original devices, ``measured_s`` on faster ones, ``rule_s`` and ``model_s`` as
+        promised.
     """
     base = [system for system, improvement in improvements.items() if not improvement]
     if len(base) != 1:
@@ -152,7 +153,7 @@ def _check_counterparts(slowest: pd.Series, system: str, keys: pd.MultiIndex) ->
     present = slowest.index[present].droplevel("system")
     if len(alone := keys.symmetric_difference(present)):
         raise ValueError(
-            f"what-if truth: got {_words(alone[0])} on one system only, expected it "
+            f"what-if truth: got {_words(alone[0])} on only one system, expected it "
             f"with and without the improvement of {system}."
         )
 
@@ -176,7 +177,7 @@ def _words(key: tuple[int, int, int]) -> str:
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
-    """Sum up how well rule and model foretell the cuts of each improvement.
+    """Summarise how well rule and model predict the cuts of each improvement.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What files of claims have in common to check: names, and what formulas take."""
+"""Checks that all files of claims share: names, and parameters of formulas."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from tierscope.core.validation import ConfigError
 
 
 def check_ids(claims: Sequence[Mapping[str, Any]], path: str | Path) -> list[str]:
-    """Return the claims' ids; refuse one that is there twice."""
+    """Return the claims' ids; refuse an id that occurs twice."""
     ids = [claim["id"] for claim in claims]
     for number, name in enumerate(ids):
         if name in ids[:number]:
@@ -41,12 +41,12 @@ def check_arguments(
     where: str,
     of: str = "",
 ) -> None:
-    """Refuse parameters that a formula does not take, or that it lacks.
+    """Refuse parameters that a formula does not take, and missing ones.
 
     Parameters
     ----------
     name : str
-        What the file calls the formula.
+        Name of the formula in the file.
     formula : callable
         The function that measures a claim: from tables, and from parameters by name.
     n_tables : int
@@ -56,12 +56,12 @@ def check_arguments(
     where : str
         Key path of the claim.
     of : str, optional
-        What else it is given, in words.
+        Its other arguments, in words.
     """
     try:
         inspect.signature(formula).bind(*[None] * n_tables, **dict.fromkeys(given))
     except TypeError as error:
         raise ConfigError(
-            f"{where}: got {of}parameters {', '.join(given) or 'none'}, expected what "
-            f"{name} takes ({error})"
+            f"{where}: got {of}parameters {', '.join(given) or 'none'}, expected those "
+            f"of {name} ({error})"
         ) from None

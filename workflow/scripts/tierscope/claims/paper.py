@@ -1,9 +1,9 @@
-"""Check what the paper claims against the tables of an experiment.
+"""Check the paper's claims against the tables of an experiment.
 
-`resources/paper/claims.yaml` says what is claimed; the formula of each claim
+`resources/paper/claims.yaml` holds the claims. The formula of each claim
 (`tierscope.claims.paper_formulas`) turns the tables into one number. The claim holds if
-that number lies within its bounds, does not hold if not, and is not measurable here if
-the experiment lacks what it needs: a scenario, a second epoch, cache rates.
+that number lies within its bounds, and does not hold otherwise. It is not measurable
+here if the experiment lacks data: a scenario, a second epoch, cache rates.
 
 Times are means over the repetitions, of the epoch of the figures unless said otherwise.
 """
@@ -79,7 +79,7 @@ def read_claims(path: str | Path) -> dict[str, Any]:
 
 
 def _check_formula(claim: Mapping[str, Any], where: str) -> None:
-    """Refuse a formula that is not known or cannot take what the claim gives it."""
+    """Refuse an unknown formula, and arguments that the formula does not take."""
     name, given = claim["formula"], claim.get("parameters", {})
     check_word(name, [*FORMULAS, OF_CLAIMS], f"{where}.formula")
     if name == OF_CLAIMS:
@@ -112,11 +112,11 @@ def score_claims(
     io_time, breakdown, epochs : DataFrame
         These tables, of one source and system; `epochs` may lack runs.
     epoch : int
-        The epoch that stands for the paper's second, counted from 0.
+        The epoch that represents the paper's second, counted from 0.
     policy, loader : str
         Only runs with these count.
     model : str
-        The system whose devices were emulated or simulated; of no use if measured.
+        The system whose devices were emulated or simulated; not used if measured.
     dataset_titles : mapping of str to str, optional
         What to call each dataset, as for `tierscope.figures.style.scenario_titles`.
 
@@ -224,7 +224,7 @@ def _find(
     ]
     if not found:
         present = "; ".join(scenario.title for scenario in scenarios)
-        raise NotMeasurable(f"no scenario of {words} (there are: {present})")
+        raise NotMeasurable(f"no scenario of {words} (the scenarios are: {present})")
     if len({scenario.key("dataset") for scenario in found}) > 1:
         names = "; ".join(scenario.title for scenario in found)
         raise NotMeasurable(f"several scenarios of {words}: {names}")
@@ -255,7 +255,7 @@ def needed_sweep(paper: Mapping[str, Any], claims: pd.DataFrame) -> str:
     """
     missing = set(claims.loc[claims["status"] == UNMEASURABLE, "claim"])
     needed = [claim for claim in paper["claims"] if claim["id"] in missing]
-    # What a claim about all scenarios lacks is no part of a sweep.
+    # A claim about all scenarios does not lack a part of the sweep.
     needed = [claim for claim in needed if claim["scenarios"] != "all"]
     if not needed:
         return ""
@@ -266,9 +266,9 @@ def needed_sweep(paper: Mapping[str, Any], claims: pd.DataFrame) -> str:
     rates = sorted({rate for claim in needed for rate in claim["cache_rates_percent"]})
     n_epochs = max(claim["least_epochs"] for claim in needed)
     return (
-        f"A sweep that can measure them: {', '.join(roles)}; cache rates "
+        f"A sweep that can measure these: {', '.join(roles)}; cache rates "
         f"{', '.join(map(str, rates))} %; {n_epochs} epochs or more. The sweep of "
-        "config/config.yaml is one."
+        "config/config.yaml has all of this."
     )
 
 
@@ -280,7 +280,7 @@ def _measure(
     """Return a claim's number, or raise a NotMeasurable."""
     for scenario in scenarios:
         if scenario.io_time["epoch"].nunique() < claim["least_epochs"]:
-            raise NotMeasurable("one epoch only; the paper looks at the second")
+            raise NotMeasurable("the runs have one epoch; the paper uses the second")
         scenario.need_rates(claim["cache_rates_percent"])
     parameters = claim.get("parameters", {})
     if claim["formula"] == OF_CLAIMS:

@@ -1,6 +1,6 @@
 """The formulas of claims: each turns tables of scenarios into one number.
 
-The rule of what an improvement brings is that of `tierscope.analysis.whatif`.
+Improvements are estimated by the rule, `tierscope.analysis.whatif`.
 """
 
 import itertools
@@ -50,7 +50,7 @@ def _improvement(point: pd.Series) -> dict[str, int]:
 
 
 def best_cache_rate(scenario: ScenarioTables) -> Measured:
-    """Return the cache rate with the least I/O time in percent, of equal the lowest."""
+    """Return the cache rate with the least I/O time in percent; the lowest if equal."""
     times_s = scenario.times_s
     return Measured(times_s.idxmin(), f"{number_words(times_s.min())} s")
 
@@ -61,7 +61,7 @@ def rates_limited_by(
     below_percent: float = np.inf,
     above_percent: float = -np.inf,
 ) -> Measured:
-    """Return the percentage of the cache rates at which a class is the bottleneck."""
+    """Return at how many percent of the cache rates a class is the bottleneck."""
     times_s = scenario.class_times_s
     inside = (times_s.index < below_percent) & (times_s.index > above_percent)
     bottlenecks = times_s[inside].idxmax(axis="columns")
@@ -77,9 +77,9 @@ def rates_limited_by(
 def linear_growth(
     scenario: ScenarioTables, io_class: str, above_percent: float
 ) -> Measured:
-    """Return how much of a class's time a line over the cache rate explains.
+    """Return how much of the variance of a class's time a straight line explains.
 
-    That is R² in percent, over the cache rates above one; 0 if the line falls.
+    That is R² in percent, over the cache rates above a limit; 0 if the line falls.
     """
     times_s = scenario.class_times_s[io_class]
     times_s = times_s[times_s.index > above_percent]
@@ -101,7 +101,7 @@ def least_share(
 
 
 def gain_above(scenario: ScenarioTables, at_percent: int) -> Measured:
-    """Return by how many percent the best cache rate above one shortens its time."""
+    """Return by how many percent the best higher cache rate shortens the I/O time."""
     rate = scenario.rate(at_percent)
     above_s = scenario.times_s[scenario.times_s.index > rate]
     value = 100 * (1 - above_s.min() / scenario.times_s[rate])
@@ -109,7 +109,7 @@ def gain_above(scenario: ScenarioTables, at_percent: int) -> Measured:
 
 
 def largest_gain(scenario: ScenarioTables) -> Measured:
-    """Return by how many percent the best cache rate shortens the time at none."""
+    """Return by how many percent the best cache rate shortens the time at 0 %."""
     times_s = scenario.times_s
     value = 100 * (1 - times_s.min() / times_s[scenario.rate(0)])
     return Measured(value, f"best at {times_s.idxmin()} %")
@@ -120,8 +120,8 @@ def sufficient_volume(
 ) -> Measured:
     """Return the LFS volume in GB that is enough for about the best I/O time.
 
-    That is the least cache rate with a time within some percent of the best, as a part
-    of the dataset.
+    That is the volume at the lowest cache rate with a time within some percent of the
+    best.
     """
     times_s = scenario.times_s
     enough = times_s <= times_s.min() * (1 + within_percent / 100)
@@ -130,10 +130,10 @@ def sufficient_volume(
 
 
 def constant_difference(*scenarios: ScenarioTables) -> Measured:
-    """Return how much of the execution time I/O time plus a constant explains.
+    """Return how much variance of the execution time I/O time plus a constant explains.
 
-    That is R² in percent, over all epochs and cache rates with one constant; the least
-    of the scenarios; 0 if the constant is not above 0.
+    That is R² in percent, over all epochs and cache rates of a scenario with one
+    constant; 0 if the constant is not above 0. The least of the scenarios counts.
     """
     values, constants_s = {}, []
     for scenario in scenarios:
@@ -153,8 +153,8 @@ def constant_difference(*scenarios: ScenarioTables) -> Measured:
         difference_s = execution_s - times_s["I/O time"]
         if np.allclose(execution_s, times_s["I/O time"], rtol=_ROUNDING, atol=0):
             raise NotMeasurable(
-                f"the execution time of {scenario.title} is the I/O time: nothing else "
-                "takes time there"
+                f"the execution time of {scenario.title} equals the I/O time: nothing "
+                "else takes time there"
             )
         constants_s.append(difference_s.mean())
         value = 100 * (1 - difference_s.var() / execution_s.var())
@@ -168,7 +168,7 @@ def constant_difference(*scenarios: ScenarioTables) -> Measured:
 def ratio_of_gains(slow: ScenarioTables, fast: ScenarioTables) -> Measured:
     """Return how much more the LFS shortens the I/O time of the first scenario.
 
-    The gain of a scenario is its time without LFS over its least time.
+    The gain of a scenario is its time without LFS divided by its least time.
     """
     gains = [s.times_s[s.rate(0)] / s.times_s.min() for s in (slow, fast)]
     words = [f"{number_words(gain)} x" for gain in gains]
@@ -197,7 +197,7 @@ def largest_time_ratio(
 
 
 def throughput_ratio(scenario: ScenarioTables) -> Measured:
-    """Return the throughput of all processes from the GFS alone over the LFS alone."""
+    """Return the ratio of the throughputs from the GFS alone and from the LFS alone."""
     by = ["cache_rate_percent", "repetition"]
     sums = scenario.one_epoch.groupby(by)["bytes"].sum()
     read_bytes = sums.groupby("cache_rate_percent").mean()
@@ -228,7 +228,7 @@ def cut_of_best_time(
 
 
 def goal_s(scenario: ScenarioTables, goal: Mapping[str, Any]) -> float:
-    """Return the paper's goal on its system, elsewhere a part of the best time."""
+    """Return the paper's goal on its system, and a part of the best time elsewhere."""
     if scenario.key("system") == goal["system"]:
         return goal["seconds"]
     return scenario.times_s.min() * (goal["percent_of_best"] / 100)
@@ -252,13 +252,13 @@ def least_improvement(
     io_class : str
         The class whose improvement in percent is returned.
     others : sequence of str
-        Classes that may improve too, as far as the grid goes.
+        Classes that may improve too, up to the end of the grid.
     fixed_percent : mapping of str to int
-        Improvements in percent that are there in any case.
+        Improvements in percent that are made in any case.
     at_percent : int
         The cache rate in percent.
     grid : mapping
-        ``max_improvement_percent`` and ``step_percent`` of what is tried.
+        ``max_improvement_percent`` and ``step_percent`` of the grid.
     goal : mapping
         As for `goal_s`.
     """
@@ -286,8 +286,8 @@ def best_single_improvement(
 ) -> Measured:
     """Return the least I/O time that one improved class reaches, in % of the goal.
 
-    That is at the best cache rate; the details name the fastest point at another rate
-    if that meets the goal and the best rate does not.
+    The cache rate is the best one. The details name the fastest point at another rate
+    if that point meets the goal and the best rate does not.
     """
     rate, limit_s = scenario.times_s.idxmin(), goal_s(scenario, goal)
     improvements = [{name: max_improvement_percent} for name in CLASSES]
@@ -300,7 +300,7 @@ def best_single_improvement(
     )
     if fastest["io_time_s"] <= limit_s < best["io_time_s"]:
         details += (
-            f"; {_improvement_words(_improvement(fastest))} would do at "
+            f"; {_improvement_words(_improvement(fastest))} would meet it at "
             f"{fastest['cache_rate_percent']} %"
         )
     return Measured(100 * best["io_time_s"] / limit_s, details)
@@ -310,7 +310,7 @@ def prediction_error(slow: ScenarioTables, fast: ScenarioTables) -> Measured:
     """Return the mean error of I/O time scaled from few OSTs to many, in percent."""
     n_slow, n_fast = (int(scenario.key("n_osts")) for scenario in (slow, fast))
     if n_fast == 0:
-        raise NotMeasurable("the fast GFS is a plain directory, of unknown OSTs")
+        raise NotMeasurable("the fast GFS is a plain directory, without known OSTs")
     more_percent = round(100 * (n_fast / n_slow - 1))
     rates = _shared_rates(slow, fast)
     predicted_s = slow.improved_times_s({"gfs_read": more_percent})[rates]
@@ -323,7 +323,7 @@ def prediction_error(slow: ScenarioTables, fast: ScenarioTables) -> Measured:
 
 
 def largest_hit_difference(*scenarios: ScenarioTables) -> Measured:
-    """Return by how many files an epoch's LFS reads differ from the cache rate."""
+    """Return by how many files the LFS reads of an epoch differ from the cache rate."""
     by = [*SCENARIO, "cache_rate_percent", "repetition", "epoch"]
     counts = pd.concat([n_opens(scenario.io_time, by) for scenario in scenarios])
     rates = counts.index.get_level_values("cache_rate_percent")

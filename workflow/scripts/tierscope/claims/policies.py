@@ -1,8 +1,8 @@
-"""Check what other papers claim of policies and loaders, and say what that is worth.
+"""Check other papers' claims on policies and loaders, and say what is comparable.
 
 `resources/paper/policy_claims.yaml` holds the claims,
-`tierscope.claims.policy_formulas` measures them. Their numbers stand beside ours and
-bound nothing: machines and workloads differ, and each claim says how.
+`tierscope.claims.policy_formulas` measures them. The papers' numbers stand beside ours
+and are not bounds: machines and workloads differ, and each claim says how.
 """
 
 from collections.abc import Mapping
@@ -35,15 +35,15 @@ from tierscope.core.verdict import (
     measured_words,
 )
 
-NO_NODES = "study nodes is no part of this experiment (studies.nodes.n_nodes)"
+NO_NODES = "study nodes is not part of this experiment (studies.nodes.n_nodes)"
 NO_ACCURACY = (
-    "study accuracy is no part of this comparison (studies.accuracy.with_policies)"
+    "study accuracy is not part of this comparison (studies.accuracy.with_policies)"
 )
 
 
 @dataclass(frozen=True)
 class NodeTables:
-    """Tables of the study of nodes (`analysis.nodes`), None if it is not made.
+    """Tables of the study of nodes (`analysis.nodes`), None without the study.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class NodeTables:
     switches: pd.DataFrame | None = None
 
     def on(self, n_nodes: int, loader: str) -> Runs:
-        """Return the runs on so many nodes, or raise NotMeasurable."""
+        """Return the runs on a number of nodes, or raise NotMeasurable."""
         if self.totals is None:
             raise NotMeasurable(NO_NODES)
         totals = self.totals[self.totals["n_nodes"] == n_nodes]
@@ -86,7 +86,7 @@ def read_policy_claims(path: str | Path) -> dict[str, Any]:
 
 
 def _arguments(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a claim gives its formula: where runs are, `n_nodes` chooses them."""
+    """Return the arguments of a formula, without `n_nodes` that chooses runs."""
     chooses = {"n_nodes"} if claim["formula"] in OF_RUNS else set()
     parameters = claim.get("parameters", {})
     return {key: value for key, value in parameters.items() if key not in chooses}
@@ -164,7 +164,7 @@ def score_policy_claims(
 
 
 def _judged(claim: Mapping[str, Any], *tables: Any) -> tuple[str, Measured]:
-    """Return the status and number of a claim; what hinders a verdict is its detail."""
+    """Return status and number of a claim; the details say what prevents a verdict."""
     try:
         measured = _measure(claim, *tables)
     except Undecided as error:
@@ -202,10 +202,10 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
     """Return table ``policy_claims`` in Markdown."""
     blocks = [
         "# What other papers say, and what is found here",
-        f"Source: {provenance}. Numbers that the papers state were taken "
-        "on other machines with other workloads. They stand beside ours and bound "
-        "nothing; a claim holds if what its argument implies anywhere is so here. It "
-        "is undecided if the repetitions do not tell, or there is only one of them.",
+        f"Source: {provenance}. The numbers of the papers come from other machines and "
+        "workloads, so they are not bounds here. A claim holds if the consequence of "
+        "its argument that is valid on any machine is found here. It is undecided if "
+        "the repetitions cannot decide it, or if there is only one repetition.",
     ]
     for row in claims.to_dict("records"):
         lines = [
@@ -245,7 +245,7 @@ def claims_lines(claims: pd.DataFrame, path: str) -> str:
 
 
 def _found_words(row: Mapping[str, Any]) -> str:
-    """Return what was found of a claim beside what the paper states."""
+    """Return the value found for a claim, and the number that the paper states."""
     reason = row["details"].split("; ")[0]
     words = reason if np.isnan(row["value"]) else row["here"]
     if row["stated_number"]:
@@ -254,7 +254,7 @@ def _found_words(row: Mapping[str, Any]) -> str:
 
 
 def _wrapped(words: str, start: str = "") -> str:
-    """Return words in lines of 80 columns, below each other after the start."""
+    """Wrap words into lines of 80 columns, aligned after the start."""
     return fill(
         words,
         80,

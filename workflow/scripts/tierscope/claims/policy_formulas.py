@@ -1,6 +1,6 @@
 """The formulas of other papers' claims: each turns tables into one number.
 
-`tierscope.claims.policies` says which claims there are and judges them.
+`tierscope.claims.policies` reads the claims and judges them.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from tierscope.core.verdict import (
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one dataset and OST count by which claims are judged.
+    """Runs of one dataset and OST count on which claims are checked.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Runs:
     loader : str
         The loader of files with which policies are judged.
     where : str, optional
-        Where else a run would have been found, in words.
+        Where the runs come from, in words, for messages.
     """
 
     epochs: pd.DataFrame
@@ -43,7 +43,7 @@ class Runs:
     def of(self, policy: str, at_percent: int, loader: str | None = None) -> "Runs":
         """Return those of a policy at a cache rate, or raise a NotMeasurable.
 
-        So it is, too, if copies of the policy failed: then it held too little.
+        It is also raised if copies of the policy failed: then the LFS held too little.
         """
         keys = {"loader": loader or self.loader, "policy": policy}
         words, rows = [], self.epochs
@@ -56,7 +56,7 @@ class Runs:
         if at_percent not in rates:
             raise NotMeasurable(
                 f"no run with {' and '.join(words)} at a cache rate of {at_percent} % "
-                f"{self.where} (there is {', '.join(map(str, rates))} %)"
+                f"{self.where} (only at {', '.join(map(str, rates))} %)"
             )
         keys["cache_rate_percent"] = at_percent
         runs = replace(
@@ -91,7 +91,8 @@ def count_words(n: int, thing: str) -> str:
 def time_cut(runs: Runs, policy: str, at_percent: int, n_epochs: int) -> Measured:
     """Return how much less time some epochs take with a policy in percent.
 
-    That is the mean of the repetitions' cuts (`paired_cuts`), judged by their spread.
+    That is the mean of the repetitions' cuts (`paired_cuts`); their spread decides
+    whether it is significant.
     """
     rows = runs.of(policy, at_percent).after(n_epochs)
     cuts = paired_cuts(rows)["time_cut_percent"]
@@ -108,17 +109,17 @@ def _over_repetitions(
 ) -> Measured:
     """Return the mean of the repetitions' values, with their spread in words.
 
-    Undecided where a paired t test at the level of 5 % does not tell them from what
-    equal times give, or where there is one repetition only.
+    The claim is undecided if a paired t test at the level of 5 % does not distinguish
+    them from the value of equal times, or if there is only one repetition.
     """
     n, mean, sd = len(values), values.mean(), values.std()
     if n == 1:
-        reason = "one repetition only, so its spread is unknown"
+        reason = "only one repetition, so the spread is unknown"
         raise Undecided(Measured(mean, words), reason)
     words += f"; standard deviation of {n} repetitions {with_unit(sd, unit)}"
     measured = Measured(mean, words)
     if sd > 0 and stats.ttest_1samp(values, equal).pvalue >= ALPHA:
-        raise Undecided(measured, f"not told from equal by {n} repetitions")
+        raise Undecided(measured, f"{n} repetitions show no significant difference")
     return measured
 
 
@@ -139,13 +140,13 @@ def gfs_operations_cut(
 
 
 def distance_from_law(runs: Runs, policy: str, at_percent: int) -> Measured:
-    """Return how far hits are from the law, at most, in units of the sampling error.
+    """Return the largest distance of hits from the law, in units of the sampling error.
 
     With n nodes and room for a part f, a read of epoch e is a hit with probability
     p = min(f, 1 - (1 - 1/n)^e) (`hit_law`), so N reads have N p hits with a variance of
-    at most N p (1 - p). Hits of all repetitions are judged in each epoch, and those of
-    all epochs together. Half a file a run is rounding. There is no number, and no law,
-    where hits differ from what leaves nothing to chance.
+    at most N p (1 - p). The hits of all repetitions are compared in each epoch, and
+    over all epochs together. Half a file per run is rounding. There is no number if
+    hits differ where the law leaves nothing to chance; then the law does not hold.
     """
     reads, n_nodes, n_repetitions = _against_law(
         runs.of(policy, at_percent), at_percent
@@ -170,9 +171,9 @@ def distance_from_law(runs: Runs, policy: str, at_percent: int) -> Measured:
 
 
 def points_from_law(runs: Runs, policy: str, at_percent: int) -> Measured:
-    """Return how far an epoch's hit rate is from the law, at most, in points.
+    """Return the largest distance of an epoch's hit rate from the law, in points.
 
-    Half a file a run is rounding. On one node the law is exact (`hit_law`).
+    Half a file per run is rounding. On one node the law is exact (`hit_law`).
     """
     reads, n_nodes, n_repetitions = _against_law(
         runs.of(policy, at_percent), at_percent
@@ -192,7 +193,7 @@ def points_from_law(runs: Runs, policy: str, at_percent: int) -> Measured:
 
 
 def _against_law(runs: Runs, at_percent: int) -> tuple[pd.DataFrame, int, int]:
-    """Return each epoch's reads and hits beside the law, and n nodes and repetitions.
+    """Return each epoch's reads and hits with the law; numbers of nodes, repetitions.
 
     Columns `reads`, `hits`, `expected` and `variance` are of all repetitions together.
     """
@@ -214,9 +215,10 @@ def _against_law(runs: Runs, at_percent: int) -> tuple[pd.DataFrame, int, int]:
 def epoch_ratio(
     runs: Runs, slow: str, fast: str, at_percent: int, policy: str
 ) -> Measured:
-    """Return how many times the time of a loader's epochs another one's is.
+    """Return the ratio of the epoch times of two loaders, slow over fast.
 
-    Of whole epochs, each repetition that both have on its own, judged by their spread.
+    Times are of whole epochs. Each repetition that both loaders have gives one ratio;
+    their spread decides whether the mean is significant.
     """
     columns = ["execution_time_s", "io_time_s"]
     slow_s, fast_s = (
@@ -241,7 +243,7 @@ def epoch_ratio(
 def opens_ratio(
     runs: Runs, slow: str, fast: str, at_percent: int, policy: str
 ) -> Measured:
-    """Return how many times the opens on the GFS of a loader another one's are."""
+    """Return the ratio of the opens of two loaders on the GFS, slow over fast."""
     opens = [
         runs.of(policy, at_percent, loader).epochs["gfs_opens"].mean()
         for loader in (slow, fast)
@@ -251,13 +253,13 @@ def opens_ratio(
 
 
 def involuntary_ratio(switches: pd.DataFrame, slow: str, fast: str) -> Measured:
-    """Return how many times the involuntary switches of a loader another one's are.
+    """Return the ratio of the involuntary switches of two loaders, slow over fast.
 
-    Per record, with the most processes a node. Not measurable where no page fault waits
-    for a device: then processes do not contend for pages.
+    They are counted per record, with the most processes per node. The ratio is not
+    measurable if no page fault waits for a device: then no processes contend for pages.
     """
     if switches.empty:
-        raise NotMeasurable("on emulated devices no context switches are reported")
+        raise NotMeasurable("no context switches are reported on emulated devices")
     table = per_record(switches).groupby(["loader", "processes_per_node"])
     rates = table["involuntary_switches_per_record"].mean()
     if lacking := sorted({slow, fast} - set(switches["loader"])):
@@ -266,7 +268,7 @@ def involuntary_ratio(switches: pd.DataFrame, slow: str, fast: str) -> Measured:
         )
     counts = sorted(set(switches["processes_per_node"]))
     most, shown = counts[-1], sorted({counts[0], counts[-1]})
-    words = f"with {' and '.join(map(str, shown))} processes a node " + ", ".join(
+    words = f"with {' and '.join(map(str, shown))} processes per node " + ", ".join(
         f"{loader} " + " and ".join(number_words(rates[loader, n]) for n in shown)
         for loader in (slow, fast)
     )
@@ -281,8 +283,8 @@ def involuntary_ratio(switches: pd.DataFrame, slow: str, fast: str) -> Measured:
 def partition_margin(tests: pd.DataFrame, shuffle: str) -> Measured:
     """Return the largest loss or gain of accuracy that a shuffle may still have.
 
-    In points, for the network that shows least: the end of the 90 % confidence interval
-    of the difference to global shuffle that is farther from 0.
+    In points, for the network with the largest such margin: the end of the 90 %
+    confidence interval of the difference to global shuffle that is farther from 0.
     """
     rows = _of_shuffle(tests, shuffle)
     worst = rows.loc[rows["shown_margin_points"].idxmax()]
@@ -292,9 +294,10 @@ def partition_margin(tests: pd.DataFrame, shuffle: str) -> Measured:
 def partition_loss(tests: pd.DataFrame, shuffle: str) -> Measured:
     """Return the loss of accuracy that a shuffle is shown to cost, in points.
 
-    That of the network with the most significant loss against global shuffle, by paired
-    t tests at the level of 5 %, by Bonferroni over the networks. None if there is no
-    such network and all are shown to be equivalent; undecided if some are neither.
+    It is the loss of the network with the most significant loss compared with global
+    shuffle, by paired t tests at the level of 5 %, with Bonferroni's correction for the
+    networks. None if no network loses and all are shown to be equivalent; undecided if
+    some network shows neither.
     """
     rows = _of_shuffle(tests, shuffle)
     losing = rows[
@@ -309,7 +312,8 @@ def partition_loss(tests: pd.DataFrame, shuffle: str) -> Measured:
         measured = Measured(-worst["difference_points"], words)
         raise Undecided(measured, "neither a loss nor its absence is shown")
     margin = with_unit(rows["margin_points"].iloc[0], "points")
-    return Measured(None, f"no loss is shown, and one of {margin} is excluded; {words}")
+    words = f"no loss is shown, and a loss of {margin} is excluded; {words}"
+    return Measured(None, words)
 
 
 def _of_shuffle(tests: pd.DataFrame, shuffle: str) -> pd.DataFrame:
@@ -321,7 +325,7 @@ def _of_shuffle(tests: pd.DataFrame, shuffle: str) -> pd.DataFrame:
 
 
 def _training_words(rows: pd.DataFrame, one: pd.Series, percent: int) -> str:
-    """Return a network's difference with a confidence interval, and what was tried."""
+    """Return a network's difference with a confidence interval, and all networks."""
     low, high = (one[f"{end}_{percent}_points"] for end in ("low", "high"))
     return (
         f"really trained, {one['n_ranks']} processes, network {one['network']}: "

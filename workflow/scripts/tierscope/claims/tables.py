@@ -1,4 +1,4 @@
-"""The tables of one scenario, as the formulas of claims ask them."""
+"""The tables of one scenario, with the numbers that formulas of claims need."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _HALF_STEP_PERCENT = 2.5  # of the paper's cache rates
 
 @dataclass(frozen=True)
 class ScenarioTables:
-    """What an experiment measured in one scenario.
+    """The measurements of an experiment in one scenario.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class ScenarioTables:
     epoch : int
         That epoch, counted from 0.
     title : str
-        What to call the scenario, such as ``128 KiB files, 60 OSTs``.
+        Title of the scenario, such as ``128 KiB files, 60 OSTs``.
     """
 
     io_time: pd.DataFrame
@@ -50,7 +50,7 @@ class ScenarioTables:
         return sums["bytes"].sum() / opens if opens else 0.0
 
     def is_of(self, facts: Mapping[str, Any]) -> bool:
-        """Return whether keys, number of processes and files an epoch are as given."""
+        """Return whether keys, number of processes and files per epoch are as given."""
         by = ["cache_rate_percent", "repetition"]
         found = {name: self.key(name) for name in SCENARIO} | {
             "n_processes": self.io_time["rank"].nunique(),
@@ -60,7 +60,7 @@ class ScenarioTables:
 
     @cached_property
     def n_repetitions(self) -> int:
-        """Return how often each cache rate was run at least."""
+        """Return the smallest number of repetitions of a cache rate."""
         by_rate = self.io_time.groupby("cache_rate_percent")["repetition"]
         return int(by_rate.nunique().min())
 
@@ -70,7 +70,7 @@ class ScenarioTables:
         return sorted(self.io_time["cache_rate_percent"].unique().tolist())
 
     def rate(self, wanted_percent: float) -> int:
-        """Return the measured cache rate at or within half a step of one."""
+        """Return the measured cache rate within half a step of the wanted one."""
         self.need_rates([wanted_percent])
         return self._nearest(wanted_percent)
 
@@ -85,13 +85,13 @@ class ScenarioTables:
             rates = ", ".join(map(str, self.rates))
             raise NotMeasurable(
                 f"cache rates are missing in {self.title} (policy "
-                f"{self.key('policy')}, loader {self.key('loader')} was not run at "
-                f"{', '.join(lacking)} %, within {_HALF_STEP_PERCENT} points; only at "
+                f"{self.key('policy')}, loader {self.key('loader')}: no run within "
+                f"{_HALF_STEP_PERCENT} points of {', '.join(lacking)} %; only at "
                 f"{rates} %)"
             )
 
     def _nearest(self, wanted_percent: float) -> int:
-        """Return the measured cache rate that is nearest to one."""
+        """Return the measured cache rate that is nearest to the wanted one."""
         return min(self.rates, key=lambda rate: abs(rate - wanted_percent))
 
     @cached_property

@@ -1,9 +1,9 @@
 """Contracts of the tables: which columns each has, their types and ranges.
 
-Every table is Parquet. What is set in percent (cache rates, improvements, goals) is an
-integer, what comes out in percent or points a float64; times are seconds in float64,
-sizes are bytes. No value is missing but the spread of points that were run once, the
-number behind a claim that has none, and the epochs after which staging never pays.
+Every table is Parquet. Settings in percent (cache rates, improvements, goals) are
+integers, results in percent or points are float64; times are seconds in float64, sizes
+are bytes. Only these values may be missing: the spread of points that were run once,
+the number of a claim without one, and the number of epochs if staging never pays off.
 """
 
 import math
@@ -53,7 +53,7 @@ _RUN_EPOCHS = {
     "lfs_fill_time_s": SECONDS,
 }
 
-RULE, MODEL = "rule", "model"  # how an estimate is made: column `method`
+RULE, MODEL = "rule", "model"  # the methods of estimates: column `method`
 
 _COPIES = {
     "gfs_opens": INTEGER,
@@ -546,11 +546,11 @@ _SIGNED = [
     "difference_points",
     *(f"{end}_{level}_points" for end in ("low", "high") for level in (90, 95)),
 ]
-# -1: on no OST; the slowest process of a model is no rank of the run; owner unknown.
+# -1: OST unknown or none; slowest process of a model, which has no rank; owner unknown.
 MINIMUM = {"ost": -1, "owner": -1, "slowest_rank": -1} | dict.fromkeys(
     _SIGNED, -math.inf
 )
-# Written by the launch itself, with the log: all of a run is made anew, or nothing.
+# Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
     "run_epochs",
     "decisions",
@@ -584,7 +584,7 @@ def run_keys(description: RunDescription, point: Point) -> dict[str, Any]:
 
 
 def allowed_values(table: str, column: str) -> list[str]:
-    """Return what a column holds, in words: a vocabulary, or a range."""
+    """Return the allowed values of a column in words: a vocabulary, or a range."""
     kind = TABLES[table][column]
     if kind == FLAG:
         return []

@@ -1,4 +1,4 @@
-"""The command ``tierscope`` of the installed package: it says what there is."""
+"""The command ``tierscope`` of the installed package: it lists the tables."""
 
 import argparse
 import sys

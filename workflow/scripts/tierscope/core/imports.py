@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-# It begins with a literal, which is found fast; what stands before is looked at after.
+# It begins with a literal, which is found fast; the text before it is checked later.
 _IMPORT = re.compile(
     r"(?P<module>tierscope[\w.]*)(?: import (?P<names>\([^)]*\)|[^(\n]+))?"
 )
@@ -15,11 +15,11 @@ _ALIAS = re.compile(r"\s+as\s+\w+")
 
 
 def imported_modules(script: Path) -> list[Path]:
-    """Return the files of ours that a script imports, and those that these import.
+    """Return the files of ours that a script imports, directly or not.
 
-    Imports inside functions count, and modules that are run by ``python -m``. Files are
-    read as text, not as Python, because Snakemake asks for all of them whenever it
-    starts.
+    Imports inside functions count, and so do modules that are run by ``python -m``.
+    Files are read as text, not as Python, because Snakemake asks for all of them at
+    each start.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def imported_modules(script: Path) -> list[Path]:
 
 @cache
 def _imports_of(path: str, root: str) -> frozenset[str]:
-    """Return the files that a file imports itself."""
+    """Return the files that a file imports directly."""
     return frozenset(
         file
         for name in _imported_names(Path(path).read_text())
@@ -51,7 +51,7 @@ def _imports_of(path: str, root: str) -> frozenset[str]:
 
 
 def _imported_names(text: str) -> Iterator[str]:
-    """Yield what a file imports: modules, and names that may be modules."""
+    """Yield the imports of a file: modules, and names that may be modules."""
     for match in _IMPORT.finditer(text):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()].strip()
@@ -65,7 +65,7 @@ def _imported_names(text: str) -> Iterator[str]:
 
 @cache
 def _files_of(name: str, root: str) -> tuple[str, ...]:
-    """Return the file of a module, or of what defines a name, and of its packages."""
+    """Return the file of a module, or of the module of a name, and of its packages."""
     path, files = root, []
     for part in name.split("."):
         path = f"{path}/{part}"

@@ -1,7 +1,7 @@
-"""The four I/O classes of the paper: tier x kind of operation (Sec. 4.1).
+"""The four I/O classes of the paper: tier x type of operation (Sec. 4.1).
 
-Where files are read from other nodes there is a fifth class, `NET_READ`. It is no
-member of `IOClass`: what enumerates the paper's classes keeps to them.
+Where files are read from other nodes there is a fifth class, `NET_READ`. It is not a
+member of `IOClass`, so code that enumerates `IOClass` gets the paper's classes only.
 """
 
 from enum import StrEnum
@@ -27,7 +27,7 @@ class IOClass(StrEnum):
 
     @property
     def is_read(self) -> bool:
-        """Return whether the class is of reads, not of metadata operations."""
+        """Return whether the class is for reads, not for metadata operations."""
         return self.value.endswith("_read")
 
     @property
@@ -48,12 +48,12 @@ class NetClass(StrEnum):
 
     @property
     def tier(self) -> str:
-        """Return what stands for a tier in `file_records`."""
+        """Return the name that replaces a tier in `file_records`."""
         return "net"
 
     @property
     def is_read(self) -> bool:
-        """Return whether the class is of reads, which it is."""
+        """Return whether the class is for reads: always true."""
         return True
 
     @property

@@ -1,4 +1,4 @@
-"""What a study compares: scenarios and calibrations, policies and references."""
+"""What studies compare: scenarios and calibrations, policies and references."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 from tierscope.core.scenario import Scenario, Sweep
 
 AS_WRITTEN = "as written"
-# Largest mean absolute percentage error of the slowest process's I/O time: of points
-# like those of the calibration, and on OST counts that it has not seen.
+# Goals for the mean absolute percentage error of the slowest process's I/O time: for
+# points like those of the calibration, and for OST counts that it has not seen.
 GOAL_PERCENT, EXTRAPOLATION_GOAL_PERCENT = 5, 10
 
 
@@ -25,7 +25,7 @@ class Pair:
     calibrated_percent : tuple of int
         Cache rates of the scenario that the calibration was fitted to.
     goal_percent : int
-        Largest mean absolute percentage error that is aimed at.
+        Goal: largest mean absolute percentage error.
     scaled_n_osts : int or None
         OST count whose measurements are scaled, if scaling is studied.
     """
@@ -51,8 +51,9 @@ def studied_pairs(
     calibrations : mapping of str to mapping
         Section `model.calibrations` of the configuration.
     main : str
-        The calibration that predicts all scenarios, in front. Each other one predicts
-        those on OST counts that it has not seen, or all if there are none.
+        The calibration that predicts all scenarios; it comes first. Each other one
+        predicts the scenarios on OST counts that it has not seen, or all scenarios if
+        there are no such ones.
     """
     pairs = []
     for name in sorted(calibrations, key=lambda name: name != main):
@@ -77,7 +78,7 @@ def studied_pairs(
 
 
 def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:
-    """Return each scenario as predicted from the parameters of the system file.
+    """Return a pair of each scenario with the parameters of the system file.
 
     Scaling starts from the same scenario on the fewest OSTs.
     """
@@ -91,7 +92,7 @@ def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:
 
 
 def without_reference(sweep: Sweep) -> Scenario | None:
-    """Return a scenario of a sweep that cannot be compared with reads from the GFS."""
+    """Return a scenario of a sweep without a reference, which reads the GFS alone."""
     references = {
         (scenario.dataset, scenario.n_osts, scenario.loader, point.repetition)
         for scenario, points in sweep.items()

@@ -1,7 +1,7 @@
-"""Read, check and write the tables: a table that breaks its contract is refused.
+"""Read, check and write the tables; refuse a table that breaks its contract.
 
-It is checked when it is written and when it is read, so the code in between trusts its
-frames. The contracts stand in `tierscope.core.columns`.
+A table is checked when it is written and when it is read, so other code trusts its
+frames. The contracts are in `tierscope.core.columns`.
 """
 
 import os
@@ -127,22 +127,22 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
     except FileNotFoundError as error:
         raise TableError(f"{path}: cannot read table {name}: no such file") from error
     except (OSError, pa.ArrowException, TableError) as error:
-        is_damaged = getattr(error, "errno", None) is None  # else it cannot be reached
+        is_damaged = getattr(error, "errno", None) is None  # else it cannot be opened
         remedy = _remedy(name) if is_damaged else ""
         raise TableError(
             f"{path}: cannot read table {name}{remedy}: {error}"
         ) from error
     del frame
-    pa.default_memory_pool().release_unused()  # as much again for a large table
+    pa.default_memory_pool().release_unused()  # as much memory as a large table takes
     return checked
 
 
 def _remedy(name: str) -> str:
-    """Return how a damaged table is made anew, if that is easy."""
-    if name == "manifest":  # all runs rest on it
+    """Return how to make a damaged table again, if that is easy."""
+    if name == "manifest":  # all runs depend on it
         return ""
     what = "the run's folder" if name in OF_A_LAUNCH else "the file"
-    return f" (delete {what} and start again, which makes it anew)"
+    return f" (delete {what} and start again, to make it again)"
 
 
 def read_tables(paths: Iterable[str | Path], name: str) -> pd.DataFrame:

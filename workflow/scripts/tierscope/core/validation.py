@@ -38,12 +38,12 @@ _Validator = jsonschema.validators.extend(
 )
 
 
-# Ten times as fast as yaml.SafeLoader, which tells a user more about a wrong file.
+# Ten times as fast as yaml.SafeLoader, but its messages on a wrong file say less.
 FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ConfigError(ValueError):
-    """A configuration value is wrong; the message names key, value, expectation."""
+    """A configuration value is wrong; the message names key, value and expectation."""
 
 
 def read_yaml(path: str | Path) -> Any:
@@ -84,7 +84,7 @@ def expectation(schema: Mapping[str, Any]) -> str:
         return "one of " + ", ".join(map(str, schema["enum"]))
     if "oneOf" in schema:
         return " or ".join(expectation(option) for option in schema["oneOf"])
-    if "then" in schema:  # what is true of an item is true of one that stands alone
+    if "then" in schema:  # a single item has to meet the same schema as items of a list
         return f"{expectation(schema['then'])}, or list of at least one of them"
     kinds = schema.get("type", "object")
     kinds = [kinds] if isinstance(kinds, str) else kinds
@@ -117,7 +117,7 @@ def check(value: Any, schema_name: str, origin: str) -> None:
     Parameters
     ----------
     value : mapping
-        What was read.
+        The content that was read.
     schema_name : str
         ``config``, ``datasets``, ``system``, ``claims`` or ``policy_claims``.
     origin : str
@@ -159,7 +159,7 @@ def _explain(error: jsonschema.ValidationError) -> str:
 
 
 def _number_in_text(value: Any) -> str:
-    """Return how to write a number that YAML takes for text, such as 1.5e9."""
+    """Return how to write a number that YAML reads as text, such as 1.5e9."""
     try:
         number = float(value) if isinstance(value, str) else math.nan
     except ValueError:

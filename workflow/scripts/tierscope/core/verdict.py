@@ -1,4 +1,4 @@
-"""A claim's number: within its bounds or not, and how both are written."""
+"""A claim's number: whether it lies within its bounds, and how both are written."""
 
 import re
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ BOUNDS = {
     "at_most": np.less_equal,
     "more_than": np.greater,
 }
-_DIGITS = 9  # a bound is met if rounding is all that is missing
+_DIGITS = 9  # a bound counts as met if the number misses it by rounding only
 _ONLY_WHOLE = 999.5  # three digits are whole numbers from here on
 _PLURAL = re.compile(r"^(file|point|standard error)s\b")  # of units
 
 
 class Look(NamedTuple):
-    """How a status is shown: sign in text, marker, colour and kind of its marker."""
+    """How a status is shown: sign in text; marker, its colour, and if it is filled."""
 
     sign: str
     marker: str
@@ -42,13 +42,13 @@ FITTED = {
 
 
 class NotMeasurable(Exception):
-    """The experiment lacks what a claim needs; the message says what."""
+    """The experiment lacks data that a claim needs; the message says which."""
 
 
 class Measured(NamedTuple):
-    """A claim's number, and what it is made of in words.
+    """A claim's number, and its details in words.
 
-    `value` is None if there is no such number, so that the claim does not hold.
+    `value` is None if there is no such number; then the claim does not hold.
     """
 
     value: float | None
@@ -56,7 +56,7 @@ class Measured(NamedTuple):
 
 
 class Undecided(Exception):
-    """There is a number, but its spread does not judge it; the message says why."""
+    """There is a number, but its spread allows no verdict; the message says why."""
 
     def __init__(self, measured: Measured, reason: str) -> None:
         super().__init__(reason)
@@ -103,8 +103,8 @@ def measured_words(
 ) -> str:
     """Return a claim's number with its unit, ``none``, or nothing if not measurable.
 
-    Where there is a unit for numbers below 0, such as ``% more time`` beside ``% less
-    time``, they are written without their sign. Of numbers below 1 three decimals are.
+    If there is a unit for numbers below 0, such as ``% more time`` beside ``% less
+    time``, these are written without their sign. Numbers below 1 have three decimals.
     """
     if measured.value is None:
         return "" if status == UNMEASURABLE else "none"

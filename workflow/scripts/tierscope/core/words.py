@@ -1,4 +1,4 @@
-"""Say epochs, scenarios, times, improvements and goals in words."""
+"""Put epochs, scenarios, times, improvements and goals into words."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import IOClass
 
 CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
-# What a goal is a goal of, by the word in table `goals`.
+# The quantity of a goal, by its name in table `goals`.
 GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
 
 _ORDINALS = ["first", "second", "third", "fourth", "fifth"]
@@ -32,13 +32,13 @@ def scenario_titles(
     table : DataFrame
         Any table with the keys of a scenario.
     dataset_titles : mapping of str to str, optional
-        What to call each dataset, such as ``{"small": "128 KiB files"}``.
+        Title of each dataset, such as ``{"small": "128 KiB files"}``.
 
     Returns
     -------
     DataFrame, shape (n_scenarios, 7)
-        The keys and ``title``, such as "128 KiB files, 60 OSTs", followed by
-        whatever else differs between the scenarios (policy, loader, system, source).
+        The keys and ``title``, such as "128 KiB files, 60 OSTs", followed by the
+        other keys that differ between the scenarios (policy, loader, system, source).
     """
     scenarios = table[SCENARIO].drop_duplicates(ignore_index=True)
     others = [key for key in SCENARIO if key not in ("dataset", "n_osts")]
@@ -75,9 +75,9 @@ def improvement_words(percents: Mapping[str, int]) -> str:
 def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
     """Return how many other combinations cost as much as the cheapest, if any do.
 
-    `cheapest` has ``n_as_cheap``: of `tierscope.analysis.search.cheapest_combination`
-    it counts the minimal combinations, of
-    `tierscope.analysis.whatif.cheapest_sufficient` all.
+    `cheapest` has ``n_as_cheap``. From `tierscope.analysis.search.cheapest_combination`
+    it counts the minimal combinations, from
+    `tierscope.analysis.whatif.cheapest_sufficient` all combinations.
     """
     n_others = int(cheapest["n_as_cheap"])
     if n_others == 0:

@@ -1,4 +1,4 @@
-"""What a node keeps of a dataset on its LFS and in its memory: most that it can be."""
+"""Upper limits of what a node keeps of a dataset on its LFS and in its memory."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -18,20 +18,19 @@ _PAGE_BYTES = 4096  # of the machine that writes a database; the usual one
 def files_on_node(
     dataset: Dataset, policy: str, rate: int, seed: int, repetition: int, n_nodes: int
 ) -> int:
-    """Return how many files a node's LFS has to hold.
+    """Return how many files a node's LFS must hold.
 
     Parameters
     ----------
     dataset : Dataset
         The dataset that is read.
     policy : str
-        Policies that read from peers spread the files over the nodes, and the node
-        that owns most of them counts; with all others each node may hold the cache
-        rate, in copies that it decides on while it runs if not before.
+        Policies that read from peers spread the files over the nodes, and the node with
+        the most files counts. With other policies each node may hold the cache rate.
     rate : int
         Cache rate in percent.
     seed, repetition : int
-        Seed of the training and repetition, which say what is staged in.
+        Seed of the training and repetition, which decide which files are staged in.
     n_nodes : int
         Number of nodes.
     """
@@ -43,7 +42,7 @@ def files_on_node(
 
 
 def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:
-    """Return what the copy of a database's first records takes: pages without holes.
+    """Return the size of a copy of a database's first records: pages without holes.
 
     Parameters
     ----------
@@ -71,5 +70,5 @@ def _owners(dataset: Dataset, n_nodes: int) -> np.ndarray:
 
 @lru_cache
 def _provenance(n_records: int, value_bytes: int, per_commit: int) -> Provenance:
-    """Return how a database is written, whose layout is reckoned once."""
+    """Return how a database is written; its layout is computed only once."""
     return Provenance(n_records, value_bytes, per_commit, _PAGE_BYTES)

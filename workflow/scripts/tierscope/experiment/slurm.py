@@ -1,8 +1,8 @@
-"""What the executor plugin for Slurm leaves to us: jobs of a killed snakemake, squeue.
+"""Tasks that the executor plugin for Slurm leaves to us: jobs of a killed snakemake.
 
-A job that still waits is known by the mark that Snakemake puts on its outputs. A
-running job's mark is lost, so each job notes its own id in a folder of the experiment.
-(The executor plugin for PJM watches such jobs on instead.)
+A waiting job is known by the mark that Snakemake puts on its outputs. The mark of a
+running job is lost, so each job notes its own id in a folder of the experiment.
+(The executor plugin for PJM continues to watch such jobs instead.)
 """
 
 import os
@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-_GONE_TIMEOUT_S = 180.0  # a job is killed when it ignores SIGTERM for half a minute
+_GONE_TIMEOUT_S = 180.0  # Slurm kills a job that ignores SIGTERM for half a minute
 _COMMAND_TIMEOUT_S = 60
 _POLL_S = 1.0
-_LONGEST_CHECK_INTERVAL_S = 180  # of the plugin, which lengthens it by and by
+_LONGEST_CHECK_INTERVAL_S = 180  # of the plugin, which lengthens it step by step
 
 
 class SlurmError(RuntimeError):
@@ -30,19 +30,19 @@ def note_job(folder: Path) -> None:
 
 
 def check_memory_of_ended_jobs() -> None:
-    """Refuse a Slurm whose squeue may forget a job before it is seen to have ended.
+    """Refuse a Slurm whose squeue may forget an ended job before the plugin asks.
 
     Raises
     ------
     SlurmError
-        With the time and the way out.
+        With the time and the remedy.
     """
     settings = _slurm("scontrol", "show", "config")
     match = re.search(r"^MinJobAge\s*=\s*(\d+)", settings, re.MULTILINE)
     if match and int(match[1]) <= _LONGEST_CHECK_INTERVAL_S:
         raise SlurmError(
             f"squeue forgets ended jobs after {match[1]} s (MinJobAge), expected more "
-            f"than {_LONGEST_CHECK_INTERVAL_S} s; where there is accounting, set "
+            f"than {_LONGEST_CHECK_INTERVAL_S} s; if the site has accounting, set "
             "slurm-status-command: sacct in the profile."
         )
 
@@ -50,21 +50,21 @@ def check_memory_of_ended_jobs() -> None:
 def cancel_forgotten_jobs(folder: Path, marked: Iterable[str]) -> None:
     """Cancel the jobs of a start that ends, without waiting; as for `cancel_left_jobs`.
 
-    Snakemake forgets, when it is interrupted, the jobs that it is just asking about.
+    An interrupted Snakemake forgets the jobs whose status it is asking for.
     """
     if left := _active(_known_jobs(folder, marked)):
         _scancel(left)
 
 
 def cancel_left_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
-    """Cancel the jobs of an earlier start and wait until they are gone.
+    """Cancel the jobs of an earlier start and wait until they have ended.
 
     Parameters
     ----------
     folder : Path
-        Where jobs have noted their ids; the notes of ended jobs are removed.
+        Folder in which jobs have noted their ids; the notes of ended jobs are removed.
     marked : iterable of str
-        Ids that Snakemake has marked unfinished outputs with.
+        Ids with which Snakemake has marked unfinished outputs.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def cancel_left_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
     end = time.monotonic() + _GONE_TIMEOUT_S
     remaining = left
     while remaining:
-        _scancel(remaining)  # again and again: one that has just ended makes it fail
+        _scancel(remaining)  # repeated: it fails if one of the jobs has ended meanwhile
         time.sleep(_POLL_S)
         remaining = _active(left)
         if remaining and time.monotonic() > end:
@@ -101,24 +101,24 @@ def _known_jobs(folder: Path, marked: Iterable[str]) -> list[str]:
 
 
 def _scancel(jobs: list[str]) -> None:
-    """Tell Slurm to end jobs, whether they still run or not."""
+    """Tell Slurm to cancel jobs; ignore errors, as for jobs that have ended."""
     subprocess.run(["scancel", *jobs], capture_output=True, check=False)
 
 
 def _active(jobs: list[str]) -> list[str]:
-    """Return those of some jobs that wait, run or are being ended here."""
+    """Return the jobs of this folder that wait, run or are ending."""
     if not jobs:
         return []
     listed = set()
     for line in _slurm("squeue", "--me", "--noheader", "--format=%A %Z").splitlines():
         job, _, folder = line.partition(" ")
-        if folder == os.getcwd():  # ids are given again after a reset
+        if folder == os.getcwd():  # after a reset, Slurm uses ids again
             listed.add(job)
     return [job for job in jobs if job in listed]
 
 
 def _slurm(*command: str) -> str:
-    """Run a command of Slurm's and return what it prints."""
+    """Run a Slurm command and return its output."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S

@@ -1,7 +1,7 @@
-"""What the rules ask Snakemake beyond its documentation.
+"""Questions of the rules to Snakemake that use undocumented interfaces.
 
-A new version of Snakemake may change what is not documented. Each answer is therefore
-checked. A wrong one becomes one line that names the interface and what is lost by it.
+A new version of Snakemake may change such an interface, so each answer is checked. A
+wrong answer becomes one line that names the interface and what does not work now.
 """
 
 import inspect
@@ -20,12 +20,12 @@ INTERFACES: dict[str, str] = {}
 
 
 class InterfaceError(RuntimeError):
-    """Snakemake does not answer as the version that this module is written for."""
+    """Snakemake answers differently from the version this module is written for."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What we need of a job of Snakemake's."""
+    """The facts that we need about a Snakemake job."""
 
     resources: frozenset[str]  # names of those that its rule sets
     has_protected_files: bool
@@ -33,7 +33,7 @@ class Job:
 
 
 def _asks(interface: str, lost: str) -> Callable:
-    """Name the interface that a question uses, and what is lost without an answer."""
+    """Name the interface that a question uses, and what fails without an answer."""
 
     def decorate(question: Callable) -> Callable:
         @wraps(question)
@@ -50,7 +50,7 @@ def _asks(interface: str, lost: str) -> Callable:
 
 
 def _problem(interface: str, lost: str, error: Exception) -> str:
-    """Return one line on an interface that has changed."""
+    """Return one line about an interface that has changed."""
     words = " ".join(f"{type(error).__name__}: {error}".split())
     return (
         f"{interface}: differs in Snakemake {_found_version()} from {WRITTEN_FOR}, "
@@ -67,12 +67,12 @@ def _found_version() -> str:
 
 
 def _checked(value: Any, *kinds: type) -> Any:
-    """Return a value of one of some types; a method in its place would count as true.
+    """Return a value if it has one of some types; a method would count as true.
 
     Raises
     ------
     TypeError
-        If it is of another type.
+        If it has another type.
     """
     if not isinstance(value, kinds):
         expected = " or ".join(kind.__name__ for kind in kinds)
@@ -81,9 +81,9 @@ def _checked(value: Any, *kinds: type) -> Any:
 
 
 class SnakemakeInternals:
-    """Questions to Snakemake's `workflow` object, and the mark that it puts on files.
+    """Questions to Snakemake's `workflow` object, and the marking of unfinished files.
 
-    Each raises InterfaceError if Snakemake does not answer as it did.
+    Each method raises InterfaceError if Snakemake's answer has changed.
     """
 
     def __init__(self, workflow: Any):
@@ -105,10 +105,10 @@ class SnakemakeInternals:
 
     @_asks(
         "workflow.modifier.path_modifier.replace_prefix",
-        "the check that who imports the workflow gives no prefix",
+        "the check that an import of the workflow gives no prefix",
     )
     def place(self, path: str) -> str:
-        """Return where a path of our rules ends up for who imports the workflow."""
+        """Return the place of a path of our rules in a workflow that imports ours."""
         modifier = self._workflow.modifier.path_modifier
         return str(_checked(modifier.replace_prefix(path), str))
 
@@ -122,7 +122,7 @@ class SnakemakeInternals:
         "workflow.executor_plugin.name", "the check that the profile fits the system"
     )
     def executor(self) -> str:
-        """Return the name of what runs the jobs: local, slurm, ..."""
+        """Return the name of the executor that runs the jobs: local, slurm, ..."""
         return _checked(self._workflow.executor_plugin.name, str)
 
     @_asks(
@@ -130,14 +130,14 @@ class SnakemakeInternals:
         "the check that Slurm remembers ended jobs for long enough",
     )
     def status_command(self) -> str | None:
-        """Return the command by which the executor plugin for Slurm sees jobs end."""
+        """Return the status command of the executor plugin for Slurm."""
         return _checked(
             self._workflow.executor_settings.status_command, str, type(None)
         )
 
     @_asks("workflow.dag.needrun_jobs", "which storage the jobs of this start need")
     def resources_in_use(self) -> set[str]:
-        """Return the names of the resources that the jobs which are to run set."""
+        """Return the names of the resources of all jobs that will run."""
         jobs = self._workflow.dag.needrun_jobs()
         return {name for job in jobs for name in _view(job).resources}
 
@@ -152,18 +152,18 @@ class SnakemakeInternals:
         "the cancelling of batch jobs that have not begun",
     )
     def batch_job_ids(self) -> set[str]:
-        """Return the ids of batch jobs that unfinished files are marked with."""
+        """Return the ids of batch jobs with which unfinished files are marked."""
         ids_of = self._workflow.persistence.external_jobids
         jobs = self._workflow.dag.jobs
         return {_checked(one, str) for job in jobs for one in ids_of(job)}
 
     @_asks(
         "workflow.scheduler.failed, workflow.dag.depending, workflow.dag.bfs",
-        "the marks on what rests on failed jobs. Files further on may count as up to "
-        "date; delete them to have them made again",
+        "the marks on files that depend on failed jobs. These files may count as up to "
+        "date; delete them to make them again",
     )
     def jobs_after_failed(self) -> list[Job]:
-        """Return the jobs that need, directly or not, what failed jobs make."""
+        """Return the jobs that depend on failed jobs, directly or not."""
         dag, found = self._workflow.dag, {}
         for failed in _checked(self._workflow.scheduler.failed, set):
             for job in dag.bfs(dag.depending, *dag.depending[failed]):
@@ -172,13 +172,13 @@ class SnakemakeInternals:
 
     @_asks(
         "workflow.persistence.started",
-        "the marks on what rests on failed jobs. Files further on may count as up to "
-        "date; delete them to have them made again",
+        "the marks on files that depend on failed jobs. These files may count as up to "
+        "date; delete them to make them again",
     )
     def mark_unfinished(self, job: Job) -> None:
         """Mark the files of a job as unfinished."""
         answer = self._workflow.persistence.started(job.original)
-        if inspect.iscoroutine(answer):  # like that of `finished`: has done nothing yet
+        if inspect.iscoroutine(answer):  # as from `finished`: it has done nothing yet
             answer.close()
         _checked(answer, type(None))
 
@@ -192,40 +192,40 @@ class SnakemakeInternals:
 
 
 def _view(job: Any) -> Job:
-    """Return what we need of a job of Snakemake's."""
+    """Return the facts that we need about a Snakemake job."""
     protected = _checked(job.protected_output, set)
     return Job(frozenset(job.rule.resources), bool(protected), job)
 
 
 def refuse_prefix(snakemake: SnakemakeInternals, results: str) -> None:
-    """Refuse an import that places our results elsewhere, where launches miss them.
+    """Refuse an import that places our results where launches do not write them.
 
     Raises
     ------
     ConfigError
-        One line that says where they are, where they must be, and what to leave out.
+        One line that names the place, the expected place, and the setting to remove.
     """
     if (placed := snakemake.place(results)) != results:
         raise ConfigError(
             f"module: prefix or replace_prefix: got one that places {results} at "
             f"{placed}, expected none: launches write below {results}; leave it out, "
-            "and give the experiment a name of its own"
+            "and give the experiment its own name"
         )
 
 
 def try_to(
     act: Callable[[], Any], say: Callable[[str], Any], otherwise: Any = None
 ) -> Any:
-    """Do what the user can do without: if Snakemake has changed, say so and go on.
+    """Do something optional: if Snakemake has changed, say so and continue.
 
     Parameters
     ----------
     act : callable
-        What to do.
+        The action.
     say : callable of str
-        Where the line on the interface goes.
+        Receives the line about the interface.
     otherwise : optional
-        What is returned without an answer.
+        Return value if there is no answer.
     """
     try:
         return act()
@@ -240,16 +240,16 @@ def after_failure(
     warn: Callable[[str], Any],
     tell: Callable[[str], Any],
 ) -> None:
-    """Take steps after a failure, and tell how to go on, whatever becomes of them.
+    """Take steps after a failure, and say how to continue even if a step fails.
 
     Parameters
     ----------
     snakemake : SnakemakeInternals
-        Whom to ask.
+        The Snakemake to ask.
     steps : dict of str to callable
-        What to do, by a name for the reader. The others follow one that fails.
+        The steps, by a name for the reader. If one fails, the others still follow.
     warn, tell : callables of str
-        Where lines go: on what failed here, and on how to go on.
+        Receive lines about steps that failed, and about how to continue.
     """
     try:
         for name, step in steps.items():
@@ -262,8 +262,8 @@ def after_failure(
 
 
 def how_to_go_on(remakes_unfinished: bool) -> str:
-    """Return what to type after a failure; marked files need what the profiles set."""
+    """Return what to type after a failure; marked files need --rerun-incomplete."""
     command = "the same command"
     if not remakes_unfinished:
         command += " with --rerun-incomplete (the profiles set it)"
-    return f"What is finished is kept. Remove the cause, then {command} goes on."
+    return f"Finished files are kept. Remove the cause, then {command} continues."

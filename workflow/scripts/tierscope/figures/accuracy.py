@@ -1,4 +1,4 @@
-"""Draw and tell what partitioning does to accuracy."""
+"""Draw and describe the effect of partitioning on accuracy."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ NETWORKS = {
     "sync-batch-norm": "with batch normalisation, synchronised",
 }
 _COLOURS = {"global": "#000000", "local": "#009E73", "biased": "#D55E00"}
-# Means lie upon each other: what is drawn later lets the earlier ones be seen.
+# Means lie upon each other: earlier lines are visible through the gaps of later ones.
 _DASHES = {"global": "-", "local": (0, (5, 2)), "biased": (0, (1, 1))}
 _LIMIT = {"color": "#888888", "linewidth": 1, "linestyle": (0, (4, 3))}
 _MARGIN = {"color": "#56B4E9", "alpha": 0.25, "linewidth": 0}
@@ -49,10 +49,10 @@ def plot_accuracy(
     -------
     Figure
         A column for each network. Above: thin lines are trainings, thick ones the
-        means of a shuffle, dashes what the best classifier reaches. Below: differences
-        to global shuffle of the same repetition after the last epoch (dots), their mean
-        with its 90 % confidence interval (bar), and the margin (band), on a scale that
-        is linear up to twice the margin and logarithmic beyond.
+        means of a shuffle, the dashed line is the accuracy of the best classifier.
+        Below: differences to global shuffle of the same repetition after the last epoch
+        (dots), their mean with its 90 % confidence interval (bar), and the margin
+        (band), on a scale that is linear up to twice the margin and logarithmic beyond.
     """
     networks = list(accuracy["network"].unique())
     title = (
@@ -161,7 +161,7 @@ def difference_range(accuracy: pd.DataFrame) -> tuple[float, float]:
 
 
 def _scale_words(linear: float) -> str:
-    """Return the unit and where the scale is not linear."""
+    """Return the unit, and the value beyond which the scale is not linear."""
     return f"(percentage points; logarithmic beyond \N{PLUS-MINUS SIGN}{linear:g})"
 
 
@@ -176,7 +176,7 @@ def _points(value: float) -> str:
 
 
 def _verdict(row: Mapping) -> str:
-    """Return a difference with its interval, and what the tests say of it."""
+    """Return a difference with its interval, and the finding of the tests."""
     low, high = (_points(row[f"{end}_90_points"]) for end in ("low", "high"))
     return f"{_points(row['difference_points'])} ({low} to {high})\n{_finding(row)}"
 
@@ -190,7 +190,7 @@ def _finding(row: Mapping) -> str:
     """Return the finding of equivalence and difference tests in words."""
     margin = f"within \N{PLUS-MINUS SIGN}{_points_words(row['margin_points'])}"
     if row["equivalent"]:
-        also = ", yet not 0" if row["different"] else ""
+        also = ", but not 0" if row["different"] else ""
         return f"equivalent {margin}{also}"
     if row["different"]:
         word = "worse" if row["difference_points"] < 0 else "better"
@@ -199,7 +199,7 @@ def _finding(row: Mapping) -> str:
 
 
 def _how_judged(tests: pd.DataFrame) -> str:
-    """Return how differences were judged, and what could have been shown."""
+    """Return how differences were judged, and the margin that could be shown."""
     row = tests.iloc[0]
     margins = (
         f"\N{PLUS-MINUS SIGN}{one['power_margin_points']:.2f} "
@@ -210,9 +210,9 @@ def _how_judged(tests: pd.DataFrame) -> str:
         f"{row['n_repetitions']} repetitions (seeds); those of the same weights and "
         "seeds are paired. Dots: pairs; bars: 90 % confidence interval of the mean; "
         f"band: margin of \N{PLUS-MINUS SIGN}{_points_words(row['margin_points'])}. "
-        "Equivalent: two one-sided t tests, 5 %. With the spread found, so many "
-        f"repetitions show with {WANTED_POWER * 100:.0f} % power, if the unbiased "
-        f"partition makes no difference, a margin of {'; '.join(margins)}."
+        "Equivalent: two one-sided t tests, 5 %. With the spread found, and if the "
+        "unbiased partition makes no difference, this number of repetitions shows "
+        f"with {WANTED_POWER * 100:.0f} % power a margin of {'; '.join(margins)}."
     )
 
 
@@ -267,7 +267,7 @@ def summary_text(tests: pd.DataFrame, *, training: str) -> str:
 def _line(row: Mapping) -> str:
     """Return the sentences about one test.
 
-    Margins are told unless the accuracy was shown to be another one.
+    They name margins unless the test has shown that the accuracy differs.
     """
     name = SHUFFLES[row["shuffle"]].replace("\n", " ").capitalize()
     text = (
@@ -284,7 +284,7 @@ def _line(row: Mapping) -> str:
         return text
     return (
         f"{text}\n    The smallest margin shown is {row['shown_margin_points']:.2f} "
-        "points. If there is no difference, so many repetitions show a margin of "
+        "points. If there is no difference, this many repetitions show a margin of "
         f"{row['power_margin_points']:.2f} points with {WANTED_POWER * 100:.0f} % "
         f"power, and one of {_points_words(row['margin_points'])} with "
         f"{row['power_percent']:.0f} %."

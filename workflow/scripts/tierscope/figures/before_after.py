@@ -1,4 +1,4 @@
-"""What figures of a breakdown before and after an improvement share."""
+"""Parts that the figures of a breakdown before and after an improvement share."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,7 +42,7 @@ BEST_AFTER = {"color": "#222222"} | _BEST
 
 
 def draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Series:
-    """Draw a breakdown as bars with its best point; return that."""
+    """Draw a breakdown as bars with its best point; return the best point."""
     sums = sums_of_classes(breakdown)
     stack_classes(ax, breakdown)
     draw_error_bars(ax, sums)
@@ -52,7 +52,7 @@ def draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Seri
 
 
 def draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
-    """Draw a breakdown's sum as the line before, with its best point; return that."""
+    """Draw the sum of the breakdown before as a line; return its best point."""
     sums = sums_of_classes(breakdown)
     draw_mean(ax, sums, "io_time_s", **_BEFORE)
     best = best_point(sums).iloc[0]
@@ -61,9 +61,10 @@ def draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
 
 
 def mark_other_slowest(ax: Axes, before: pd.DataFrame, after: pd.DataFrame) -> bool:
-    """Mark where another process than before is the slowest; return whether there is.
+    """Mark where another process than before is the slowest; return if any is marked.
 
-    With repetitions, in one of them at least. The model names no process.
+    A cache rate is marked if this is so in at least one repetition. The model names no
+    process.
     """
     point = ["cache_rate_percent", "repetition"]
     ranks, new_ranks = (
@@ -101,7 +102,7 @@ def mark_handles(has_others: bool) -> list[Line2D]:
 def joined(
     table: pd.DataFrame, percents: Mapping[str, int] | None = None
 ) -> pd.DataFrame:
-    """Return the rows of one improvement, by default of none at all."""
+    """Return the rows of one improvement; by default those without improvement."""
     wanted = pd.Series(percents or dict.fromkeys(IMPROVEMENTS, 0))
     return table[(table[IMPROVEMENTS] == wanted).all(axis=1)]
 

@@ -85,11 +85,11 @@ def plot_cheapest_combination(
     -------
     Figure
         Left: the measured breakdown; right: the breakdown after the improvements, with
-        the line from the left in grey; both with the goal, the best points and, with
+        the line from the left in grey. Both have the goal, the best points and, with
         repetitions, the spread from least to largest; squares as in
-        `plot_improvement`. If no combination meets the goal,
-        the right panel says so and shows how far the grid gets; if no I/O time does,
-        there is no line of the goal.
+        `plot_improvement`. If no combination meets the goal, the right panel says so
+        and shows the largest improvements of the grid. If no I/O time meets the goal,
+        there is no goal line.
     """
     scenarios = scenario_titles(improved, dataset_titles)
     epoch = int(improved["epoch"].iloc[0])
@@ -146,14 +146,14 @@ def plot_cheapest_combination(
 
 
 def _cheapest_note(cheapest: pd.Series, percents: Mapping[str, int]) -> str:
-    """Return what the cheapest combination costs, and what it needs on the LFS."""
+    """Return the cost of the cheapest combination and its need for LFS volume."""
     parts = []
     if any(percents.values()):
         ties = ties_words(cheapest, minimal=True)
         parts += [f"costs {cheapest['cost']:.6g}", *([ties] if ties else [])]
     parts.append(
         f"needs {cheapest['min_cache_rate_percent']} % on the LFS: "
-        f"{cheapest['lfs_gib_per_node']:.3g} GiB a node"
+        f"{cheapest['lfs_gib_per_node']:.3g} GiB per node"
     )
     if not cheapest["in_every_repetition"]:
         parts.append(ONLY_THE_MEAN)

@@ -68,7 +68,7 @@ def plot_improvement(
     Figure
         Stacked bars: breakdown of the process that is slowest after the
         improvement; grey line: I/O time without it; diamonds: the best points; white
-        squares: by the rule, another process than without it is the slowest. All
+        squares: by the rule, the slowest process differs from the one without it. All
         panels have the same y range. With repetitions all are means; error bars and
         the band go from the least to the largest, and rings mark a measured spread
         above the limit.

@@ -27,7 +27,7 @@ def plot_loaders(
     provenance: str,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw what each loader takes and asks of the GFS in an epoch; a row a cache rate.
+    """Draw each loader's time and GFS calls in an epoch; one row per cache rate.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ def plot_loaders(
     notes = [
         f"Source: {provenance}; {n_repetitions} "
         f"repetition{'s' if n_repetitions > 1 else ''}",
-        "LMDB: one file holds all samples; what loaders that map it read are page "
-        "faults. Where tiers are emulated or simulated, each is charged like a read of "
-        "the device, and the kernel's page cache has no queue: the contention of "
+        "LMDB: one file holds all samples; the reads of loaders that map it are page "
+        "faults. On emulated or simulated tiers, each is charged like a read of the "
+        "device, and the kernel's page cache has no queue. So the contention of "
         "processes that share a map, which LMDBIO removes, is absent, and neither page "
-        "faults of the machine nor context switches are reported. Beyond the bar, an "
-        "epoch lasts while processes wait for their reader or turn, or compute. In "
-        "order blocks, blocks are dealt whole, so the slowest process may read more "
-        "records of the LMDB file than of files.",
+        "faults of the machine nor context switches are reported. In the part of an "
+        "epoch beyond the bar, processes wait for their reader or turn, or compute. In "
+        "order blocks, only whole blocks are distributed, so the slowest process may "
+        "read more records of the LMDB file than files.",
     ]
     write_around(
         figure, titled(f"Files and one LMDB file compared: {words}", scene), notes
@@ -88,7 +88,7 @@ def plot_loaders(
 
 
 def in_order(loaders: pd.Series) -> list[str]:
-    """Return the names of loaders, those of files first, LMDBIO's as its authors do."""
+    """Return loader names: loaders of files first, LMDBIO's in its authors' order."""
     databases = [name for name in DATABASES if name in set(loaders)]
     return [*sorted(set(loaders) - set(databases)), *databases]
 
@@ -127,7 +127,7 @@ def _draw_calls(ax: Axes, part: pd.DataFrame, loaders: list[str]) -> None:
 
 
 def _along_x(ax: Axes, n_rows: int) -> None:
-    """Have so many rows from top to bottom, with values that go to the right."""
+    """Arrange n rows from top to bottom, with values that grow to the right."""
     ax.set_ylim(n_rows - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.grid(True, axis="x")

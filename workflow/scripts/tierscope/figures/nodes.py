@@ -1,4 +1,4 @@
-"""Draw and tell what the number of nodes changes for Monarch and for LMDB."""
+"""Draw and describe how the number of nodes affects Monarch and LMDB."""
 
 from collections.abc import Mapping, Sequence
 
@@ -61,16 +61,16 @@ def plot_nodes(
     provenance, dataset_titles
         As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
     notes : sequence of str, optional
-        What else to know, such as `tierscope.figures.policies.failure_notes`.
+        Further notes, such as `tierscope.figures.policies.failure_notes`.
 
     Returns
     -------
     Figure
-        Upper left: the part of the GFS reads that is saved in each epoch, a point of
-        each number of nodes, the law as dotted lines. Right: the time saved after the
-        Monarch paper's three epochs and after all, diamonds of I/O time alone; lower
-        left the GFS operations; both beside what that paper states. Lower right:
-        context switches per record over the processes a node.
+        Upper left: the part of the GFS reads that is saved in each epoch, one point for
+        each number of nodes, the law as dotted lines. Upper right: the time saved after
+        the Monarch paper's three epochs and after all; diamonds are I/O time alone.
+        Lower left: the GFS operations saved. Both panels also show what that paper
+        states. Lower right: context switches per record over the processes per node.
     """
     scene = scenario_titles(savings.assign(system=""), dataset_titles)["title"].iloc[0]
     title = titled(f"The same processes on more nodes: {scene}", savings)
@@ -91,7 +91,7 @@ def plot_nodes(
 
 
 def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
-    """Draw what is saved in each epoch, a shade a number of nodes, and the law."""
+    """Draw the savings in each epoch, in one shade per number of nodes, and the law."""
     counts = sorted(epochs["n_nodes"].unique())
     fine = np.linspace(0, epochs["epoch"].max(), 101)
     for place, n_nodes in enumerate(counts):
@@ -100,13 +100,13 @@ def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
         if n_nodes > 1:
             room = part["cache_rate_percent"].iloc[0] / 100
             ax.plot(1 + fine, 100 * hit_law(n_nodes, fine, room), **_LAW)
-        else:  # a step: nothing is seen before the first epoch, all after it
+        else:  # a step: the node has seen no file before the first epoch, all after it
             ax.plot(part["epoch"] + 1, part["law_percent"], **_LAW)
         least, most = part["least_percent"], part["most_percent"]
         numbers = part["epoch"] + 1
         ax.vlines(numbers, least, most, color=shade, lw=1.2)
         words = f"{n_nodes} node{'s' if n_nodes > 1 else ''}"
-        size = max(4, 11 - 2 * place)  # one upon the other
+        size = max(4, 11 - 2 * place)  # points lie upon each other: all stay visible
         line = {"color": shade, "ls": "", "marker": "o", "ms": size}
         ax.plot(numbers, part["saved_percent"], label=words, **line)
     marks = ax.get_legend_handles_labels()[0]
@@ -120,13 +120,13 @@ def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
 
 
 def _shown_epochs(savings: pd.DataFrame) -> list[int]:
-    """Return after how many epochs savings are drawn: three, if there are, and all."""
+    """Return after how many epochs savings are drawn: three, if they ran, and all."""
     n_epochs = set(savings["n_epochs"])
     return sorted({PAPER_EPOCHS, max(n_epochs)} & n_epochs)
 
 
 def _draw_savings(ax: Axes, savings: pd.DataFrame, name: str) -> None:
-    """Draw bars of what is saved, by number of nodes, after some epochs and all."""
+    """Draw bars of the savings, by number of nodes, after some epochs and all."""
     counts, shown = sorted(savings["n_nodes"].unique()), _shown_epochs(savings)
     width = 0.8 / len(shown)
     is_time = name == "time_cut_percent"
@@ -151,7 +151,7 @@ def _draw_savings(ax: Axes, savings: pd.DataFrame, name: str) -> None:
 
 
 def _draw_stated(ax: Axes, stated: Sequence[Mapping]) -> None:
-    """Draw what a paper states as lines, and the legend with room above all."""
+    """Draw a paper's statements as lines, and the legend with room above everything."""
     for one, dashes in zip(stated, _DASHES, strict=False):
         words = f"Monarch paper, one node of another\nmachine: {one['where']}"
         label = f"{one['percent']} %: {words}"
@@ -162,7 +162,7 @@ def _draw_stated(ax: Axes, stated: Sequence[Mapping]) -> None:
 
 
 def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
-    """Draw context switches per record over the processes a node, by loader."""
+    """Draw context switches per record over the processes per node, by loader."""
     if switches.empty:
         ax.text(0.5, 0.5, "not reported on emulated devices", ha="center", va="center")
         ax.set_axis_off()
@@ -170,7 +170,7 @@ def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
     table = per_record(switches)
     for place, (loader, part) in enumerate(table.groupby("loader", sort=False)):
         colour = _LOADERS[place % len(_LOADERS)]
-        line = {"color": colour, "ms": max(4, 9 - 3 * place)}  # one upon the other
+        line = {"color": colour, "ms": max(4, 9 - 3 * place)}  # as in `_draw_epochs`
         for kind, look in _KINDS.items():
             values = part.groupby("processes_per_node")[f"{kind}_switches_per_record"]
             mean = values.mean()
@@ -182,32 +182,32 @@ def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
     ax.minorticks_off()
     ax.set_yscale("symlog", linthresh=0.01)
     ax.set_ylim(0, 10 * max(0.01, ax.dataLim.y1))  # with room for the legend
-    ax.set_xlabel("Processes a node")
+    ax.set_xlabel("Processes per node")
     ax.set_ylabel("Context switches per record")
     ax.legend(loc="upper left", ncols=2, fontsize=8)
 
 
 def _notes(provenance: str, savings: pd.DataFrame, switches: pd.DataFrame) -> list[str]:
-    """Return what to write below the figure."""
+    """Return the notes below the figure."""
     n = savings["n_repetitions"].max()
     repetitions = f"{n} repetitions" if n > 1 else "one repetition, spread unknown"
     notes = [
         f"Source: {provenance}; {repetitions}. Vertical lines: from the least to the "
-        "most of the repetitions; of time, their standard deviation.",
+        "largest repetition; for time, their standard deviation.",
         "The Monarch paper trains on one node of another machine, three epochs, with "
         "room for some 57 % of few large files of hundreds of reads each, so a first "
-        "read prefetches the rest of its file: with one sample a file that is not so, "
-        "and f (E \u2212 1) / E of the reads can be saved on one node at most.",
+        "read prefetches the rest of its file. With one sample per file this is not "
+        "possible, and one node can save at most f (E \u2212 1) / E of the reads.",
     ]
     return [*notes, switches_note(switches)]
 
 
 def switches_note(switches: pd.DataFrame) -> str:
-    """Return what the context switches show, and what they do not."""
+    """Return what the context switches show and what they do not show."""
     if switches.empty:
         return (
-            "Context switches are not reported: nobody waits for pages on emulated "
-            "devices, and what this machine does is not theirs."
+            "Context switches are not reported: no process waits for pages on emulated "
+            "devices, and the switches of this machine are not those of the devices."
         )
     major = switches["major_faults"].sum()
     return (
@@ -235,8 +235,8 @@ def summary_text(
         *terminal_lines(notes),
         f"{scene}, loader {savings['loader'].iloc[0]}",
         f"Saved by Monarch with room for {rate} %, in percent of the same processes",
-        "without LFS: of the time with waiting for copies, of the I/O time (slowest",
-        "process) without, of the GFS operations with those of copies",
+        "without LFS. The time includes waiting for copies, the I/O time (slowest",
+        "process) does not; the GFS operations include those of copies",
     ]
     shown = savings[savings["n_epochs"].isin(_shown_epochs(savings))]
     lines.append(
@@ -269,18 +269,18 @@ def summary_text(
 
 
 def _switches_lines(switches: pd.DataFrame) -> list[str]:
-    """Return a line for each loader and number of processes a node, below a head."""
+    """Return a header and a line for each loader and number of processes per node."""
     if switches.empty:
         return []
     lines = [
         "Context switches per record while a process reads",
-        f"{'loader':>30} processes a node  voluntary  involuntary  major faults",
+        f"{'loader':>30} processes per node  voluntary  involuntary  major faults",
     ]
     by = ["loader", "processes_per_node"]
     sums = switches.groupby(by, sort=False).sum(numeric_only=True).reset_index()
     for row in per_record(sums).sort_values(by).to_dict("records"):
         lines.append(
-            f"{row['loader']:>30} {row['processes_per_node']:>16} "
+            f"{row['loader']:>30} {row['processes_per_node']:>18} "
             f"{row['voluntary_switches_per_record']:>10.3f} "
             f"{row['involuntary_switches_per_record']:>12.4f} {row['major_faults']:>13}"
         )

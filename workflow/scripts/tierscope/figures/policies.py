@@ -1,4 +1,4 @@
-"""Draw and tell how policies compare: I/O time, operations on the GFS, time saved."""
+"""Draw and describe how policies compare: I/O time, GFS operations, time saved."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ _REST = {"facecolor": "#eeeeee", "edgecolor": "#999999", "lw": 0.5}
 _SPREAD = {"color": "#222222", "lw": 1}
 _BACKGROUND = {"facecolor": "#999999", "hatch": "///", "edgecolor": "white"}
 _STAGING = {"facecolor": "white", "edgecolor": "#444444", "hatch": "...", "ls": "--"}
-_ROOM = 1.3  # of an axis, for what is not estimated and what is a little more
-_SWAMPS = 3  # times the range of other lines: then estimated staging is cut off
+_ROOM = 1.3  # length of an axis over the longest bar that is not estimated
+_SWAMPS = 3  # times the range of other lines: beyond it, estimated staging is cut off
 _SMALL = {"fontsize": 7, "color": "#444444"}
 _TITLES = (
     "I/O time of the slowest process and whole\nepochs, the first on the left",
@@ -53,7 +53,7 @@ def plot_policies(
     provenance: str,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw what each policy takes, asks of the GFS and saves; a row a cache rate.
+    """Draw each policy's times, GFS operations and savings; one row per cache rate.
 
     Parameters
     ----------
@@ -66,19 +66,19 @@ def plot_policies(
     Returns
     -------
     Figure
-        Left: bars of each epoch stacked by I/O class, the line from the least to the
-        largest of the repetitions; above it, pale, what the whole epoch takes longer
-        than the I/O time. Middle: opens and reads on the GFS of all epochs,
-        copies hatched, staging dotted, its number written where its bar is cut. Right:
-        the time saved up to each epoch against no LFS, solid as far as it was run,
-        dashed if all further epochs are like the last; a large marker where it begins
-        to be above 0. Estimated staging far below the other lines is told in words.
+        Left: bars of each epoch stacked by I/O class, with a line from the least to the
+        largest of the repetitions; the pale part above is the rest of the epoch.
+        Middle: opens and reads on the GFS of all epochs, copies hatched, staging
+        dotted; if its bar is cut, the number stands beside it. Right: the time saved up
+        to each epoch compared with no LFS, solid for epochs that were run, dashed for
+        further epochs like the last; a large marker where it first exceeds 0. A text
+        names estimated staging far below the other lines.
     """
     rates = sorted(set(totals["cache_rate_percent"]) - {0})
     n_repetitions = summary["n_repetitions"].max()
     figure = Figure(figsize=(15.5, 1.9 + 3.6 * len(rates)), layout="constrained")
     axes = figure.subplots(len(rates), 3, squeeze=False, width_ratios=(2.4, 1.2, 1.5))
-    for row in axes[1:]:  # times and operations compare over rows, savings are unlike
+    for row in axes[1:]:  # rows share the axes of times and operations, not of savings
         row[0].sharey(axes[0][0])
         row[1].sharex(axes[0][1])
     scene = scenario_titles(summary.assign(policy=""), dataset_titles)["title"].iloc[0]
@@ -107,9 +107,9 @@ def plot_policies(
 
 
 def _of_row(table: pd.DataFrame, rate: int) -> pd.DataFrame:
-    """Return what a row of the figure shows: a cache rate, and what it compares with.
+    """Return the rows of a table at a cache rate, and those of the reference.
 
-    That is policy none; in its place another policy that held nothing is named so.
+    The reference is policy none, or another policy at cache rate 0, which is renamed.
     """
     references = is_reference(table)
     names = table["policy"].where(
@@ -128,7 +128,7 @@ def in_order(policies: pd.Series) -> list[str]:
 
 
 def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw each policy's epochs: I/O time stacked by class, then what is no I/O."""
+    """Draw each policy's epochs: I/O time stacked by class, then the rest."""
     n_epochs = epochs["epoch"].nunique()
     width = 0.84 / n_epochs
     for place, name in enumerate(names):
@@ -190,7 +190,7 @@ def _draw_operations(
 def _limit_operations(
     axes: Sequence[Axes], longest: Sequence[float], staging: Sequence[np.ndarray]
 ) -> None:
-    """Cut bars of estimated staging that dwarf the others; write their numbers."""
+    """Cut bars of estimated staging far longer than others; write their numbers."""
     k_or_m = EngFormatter(sep="")
     axes[0].xaxis.set_major_locator(MaxNLocator(3))
     axes[0].xaxis.set_major_formatter(k_or_m)
@@ -232,7 +232,8 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
         if (pays := row["pays_after_epochs"]) <= further[-1]:
             ax.plot(pays, all_s[int(pays)], marker, ms=10, mec="black", color=colour)
         if row["staging"] == ESTIMATED:
-            words = "never pays" if np.isnan(pays) else f"pays after {pays:.0f} epochs"
+            words = "never" if np.isnan(pays) else f"after {pays:.0f} epochs"
+            words = f"pays off {words}"
             name, staging_s = row["policy"], row["staging_time_s"]
             starts[f"{name}: {staging_s:.0f} s of staging, {words}"] = saved_s[0]
         else:
@@ -245,9 +246,10 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
 def _limit_savings(
     ax: Axes, starts: Mapping[str, float], others: Sequence[np.ndarray]
 ) -> None:
-    """Leave out lines that estimated staging puts far below the others; say which.
+    """Leave out lines that estimated staging puts far below the others; name them.
 
-    `starts` are their first values by what to say, `others` the values of other lines.
+    `starts` maps a text for each such line to its first value; `others` holds the
+    values of the other lines.
     """
     values = np.concatenate([[0.0], *others])
     low, span = values.min(), np.ptp(values)
@@ -289,13 +291,13 @@ def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
             ms=10,
             mec="black",
             ls="",
-            label="begins to pay",
+            label="pays off from here",
         ),
     ]
 
 
 def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[str]:
-    """Return what to write below the figure."""
+    """Return the notes below the figure."""
     repetitions = (
         f"{n_repetitions} repetitions"
         if n_repetitions > 1
@@ -304,15 +306,15 @@ def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[s
     notes = [f"Source: {provenance}; {repetitions}"]
     if (summary["staging"] == ESTIMATED).any():
         notes.append(
-            "The benchmark generates pinned files on the LFS, as the paper's. Their "
-            "staging is estimated: every node reads its part of the GFS as an epoch "
-            "without LFS reads it; writing to the LFS is left out."
+            "The benchmark generates pinned files on the LFS, like the paper's. Their "
+            "staging is estimated: every node reads its part from the GFS like an "
+            "epoch without LFS; writing to the LFS is left out."
         )
     return notes
 
 
 def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
-    """Return what to know of reads from other nodes on emulated tiers, if any.
+    """Return a note on reads from other nodes on emulated tiers, if there are any.
 
     Parameters
     ----------
@@ -324,13 +326,13 @@ def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
         return []
     return [
         "Reads from other nodes (net-read) wait for the owner's emulated LFS and pass "
-        "an emulated network: the modelled hardware's, without a file system's "
-        "software."
+        "an emulated network. It models the hardware, without the software of a file "
+        "system."
     ]
 
 
 def failure_notes(policy_epochs: pd.DataFrame) -> list[str]:
-    """Return that copies failed, if they did; `policy_epochs` is the table's name."""
+    """Return a note on failed copies, if any failed, from table ``policy_epochs``."""
     failed = policy_epochs.groupby("policy")["failed_files"].sum()
     failed = failed[failed > 0]
     if failed.empty:
@@ -342,7 +344,7 @@ def failure_notes(policy_epochs: pd.DataFrame) -> list[str]:
 
 
 def cautions(policy_epochs: pd.DataFrame) -> list[str]:
-    """Return what figure and summary say of the runs besides their numbers.
+    """Return the cautions that figure and summary add to the numbers of the runs.
 
     Parameters
     ----------
@@ -353,5 +355,5 @@ def cautions(policy_epochs: pd.DataFrame) -> list[str]:
 
 
 def terminal_lines(texts: Sequence[str]) -> list[str]:
-    """Return texts in lines of at most 80 characters, none of an empty text."""
+    """Wrap texts into lines of at most 80 characters; an empty text has no line."""
     return [line for text in texts for line in textwrap.wrap(text, 80)]

@@ -1,4 +1,4 @@
-"""Draw predicted beside measured I/O time, the errors, and shares of the classes."""
+"""Draw predicted and measured I/O time, the errors, and the shares of the classes."""
 
 import textwrap
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _LABELS = {
     "simulation": "simulation",
     SCALING: "scaling",
 }
-# Colours of no I/O class; told apart without them by their dashes.
+# None is the colour of an I/O class; the dashes distinguish the lines without colour.
 _LINES = {
     "bounds": {"color": "#999999", "linestyle": ":"},
     "mva": {"color": "#555555", "linestyle": (0, (6, 2, 1, 2))},
@@ -63,7 +63,7 @@ def plot_prediction(
     provenance: str,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw what models predict beside what was measured.
+    """Draw the predictions of models beside the measurements.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ def plot_prediction(
     -------
     Figure
         Points: measured I/O time of the slowest process, mean over repetitions and
-        epochs, with error bars of one standard deviation to each side, squares
-        around those that the calibration was fitted to; lines: predictions, but for
-        Schweitzer's and exact MVA, which the tables hold. Above it
-        in words the errors at the other cache rates. Below, the error of each model
-        over a band of one standard deviation to each side, cut off where simple
-        scaling is further off than all models; and bars of the measured shares of the
-        I/O classes, with marks where the finest model has the borders between them.
-        Each panel has its own y range.
+        epochs, with error bars of one standard deviation to each side, and squares
+        around those that the calibration was fitted to; lines: predictions, except for
+        Schweitzer's and exact MVA, which the tables hold. The title names the errors at
+        the other cache rates. Below: the error of each model over a band of one
+        standard deviation to each side, cut off where the error of simple scaling is
+        larger than that of all models; and bars of the measured shares of the I/O
+        classes, with marks at the borders that the finest model predicts. Each panel
+        has its own y range.
     """
     titles = scenario_titles(errors, dataset_titles).set_index(SCENARIO)["title"]
     studies = list(errors.groupby(_STUDY, sort=False))
@@ -105,8 +105,9 @@ def plot_prediction(
     truth = "simulated" if (errors["source"] == "simulated").all() else "measured"
     title = f"Predicted and {truth} I/O time of the slowest process"
     notes = [
-        f"Source of what is predicted: {provenance}; means over repetitions and epochs",
-        "MAPE: mean absolute error over the cache rates that nothing was fitted to.",
+        f"Source of the {truth} times: {provenance}; means over repetitions and epochs",
+        "MAPE: mean absolute percentage error over the cache rates that were not used "
+        "for the fit.",
     ]
     write_around(figure, titled(title, errors), notes)
     for (upper, middle, lower), (keys, study) in zip(axes, studies, strict=False):
@@ -169,7 +170,7 @@ def _draw_errors(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
 
 
 def _draw_shares(ax: Axes, predictions: pd.DataFrame) -> None:
-    """Draw bars of the measured shares and marks where a model has their borders."""
+    """Draw bars of the measured shares, and marks at the borders by a model."""
     rates = predictions["cache_rate_percent"].unique()
     width = 0.8 * np.diff(rates).min(initial=8)
     measured, predicted = (
@@ -193,7 +194,7 @@ def _shares_percent(predictions: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def _study_title(scenario: str, study: pd.DataFrame) -> str:
-    """Return what stands above a panel: what was predicted from what, how well."""
+    """Return the title of a panel: scenario, calibration and errors."""
     first = study.iloc[0]
     calibration = first["calibration"]
     origin = f"calibration {calibration}"
@@ -212,7 +213,7 @@ def _study_title(scenario: str, study: pd.DataFrame) -> str:
 
 
 def _capitalised(words: str) -> str:
-    """Return words with a capital at the beginning, the others as they are."""
+    """Return words with a capital first letter; `str.capitalize` lowers the rest."""
     return words[0].upper() + words[1:]
 
 

@@ -1,4 +1,4 @@
-"""Draw the table of claims, a row for each that is measurable."""
+"""Draw the table of claims, with a row for each measurable claim."""
 
 import textwrap
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _GROUP_WIDTH = 140  # characters, from the second column on
 
 
 def plot_scorecard(claims: pd.DataFrame, provenance: str, needs: str = "") -> Figure:
-    """Draw a row for each claim: status, what the paper says, what was found.
+    """Draw a row for each claim: status, the paper's statement, the value found.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def plot_scorecard(claims: pd.DataFrame, provenance: str, needs: str = "") -> Fi
     -------
     Figure
         A filled circle where a claim holds, a cross where it does not, with the word
-        beside it; a hollow diamond for all claims that lack the same.
+        beside it; one hollow diamond for all claims that lack the same data.
     """
     with style.context(["default", _STYLE]):
         return _draw(claims, provenance, needs)
@@ -92,8 +92,8 @@ def _source_line(claims: pd.DataFrame, provenance: str) -> str:
     if (claims["fitted"] == "no").all():
         return source
     return (
-        f"{source}. {', '.join(filter(None, FITTED.values()))}: the devices were made "
-        "to agree with the paper here, or it follows from where they were: a check of "
+        f"{source}. {', '.join(filter(None, FITTED.values()))}: the devices were "
+        "fitted to the paper here, or the claim follows from such a fit: a check of "
         "consistency, not a validation"
     )
 

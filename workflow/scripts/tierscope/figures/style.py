@@ -1,9 +1,9 @@
-"""What all figures share: style, panels, notes, marks, files.
+"""Parts that all figures share: style, panels, notes, marks, files.
 
 Figures draw tidy tables; `breakdown` and `whatif` compute. Every figure names the
-source of its numbers twice: emulated and simulated numbers are called so in the title,
-and a line at the bottom says where they come from. So it is with the spread over the
-repetitions: marks where it is above the limit, and a line that says how much.
+source of its numbers twice: the title marks emulated and simulated numbers,
+and a line at the bottom says where they come from. The spread over the repetitions
+appears twice, too: marks where it is above the limit, and a line that says how much.
 """
 
 import functools
@@ -38,7 +38,7 @@ SLOWEST_LABEL = "I/O time of the slowest process (s)"
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
-    "text.parse_math": False,  # a dollar in a name is one
+    "text.parse_math": False,  # a dollar sign in a name stays a dollar sign
     "axes.titlesize": 11,
     "axes.labelsize": 10,
     "axes.spines.top": False,
@@ -92,7 +92,7 @@ def titled(title: str, table: pd.DataFrame) -> str:
 
 
 def shades(n: int) -> list[tuple[float, ...]]:
-    """Return so many colours, evenly spaced from dark to light."""
+    """Return n colours, evenly spaced from dark to light."""
     return [tuple(c) for c in colormaps["viridis"](np.linspace(0, 1, n + 2)[1:-1])]
 
 
@@ -139,7 +139,7 @@ def write_around(figure: Figure, title: str, notes: Sequence[str]) -> None:
 def source_notes(
     provenance: str, spread: pd.DataFrame, scenarios: pd.DataFrame
 ) -> list[str]:
-    """Return what to write below a figure: the source, the repetitions, the flags.
+    """Return the notes below a figure: the source, the repetitions, the flags.
 
     Parameters
     ----------
@@ -181,10 +181,10 @@ def mark_flagged(ax: Axes, spread: pd.DataFrame) -> None:
 
 
 def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
-    """Draw the mean over the repetitions as a line, and how far they lie apart.
+    """Draw the mean over the repetitions as a line, with their spread.
 
-    A band goes from the least to the largest, at a single cache rate a bar; there is
-    none where there is one repetition.
+    A band goes from the least to the largest time; at a single cache rate it is a bar.
+    Where there is one repetition, there is no band.
 
     Parameters
     ----------
@@ -212,9 +212,9 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
 
 
 def _seaborn() -> ModuleType:
-    """Return seaborn, which is large: not for figures without lines of means.
+    """Return seaborn, which only figures with lines of means load, as it is large.
 
-    It does without scipy.stats, which takes a second to load and which no figure needs.
+    Keep it from loading scipy.stats, which takes a second and which no figure needs.
     """
     if "seaborn" not in sys.modules and "scipy.stats" not in sys.modules:
         sys.modules["scipy.stats"] = None
@@ -230,7 +230,10 @@ def _seaborn() -> ModuleType:
 def over_repetitions(
     points: pd.DataFrame, time: str
 ) -> tuple[pd.Series, pd.Series, pd.Series]:
-    """Return mean, least and largest time by cache rate; the latter two of several."""
+    """Return mean, least and largest time by cache rate.
+
+    The least and the largest are missing where there is only one repetition.
+    """
     times_s = points.groupby("cache_rate_percent")[time]
     are_several = times_s.size() > 1
     least_s, largest_s = times_s.min(), times_s.max()
@@ -255,7 +258,7 @@ def has_one_rate(points: pd.DataFrame) -> bool:
 
 
 def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
-    """Draw from the least to the largest of the repetitions, if there are several."""
+    """Draw bars from the least to the largest repetition, if there are several."""
     means_s, least_s, largest_s = over_repetitions(sums, "io_time_s")
     if least_s.notna().any():
         _draw_bars(ax, means_s, least_s, largest_s, "#222222")
@@ -290,7 +293,7 @@ def set_cache_rate_axis(ax: Axes, cache_rates_percent: Sequence[int]) -> None:
 def panels(
     table: pd.DataFrame, scenarios: pd.DataFrame
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Return title, broken to fit, and rows of each scenario, in their order."""
+    """Yield the title, broken to fit, and the rows of each scenario, in their order."""
     for row in range(len(scenarios)):
         scenario = scenarios.iloc[[row]]
         title = textwrap.fill(
@@ -352,7 +355,7 @@ def save_figure(figure: Figure, paths: Iterable[str | Path]) -> None:
 
 
 def wrapped(words: str, width: int) -> str:
-    """Return what `improvement_words` returns in lines that keep a class together."""
+    """Wrap words of `improvement_words` so that each class stays with its percent."""
     for apart in (" +", " %", " the ", " rule", " model"):
         words = words.replace(apart, apart.replace(" ", "\N{NO-BREAK SPACE}"))
     return textwrap.fill(

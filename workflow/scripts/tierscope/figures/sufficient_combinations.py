@@ -92,8 +92,8 @@ def plot_sufficient_combinations(
     Figure
         A dot for each sufficient combination, coloured by the least cache rate
         that meets the goal (the same colours in both panels), white inside if not
-        every repetition meets it there, and a small grey mark for each insufficient
-        one. A star marks the cheapest. If none meets the goal, a text says so.
+        every repetition meets it there; a small grey mark for each insufficient
+        combination. A star marks the cheapest. If none meets the goal, a text says so.
     """
     columns = [f"{io_class}_improvement_percent" for io_class in classes]
     scenarios = scenario_titles(combinations, dataset_titles)
@@ -171,7 +171,7 @@ def _draw_map(
 
 
 def _write_that_none_meets(ax: Axes, goal: pd.Series) -> None:
-    """Write into a panel that nothing in it meets the goal."""
+    """Write into a panel that none of its combinations meets the goal."""
     ax.text(
         0.5,
         0.5,
@@ -220,7 +220,7 @@ def _add_colour_bar(figure: Figure, axes: Sequence[Axes], colours: Mapping) -> N
 
 
 def _handles(combinations: pd.DataFrame, colours: Mapping) -> list[Line2D]:
-    """Return the legend entries of the marks, and of a colour that is the only one."""
+    """Return the legend entries of the marks, and of the colour if only one."""
     handles = []
     sufficient = combinations[combinations["sufficient"]]
     if len(sufficient) < len(combinations):
@@ -239,6 +239,6 @@ def _handles(combinations: pd.DataFrame, colours: Mapping) -> list[Line2D]:
 
 
 def _some(percents: pd.Series) -> list[int]:
-    """Return at most eleven evenly spaced of the values of a grid, for ticks."""
+    """Return at most eleven evenly spaced values of a grid, for ticks."""
     values = sorted(percents.unique().tolist())
     return values[:: math.ceil(len(values) / 11)]

@@ -1,4 +1,4 @@
-"""Draw and tell what faster devices bring: by rule, by model and measured."""
+"""Draw and describe the benefit of faster devices: by rule, by model and measured."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
 from tierscope.figures.style import new_figure, source_notes, styled, titled
 
-# A model's cut is good enough within this of the measured one.
+# A model's cut is good enough if it differs by at most this from the measured cut.
 GOAL_POINTS = 3
 
 _MINUS = "\N{MINUS SIGN}"
@@ -143,7 +143,7 @@ def _model(row: Mapping) -> str:
 
 
 def _truth_word(row: Mapping) -> str:
-    """Return how the truth was had."""
+    """Return how the truth was obtained."""
     return "simulated" if row["source"] == "simulated" else "measured"
 
 
@@ -159,7 +159,7 @@ def _rule_words(points: pd.DataFrame, row: Mapping) -> str:
     worst = _worst(points, row)
     return (
         f"the rule promises {worst['rule_cut_percent']:.0f} %, "
-        f"{worst['measured_cut_percent']:.0f} % came at "
+        f"{worst['measured_cut_percent']:.0f} % is real at "
         f"{worst['cache_rate_percent']} %"
     ).replace("-", _MINUS)
 
@@ -171,7 +171,7 @@ def _model_words(row: Mapping) -> str:
 
 
 def _best_words(row: Mapping) -> str:
-    """Return where the best point goes in words."""
+    """Return in words where the best point moves."""
     rates = [
         f"{row[f'{name}_best_cache_rate_percent']} %"
         for name in ("base", "measured", "rule", "model")
@@ -181,16 +181,17 @@ def _best_words(row: Mapping) -> str:
 
 
 def _method_note(summary: pd.DataFrame) -> str:
-    """Return how truth, rule and model were had."""
+    """Return how truth, rule and model were obtained."""
     first = summary.iloc[0]
     note = (
-        f"{_truth_word(first).capitalize()}: every run again on faster devices, beside "
-        "the run of the same shuffle. Rule: a class that is N % faster takes "
+        f"{_truth_word(first).capitalize()}: every run again on faster devices, "
+        "compared with the run of the same shuffle. Rule: a class that is N % faster "
+        "takes "
         "100/(100 + N) of its time (paper, Sec. 4.4); waiting stays where it was. "
         f"Model: {first['model']}, parameters {first['calibration']}."
     )
     if first["source"] == "simulated" and first["model"] == "simulation":
-        note += " This model made the runs too, so it cannot err."
+        note += " The same model made the runs, so it cannot err."
     return note
 
 

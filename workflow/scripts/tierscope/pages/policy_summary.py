@@ -1,4 +1,4 @@
-"""Tell how policies and loaders compare, to be read on a terminal."""
+"""Describe how policies and loaders compare, to be read on a terminal."""
 
 from collections.abc import Sequence
 
@@ -36,8 +36,8 @@ def summary_text(
     head = [
         f"Saved in {n_epochs} epoch{'s' if n_epochs > 1 else ''}, in percent of the "
         "same loader without LFS, the reference; below 0: it takes more. Time and GFS "
-        "operations with staging and copies, I/O time (slowest process) without; "
-        "staging in seconds; pays: after so many epochs.",
+        "operations include staging and copies, I/O time (slowest process) does not; "
+        "staging: in seconds; pays: number of epochs after which staging pays off.",
         spread_words(compared["n_repetitions"]),
     ]
     means = references.groupby(_SCENE)[["execution_time_s", "io_time_s"]].mean()
@@ -55,7 +55,9 @@ def summary_text(
             ]
     notes = []
     if (summary["staging"] == ESTIMATED).any():
-        notes.append("*: not run; estimated as if every node read its part of the GFS.")
+        notes.append(
+            "*: not run; estimated as if every node read its part from the GFS."
+        )
     if (summary["pays_after_epochs"] > summary["n_epochs"]).any():
         notes.append("~: if all further epochs are like the last.")
     notes += cautions(policy_epochs)
@@ -64,21 +66,21 @@ def summary_text(
 
 
 def _sorted(rows: pd.DataFrame) -> list[dict]:
-    """Return a loader's rows by cache rate, policies in the order of the figure."""
+    """Return a loader's rows, sorted by cache rate and by policy as in the figure."""
     places = {name: place for place, name in enumerate(in_order(rows["policy"]))}
     rows = rows.assign(place=rows["policy"].map(places))
     return rows.sort_values(["cache_rate_percent", "place"]).to_dict("records")
 
 
 def _with_references(summary: pd.DataFrame, references: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary with the number of repetitions whose reference a row is."""
+    """Add the number of repetitions for which each row is the reference."""
     n_references = references.drop_duplicates(RUN).groupby(VARIANT).size()
     summary = summary.join(n_references.rename("n_references"), on=VARIANT)
     return summary.fillna({"n_references": 0})
 
 
 def _reference_words(rows: Sequence[dict]) -> str:
-    """Return which policies are a loader's references if it is not always the same."""
+    """Return which policies are references of a loader if there are several."""
     found = {row["policy"]: int(row["n_references"]) for row in rows}
     found = {policy: n for policy, n in found.items() if n}
     if len(found) < 2:
@@ -91,7 +93,7 @@ def _reference_words(rows: Sequence[dict]) -> str:
 
 
 def _aligned(lines: Sequence[str | Sequence[str]]) -> list[str]:
-    """Return lines, those of cells in columns as wide as what is in them."""
+    """Return lines; cells are aligned in columns as wide as their widest cell."""
     rows = [line for line in lines if not isinstance(line, str)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,8 +1,8 @@
 """Show the table of claims as Markdown and as a page of HTML.
 
-Whatever was not measured says so in the title, with how many of the claims hold that
-the devices were not fitted to, which is the evidence. The fitted ones are marked. A
-status is a word and a shape, not only a colour.
+If the numbers were not measured, the title says so. It also says how many of the claims
+hold that the devices were not fitted to; only these are evidence. Fitted claims are
+marked. A status is a word and a shape, not only a colour.
 """
 
 from collections.abc import Iterator
@@ -99,12 +99,12 @@ def notes(
         paragraphs[-1] += f" {needs}"
     if (claims["n_repetitions"] == 1).any():
         paragraphs.append(
-            "Points were run once, all or some, so a verdict that hangs on some "
-            "percent may be another one next time; more repetitions make it firm."
+            "All or some points were run only once. If a verdict depends on a few "
+            "percent, it may change in the next run; more repetitions make it firm."
         )
     if set(claims["source"]) != {"measured"}:
         paragraphs.append(
-            "These numbers were not measured on real storage devices, so they say "
+            "These numbers were not measured on real storage devices. They only say "
             "whether the model of the machine agrees with the paper."
         )
     targets, by_hand, derived = (
@@ -114,17 +114,18 @@ def notes(
     if kept := evidence(claims):
         paragraphs.append(
             "The model's devices were themselves fitted to the paper: "
-            f"{FITTED['target']} are the claims that the fit searched for "
+            f"{FITTED['target']} are the claims that were targets of the fit "
             f"({targets}), {FITTED['by hand']} those for which a parameter was chosen "
-            f"({by_hand}), {FITTED['derived']} those that follow from them or nearly "
-            f"so ({derived}). For all these this is a check of consistency, not a "
-            f"validation; only the other claims are evidence ({kept})."
+            f"({by_hand}), {FITTED['derived']} those that follow, or nearly follow, "
+            f"from them ({derived}). For all these claims this is a check of "
+            f"consistency, not a validation; only the other claims are evidence "
+            f"({kept})."
         )
     return paragraphs
 
 
 def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the texts of each claim; those that lack the same follow in one row."""
+    """Yield the texts of each claim; claims that lack the same data share one row."""
     is_measurable = claims["status"] != UNMEASURABLE
     for claim in claims[is_measurable].to_dict("records"):
         sign = LOOKS[claim["status"]].sign
@@ -191,7 +192,7 @@ def markdown(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "")
 
 
 def _cell(text: str) -> str:
-    """Return a text without what would end a table cell or start a tag."""
+    """Return a text without characters that would end a table cell or start a tag."""
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 

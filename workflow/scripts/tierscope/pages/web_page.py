@@ -1,4 +1,4 @@
-"""What all pages have in common: nothing in them runs but our own scripts."""
+"""Parts that all pages share, so that they run only our own scripts."""
 
 import base64
 import hashlib
@@ -10,13 +10,13 @@ from typing import Any
 def content_policy(scripts: Sequence[str] = (), *, compiles: bool = False) -> str:
     """Return the content security policy of a page that needs no other file.
 
-    Even if a text of a configuration or of a log got into the page as HTML, a browser
-    would not run it, nor load anything for it.
+    Even if a text of a configuration or of a log entered the page as HTML, a browser
+    would not run it and would load nothing for it.
 
     Parameters
     ----------
     scripts : sequence of str
-        The page's own scripts, just as they stand in their elements.
+        The page's own scripts, exactly as in their elements.
     compiles : bool
         Whether they compile expressions, as Vega does.
     """

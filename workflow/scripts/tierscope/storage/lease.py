@@ -1,8 +1,8 @@
-"""Leases: a file that says which process has something to itself.
+"""Leases: a file that names the process that has exclusive use of something.
 
-Locks of the kernel do not reach other machines on every file system (Lustre without
-``-o flock``, NFS without a lock daemon). A file that only one process can create does.
-It names its holder. Whether that still runs is asked on the same machine only.
+Kernel locks do not work across machines on every file system (not on Lustre without
+``-o flock``, or on NFS without a lock daemon). A file that only one process can create
+does. It names its holder. Only on the same machine can we see if the holder still runs.
 """
 
 import atexit
@@ -36,9 +36,9 @@ class Holder:
     Parameters
     ----------
     what : str
-        What it is, for those who are refused: ``snakemake of experiment x``.
+        What it is, for messages to others: ``snakemake of experiment x``.
     token : str
-        Tells this lease from every other one.
+        Distinguishes this lease from every other one.
     host, boot, namespace : str, str, int
         Machine, its start, and the name space of its process numbers.
     pid, started : int
@@ -66,7 +66,7 @@ class Holder:
 
     @property
     def is_dead(self) -> bool:
-        """Return whether the holder certainly runs no more."""
+        """Return whether the holder has certainly ended."""
         if not self.is_here:
             return False
         started = start_time(self.pid)
@@ -74,22 +74,22 @@ class Holder:
 
 
 class Lease:
-    """A lease on what a folder holds.
+    """A lease on the contents of a folder.
 
     Parameters
     ----------
     path : Path
         The lease's file; its folder exists.
     what : str
-        What this process is, for those who are refused.
+        What this process is, for messages to others.
     token : str, optional
-        Name of the lease that several processes may hold one after the other, such as
-        those of a launch; else one that nobody knows.
+        Name of a lease that several processes may hold one after the other, such as
+        those of a launch; by default a random name.
     folder : int, optional
-        Descriptor of the file's folder, so that nobody can put another in its place.
+        Descriptor of the file's folder, so that nobody can replace the folder.
     only_own : bool
-        Whether to take the lease of a process that has ended only if that was the same
-        (`what`): what another one has started may still run.
+        Whether to take the lease of a process that has ended only if `what` is the
+        same, because the jobs of another process may still run.
     """
 
     def __init__(
@@ -106,19 +106,19 @@ class Lease:
         self._token = token or secrets.token_hex(8)
 
     def take(self) -> None:
-        """Take the lease, also one whose holder on this machine has ended.
+        """Take the lease, even if a process of this machine that has ended holds it.
 
         Raises
         ------
         LeaseError
-            If another process holds it, with what to do.
+            If another process holds it; the message says what to do.
         OSError
             If the file cannot be written.
         """
         me = Holder.this_process(self._what, self._token)
         while not self._create(self.path.name, me):
             holder = self.holder()
-            if holder is None:  # just given back
+            if holder is None:  # the holder has given it back meanwhile
                 continue
             if holder == me:
                 return
@@ -127,7 +127,7 @@ class Lease:
                 raise LeaseError(self._refusal(holder))
             self._end(holder)
         if self.holder() != me:
-            raise LeaseError(f"{self.path}: does not keep what is written to it.")
+            raise LeaseError(f"{self.path}: the file system lost what was written.")
 
     def adopt(self) -> bool:
         """Take over the lease of this token if its holder has ended.
@@ -135,7 +135,7 @@ class Lease:
         Returns
         -------
         bool
-            Whether the lease is of this token: not if nobody holds it, or another one.
+            Whether the lease has this token: not if nobody or another launch holds it.
         """
         holder = self.holder()
         if holder is None or holder.token != self._token:
@@ -147,20 +147,20 @@ class Lease:
         return holder is not None and holder.token == self._token
 
     def give_back(self) -> None:
-        """Give the lease back if it is of this token."""
+        """Give the lease back if it has this token."""
         holder = self.holder()
         if holder is not None and holder.token == self._token:
             self._remove(self.path.name)
 
     def holder(self) -> Holder | None:
-        """Return who holds the lease, None if nobody does.
+        """Return the holder of the lease, None if nobody holds it.
 
-        Who is just writing its name gets some time.
+        A process that is still writing its name gets some time.
 
         Raises
         ------
         LeaseError
-            If the file does not say.
+            If the file names no holder.
         """
         end_s = time.monotonic() + _WRITING_S
         while (content := self._read()) is not None:
@@ -173,7 +173,7 @@ class Lease:
         if content is None:
             return None
         raise LeaseError(
-            f"{self.path}: does not say who holds it; if nobody works here any more: "
+            f"{self.path}: names no holder; if no process works here any more: "
             f"{_removal(self.path)}"
         )
 
@@ -195,15 +195,17 @@ class Lease:
     def _end(self, holder: Holder) -> None:
         """Remove the lease of a process that has ended.
 
-        Only who creates a second file for just that lease may, so that nobody removes
-        the lease of who was faster.
+        Only the process that creates a second file for exactly that lease may remove
+        it, so no process removes the lease of another one that was faster.
         """
         claim = f"{self.path.name}.{holder.token}"
         end_s = time.monotonic() + _WRITING_S
         while not self._create(claim):
             if time.monotonic() > end_s:
                 left = self.path.with_name(claim)
-                raise LeaseError(f"{left}: was left by a kill: {_removal(left)}")
+                raise LeaseError(
+                    f"{left}: a killed process left this file: {_removal(left)}"
+                )
             time.sleep(_POLL_S)
         try:
             if self.holder() == holder:
@@ -212,7 +214,7 @@ class Lease:
             self._remove(claim)
 
     def _create(self, name: str, holder: Holder | None = None) -> bool:
-        """Write a file that names a holder, or nobody; return False if there is one."""
+        """Write a file that names a holder, or nobody; return False if it exists."""
         try:
             descriptor = os.open(
                 name if self._folder is not None else self.path.with_name(name),
@@ -222,7 +224,7 @@ class Lease:
             )
         except FileExistsError:
             return False
-        if holder is None:  # needs no room, where a killed launch has left none
+        if holder is None:  # an empty file needs no room on a full file system
             os.close(descriptor)
             return True
         try:
@@ -239,24 +241,24 @@ class Lease:
         return True
 
     def _remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         with suppress(FileNotFoundError):
             path = name if self._folder is not None else self.path.with_name(name)
             os.unlink(path, dir_fd=self._folder)
 
     def _refusal(self, holder: Holder) -> str:
-        """Return why the lease cannot be had, and what to do."""
+        """Return why the lease cannot be taken, and what to do."""
         who = _printable(f"{holder.what} (process {holder.pid} on {holder.host})")
         if holder.is_dead:
             return (
-                f"{self.path}: {who} was killed, and what it has started may still "
-                f"run. Start it again, or if nothing runs: {_removal(self.path)}"
+                f"{self.path}: {who} was killed, and its jobs may still run. Start it "
+                f"again, or if none of them runs: {_removal(self.path)}"
             )
         if holder.is_here:
             return f"{self.path}: {who} works here; wait until it has ended."
         return (
-            f"{self.path}: {who} works here, or was killed. That can only be seen "
-            f"there. If it does not run any more: {_removal(self.path)}"
+            f"{self.path}: {who} works here, or was killed; only that machine can see "
+            f"which. If it does not run any more: {_removal(self.path)}"
         )
 
 
@@ -289,7 +291,7 @@ def hold_lease(path: Path, what: str, *, only_own: bool = False) -> Lease:
     path : Path
         The lease's file; its folder is made if it is missing.
     what : str
-        What this process is, for those who are refused.
+        What this process is, for messages to others.
     only_own : bool
         As for `Lease`.
 
@@ -308,7 +310,7 @@ def hold_lease(path: Path, what: str, *, only_own: bool = False) -> Lease:
 
 
 def _give_back(lease: Lease, pid: int) -> None:
-    """Give a lease back when its process ends, not when a copy of it does."""
+    """Give a lease back when its process ends, not when a fork of it ends."""
     if os.getpid() == pid:
         with suppress(OSError, LeaseError):
             lease.give_back()

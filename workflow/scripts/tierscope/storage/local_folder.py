@@ -2,8 +2,9 @@
 
 Several nodes may share one root (virtual nodes on one machine, or a burst buffer), so
 each node has its own folder below the tier's data directory, and a lease on it. Nothing
-is ever removed outside a root that carries our marker file and belongs to this user
-alone; what is removed is reached from the root's descriptor, and no link is followed.
+is ever removed outside a root that holds our marker file and belongs to this user
+alone. Everything that is removed is reached from the root's descriptor; no link is
+followed.
 """
 
 import glob
@@ -24,12 +25,12 @@ from tierscope.storage.own_folder import FolderError, own_folder
 MARKER = ".tierscope-local-storage"
 _POLL_S = 0.05
 _MARKER_TEXT = b"tierscope fills and empties this directory.\n"
-_REMOVING = ".removing" + SUFFIX  # held by who removes the root
-_CLAIM_S = 20.0  # in which launches that are being ended have cleaned up
+_REMOVING = ".removing" + SUFFIX  # held by the process that removes the root
+_CLAIM_S = 20.0  # time for launches that are ending to clean up
 
 
 class _IsRemovedError(RuntimeError):
-    """The root is just being removed by a job that has ended."""
+    """A job that has ended is removing the root."""
 
 
 def node_name(node: int) -> str:
@@ -78,7 +79,7 @@ class LocalStorage:
         Raises
         ------
         TierError
-            If the root holds something and no marker of ours, others may write to it,
+            If the root holds something but not our marker, others may write to it,
             or another launch works in the node's folder.
         """
         end_s = time.monotonic() + _CLAIM_S
@@ -88,10 +89,10 @@ class LocalStorage:
             except (FileNotFoundError, _IsRemovedError):  # by a job that has ended
                 if time.monotonic() > end_s:
                     raise TierError(
-                        f"{self._root}: cannot use it: others remove it. If nobody "
-                        f"does: rm {shlex.quote(str(self._root / _REMOVING))}"
+                        f"{self._root}: cannot use it: another job is removing it. If "
+                        f"none is: rm {shlex.quote(str(self._root / _REMOVING))}"
                     ) from None
-            except LeaseError as error:  # of a requeued job's earlier start, maybe
+            except LeaseError as error:  # maybe of the earlier start of a requeued job
                 if time.monotonic() > end_s:
                     raise TierError(str(error)) from error
             except FolderError as error:
@@ -103,12 +104,12 @@ class LocalStorage:
             time.sleep(_POLL_S)
 
     def _claim(self) -> None:
-        """Do so; a FileNotFoundError if the root is being removed meanwhile."""
+        """Claim once; a FileNotFoundError if another job removes the root meanwhile."""
         with own_folder(self._root, make=True) as root:
             present = {name for name in os.listdir(root) if SUFFIX not in name}
             if present and MARKER not in present:
                 raise TierError(
-                    f"{self._root}: holds {min(present)!r} and no marker {MARKER}; "
+                    f"{self._root}: holds {min(present)!r} but no marker {MARKER}; "
                     "expected an empty directory for the LFS contents."
                 )
             self._lease(root).take()
@@ -130,7 +131,7 @@ class LocalStorage:
     def release(self) -> None:
         """Remove the node's folder; the last node removes the root as well.
 
-        Nothing is done if another launch has the folder meanwhile.
+        If another launch holds the folder meanwhile, this does nothing.
         """
         with (
             suppress(FolderError, LeaseError, OSError),
@@ -141,22 +142,22 @@ class LocalStorage:
                 return
             self._empty(root)
             if os.access(self._relative, os.F_OK, dir_fd=root):
-                return  # somebody writes there still
+                return  # a process still writes there
             lease.give_back()
             self._remove_root(root)
 
     def release_together(self, is_mine: Callable[[], bool], timeout_s: float) -> None:
-        """Have one process of the node release, and wait until it has.
+        """Let one process of the node release, and wait until it has.
 
-        Processes that write on make it begin anew: until nothing is left, or time is
+        If other processes still write, it tries again until nothing is left or time is
         up.
 
         Parameters
         ----------
         is_mine : callable
-            Returns whether this process is to release; another one may end before.
+            Returns whether this process must release: the one that must may end before.
         timeout_s : float
-            Time after which to go on in any case.
+            Time after which to continue in any case.
         """
         end = time.monotonic() + timeout_s
         while True:
@@ -186,7 +187,7 @@ class LocalStorage:
         """Remove the folders of launches that were killed on this machine."""
         for name in _leases(root):
             left = self._lease(root, name)
-            with suppress(LeaseError):  # nobody knows whose it is, or who was faster
+            with suppress(LeaseError):  # holder unknown, or another launch was faster
                 holder = left.holder()
                 if holder and holder.is_dead:
                     left.take()
@@ -195,7 +196,7 @@ class LocalStorage:
                     left.give_back()
 
     def _remove_roots_of_killed_jobs(self) -> None:
-        """Remove what killed jobs have left whose roots had the job's number, too."""
+        """Remove the roots of killed jobs, if roots are named by the job's number."""
         job = os.environ.get("SLURM_JOB_ID") or os.environ.get("PJM_JOBID")
         if not job or not self._root.name.endswith(job):
             return
@@ -214,7 +215,7 @@ class LocalStorage:
                         left._remove_root(root)
 
     def _is_being_removed(self, root: int) -> bool:
-        """Return whether a job that has ended is just removing the root."""
+        """Return whether a job that has ended is removing the root now."""
         lease = self._lease(root, _REMOVING)
         holder = lease.holder()
         if holder and holder.is_dead:
@@ -226,8 +227,9 @@ class LocalStorage:
     def _remove_root(self, root: int) -> None:
         """Remove the root unless another node uses it.
 
-        Who claims takes the lease of its node first and then looks for this one; this
-        one is taken first and then the nodes' are looked for: one of both sees it.
+        A claiming process first takes the lease of its node and then looks for the
+        lease of removal. This one first takes the lease of removal and then looks for
+        those of nodes. So at least one of the two sees the other.
         """
         if _leases(root):
             return
@@ -254,12 +256,12 @@ def _leases(root: int) -> list[str]:
 
 
 def _mark(root: int) -> None:
-    """Write the marker into a root, if it is not there.
+    """Write the marker into a root, if it is missing.
 
     Raises
     ------
     OSError
-        If something else has its name.
+        If something that is not a file has its name.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:

@@ -1,9 +1,9 @@
 """Striping of a Lustre folder by the `lfs` command of the Lustre client.
 
-Each file has one stripe, so it lies on one OST. Which ones a folder's files may lie on
-is up to Lustre (all OSTs), to a pool that the site has made, or to us (a list of OST
-indices): then each OST has a hidden folder whose new files it gets, and a file written
-there is renamed to its place, which leaves it where it is.
+Each file has one stripe, so it lies on one OST. The OSTs of a folder's files are chosen
+by Lustre (from all OSTs), by a pool that the site has made, or by us (a list of OST
+indices). In the last case each OST has a hidden folder whose new files lie on it. A
+file written there is renamed to its place, which does not change its OST.
 """
 
 import os
@@ -17,8 +17,8 @@ from pathlib import Path
 from tierscope.core.machine import Tier, TierError
 from tierscope.data.tfrecord import TEMPORARY_PREFIX, make_directory
 
-SAMPLE_SIZE = 64  # paths of one command line: 256 KiB at the longest
-SPREAD_SAMPLE_SIZE = 16  # fewer files may lie on one OST of several by chance
+SAMPLE_SIZE = 64  # paths of one command line, which takes at most 256 KiB
+SPREAD_SAMPLE_SIZE = 16  # fewer files may all lie on one of several OSTs by chance
 TIMEOUT_S = 60
 OST_FOLDER_PREFIX = ".ost-"
 _FIELD = re.compile(r"\b(?:lmm_)?(stripe_count|stripe_offset|pool): +(\S+)")
@@ -49,7 +49,7 @@ class Layout:
 
 
 class StripedFolder:
-    """A dataset folder on Lustre and the OSTs that its files are to lie on.
+    """A dataset folder on Lustre and the OSTs of its files.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class StripedFolder:
     tier : Tier
         Tier of kind `lustre` with `n_osts` and `pools`.
     n_osts : int
-        Number of OSTs the files are to be spread over.
+        Number of OSTs over which the files must be spread.
     """
 
     def __init__(self, folder: Path, tier: Tier, n_osts: int):
@@ -68,14 +68,14 @@ class StripedFolder:
         if str(n_osts) not in (known := defaults | target):
             raise TierError(
                 f"{n_osts} OSTs need an OST pool or a list of OSTs: add it to "
-                f"gfs.pools of the system file (there now: {target or 'none'})."
+                f"gfs.pools of the system file (now: {target or 'none'})."
             )
         osts = known[str(n_osts)]
         self._pool = osts if isinstance(osts, str) else None
         self._osts = None if osts is None or self._pool else tuple(osts)
 
     def prepare(self, file_names: Sequence[str]) -> list[Path]:
-        """Set the striping if there are no files yet, check that of those there are.
+        """Set the striping if there are no files yet; check that of existing files.
 
         Parameters
         ----------
@@ -85,14 +85,14 @@ class StripedFolder:
         Returns
         -------
         list of Path
-            Folders to write files in before they are renamed to their place, file i in
-            folder i modulo their number; empty if the place itself will do.
+            Folders in which files are written before they are renamed to their place,
+            file i in folder i modulo their number; empty if no such folders are needed.
 
         Raises
         ------
         TierError
-            With the command's own words, for example when this is not Lustre, or if
-            the files there have another layout.
+            With the message of the command, for example if this is not Lustre; or if
+            the existing files have another layout.
         """
         self.remove_ost_folders()
         present = set(os.listdir(self._folder))
@@ -113,13 +113,13 @@ class StripedFolder:
         return []
 
     def stripe_files(self) -> None:
-        """Let each new file of the folder be striped over all the OSTs.
+        """Stripe each new file of the folder over all its OSTs.
 
         Raises
         ------
         TierError
-            With the command's own words, or if the OSTs are a list of several: a
-            stripe count cannot name them, a pool can.
+            With the message of the command; or if the OSTs are a list of several,
+            because only a pool can name them, not a stripe count.
         """
         if self._osts and len(self._osts) > 1:
             raise TierError(
@@ -130,7 +130,7 @@ class StripedFolder:
         _set_layout(self._folder, Layout(self._n_osts, ost, self._pool))
 
     def remove_ost_folders(self) -> None:
-        """Remove the folders that `prepare` made, also those of a killed run."""
+        """Remove the folders that `prepare` made, including those of a killed run."""
         for folder in self._folder.glob(f"{OST_FOLDER_PREFIX}*"):
             try:
                 for temporary in folder.glob(f"{TEMPORARY_PREFIX}*"):
@@ -147,7 +147,7 @@ class StripedFolder:
         Raises
         ------
         TierError
-            If a file of the sample has another layout than asked for, or the sample
+            If a file of the sample has another layout than requested, or the sample
             lies on too many or too few OSTs.
         """
         sample = self._check_sample(file_names, range(len(file_names)))
@@ -162,7 +162,7 @@ class StripedFolder:
     def _check_sample(
         self, file_names: Sequence[str], file_ids: Sequence[int]
     ) -> dict[int, int]:
-        """Return the OSTs of some of these files by their ids, after checking them."""
+        """Check the layouts of a sample of these files; return their OSTs by id."""
         size = min(len(file_ids), SAMPLE_SIZE)
         sample = sorted(random.Random(0).sample(file_ids, size))
         paths = [self._folder / file_names[i] for i in sample]
@@ -178,7 +178,7 @@ class StripedFolder:
         return osts
 
     def _check_spread(self, n_found: int, n_files: int) -> None:
-        """Refuse a sample on more OSTs than asked for, or on far fewer."""
+        """Refuse a sample on more OSTs than requested, or on far fewer."""
         fewest = 1
         if self._n_osts > 1 and n_files >= SPREAD_SAMPLE_SIZE:
             by_chance = self._n_osts * (1 - (1 - 1 / self._n_osts) ** n_files)
@@ -245,7 +245,7 @@ def _parse_layout(text: str, path: Path) -> Layout:
 
 
 def _lfs(*arguments: str, paths: Sequence[Path]) -> str:
-    """Run `lfs` and return its output; failure is a TierError with its words."""
+    """Run `lfs` and return its output; raise its message as a TierError if it fails."""
     command = f"lfs {' '.join(arguments)} {paths[0]}"
     if len(paths) > 1:
         command += f" (and {len(paths) - 1} more)"
@@ -260,7 +260,7 @@ def _lfs(*arguments: str, paths: Sequence[Path]) -> str:
         )
     except FileNotFoundError:
         raise TierError(
-            f"{command}: no command lfs; kind lustre needs the Lustre client."
+            f"{command}: command lfs not found; kind lustre needs the Lustre client."
         ) from None
     except OSError as error:
         raise TierError(f"{command}: cannot run it: {error.strerror}.") from error

@@ -1,12 +1,12 @@
 """A machine's storage as a network of queues, for simulator and models.
 
 Ranks are the customers of a closed network: each makes its next call when the last one
-has returned. A file's open waits for a metadata server, its read is cut into requests,
-one after the other, each of which passes the object server of the file and then a
-link, and its close waits for a metadata server again. Latencies delay a call and occupy
-nobody. Between the last byte and the close the rank processes the sample, and waits if
-its loader holds as many batches as it may. These are the stations of the emulated
-devices (`tierscope.storage.emulated.device`); the numbers come from the section
+has returned. The open of a file waits for a metadata server. Its read is cut into
+requests, which follow each other; each request passes the object server of the file and
+then a link. Its close waits for a metadata server again. Latencies delay a call and
+occupy no server. Between the last byte and the close the rank processes the sample, and
+waits if its loader holds the largest number of batches. These are the stations of the
+emulated devices (`tierscope.storage.emulated.device`); the numbers come from section
 `devices` of a system file.
 """
 
@@ -30,7 +30,7 @@ from tierscope.storage.emulated.scale import (
 
 
 class ModelError(ValueError):
-    """A model's parameter is impossible; the message names it, its value, the rest."""
+    """A model's parameter is impossible; the message names it, its value and range."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Service:
         Shape of the distribution.
     cv : float, optional
         Coefficient of variation (standard deviation over mean) of ``lognormal``, above
-        0; the others have theirs, 0 and 1.
+        0; that of the others is fixed, 0 and 1.
     """
 
     distribution: str = "deterministic"
@@ -70,18 +70,18 @@ class TierModel:
     Parameters
     ----------
     group_size : int or None
-        Ranks that share servers, consecutive ones; each further group has servers of
-        its own. None: all ranks are one group.
+        Number of consecutive ranks that share servers; each group has its own servers.
+        None: all ranks are one group.
     n_metadata_servers : int
         Metadata servers of a group; they share one queue.
     open_s, close_s : float
         Mean service time of a metadata server per open and per close. An operation
-        that takes no service time asks no server and does not queue.
+        without service time enters no queue.
     open_latency_s, close_latency_s : float
-        Time on top of each open and of each close.
+        Latency that is added to each open and to each close.
     n_object_servers : int
-        Object servers of a group, each with its queue; a file lives on that of its
-        number modulo the servers.
+        Object servers of a group, each with its queue; file i lies on server i modulo
+        their number.
     request_bytes : int
         Largest request.
     request_s : float
@@ -89,14 +89,14 @@ class TierModel:
     bandwidth_bytes_per_s : float or None
         Mean rate of each object server; None is unlimited.
     read_latency_s : float
-        Time on top of each request.
+        Latency that is added to each request.
     n_links : int
-        Links that requests pass after the object server; the ranks are divided into as
-        many parts of consecutive ranks, one for each. 0: there are none.
+        Links that requests pass after the object server; consecutive ranks share a
+        link. 0: there are no links.
     link_bytes_per_s : float or None
         Rate of each link, always the same; None is unlimited.
     metadata_service, object_service : Service
-        How the service times of both kinds of servers vary.
+        How the service times of both types of servers vary.
     object_server_spread : float
         Standard deviation of the logarithm of the object servers' slowness: each is
         slower than the mean by a factor ``exp(spread * z)``, z standard normal, that
@@ -165,7 +165,7 @@ class NodeLinks:
     Parameters
     ----------
     latency_s : float
-        Time of a message on its way, in each direction.
+        Latency of a message, in each direction.
     bandwidth_bytes_per_s : float
         Rate of each link.
     """
@@ -189,10 +189,10 @@ class Network:
     gfs, lfs : TierModel
         The stations.
     peers : NodeLinks or None
-        The network between the nodes, None where nobody has described it.
+        The network between the nodes, None if the system file does not describe it.
     sample_s : float
-        Processor time of a sample: from the last byte of a file on its rank does
-        nothing else for so long. Each rank has a processor of its own.
+        Processor time of a sample: after the last byte of a file its rank does nothing
+        else for this time. Each rank has its own processor.
     """
 
     n_ranks: int
@@ -216,19 +216,19 @@ class Network:
 
 @dataclass(frozen=True)
 class Workload:
-    """What the ranks read in an epoch and how (one read thread a rank).
+    """What the ranks read in an epoch and how (with one read thread per rank).
 
     Parameters
     ----------
     n_files, file_size_bytes : int
         The dataset; every file is read once.
     batch_size : int
-        Files of a step.
+        Files per step.
     buffer_bytes : int
         Largest read call of the loader, which is cut into requests; 0 reads a file in
         one call.
     prefetch_batches : int
-        Batches that the loader holds ready; 0 reads a batch when it is asked for.
+        Batches that the loader reads ahead; 0 reads a batch when it is requested.
     compute_time_s : float
         Time between two steps.
     """
@@ -248,7 +248,7 @@ class Workload:
         _check_number("compute_time_s", self.compute_time_s, at_least=0)
 
     def call_bytes(self) -> np.ndarray:
-        """Return what each read call of a file returns: int, shape (n_calls,)."""
+        """Return the bytes of each read call of a file: int, shape (n_calls,)."""
         return _pieces(self.file_size_bytes, self.buffer_bytes or self.file_size_bytes)
 
     def request_bytes(self, tier: TierModel) -> np.ndarray:
@@ -268,7 +268,7 @@ def _pieces(total: int, largest: int) -> np.ndarray:
 def network_of(system: Machine, n_osts: int) -> Network:
     """Return the network of a system: emulated devices, or a machine with `devices`.
 
-    The `improvements` of the system, if it has any, are made.
+    It includes the `improvements` of the system, if there are any.
 
     Parameters
     ----------
@@ -280,8 +280,8 @@ def network_of(system: Machine, n_osts: int) -> Network:
     Raises
     ------
     ModelError
-        If the system says nothing of its devices, or emulated ranks share LFS servers
-        in groups of different sizes.
+        If the system has no devices, or emulated ranks share LFS servers in groups of
+        different sizes.
     """
     n_ranks = system.n_processes
     if system.devices is None:
@@ -300,7 +300,8 @@ def _described_network(
 ) -> Network:
     """Return the network of a machine as its devices describe it.
 
-    As of emulated devices, a GFS whose closes take no time answers them at once.
+    As with emulated devices, a GFS whose closes take no service time has no latency of
+    closes.
     """
     gfs, lfs = devices["gfs"], devices["lfs"]
     details = devices.get("simulation", {})
@@ -346,12 +347,12 @@ def _described_network(
 
 
 def _sample_s(devices: Mapping[str, Any]) -> float:
-    """Return the processor time of a sample that a system's devices tell."""
+    """Return the processor time of a sample from a system's devices."""
     return devices.get("processor", {}).get("sample_s", 0.0)
 
 
 def _emulated_network(system: Machine, n_osts: int, n_ranks: int) -> Network:
-    """Return the network that the emulated devices of a system are."""
+    """Return the network of a system's emulated devices."""
     machine = emulated_machine(system, n_osts)
     groups = lfs_groups(machine, n_ranks)
     if len(sizes := {len(group) for group in groups}) > 1:
@@ -374,7 +375,7 @@ def _emulated_network(system: Machine, n_osts: int, n_ranks: int) -> Network:
 
 
 def _tier_of(device: Device, group_size: int | None = None) -> TierModel:
-    """Return an emulated device as stations; it answers free closes at once."""
+    """Return an emulated device as stations; closes without service take no time."""
     return TierModel(
         group_size=group_size,
         open_s=device.open_s,
@@ -399,7 +400,7 @@ def _check_number(
     above: float | None = None,
     whole: bool = False,
 ) -> None:
-    """Refuse what is not a finite number of the wanted kind and range."""
+    """Refuse a value that is not a finite number of the wanted type and range."""
     kinds = (int, np.integer) if whole else (int, float, np.number)
     fits = isinstance(value, kinds) and not isinstance(value, bool)
     fits = fits and math.isfinite(value)

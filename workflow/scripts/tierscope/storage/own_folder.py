@@ -1,4 +1,4 @@
-"""Folders of which nobody but this user can change what they hold."""
+"""Folders whose contents only this user can change."""
 
 import os
 import shlex
@@ -8,16 +8,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_LINKS = 40  # that lead to a folder at most, as in the kernel
+_LINKS = 40  # most links on the way to a folder, as in the kernel
 
 
 class FolderError(RuntimeError):
-    """A folder can be changed by others."""
+    """Other users can change a folder."""
 
 
 @contextmanager
 def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
-    """Open a directory that belongs to this user, and to no one else.
+    """Open a directory that belongs to this user alone.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
     Yields
     ------
     int
-        Its descriptor: whatever becomes of the path, it stays that of the directory.
+        Its descriptor, which stays valid even if the path changes.
 
     Raises
     ------
     FolderError
         If it is a link or no directory, belongs to another user, or others may write
-        to it; or if another user can put something else in its place.
+        to it; or if another user can replace it.
     OSError
         If it cannot be opened or made.
     """
@@ -53,7 +53,7 @@ def own_folder(path: Path, *, make: bool = False) -> Iterator[int]:
 
 
 def open_own(path: Path) -> int:
-    """Return the descriptor of a directory of this user, however one gets there.
+    """Return the descriptor of a directory of this user, without checks of the path.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def open_own(path: Path) -> int:
     """
     state = os.lstat(path)
     if not stat.S_ISDIR(state.st_mode):
-        kind = "a link" if stat.S_ISLNK(state.st_mode) else "no directory"
+        kind = "a link" if stat.S_ISLNK(state.st_mode) else "not a directory"
         raise FolderError(f"{path}: is {kind}, expected a directory of yours.")
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -77,7 +77,7 @@ def open_own(path: Path) -> int:
 
 
 def _check_own(path: Path, state: os.stat_result) -> None:
-    """Refuse a directory that is not this user's alone."""
+    """Refuse a directory that does not belong to this user alone."""
     if state.st_uid != os.geteuid():
         raise FolderError(
             f"{path}: belongs to user {state.st_uid}, expected a directory of yours "
@@ -91,16 +91,16 @@ def _check_own(path: Path, state: os.stat_result) -> None:
 
 
 def check_way(path: Path) -> None:
-    """Refuse a way to a folder on which any user can put something else.
+    """Refuse a path to a folder if any user can replace a directory on it.
 
-    In a directory to which all users may write, as /tmp, what follows has to belong to
-    this user or to the system. Other directories are trusted as their owners and groups
-    are. What does not exist yet is not looked at.
+    In a directory to which all users may write, such as /tmp, the next part of the path
+    must belong to this user or to the system. For other directories the owner and group
+    are trusted. Parts that do not exist yet are not checked.
 
     Raises
     ------
     FolderError
-        With the directory, and what is wrong with it.
+        With the directory and its fault.
     """
     trusted = {0, os.geteuid(), os.stat("/").st_uid}
     here, names, n_links = Path("/"), list(path.parts[1:]), 0

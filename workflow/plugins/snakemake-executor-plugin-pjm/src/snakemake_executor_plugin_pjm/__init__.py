@@ -1,6 +1,6 @@
 """Snakemake executor for PJM, the job manager of Fujitsu's Technical Computing Suite.
 
-Every job becomes a PJM job that runs Snakemake again. One ``pjstat -v`` a cycle tells
+Every job becomes a PJM job that runs Snakemake again. One ``pjstat -v`` per cycle shows
 the status of all of them.
 """
 
@@ -139,7 +139,7 @@ class Executor(RemoteExecutor):
             raise WorkflowError(f"{len(jobs)} job(s) printed, not submitted.")
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit a job, or go on watching it if an earlier Snakemake has."""
+        """Submit a job, or watch it if an earlier Snakemake has submitted it."""
         info = SubmittedJobInfo(job)
         try:
             if self.settings.print_only:
@@ -194,15 +194,15 @@ class Executor(RemoteExecutor):
         return command
 
     def get_job_args(self, job: JobExecutorInterface) -> str:
-        """Leave files to wait for to `_job_command`.
+        """Leave the files to wait for to `_job_command`.
 
-        The temporary folder that Snakemake would wait for goes when this Snakemake
-        ends, and holds nothing that the job needs.
+        Snakemake would also wait for its temporary folder, which disappears when this
+        Snakemake ends and holds nothing that the job needs.
         """
         return super(RemoteExecutor, self).get_job_args(job)
 
     def additional_general_args(self) -> str:
-        """Spare the job a solver, which compute nodes may not have, for one job."""
+        """Avoid the solver, which a single job does not need and nodes may lack."""
         return "--scheduler greedy"
 
     def get_snakefile(self) -> Path:
@@ -236,7 +236,7 @@ class Executor(RemoteExecutor):
         try:
             submission.result()
         except KeyboardInterrupt:
-            # A job that has just been submitted must be known to be cancelled.
+            # Only a known job can be cancelled, so wait for the ID of this one.
             with suppress(RefusedError, WorkflowError, TimeoutError):
                 submission.result(timeout=TIMEOUT_S)
             raise
@@ -250,7 +250,7 @@ class Executor(RemoteExecutor):
         except NoAnswerError as error:
             # Not a failed job, which might be tried again and then run twice.
             raise WorkflowError(
-                f"{error} and may have submitted {describe(job)}. Should pjstat show a "
+                f"{error} and may have submitted {describe(job)}. If pjstat shows a "
                 f"job {job_name(job.name)}, end it with pjdel before the next start. "
                 f"Command: {shlex.join(pjsub)}"
             ) from error
@@ -263,8 +263,8 @@ class Executor(RemoteExecutor):
         if job_id in self.watched:
             other = describe(self.watched[job_id].job)
             raise RefusedError(
-                f"{what}: pjsub gave it the ID {job_id}, which {other} has, whose job "
-                f"is not over. Command: {shlex.join(pjsub)}"
+                f"{what}: pjsub gave it the ID {job_id} of {other}, whose job has not "
+                f"ended. Command: {shlex.join(pjsub)}"
             )
         self._watch(info, job_id, files)
         try:
@@ -272,7 +272,7 @@ class Executor(RemoteExecutor):
         except OSError as error:
             self.logger.warning(
                 f"{error.filename} cannot be written ({error.strerror}): after a kill, "
-                f"PJM job {job_id} would not be found again."
+                f"the next start would not find PJM job {job_id}."
             )
         self.logger.info(
             f"Submitted {describe(job)} as PJM job {job_id} (log: {files.log})."
@@ -289,9 +289,9 @@ class Executor(RemoteExecutor):
     def _adopt(self, info: SubmittedJobInfo) -> bool:
         """Watch the job that an earlier Snakemake submitted unless it has failed.
 
-        If PJM's answer is missing, it is watched, too: what became of it shows later,
-        and nothing runs twice. One that has succeeded since this Snakemake made its
-        plan is watched for the moment that it takes to report it.
+        If PJM does not answer, the job is watched, too: its end shows later, and no job
+        runs twice. A job that has succeeded since this Snakemake made its plan is also
+        watched, until its end is reported.
         """
         record = self.records.read(info.job)
         if record is None or record.job_id in self.watched:
@@ -304,19 +304,19 @@ class Executor(RemoteExecutor):
             return False
         if not same:
             raise RefusedError(
-                f"{describe(info.job)}: PJM job {record.job_id} of an earlier start is "
-                "not over, and has other inputs, parameters or commands. Wait until it "
-                f"has ended, or end it with pjdel {record.job_id}; then start again."
+                f"{describe(info.job)}: PJM job {record.job_id} of an earlier start "
+                "has not ended, and has other inputs, parameters or commands. Wait for "
+                f"its end, or end it with pjdel {record.job_id}; then start again."
             )
         self.logger.info(
-            f"PJM job {record.job_id} of an earlier start goes on as "
+            f"PJM job {record.job_id} of an earlier start continues as "
             f"{describe(info.job)}; not submitted again (log: {files.log})."
         )
         self._watch(info, record.job_id, files)
         return True
 
     def _has_ended(self, record: Record, files: JobFiles) -> bool:
-        """Return whether a job is known to be over."""
+        """Return whether a job is known to have ended."""
         try:
             table = self._pjstat() or {}
             if record.job_id not in table:
@@ -349,7 +349,7 @@ class Executor(RemoteExecutor):
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report jobs that have ended, yield those that have not."""
+        """Report jobs that have ended; yield the others."""
         if not active_jobs or self.cancelled:
             for info in active_jobs:
                 yield info
@@ -374,7 +374,7 @@ class Executor(RemoteExecutor):
             elif not (loss := self._loss(info, trouble)):
                 yield info
             else:
-                # It may run on unseen, while its outputs are removed.
+                # It may still run, unseen, while its outputs are removed.
                 self._pjdel([info.external_jobid])
                 self._report(info, loss)
 
@@ -413,7 +413,7 @@ class Executor(RemoteExecutor):
         return missing + self.failing_cycles >= UNSEEN_CYCLES
 
     def _loss(self, info: SubmittedJobInfo, trouble: str | None) -> str | None:
-        """Return why a job that pjstat does not show is given up, None if it is not."""
+        """Return why to give up a job that pjstat does not show, None to keep it."""
         if trouble:
             if self.failing_cycles < self.settings.status_attempts:
                 return None
@@ -449,7 +449,7 @@ class Executor(RemoteExecutor):
         self._fail(info, f"{words}{last_lines(files.log)}\n", aux_logs=logs)
 
     def _fail(self, info: SubmittedJobInfo, words: str, **logs: list[str]) -> None:
-        """Report a failure; Snakemake drops the words where rules are grouped."""
+        """Report a failure; for groups of rules, Snakemake drops the message."""
         if info.job.is_group():
             self.logger.error(words)
         self.report_job_error(info, msg=words, **logs)
@@ -457,7 +457,7 @@ class Executor(RemoteExecutor):
     # Cancelling
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """Cancel all jobs and wait, for a while, until PJM has ended them."""
+        """Cancel all jobs and wait, up to a limit, until PJM has ended them."""
         self.cancelled = True
         watched = dict(self.watched)
         self._pjdel([*watched])
@@ -469,12 +469,12 @@ class Executor(RemoteExecutor):
                 self.records.remove(info.job)
         if left:
             self.logger.error(
-                f"Not known to have ended in {CANCEL_S} s: PJM jobs {' '.join(left)}. "
-                "Look with pjstat, end them with pjdel."
+                f"PJM jobs {' '.join(left)} have not ended within {CANCEL_S} s, as far "
+                "as is known. Check with pjstat, end them with pjdel."
             )
 
     def _still_active(self, watched: dict[str, SubmittedJobInfo]) -> list[str]:
-        """Return the jobs that PJM has not ended, all of them if it does not say."""
+        """Return the jobs that have not ended; all of them if PJM does not answer."""
         if not watched:
             return []
         try:
@@ -484,14 +484,16 @@ class Executor(RemoteExecutor):
         return [i for i in watched if i in table and not table[i].has_ended]
 
     def _pjdel(self, job_ids: list[str]) -> None:
-        """Cancel jobs; what pjdel objects to is logged in its own words."""
+        """Cancel jobs; log the error messages of pjdel."""
         for start in range(0, len(job_ids), JOBS_PER_COMMAND):
             try:
                 code, output, errors = run(
                     ["pjdel", *job_ids[start : start + JOBS_PER_COMMAND]]
                 )
             except CommandError as error:
-                self.logger.error(f"{error}: PJM jobs {' '.join(job_ids)} may run on.")
+                self.logger.error(
+                    f"{error}: PJM jobs {' '.join(job_ids)} may still run."
+                )
                 continue
             objections = re.findall(r"^.*\[ERR\.\].*$", f"{output}\n{errors}", re.M)
             if code and not objections:
@@ -501,7 +503,7 @@ class Executor(RemoteExecutor):
 
 
 def describe(job: JobExecutorInterface) -> str:
-    """Return what users know a job by."""
+    """Return a description by which users recognise a job."""
     kind = "group" if job.is_group() else "rule"
     outputs = [str(path) for path in job.output]
     more = f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""
@@ -509,7 +511,7 @@ def describe(job: JobExecutorInterface) -> str:
 
 
 def has_outputs(job: JobExecutorInterface) -> bool:
-    """Return whether all outputs of a job are there."""
+    """Return whether all outputs of a job exist."""
     jobs = job.jobs if job.is_group() else [job]
     return all(Path(path).exists() for one in jobs for path in one.output)
 

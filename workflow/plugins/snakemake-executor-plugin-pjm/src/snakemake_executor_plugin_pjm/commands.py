@@ -10,7 +10,7 @@ class CommandError(Exception):
 
 
 class NoAnswerError(CommandError):
-    """A command that did not answer in time; what it has done is not known."""
+    """A command that did not answer in time; its effect is unknown."""
 
 
 def run(command: list[str], timeout_s: float = TIMEOUT_S) -> tuple[int, str, str]:
@@ -31,7 +31,7 @@ def run(command: list[str], timeout_s: float = TIMEOUT_S) -> tuple[int, str, str
     Raises
     ------
     CommandError
-        If there is no such program; a `NoAnswerError` if it takes longer.
+        If the program cannot be run; a `NoAnswerError` if it takes too long.
     """
     try:
         # In a session of its own: Ctrl-C must not end a pjsub half-way.

@@ -1,8 +1,8 @@
-"""Notes of submitted jobs on disk, by which a later Snakemake finds those that run.
+"""Notes of submitted jobs on disk, so that a later Snakemake finds running jobs.
 
 Snakemake marks the outputs of a submitted job with its external job ID, but as soon as
-the job runs, the Snakemake inside it replaces the mark by one without ID. So notes are
-kept here: one file a job, removed when the job has ended.
+the job runs, the Snakemake inside it replaces the mark by one without ID. So this
+module keeps one file per job, and removes it when the job has ended.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from .submission import RefusedError
 
 @dataclass(frozen=True)
 class Record:
-    """A submitted job: its PJM ID, the path its files are named after, its content."""
+    """A submitted job: its PJM ID, the common path of its files, its content."""
 
     job_id: str
     stem: str
@@ -42,7 +42,7 @@ def identity(job: JobExecutorInterface) -> str:
 
 
 def content(job: JobExecutorInterface) -> str:
-    """Return a hash of what a job reads, writes and is told to do."""
+    """Return a hash of a job's inputs, outputs, parameters and command."""
     jobs = sorted(job.jobs, key=identity) if job.is_group() else [job]
     return _hash(
         [[*one.input], [*one.output], [*one.params], [*one.params.keys()], one.shellcmd]
@@ -75,7 +75,7 @@ class Records:
         except (OSError, ValueError, TypeError) as error:
             raise RefusedError(
                 f"{self._path(job)}: cannot be read as the note of a submitted job "
-                f"({error}); look with pjstat whether it runs, then delete the file."
+                f"({error}); check with pjstat whether it runs, then delete the file."
             ) from error
 
     def remove(self, job: JobExecutorInterface) -> None:

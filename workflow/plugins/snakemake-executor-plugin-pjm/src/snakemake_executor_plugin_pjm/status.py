@@ -1,4 +1,4 @@
-"""What PJM says of jobs: the texts of pjsub and pjstat, and exit codes in words.
+"""PJM's answers about jobs: the output of pjsub and pjstat, and exit codes in words.
 
 Sources: Fugaku user guide "Use and job execution", "Displaying a job status" and
 "Checking when a job ends abnormally"; rows that pjstat printed on Fugaku and on other
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 SUBMITTED = re.compile(r"^\[INFO\] PJM 0000 pjsub Job (\d+) submitted\.", re.MULTILINE)
 
-# START_DATE holds a blank and may be in parentheses, REASON is cut: columns cannot be
-# counted. The job model and state are found from the left, the codes by their pattern.
+# START_DATE contains a blank and may be in parentheses, and REASON is cut, so columns
+# cannot be counted. Model and state are found from the left, codes by their pattern.
 ROW = re.compile(r"(?P<job_id>\d+)\s+\S+\s+[A-Z]{2}\s+(?P<state>[A-Z]{3})\s")
 CODES = re.compile(r"\s[A-Z]{3}\s+(\d+)\s+(\d+)\s+(\d+)\s+(?:\d+|-)\s")
 
@@ -52,12 +52,12 @@ XCPU = 24
 
 
 class StatusError(Exception):
-    """PJM's answer about jobs cannot be had or read."""
+    """PJM's answer about jobs is missing or cannot be read."""
 
 
 @dataclass(frozen=True)
 class JobStatus:
-    """State of a job, and its exit, PJM and signal codes where pjstat printed them."""
+    """State of a job, and its exit, PJM and signal codes if pjstat printed them."""
 
     state: str
     exit_code: int | None = None
@@ -66,14 +66,14 @@ class JobStatus:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job is over, whatever became of it."""
+        """Whether the job has ended, with success or not."""
         return self.state in ENDED
 
 
 def submitted_job_id(text: str) -> str | None:
     """Return the job ID from what pjsub printed, None if it submitted nothing.
 
-    The text decides because a failed pjsub has been seen to return 0.
+    The text decides, because a failed pjsub returned 0 in a known case.
     """
     match = SUBMITTED.search(text)
     return match[1] if match else None
@@ -85,7 +85,7 @@ def read_job_table(text: str) -> dict[str, JobStatus] | None:
     Parameters
     ----------
     text : str
-        A header and a row a job, or nothing.
+        A header and one row per job, or nothing.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def read_job_table(text: str) -> dict[str, JobStatus] | None:
             numbers = [int(code) for code in codes.groups()] if codes else []
             table[match["job_id"]] = JobStatus(match["state"], *numbers)
         elif re.match(r"\d+\s", line):
-            raise StatusError(f"pjstat printed a row that is none: {line[:200]!r}")
+            raise StatusError(f"pjstat printed a malformed row: {line[:200]!r}")
     return table
 
 
@@ -119,7 +119,7 @@ def cause_of_failure(status: JobStatus | None, exit_status: int | None) -> str |
     Parameters
     ----------
     status : JobStatus or None
-        What pjstat says of the job; None if it does not know it any more.
+        The job's status by pjstat; None if pjstat no longer knows it.
     exit_status : int or None
         Exit status of the command from the job's own file; None without such a file.
     """

@@ -1,4 +1,4 @@
-"""What PJM is asked for: typed resources, the pjsub command line, the job script.
+"""Requests to PJM: typed resources, the pjsub command line, the job script.
 
 All options go on pjsub's command line, as a list that no shell reads; the script holds
 no ``#PJM`` lines, because how pjsub splits and quotes those is not documented. Within
@@ -26,12 +26,12 @@ VOLUME = re.compile(r"(?:/[A-Za-z0-9_.+-]+)+")
 
 
 class RefusedError(ValueError):
-    """A job that is not submitted because something about it cannot be right."""
+    """A job that is not submitted because something about it is wrong."""
 
 
 @dataclass(frozen=True)
 class JobFiles:
-    """The files of a submitted job, all named after one path of its own."""
+    """The files of a submitted job; their names begin with the same path."""
 
     stem: Path
 
@@ -61,7 +61,7 @@ class JobFiles:
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks PJM for, checked.
+    """The checked request of a job to PJM.
 
     ``node`` is PJM's text, such as ``8x6x16:torus``; ``None`` leaves a value to PJM.
     """
@@ -82,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True)
 class _Resources:
-    """Typed access to the resources of a job; what does not fit is refused."""
+    """Typed access to the resources of a job; wrong values are refused."""
 
     job: str
     values: Mapping[str, object]
@@ -118,14 +118,14 @@ class _Resources:
             return ()
         paths = value.split(":") if isinstance(value, str) else [*map(str, value)]
         if not all(paths) or any(has_control_characters(path) for path in paths):
-            expected = "expected paths, a colon between two, without control characters"
+            expected = "expected paths, separated by colons, without control characters"
             raise self.refuse(name, expected)
         return tuple(paths)
 
     def volumes(self, name: str) -> tuple[str, ...]:
         volumes = self.paths(name)
         if not all(VOLUME.fullmatch(volume) for volume in volumes):
-            expected = "expected absolute paths, a colon (not a comma) between two"
+            expected = "expected absolute paths, separated by colons (not commas)"
             raise self.refuse(name, f"{expected}, such as /vol0004:/vol0006")
         return volumes
 
@@ -140,7 +140,7 @@ class _Resources:
         if any(has_control_characters(text) for text in (*words, str(value))):
             raise self.refuse(name, "expected pjsub options without control characters")
         if words and not words[0].startswith("-"):
-            raise self.refuse(name, "expected pjsub options, the first with a dash")
+            raise self.refuse(name, "expected pjsub options; the first has no dash")
         return tuple(words)
 
 
@@ -152,14 +152,14 @@ def has_control_characters(text: str) -> bool:
 def read_request(
     job: str, resources: Mapping[str, object], llio_gib_per_node: float
 ) -> Request:
-    """Read what a job asks PJM for from its resources.
+    """Read a job's request to PJM from its resources.
 
     Parameters
     ----------
     job : str
-        What errors call the job, such as ``rule run_benchmark``.
+        Name of the job in errors, such as ``rule run_benchmark``.
     resources : mapping of str to object
-        Resources of the job by name, those of other executors among them.
+        Resources of the job by name, including those of other executors.
     llio_gib_per_node : float
         First-layer storage that a node can give to temporary areas, in GiB.
 
@@ -188,7 +188,7 @@ def read_request(
         name = "pjm_localtmp_mib" if localtmp_mib else "pjm_sharedtmp_mib"
         also = f" with pjm_sharedtmp_mib={sharedtmp_mib}" if localtmp_mib else ""
         limit = f"{llio_gib_per_node * MIB_PER_GIB:g} MiB"
-        raise given.refuse(name, f"expected{also} at most {limit} a node together")
+        raise given.refuse(name, f"expected{also} at most {limit} per node together")
     return Request(
         group=group,
         node=node,
@@ -206,7 +206,7 @@ def read_request(
 
 
 def _node(given: _Resources) -> tuple[str, int]:
-    """Return PJM's node text and the number of nodes it stands for."""
+    """Return PJM's node text and its number of nodes."""
     n_nodes = given.integer("nodes", 1)
     if given.values.get("pjm_node") is None:
         return str(n_nodes or 1), n_nodes or 1
@@ -224,7 +224,7 @@ def _node(given: _Resources) -> tuple[str, int]:
 
 
 def job_name(text: str) -> str:
-    """Return a text as a name that PJM takes: letters first, at most 63 bytes."""
+    """Return a name that PJM accepts: at most 63 bytes, the first one a letter."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", text)
     return (name if name[:1].isalpha() else f"j{name}")[:MAX_NAME_BYTES]
 
@@ -244,7 +244,7 @@ def pjsub_command(request: Request, name: str, files: JobFiles) -> list[str]:
     name : str
         Name of the job in PJM.
     files : JobFiles
-        Where script, log and statistics are, absolute.
+        Absolute paths of script, log and statistics.
 
     Raises
     ------
@@ -254,7 +254,7 @@ def pjsub_command(request: Request, name: str, files: JobFiles) -> list[str]:
     if "%" in str(files.stem) or has_control_characters(str(files.stem)):
         raise RefusedError(
             f"{files.stem}: cannot be the path of a PJM log; expected a log folder "
-            "(--pjm-logdir) without % (which PJM replaces) and control characters."
+            "(--pjm-logdir) without % (which PJM replaces) or control characters."
         )
     limits = [f"node={request.node}"]
     if request.resource_group:
@@ -272,7 +272,7 @@ def pjsub_command(request: Request, name: str, files: JobFiles) -> list[str]:
     command += ["-g", request.group, "-N", name]
     if request.gfscache:
         command += ["-x", f"PJM_LLIO_GFSCACHE={':'.join(request.gfscache)}"]
-    # Of thousands of processes, only those that print leave a file.
+    # Only processes that print leave a file: there may be thousands of processes.
     command += ["-x", "PLE_MPI_STD_EMPTYFILE=off"]
     for area, size_mib, unit in (
         ("localtmp", request.localtmp_mib, "Mi"),
@@ -287,13 +287,13 @@ def pjsub_command(request: Request, name: str, files: JobFiles) -> list[str]:
 
 
 TRANSFER = """\
-# Copy files that all nodes read to first-layer storage; without, they are only slower.
+# Copy files that all nodes read to first-layer storage; otherwise reads are slower.
 transfer() {
     if [ -d "$1" ]; then
         find "$1" -type f -print0 | xargs -0 -r -n 200 llio_transfer
     else
         llio_transfer "$1"
-    fi || echo "warning: llio_transfer of $1 failed; the job goes on without it" >&2
+    fi || echo "warning: llio_transfer of $1 failed; the job continues without it" >&2
 }
 """
 
@@ -305,7 +305,7 @@ SCRIPT = """\
 status_file={status_file}
 child=
 
-# What became of the command, for when PJM has forgotten the job: whole or not there.
+# Exit status of the command, in case PJM has forgotten the job: complete or missing.
 record() {{
     trap - EXIT
     echo "$1" > "$status_file.new" && mv -f "$status_file.new" "$status_file"
@@ -352,13 +352,13 @@ def job_script(
     Parameters
     ----------
     title : str
-        What the job is, for readers.
+        Description of the job, for readers.
     submission : list of str
         The pjsub command line, for readers.
     command : str
         One simple command in shell syntax, checked with `refuse_active_shell_syntax`.
     files : JobFiles
-        Where the exit status goes.
+        Files of the job, one of them for the exit status.
     workdir : Path
         Folder in which the command runs.
     python : str
@@ -387,22 +387,22 @@ def job_script(
     )
 
 
-# A word of plain letters and of quoted parts in which a shell finds nothing to do.
+# A word of plain letters and of quoted parts that a shell does not change.
 _INERT_WORD = re.compile(
     r"""(?:[\w@%+=:,./^-]|'[^'\\\x00-\x1f]*'|"[^"$`\\!\x00-\x1f]*")+(?:[ ]+|$)"""
 )
 
 
 def refuse_active_shell_syntax(job: str, command: str) -> None:
-    """Refuse a command unless it is plain and quoted words with blanks between.
+    """Refuse a command unless it consists of plain and quoted words with blanks.
 
-    Snakemake quotes values for the shell the way Python does. That is safe for most,
-    but a path that holds both a quote and ``$(...)`` would run as a command.
+    Snakemake quotes values for the shell the way Python does. That is safe for most
+    values, but a path with both a quote and ``$(...)`` would run as a command.
 
     Raises
     ------
     RefusedError
-        Names the word in which a shell would find something to do.
+        Names the word that a shell would change.
     """
     text = command.strip(" ")
     while text:
@@ -410,6 +410,6 @@ def refuse_active_shell_syntax(job: str, command: str) -> None:
             raise RefusedError(
                 f"{job}: the shell would change the letters of {text[:80]!r} in the "
                 "job's command; expected wildcards, file names and settings without "
-                "such quotes, backslashes and line breaks."
+                "such quotes, backslashes or line breaks."
             )
         text = text[match.end() :]

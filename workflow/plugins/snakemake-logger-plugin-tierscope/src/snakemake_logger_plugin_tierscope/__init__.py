@@ -1,4 +1,4 @@
-"""Snakemake logger: one line a job, points done of all, the cause of a failure last."""
+"""Snakemake logger: one line per job, points finished, the cause of a failure last."""
 
 import logging
 import sys
@@ -18,13 +18,13 @@ from snakemake_logger_plugin_tierscope.screen import Screen
 from snakemake_logger_plugin_tierscope.words import INTERRUPTED, is_noise
 
 REFRESH_S = 0.3
-_STOPPED = "Stopped. What is finished is kept; the same command goes on from there."
+_STOPPED = "Stopped. Finished files are kept; the same command continues from there."
 
 refuse_unknown_profile(sys.argv)
 
 
 class LogHandler(LogHandlerBase):
-    """Shows what a user of tierscope's workflow needs to see."""
+    """Shows the records that a user of tierscope's workflow needs."""
 
     def __post_init__(self) -> None:
         settings = self.common_settings
@@ -82,7 +82,7 @@ class LogHandler(LogHandlerBase):
         super().close()
 
     def _message(self, record: logging.LogRecord) -> None:
-        """Show a message that is no event, unless it is noise."""
+        """Show a message without an event, unless it is noise."""
         text = record.getMessage()
         if self._is_dry and text.startswith("This was a dry-run"):
             self._say(plan_lines(self._planned))
@@ -94,7 +94,7 @@ class LogHandler(LogHandlerBase):
             self._say([text])
 
     def _run_info(self, record: logging.LogRecord) -> None:
-        """Say what is to be done: a dry run says it in its plan."""
+        """Say what will be done; a dry run says it in its plan."""
         stats = dict(record.stats)
         if self._is_dry or self._progress:
             return
@@ -114,7 +114,7 @@ class LogHandler(LogHandlerBase):
             self._watcher.start()
 
     def _job_finished(self, record: logging.LogRecord) -> None:
-        """Say that a job has ended, unless it only took over what a launch measured."""
+        """Say that a job has ended, unless it only took over results of a launch."""
         job = self._running.pop(record.job_id, None)
         if job is None or self._progress is None:
             return
@@ -128,9 +128,9 @@ class LogHandler(LogHandlerBase):
             self._say([f"{head}  Done in {self._progress.took()}."])
 
     def _job_error(self, record: logging.LogRecord) -> None:
-        """Note why a job has failed, and say so when all is over.
+        """Note why a job has failed, to say it at the end.
 
-        Ctrl-C ends jobs: those that end after it have not failed.
+        Ctrl-C ends jobs: jobs that end after it have not failed.
         """
         job = self._running.pop(record.jobid, None) or Job(record)
         self._follow(job)
@@ -142,7 +142,7 @@ class LogHandler(LogHandlerBase):
         self._say([f"{self._now()}  {'. '.join([line, *words])}"])
 
     def _error(self, record: logging.LogRecord) -> None:
-        """Note an error of Snakemake or of the workflow: jobs say theirs themselves."""
+        """Note an error of Snakemake or of the workflow; jobs report their own."""
         if line := error_line(record.getMessage(), sys.argv):
             self._errors.append(line)
 
@@ -155,13 +155,13 @@ class LogHandler(LogHandlerBase):
                 self._show_status()
 
     def _follow(self, job: Job) -> None:
-        """Show what a job's log says anew."""
+        """Show the new lines of a job's log."""
         for line in job.news():
             if not self._screen.is_terminal or line.is_head:
                 self._say([f"{self._now()}    {line.text}"])
 
     def _show_status(self) -> None:
-        """Show on a terminal what is going on."""
+        """Show the running jobs on a terminal."""
         doing = [job.status() for job in self._running.values()]
         if self._progress and (doing := list(filter(None, doing))):
             so_far = self._progress.so_far(self._running.values())
@@ -176,17 +176,17 @@ class LogHandler(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """It takes the place of Snakemake's own text on the terminal."""
+        """It replaces Snakemake's own text on the terminal."""
         return True
 
     @property
     def writes_to_file(self) -> bool:
-        """It keeps no file: Snakemake's own log does."""
+        """It writes no file; Snakemake writes its own log."""
         return False
 
     @property
     def has_filter(self) -> bool:
-        """It chooses itself what is shown."""
+        """It chooses the records itself."""
         return True
 
     @property

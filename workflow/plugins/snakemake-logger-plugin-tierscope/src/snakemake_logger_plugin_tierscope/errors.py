@@ -1,4 +1,4 @@
-"""An error of Snakemake, or of our workflow, in one line that says what to type."""
+"""An error of Snakemake or of our workflow in one line that says what to type."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,14 +21,14 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def error_line(text: str, arguments: Sequence[str]) -> str:
-    """Return an error for the terminal, empty if a job says it itself.
+    """Return an error for the terminal, empty if a job reports it itself.
 
     Parameters
     ----------
     text : str
-        As Snakemake prints it.
+        The error as Snakemake prints it.
     arguments : sequence of str
-        Of the command, which names the configuration files.
+        Arguments of the command, which name the configuration files.
     """
     if ("Command '" in text and _OF_A_JOB.search(text)) or _SAID in text:
         return ""
@@ -38,8 +38,8 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
         return _of_system(*found[-1], list(configuration_files(arguments)))
     if missing := _NO_RULE.search(text):
         return (
-            f"{missing[1]}: nothing makes this file; snakemake --list-target-rules "
-            "names the targets."
+            f"{missing[1]}: no rule makes this file; snakemake --list-target-rules "
+            "lists the targets."
         )
     if refused := _OF_INPUT.search(text):
         return " ".join(refused[1].split())
@@ -51,7 +51,7 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
 
 
 def configuration_files(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield what a command line gives as configuration files."""
+    """Yield the configuration files of a command line."""
     is_list = False
     for argument in arguments:
         if argument.startswith("-"):
@@ -79,7 +79,7 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
 
 
 def _malformed(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield file, line and problem of each configuration file that is no YAML."""
+    """Yield file, line and problem of each configuration file that is not YAML."""
     for name in ("config/config.yaml", *configuration_files(arguments)):
         path = Path(name)
         try:
@@ -88,6 +88,6 @@ def _malformed(arguments: Sequence[str]) -> Iterator[str]:
             mark = error.problem_mark or error.context_mark
             words = " ".join(filter(None, (error.context, error.problem)))
             where = f", line {mark.line + 1}" if mark else ""
-            yield f"{name}{where}: is no YAML: {words}."
+            yield f"{name}{where}: is not valid YAML: {words}."
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            yield f"{name}: is no YAML: {' '.join(str(error).split())}"
+            yield f"{name}: is not valid YAML: {' '.join(str(error).split())}"

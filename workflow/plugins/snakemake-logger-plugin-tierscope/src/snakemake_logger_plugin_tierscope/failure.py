@@ -1,4 +1,4 @@
-"""Why a job has failed, in its own words."""
+"""Why a job has failed, in the words of the job."""
 
 import logging
 import re
@@ -19,10 +19,10 @@ _NOISE = re.compile(
 
 
 def own_words(lines: Iterable[str]) -> list[str]:
-    """Return what a log says of the cause of a failure.
+    """Return the lines of a log about the cause of a failure.
 
-    That is what follows the last line of progress, of a Python traceback only the
-    exception. Where lines begin with ``tierscope: ``, these and what they go with.
+    These are the lines after the last line of progress; from a Python traceback only
+    the exception. If there are many and some begin with ``tierscope: ``, only those.
     """
     lines = [line.rstrip() for line in lines if line.strip() and not _NOISE.match(line)]
     steps = [i for i, line in enumerate(lines) if PROGRESS.match(line)]
@@ -35,7 +35,7 @@ def own_words(lines: Iterable[str]) -> list[str]:
 def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str]:
     """Return lines without tracebacks, with or without the exceptions at their ends.
 
-    Those that a line of ours repeats end with it: notes may follow an exception.
+    A traceback also ends at a line of ours: notes may follow the exception.
     """
     kept, is_inside = [], False
     for line in lines:
@@ -51,7 +51,7 @@ def _without_tracebacks(lines: Iterable[str], keep_exceptions: bool) -> list[str
 
 
 def _once(lines: Iterable[str]) -> list[str]:
-    """Return lines without what another rank has said before."""
+    """Return lines without those that another rank has printed before."""
     first: dict[str, str] = {}
     for line in lines:
         first.setdefault(_RANK.sub("rank", line), line)
@@ -59,21 +59,21 @@ def _once(lines: Iterable[str]) -> list[str]:
 
 
 class Failure:
-    """A failed job with what its record and its logs say."""
+    """A failed job with its record and its logs."""
 
     def __init__(self, job: Job, record: logging.LogRecord):
         self._job, self._message = job, (record.rule_msg or "").strip()
         self._external = getattr(record, "aux", {}) or {}
-        # Those of the scheduler come after the job's own.
+        # The scheduler's logs come after those of the job.
         self._logs = [Path(path) for path in record.log]
 
     @property
     def scheduler_words(self) -> list[str]:
-        """Return what the scheduler says, if one ran the job."""
+        """Return the scheduler's message, if a scheduler ran the job."""
         return [self._message] if self._message not in ("", "None") else []
 
     def lines(self) -> list[str]:
-        """Return what has failed, where to read more, and last the cause."""
+        """Return the failed job, its logs, and last the cause."""
         lines = [f"Failed: {self._job.words}."]
         if job_id := self._external.get("external_jobid"):
             lines.append(f"Job of the scheduler: {job_id}")
@@ -81,8 +81,8 @@ class Failure:
             lines.append(f"Log: {logs}")
         if self._job.points_done:
             n = f"{self._job.points_done} of {self._job.n_points}"
-            lines.append(f"Points measured before, and kept: {n}.")
-        return lines + (self._cause() or ["It left no message."])
+            lines.append(f"Points measured before the failure, and kept: {n}.")
+        return lines + (self._cause() or ["The job left no message."])
 
     def without_echo(self, errors: Iterable[str]) -> list[str]:
         """Return errors without those that only say that this job has failed."""
@@ -97,5 +97,5 @@ class Failure:
         return self.scheduler_words
 
     def _written(self) -> list[Path]:
-        """Return the logs that the job has written, its own first."""
+        """Return the logs that were written during the job, its own first."""
         return list(filter(self._job.has_written, self._logs))

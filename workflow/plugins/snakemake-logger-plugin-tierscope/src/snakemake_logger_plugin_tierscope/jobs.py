@@ -1,4 +1,4 @@
-"""A job that runs: what it is, and what its log says meanwhile."""
+"""A running job: its description, and the progress that its log reports."""
 
 import logging
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from snakemake_logger_plugin_tierscope.words import duration, plural
 
 MOST_WARNINGS = 20  # of one job
-TAKES_OVER_S = 5  # a job that takes over what a launch has measured, at most
+TAKES_OVER_S = 5  # longest time of a job that only takes over results of a launch
 _LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
 PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
@@ -20,7 +20,7 @@ _POINT = re.compile(r"point (\d+) of (\d+)")
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a file is written, None if it is gone meanwhile."""
+    """Return values that change when a file is written, None if it has been removed."""
     try:
         found = path.stat()
     except OSError:
@@ -29,7 +29,7 @@ def _state(path: Path) -> tuple[int, int] | None:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a log, empty if it is gone meanwhile."""
+    """Return the text of a log, empty if it has been removed."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -37,7 +37,7 @@ def text_of(path: Path) -> str:
 
 
 def _old_states(paths: list[Path], created_s: float) -> dict[Path, tuple[int, int]]:
-    """Return the state of the files that were there before a job started."""
+    """Return the state of the files that existed before a job started."""
     states = {path: _state(path) for path in paths}
     return {
         path: state
@@ -48,14 +48,14 @@ def _old_states(paths: list[Path], created_s: float) -> dict[Path, tuple[int, in
 
 @dataclass(frozen=True)
 class Line:
-    """A line to show of a job's log; a head is shown on terminals, too."""
+    """A line of a job's log to show; a head is shown on terminals, too."""
 
     text: str
     is_head: bool = False
 
 
 class Job:
-    """A job of a Snakemake record, and its log as far as it has been read."""
+    """A job of a Snakemake record, and its log up to the last read."""
 
     def __init__(self, record: logging.LogRecord, now=time.monotonic):
         self.rule, self.logs = record.rule_name, [Path(p) for p in record.log]
@@ -78,7 +78,7 @@ class Job:
 
     @property
     def is_said(self) -> bool:
-        """Return whether its end is a line: not where it took over a launch's point."""
+        """Return whether its end is shown: not if it took over a launch's point."""
         return self._is_named and (not self.is_point or self.n_points > 0)
 
     def took(self) -> str:
@@ -93,7 +93,7 @@ class Job:
         return f"{self._name}: {self._activity}" if self._activity else self._name
 
     def news(self) -> Iterator[Line]:
-        """Yield what is to be shown of the lines that have come to its log."""
+        """Yield the new lines of its log that must be shown."""
         if self._terminal != "progress":
             return
         for line in self._new_lines():
@@ -116,32 +116,32 @@ class Job:
                 self._warn(line)
 
     def _warn(self, line: str) -> None:
-        """Keep a line that is no progress; of very many only the log has all."""
+        """Keep a line that reports no progress; the log has all lines."""
         if line not in self.warnings and len(self.warnings) < MOST_WARNINGS:
             self.warnings.append(line)
 
     def closing_words(self) -> list[str]:
-        """Return the log of a job whose words are for the reader."""
+        """Return the log of a job if it is meant for the reader."""
         if self._terminal != "log" or not self.logs:
             return []
         return text_of(self.logs[0]).rstrip().splitlines()
 
     def has_written(self, log: Path) -> bool:
-        """Return whether a log is of this job, not what an earlier start has left."""
+        """Return whether a log is from this job, not left by an earlier start."""
         state = _state(log)
         return state is not None and state != self._old.get(log)
 
     def _new_lines(self) -> list[str]:
-        """Return the whole lines that have come to the log since the last time."""
+        """Return the complete lines that are new in the log since the last call."""
         if not self.logs or not self.has_written(self.logs[0]):
             return []
         try:
             file = self.logs[0].open("rb")
-        except OSError:  # it is gone since then
+        except OSError:  # removed meanwhile
             return []
         with file:
             size = file.seek(0, 2)
-            if size < self._read_bytes:  # it was begun anew
+            if size < self._read_bytes:  # the log was started again
                 self._read_bytes, self._rest = 0, ""
             file.seek(self._read_bytes)
             text = self._rest + file.read().decode(errors="replace")

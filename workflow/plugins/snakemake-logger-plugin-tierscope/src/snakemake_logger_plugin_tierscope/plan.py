@@ -1,4 +1,4 @@
-"""The plan of a dry run: a line a rule, and one for each scenario to be measured."""
+"""The plan of a dry run: one line per rule, and one per scenario to be measured."""
 
 import logging
 import re
@@ -8,7 +8,7 @@ from itertools import takewhile, zip_longest
 
 from snakemake_logger_plugin_tierscope.words import plural
 
-# Why a job is run follows from another job where it says one of these.
+# A reason that follows from the reason of another job.
 _FOLLOWS = "Input files updated by another job"
 _USUAL = ("Missing output files", _FOLLOWS)
 
@@ -20,7 +20,7 @@ def pattern(paths: Iterable[str]) -> str:
 
 
 def _common(names: Sequence[str]) -> str:
-    """Return names as one: the whole words that all begin and end with, and a star."""
+    """Return names as one: the words with which all begin and end, and a star."""
     if len(set(names)) == 1:
         return names[0]
     start = _shared_words(names)
@@ -29,13 +29,13 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _shared_words(names: Iterable[str]) -> str:
-    """Return what all names begin with, up to the end of a word."""
+    """Return the common beginning of all names, up to the end of a word."""
     letters = takewhile(lambda some: len(set(some)) == 1, zip(*names, strict=False))
     return re.match(r"(.*[-_.])?", "".join(some[0] for some in letters))[0]
 
 
 def why(reason: str) -> str:
-    """Return the kinds of reasons for a job, without their files."""
+    """Return the first reason for a job, without its files."""
     kinds = [part.partition(":")[0].strip() for part in reason.split("; ") if part]
     own = [kind for kind in kinds if kind != _FOLLOWS]
     return (own or kinds or [""])[0]
@@ -60,11 +60,11 @@ def plan_lines(records: Sequence[logging.LogRecord]) -> list[str]:
         )
         lines += [f"{'':<{width}}        {line}" for line in launch_lines(jobs)]
     total = sum(map(len, by_rule.values()))
-    return [*lines, f"{plural(total, 'job')} would be run; nothing was (-n)."]
+    return [*lines, f"{plural(total, 'job')} would run; nothing was run (-n)."]
 
 
 def launch_lines(jobs: Sequence[logging.LogRecord]) -> Iterator[str]:
-    """Yield for each scenario how its points are launched and what they ask for."""
+    """Yield for each scenario the launches of its points and their requests."""
     scenarios: dict[str, list[dict]] = {}
     for job in jobs:
         resources = dict(job.resources or {})
@@ -83,7 +83,7 @@ def _launches(number: int) -> str:
 
 
 def _size(points: Sequence[dict]) -> str:
-    """Return what launches ask a scheduler for, where there is one."""
+    """Return the request of launches to the scheduler, if there is one."""
     if not points[0]["size"]:
         return ""
     minutes = [one["runtime"] for one in points if isinstance(one.get("runtime"), int)]

@@ -1,4 +1,4 @@
-"""Names the profiles there are where Snakemake would name folders of the system.
+"""Names the known profiles where Snakemake would name folders of the system.
 
 Snakemake looks for a profile before it reads the workflow and before it makes a logger,
 but after it has imported its plugins, so this is the only place where we can.
@@ -13,9 +13,9 @@ from pathlib import Path
 def unknown_profile(
     arguments: Sequence[str], folder: Path, find: Callable[[str], object]
 ) -> str:
-    """Return what is wrong with the profile of a command line, empty if nothing is.
+    """Return the error in the profile of a command line, empty if there is none.
 
-    `find` returns what Snakemake takes for the profile of a name, None if it has none.
+    `find` returns the profile that Snakemake finds for a name, None if it finds none.
     """
     wanted = dict(pairwise(arguments)).get("--profile", "")
     for argument in arguments:
@@ -30,7 +30,7 @@ def unknown_profile(
 
 
 def refuse_unknown_profile(arguments: Sequence[str]) -> None:
-    """End a Snakemake that was given an unknown profile with one line."""
+    """End Snakemake with one line if its profile is unknown."""
     if Path(arguments[0]).name != "snakemake":
         return
     from snakemake.cli import get_profile_dir

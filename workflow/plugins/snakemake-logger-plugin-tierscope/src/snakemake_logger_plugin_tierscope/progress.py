@@ -1,4 +1,4 @@
-"""How many points and jobs are done of all, and how long the rest will take."""
+"""How many points and jobs are finished, and how long the rest will take."""
 
 import time
 from collections import Counter, defaultdict
@@ -8,15 +8,15 @@ from snakemake_logger_plugin_tierscope.jobs import Job
 from snakemake_logger_plugin_tierscope.words import duration, plural
 
 POINT_RULE = "run_benchmark"
-_ENOUGH = 3  # finished jobs to tell from how long another will take
+_ENOUGH = 3  # finished jobs that allow an estimate of the time left
 
 
 class Progress:
-    """Counts what is done, by rule, and keeps how long it took.
+    """Counts finished jobs by rule, and sums their times.
 
-    `counts` holds the number of jobs of each rule. Time left is that of the points,
-    which run one after the other, and that of the other jobs at the pace so far, where
-    a rule of which no job has ended is taken for an average one.
+    `counts` holds the number of jobs of each rule. The time left is that of the points,
+    which run one after the other, plus that of the other jobs at the pace so far. A
+    rule without finished jobs counts as an average one.
     """
 
     def __init__(self, counts: Mapping[str, int], now=time.monotonic):
@@ -26,15 +26,15 @@ class Progress:
         self._done: Counter = Counter()
         self._took_s: defaultdict = defaultdict(float)
         self._launches_s = 0.0
-        self._width = 0  # so that what is done stands in a column
+        self._width = 0  # so that the words after it stand in a column
         self._now, self._start_s = now, now()
 
     def to_do(self) -> str:
-        """Return what is to be done."""
+        """Return the numbers of points and jobs to do."""
         jobs = plural(sum(self._counts.values()), "job")
         if not self._n_points:
             return f"{jobs} to do."
-        return f"{plural(self._n_points, 'point')} to measure, {jobs} besides."
+        return f"{plural(self._n_points, 'point')} to measure, and {jobs} more."
 
     def finished(self, job: Job) -> None:
         """Count a job that has ended, and the points that its launch has measured."""
@@ -48,15 +48,15 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all that was to be done is done."""
+        """Return whether all points and jobs are finished."""
         return self._points_done >= self._n_points and self._counts <= self._done
 
     def took(self) -> str:
-        """Return how long all has taken up to now."""
+        """Return the time since the start."""
         return duration(self._now() - self._start_s)
 
     def so_far(self, running: Iterable[Job] = ()) -> str:
-        """Return what is done of all, points of running launches included."""
+        """Return the finished points and jobs, including points of running launches."""
         launches = [job for job in running if job.points_done]
         measured = self._measured + sum(job.points_done for job in launches)
         points = max(self._points_done, measured)
@@ -74,7 +74,7 @@ class Progress:
         return f"{text:<{self._width}}"
 
     def _left(self, points: int, launches_s: float) -> str:
-        """Return about how long the rest takes, if there is something to tell from."""
+        """Return about how long the rest takes, if an estimate is possible."""
         done, remaining = sum(self._done.values()), self._counts - self._done
         points_left = max(self._n_points - points, 0)
         if done < _ENOUGH or (points_left and not points):

@@ -8,7 +8,7 @@ _CLEAR = "\r\x1b[K"
 
 
 class Screen:
-    """Writes lines to a stream and, on a terminal, what is going on below them."""
+    """Writes lines to a stream and, on a terminal, a status line below them."""
 
     def __init__(self, stream: TextIO):
         self._stream, self._status = stream, ""

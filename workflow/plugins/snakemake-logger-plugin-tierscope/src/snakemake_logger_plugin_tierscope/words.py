@@ -1,4 +1,4 @@
-"""Which of Snakemake's messages a user need not see, and how things are counted."""
+"""Which of Snakemake's messages a user does not need, and how to word numbers."""
 
 import logging
 import re
@@ -18,12 +18,12 @@ _NOISE = re.compile(
     r"|Removing temporary output|None$|Cancelling snakemake|\s*$"
 )
 
-# Other messages say these things already.
+# Other messages already say this.
 _ECHO = re.compile(r"Exiting because a job execution failed|Failed to setup log file")
 
 
 def is_noise(level: int, text: str) -> bool:
-    """Return whether a message says nothing of what is done or wrong."""
+    """Return whether a message says nothing about progress or errors."""
     if level >= logging.ERROR:
         return bool(_ECHO.match(text))
     return bool(_NOISE.match(text))
@@ -35,7 +35,7 @@ def plural(number: int, name: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in the units that one would say."""
+    """Return a duration in suitable units."""
     if seconds < 60:
         return f"{max(seconds, 0):.0f} s"
     minutes = round(seconds / 60)

@@ -1,9 +1,9 @@
 """Asymptotic bounds of the I/O time of an epoch (Denning and Buzen 1978).
 
-An epoch takes at least as long as its busiest station serves, and at least as long as a
-process takes that never waits. The larger of both is the prediction: all waiting is at
+An epoch takes at least the service time of its busiest station, and at least the time
+of a process that never waits. The larger of both is the prediction: all waiting is at
 that station. Assumptions: files and hits are spread evenly over processes, object
-servers and links; the servers of LFS groups stand at the quantiles of their spread.
+servers and links; the servers of LFS groups have the quantiles of their spread.
 """
 
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ from tierscope.storage.network import Network, Workload
 
 @dataclass(frozen=True)
 class EpochBounds:
-    """Bounds of an epoch, for each kind of group of ranks that share LFS servers.
+    """Bounds of an epoch, for each type of group of ranks that share LFS servers.
 
     Parameters
     ----------
     busy_s : dict of str to ndarray, shape (n_kinds,)
-        How long each station, such as ``gfs_metadata``, serves: its busiest server.
+        Service time of the busiest server of each station, such as ``gfs_metadata``.
     without_waiting_s : ndarray, shape (4,)
         Time of a process that never waits, by I/O class.
     idle_s : float
         Time of a process during which it makes no call: it processes samples or, if its
         loader does not read ahead, computes.
     share : ndarray, shape (n_kinds,)
-        Part of all ranks that is in groups of each kind.
+        Part of all ranks in groups of each type.
     """
 
     busy_s: dict[str, np.ndarray]
@@ -46,15 +46,15 @@ class EpochBounds:
 
     @property
     def bottleneck(self) -> list[str]:
-        """Return the busiest station of each kind of group."""
+        """Return the busiest station of each type of group."""
         names = list(self.busy_s)
         return [names[at] for at in self._stacked().argmax(axis=0)]
 
     @property
     def class_time_s(self) -> np.ndarray:
-        """Return the I/O time by class for each kind of group, shape (n_kinds, 4).
+        """Return the I/O time by class for each type of group, shape (n_kinds, 4).
 
-        Waiting is booked to the class of the bottleneck.
+        Waiting counts in the class of the bottleneck.
         """
         io_s = self.without_waiting_s.sum()
         waiting_s = np.maximum(self._stacked().max(axis=0) - self.idle_s - io_s, 0.0)

@@ -1,25 +1,25 @@
 """Approximate mean value analysis of closed queueing networks, compiled.
 
-Customers of several classes go round stations for ever. A class is told by its demand
-at each station: the service time of a visit times the visits of a cycle. Stations are
-first come, first served.
+Customers of several classes cycle through stations for ever. A class is defined by its
+demand at each station: the service time of a visit times the visits per cycle. Stations
+are first come, first served.
 
 The solution is a fixed point at the full population (Schweitzer 1979; Bard 1979): an
-arriving customer of class k sees the queues less what its own absence takes from them.
-Schweitzer takes ``Q_ik / N_k`` from station i. Here it is the change of the queues by
-one customer that follows from ``Q_i = U_i / (1 - U_i)``, hence ``dQ_i = D_i / (1 -
-U_i)^2 dX``, with ``1 + Q_i`` less that part in the place of ``1 / (1 - U_i)`` so that
-it also holds for few customers. It is exact for one customer, for a balanced network
-without delays, and where one station is saturated; there Schweitzer's takes too little
-away.
+arriving customer of class k sees the queues without its own contribution. Schweitzer
+subtracts ``Q_ik / N_k`` at station i. Here the contribution is the change of the queues
+by one customer that follows from ``Q_i = U_i / (1 - U_i)``, hence ``dQ_i = D_i / (1 -
+U_i)^2 dX``. In it, ``1 + Q_i`` less that part replaces ``1 / (1 - U_i)``, so that it
+also holds for few customers. It is exact for one customer, for a balanced network
+without delays, and if one station is saturated; in the last case Schweitzer subtracts
+too little.
 
-Service times of another variation than exponential: a customer finds the server busy
-with a residual time of ``(1 + cv^2) / 2`` services instead of one (Reiser 1979), less
-the part of that difference that its own absence takes away: in a closed network whose
-server is always busy the throughput is that of the server, whatever the variation.
+If service times are not exponential, a customer finds the server busy with a residual
+time of ``(1 + cv^2) / 2`` services instead of one (Reiser 1979), less the part of that
+difference that its own contribution causes: in a closed network with a server that is
+always busy, the throughput is that of the server for any variation.
 
-Only the stations that a class visits are looked at: a machine has many groups with
-queues of their own.
+Each class is evaluated only at the stations that it visits: a machine has many groups
+with their own queues.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from tierscope.storage.network import ModelError
 
 _STEPS = (0.9, 0.3)  # of the fixed point; the second if the first does not converge
 _EXTRAPOLATE_EVERY = 12  # iterations
-_MOST_REMEMBERED = 0.98  # of a move by the next, when extrapolating
+_MOST_REMEMBERED = 0.98  # largest factor between two moves, when extrapolating
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Stations:
     n_copies : ndarray of float, shape (n_stations,)
         Equal stations that share the load of all customers evenly.
     n_visited : ndarray of float, shape (n_stations,)
-        Of these, how many one customer divides its demand among: all of them, or 1 if
-        it always comes to the same.
+        Number of copies over which one customer spreads its demand: all of them, or 1
+        if it always visits the same copy.
     cv2 : ndarray of float, shape (n_stations,)
         Squared coefficient of variation of the service times.
     """
@@ -71,17 +71,17 @@ def solve_fixed_point(
 ) -> np.ndarray:
     """Return residence time over demand of each pair.
 
-    Arguments are trusted.
+    Arguments are not checked.
 
     Parameters
     ----------
     stations : Stations
-        Who visits what.
+        Which classes visit which stations.
     demand_s, waiting : ndarray, shape (n_pairs,)
-        Demand over all copies, and where the iteration begins (1 is no waiting).
+        Demand over all copies, and start value of the iteration (1 is no waiting).
     population, present : ndarray, shape (n_classes,)
-        Customers of a class, and how many of them, 1 at most, an arriving customer's
-        absence takes away.
+        Customers of a class, and how many of them, at most 1, an arriving customer does
+        not see because it is one of them.
     think_s : ndarray, shape (n_classes,)
         Delay in a cycle.
     tolerance : float
@@ -179,10 +179,10 @@ def _iterate(
 
 @compiled
 def _extrapolate(waiting, moved, before):
-    """Go to where moves that shrink by the same factor each time would lead (Aitken).
+    """Extrapolate to the limit of moves that shrink by a constant factor (Aitken).
 
-    Two stations of nearly equal load exchange customers slowly: there it saves most of
-    the iterations. Nobody is in a station shorter than half its service time.
+    Two stations of nearly equal load exchange customers slowly: there this saves most
+    of the iterations. No customer stays for less than half its service time.
     """
     product, square = 0.0, 0.0
     for p in range(len(waiting)):

@@ -1,28 +1,28 @@
-"""The slowest of P ranks: how hits are dealt, and how long each rank then takes.
+"""The slowest of P ranks: how hits are distributed, and how long each rank then takes.
 
 Under pinning and a shuffle over all ranks the hits of a rank are hypergeometric (Fukai
 et al., Sec. 4.2: pinning; the count is ours), and so are those of a group of ranks that
 share LFS servers. Ranks of a group with many hits wait longer for its servers; a rank
 with many files of the slower tier ends later. Towards the end fewer and fewer ranks are
-reading, so that these wait less: what counts is the work of the busiest station, which
-is the same whoever asks for it.
+reading, so these wait less. The work of the busiest station counts, and it does not
+depend on which ranks cause it.
 
 Assumptions, besides those of `tierscope.model.analytic.tiered`:
 
-- groups stand at the quantiles of their work: hits times slowness of their servers.
-  That is split into both by the normal distribution's conditional means, so that the
-  group of the most work has many hits and slow servers, but the extreme of neither;
+- groups have the quantiles of their work: hits times slowness of their servers. The
+  normal distribution's conditional means split the work into both factors. So the
+  group with the most work has many hits and slow servers, but the extreme of neither;
 - within a group ranks are independent, given the group's hits;
-- ranks end in the order, and at the relative times, in which they would if nobody
-  ended before. While they do, the network is in the steady state of those left;
-- rank by rank, the time of a file is its mean. Waiting also varies by chance; that
-  averages out over the hundreds of files of a rank, but not over two or three. Nor has
-  a network of ranks with two files each a steady state: all begin at the same servers.
-  Two laws are kept all the same: no rank spends longer at a server than that one is
-  busy, and the slowest takes no less than the asymptotic bounds.
+- ranks end in the order, and at the relative times, in which they would if no rank
+  ended before. Meanwhile the network is in the steady state of the remaining ranks;
+- for each rank, the time of a file is its mean. Waiting also varies by chance; this
+  averages out over the hundreds of files of a rank, but not over two or three. A
+  network of ranks with two files each has no steady state, either: all begin at the
+  same servers. Two laws still hold: no rank spends longer at a server than the server
+  is busy, and the slowest rank takes at least as long as the asymptotic bounds.
 
-Where two sorts of ranks are about equally slow, the class times of the slowest are a
-mean over both sorts, as over many shuffles; each single shuffle has one or the other.
+If two types of ranks are about equally slow, the class times of the slowest are a mean
+over both types, as over many shuffles; each single shuffle has one or the other.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ from tierscope.model.demands import KINDS, check_modelled, file_demand
 from tierscope.policies import Pinning
 from tierscope.storage.network import Network, TierModel, Workload
 
-_DEVIATIONS = 6  # standard deviations of a hit count that are looked at
-_NEVER = 1e-300  # stands for probability 0 in logarithms
+_DEVIATIONS = 6  # considered range of a hit count, in standard deviations
+_NEVER = 1e-300  # replaces probability 0 in logarithms
 # Parts of the ranks that have ended, between which the network is solved.
 _ENDED = (*np.linspace(0.04, 0.96, 11), 0.99, 0.998)
 
@@ -57,9 +57,9 @@ class HitCounts:
     n_files, n_hits : ndarray of int, shape (n_counts,)
         Files of a rank and how many of them are hits, in every combination.
     probability : ndarray, shape (n_kinds, n_counts)
-        Part of the ranks of each kind of group that have them; rows sum to 1.
+        Part of the ranks of each type of group that have them; rows sum to 1.
     groups : RankGroups
-        The kinds of groups.
+        The types of groups.
     """
 
     n_files: np.ndarray
@@ -87,8 +87,8 @@ def log_hypergeometric(
 ) -> np.ndarray:
     """Return the logarithm of the probability of hit counts; arguments broadcast.
 
-    As ``scipy.stats.hypergeom.logpmf(n_hits, n_files, n_on_lfs, n_drawn)``, without its
-    checks, which take most of the time there.
+    Like ``scipy.stats.hypergeom.logpmf(n_hits, n_files, n_on_lfs, n_drawn)``, but
+    without its checks, which take most of its time.
     """
     missed, others = n_drawn - n_hits, n_files - n_on_lfs
     possible = (n_hits >= 0) & (missed >= 0) & (n_hits <= n_on_lfs) & (missed <= others)
@@ -108,7 +108,7 @@ def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def deal_hits(network: Network, n_files: int, cache_rate_percent: float) -> HitCounts:
-    """Return how pinned files are dealt to groups and ranks.
+    """Return how pinned files are distributed over groups and ranks.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def deal_hits(network: Network, n_files: int, cache_rate_percent: float) -> HitC
 def _deal_hits(
     sizes: tuple[int, ...], spread: float, n_files: int, cache_rate_percent: float
 ) -> HitCounts:
-    """Return what `deal_hits` does; a grid of improvements asks for the same again."""
+    """Return the result of `deal_hits`; a grid of improvements repeats the request."""
     n_ranks, n_groups = sum(sizes), len(sizes)
     n_on_lfs = Pinning(n_files, cache_rate_percent, seed=0).n_on_lfs
     ranks = np.array(sizes)
@@ -173,7 +173,7 @@ def _hit_quantiles(
 
 
 def _window(n_files: int, n_on_lfs: int, n_drawn: int) -> np.ndarray:
-    """Return the hit counts of a draw that may be met."""
+    """Return the hit counts of a draw that are not too improbable."""
     hits = n_on_lfs / n_files
     reach = _DEVIATIONS * np.sqrt(n_drawn * hits * (1 - hits)) + _DEVIATIONS**2 / 3
     first = max(0, n_drawn - (n_files - n_on_lfs), int(n_drawn * hits - reach))
@@ -214,7 +214,7 @@ def _rank_counts(
 def rank_times(
     network: Network, workload: Workload, cache_rate_percent: float
 ) -> RankTimes:
-    """Return the time of the mean rank and of the slowest at a cache rate.
+    """Return the times of the mean and the slowest rank at a cache rate.
 
     Raises
     ------
@@ -243,13 +243,13 @@ def rank_times(
 def _longest_times(
     network: Network, workload: Workload, counts: HitCounts
 ) -> np.ndarray:
-    """Return what ranks take at most: while one waits at a server, that one is busy.
+    """Return the longest times of ranks: while a rank waits, its server is busy.
 
     Returns
     -------
     ndarray, shape (n_kinds, n_counts, 4)
-        Seconds by I/O class: how long all servers that a rank can come to are busy,
-        and its latencies.
+        Seconds by I/O class: the busy times of all servers that a rank can visit, and
+        its latencies.
     """
     groups, n_hits = counts.groups, counts.n_hits
     shape = (len(groups.share), len(n_hits))
@@ -285,7 +285,7 @@ def _slowest_object_server(tier: TierModel) -> float:
 
 
 def _no_less_than_bounds(slowest_s: np.ndarray, bounds: EpochBounds) -> np.ndarray:
-    """Return class times of the slowest; what bounds add waits at their bottleneck."""
+    """Raise the slowest rank's time to the bounds, by waiting at the bottleneck."""
     bound_s = bounds.class_time_s
     largest = int(bound_s.sum(axis=1).argmax())
     missing_s = bound_s[largest].sum() - slowest_s.sum()
@@ -313,7 +313,7 @@ def count_times(network: Network, workload: Workload, counts: HitCounts) -> np.n
     )
     ends_s = file_s @ files.T.astype(float) + counts.n_files * model.idle_s
     edges_s = _edges(ends_s, counts)
-    # Time that a rank reads between two edges, of all time that it reads.
+    # Part of a rank's reading time that lies between two edges.
     spent_s = np.clip(
         ends_s[:, np.newaxis] - edges_s[:-1, np.newaxis],
         0.0,
@@ -328,7 +328,7 @@ def count_times(network: Network, workload: Workload, counts: HitCounts) -> np.n
         np.einsum("get,gt->eg", spent, counts.probability * number)
         for number in (counts.n_files, counts.n_hits)
     )
-    # Where nobody of a kind reads any more its fraction is of no matter.
+    # If no rank of a type reads any more, its fraction does not matter.
     hit_fractions = np.divide(
         hit, read, out=np.tile(hit_fraction, (len(hit), 1)), where=read > 0
     )
@@ -339,7 +339,7 @@ def count_times(network: Network, workload: Workload, counts: HitCounts) -> np.n
 
 
 def _edges(ends_s: np.ndarray, counts: HitCounts) -> np.ndarray:
-    """Return times from 0 to the last end, between which about as many ranks end."""
+    """Return times from 0 to the last end; about as many ranks end between any two."""
     met = counts.probability > 1e-12
     order = np.argsort(ends_s[met])
     sorted_s = ends_s[met][order]
@@ -354,7 +354,7 @@ def _edges(ends_s: np.ndarray, counts: HitCounts) -> np.ndarray:
 def slowest_probability(
     time_s: np.ndarray, probability: np.ndarray, groups: RankGroups
 ) -> np.ndarray:
-    """Return how probable it is that the slowest of all ranks is of each sort.
+    """Return the probability of each type of rank to be the slowest of all.
 
     The maximum over independent ranks: ``P(max <= t)`` is the product of the ranks'
     ``P(time <= t)``.
@@ -362,9 +362,9 @@ def slowest_probability(
     Parameters
     ----------
     time_s, probability : ndarray, shape (n_kinds, n_counts)
-        Time of a rank and how probable it is, rows sum to 1.
+        Time of a rank and its probability; rows sum to 1.
     groups : RankGroups
-        How many ranks are of each kind.
+        How many ranks each type has.
 
     Returns
     -------

@@ -1,19 +1,19 @@
 """The machine as a closed network: how long a file takes while all ranks are reading.
 
-Customers are ranks, in one class for each kind of LFS group. A cycle is a file: on the
-LFS with the probability of a hit, else on the GFS. Mean value analysis solves it
-(`tierscope.model.analytic.fixed_point`). Assumptions besides those of
+Customers are ranks, in one class for each type of LFS group. A cycle is a file: on the
+LFS with the probability of a hit, otherwise on the GFS. Mean value analysis solves the
+network (`tierscope.model.analytic.fixed_point`). Assumptions besides those of
 `tierscope.model.demands`:
 
-- hits come at random, with the given fraction; the files' order is of no matter;
+- hits come at random, with the given fraction; the order of the files does not matter;
 - files and ranks are spread evenly over object servers and links;
 - object servers of one LFS group are equally slow; those of the GFS and of different
-  groups stand at the quantiles of their spread;
+  groups have the quantiles of their spread;
 - processor time of a sample is a delay;
 - compute time without prefetching is a delay, and ranks are out of step: if all begin
   their steps together, more of them read at a time, and I/O takes longer;
-- compute time with prefetching changes no I/O time: either it is hidden by the I/O, or,
-  where it is the longer of both, ranks read their batches in step.
+- compute time with prefetching changes no I/O time: either I/O hides it, or, if it is
+  longer than the I/O, ranks read their batches in step.
 """
 
 from collections.abc import Iterator
@@ -38,12 +38,12 @@ GFS, LFS = 0, 2  # where a tier's classes begin in the order of `IOClass`
 
 @dataclass(frozen=True)
 class RankGroups:
-    """Kinds of groups of ranks that share LFS servers.
+    """Types of groups of ranks that share LFS servers.
 
     Parameters
     ----------
     n_groups : ndarray of int, shape (n_kinds,)
-        Groups of each kind.
+        Groups of each type.
     n_ranks : ndarray of int, shape (n_kinds,)
         Ranks of each such group.
     slowness : ndarray of float, shape (n_kinds,)
@@ -56,7 +56,7 @@ class RankGroups:
 
     @property
     def share(self) -> np.ndarray:
-        """Return the part of all ranks that is of each kind, shape (n_kinds,)."""
+        """Return the part of all ranks in groups of each type, shape (n_kinds,)."""
         ranks = self.n_groups * self.n_ranks
         return ranks / ranks.sum()
 
@@ -69,7 +69,7 @@ def group_sizes(network: Network) -> np.ndarray:
 
 
 def mean_groups(network: Network) -> RankGroups:
-    """Return the LFS groups with the quantiles of their slowness; equal ones share."""
+    """Return the LFS groups with the quantiles of their slowness, by types."""
     sizes = group_sizes(network)
     slowness = np.exp(network.lfs.object_server_spread * normal_quantiles(sizes))
     kinds, counts = np.unique(
@@ -85,24 +85,24 @@ def normal_quantiles(weights: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TieredNetwork:
-    """A network of queues, ready to be solved for populations and hit fractions.
+    """A network of queues that can be solved for populations and hit fractions.
 
     Parameters
     ----------
     stations : Stations
-        Queues; a pair is a kind of group at a station.
+        Queues; a pair is a type of group at a station.
     demand_s : ndarray, shape (n_pairs,)
         Demand of a file of the pair's tier.
     on_lfs : ndarray of bool, shape (n_pairs,)
         Whether that tier is the LFS.
     class_cell : ndarray of int, shape (n_pairs,)
-        Kind of group times 4 plus I/O class of each pair.
+        Type of group times 4 plus I/O class of each pair.
     fixed_s : ndarray, shape (4,)
-        Time of a file by I/O class that no queue has to do with.
+        Time of a file outside of queues, by I/O class.
     idle_s : float
         Time of a file during which its rank makes no call: it processes or computes.
     groups : RankGroups
-        The kinds of groups.
+        The types of groups.
     """
 
     stations: Stations
@@ -114,7 +114,7 @@ class TieredNetwork:
     groups: RankGroups
 
     def no_waiting(self) -> np.ndarray:
-        """Return where to begin the first solution, shape (n_pairs,)."""
+        """Return the start value of the first solution, shape (n_pairs,)."""
         return np.ones(len(self.demand_s))
 
     def solve(
@@ -129,7 +129,7 @@ class TieredNetwork:
         n_active : ndarray, shape (n_kinds,)
             Mean number of ranks of a group that are reading.
         waiting : ndarray, shape (n_pairs,)
-            Where to begin: `no_waiting`, or what a similar solution returned.
+            Start value: `no_waiting`, or the result of a similar solution.
 
         Returns
         -------
@@ -169,7 +169,7 @@ def tiered_network(
     ]
     n_kinds = len(groups.n_groups)
     kinds, n_rows = np.arange(n_kinds), [len(queue.n_copies) for queue in queues]
-    # A shared queue is one station, otherwise each kind of group has its own.
+    # A shared queue is one station; otherwise each type of group has its own.
     firsts = np.cumsum([0, *n_rows])[:-1]
     pairs = [
         (first + (kinds if rows > 1 else 0 * kinds), queue.demand_s + 0.0 * kinds)
@@ -203,9 +203,9 @@ def tiered_network(
 
 
 class _Queue(NamedTuple):
-    """A queue that all ranks share, or one of each kind of group.
+    """A queue that all ranks share, or one queue for each type of group.
 
-    `n_copies` has one item or one for each kind; `demand_s` is that of a file.
+    `n_copies` has one item, or one for each type; `demand_s` is that of a file.
     """
 
     demand_s: float | np.ndarray
@@ -216,7 +216,7 @@ class _Queue(NamedTuple):
 
 
 def _gfs_queues(tier: TierModel, demand: FileDemand) -> Iterator[_Queue]:
-    """Yield the queues of the GFS; where its object servers differ, each of them."""
+    """Yield the queues of the GFS; if its object servers differ, one for each."""
     for kind, station in zip(KINDS, demand.stations, strict=True):
         io_class = GFS + CLASSES_OF[kind]
         if station.queue_s == 0:
@@ -231,7 +231,7 @@ def _gfs_queues(tier: TierModel, demand: FileDemand) -> Iterator[_Queue]:
 
 
 def _lfs_queues(demand: FileDemand, groups: RankGroups) -> Iterator[_Queue]:
-    """Yield the queues of the LFS: those of each kind of group, and shared links."""
+    """Yield the queues of the LFS: those of each type of group, and shared links."""
     for kind, station in zip(KINDS, demand.stations, strict=True):
         io_class = LFS + CLASSES_OF[kind]
         if station.queue_s == 0:

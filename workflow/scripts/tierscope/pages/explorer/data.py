@@ -1,10 +1,10 @@
-"""What the explorer holds: where it starts, the points of the sweep, model answers.
+"""Data of the explorer: its start, the points of the sweep, the model's answers.
 
-Of every run and epoch the page holds the processes that some position of the sliders
-makes the slowest (`slider_envelope`), so it finds what
-`tierscope.analysis.whatif.estimate` finds among all of them. What the model answers is
-worked out before, for the cells of the map (table ``estimates``): no formula of the
-page could say it.
+For every run and epoch the page holds the processes that some position of the sliders
+makes the slowest (`slider_envelope`). So it finds the same slowest process as
+`tierscope.analysis.whatif.estimate` among all processes. The model's answers are
+computed in advance, for the cells of the map (table ``estimates``), because no formula
+of the page could compute them.
 """
 
 import itertools
@@ -42,7 +42,7 @@ PARTS = 100_000  # of the model's I/O time; its classes are embedded as so many 
 
 @dataclass(frozen=True)
 class Start:
-    """What the page shows when it is opened, and how far its sliders go.
+    """What the page shows when it is opened, and the range of its sliders.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class Start:
     pair : pair of str
         The I/O classes on the x and the y axis of the map.
     max_improvement_percent, step_percent : int
-        End of the sliders, and step of the experiment's grid; that of the map may be
-        a multiple of it (`tierscope.analysis.whatif.map_step_percent`).
+        End of the sliders, and step of the experiment's grid. The step of the map may
+        be a multiple of it (`tierscope.analysis.whatif.map_step_percent`).
     cost_per_percent : mapping of str to float
         What one percent of improvement of each class costs.
     method : {"rule", "model"}, optional
@@ -85,16 +85,16 @@ class Start:
 
 @dataclass(frozen=True)
 class ModelAnswers:
-    """What the page knows by the model: nothing, as long as it is not told.
+    """For what the page has answers of the model; by default for nothing.
 
     Parameters
     ----------
     pairs : sequence of pairs of str
-        Pairs of I/O classes whose maps it knows.
+        Pairs of I/O classes with a map by the model.
     scenes : sequence of str
         Scenarios and epochs (`add_model_answers`).
     words : str
-        Both in words.
+        Pairs and scenes in words.
     """
 
     pairs: Sequence[Sequence[str]] = ()
@@ -106,11 +106,11 @@ def slider_envelope(times_s: np.ndarray, max_improvement_percent: int) -> np.nda
     """Return the processes that some position of the sliders makes the slowest.
 
     The sliders multiply a class by a factor between 100 / (100 + maximum) and 1. A
-    process of the upper envelope is left out if another one is slower whatever these
-    factors are: even where the classes in which the other is slower have the least
-    factor, and those in which it is faster have factor 1. It is also left out if others
-    take turns in being slower: a linear program looks for the factors with which it
-    comes closest to being the slowest.
+    process of the upper envelope is left out if one other process is slower for all
+    factors: even if the classes in which the other is slower have the least
+    factor, and those in which it is faster have factor 1. It is also left out if for
+    all factors some other process is slower: a linear program finds the factors with
+    which it comes closest to being the slowest.
 
     Parameters
     ----------
@@ -138,10 +138,10 @@ def slider_envelope(times_s: np.ndarray, max_improvement_percent: int) -> np.nda
 
 
 def _always_slower(slower_s: np.ndarray, least_factor: float) -> np.ndarray:
-    """Return where differences of class times, shape (n, 4), add up to more than 0.
+    """Return where differences of class times, shape (n, 4), always sum to above 0.
 
-    Whatever the factors are: more in their worst case, in which only what is positive
-    has the least factor.
+    That is so for all factors if it is so in the worst case, in which only positive
+    differences have the least factor.
     """
     least_s = np.where(slower_s > 0, least_factor * slower_s, slower_s)
     return least_s.sum(axis=1) > 0
@@ -157,9 +157,10 @@ def _slowest_somewhere(times_s: np.ndarray, least_factor: float) -> np.ndarray:
 def _has_its_turn(times_s: np.ndarray, least_factor: float) -> np.ndarray:
     """Return which processes are the slowest with some factors: shape (n_processes,).
 
-    Those that are on a grid of factors are kept. Each other one gets the factors that
-    minimise how much slower the slowest of these then is; it is left out if that is
-    more than the solver's error. All programs are solved as one.
+    Processes that are the slowest on a grid of factors are kept. For each other process
+    the program finds the factors that minimise its distance to the slowest of those; it
+    is left out if this distance is more than the solver's error. All programs are
+    solved as one.
     """
     slowest = _slowest_somewhere(times_s, least_factor)
     others = np.setdiff1d(np.arange(len(times_s)), slowest)
@@ -168,7 +169,7 @@ def _has_its_turn(times_s: np.ndarray, least_factor: float) -> np.ndarray:
     largest_s = times_s.max(initial=0)
     if not len(others) or not largest_s:
         return kept
-    # For each of the others: four factors, and how much slower the slowest is.
+    # For each other process: four factors, and its distance to the slowest process.
     slower = (times_s[slowest] - times_s[others, np.newaxis]) / largest_s
     blocks = [np.column_stack([rows, -np.ones(len(rows))]) for rows in slower]
     solution = linprog(
@@ -202,7 +203,7 @@ def embedded_points(
         For each scenario, epoch and cache rate ``scenario`` (a row of the scenarios),
         ``epoch``, ``cache_rate_percent``, ``repetitions`` (their number), and by I/O
         class the seconds of the processes of the slider envelope of each repetition.
-        These lists are equally long everywhere: idle processes and repetitions fill
+        All these lists have the same length: processes and repetitions of zeros fill
         them up.
     """
     processes, times_s = process_times(io_time)
@@ -263,29 +264,29 @@ def add_model_answers(
     pairs: Sequence[Sequence[str]],
     grid: Sequence[int],
 ) -> list[str]:
-    """Add to the embedded points what the model answers on the maps of some pairs.
+    """Add the model's answers on the maps of some pairs to the embedded points.
 
     Parameters
     ----------
     points : sequence of dict
-        What `embedded_points` returns. Those that the model was asked about get
+        What `embedded_points` returns. Points for which the model was computed get
         ``model``: for each pair ``io_time_s``, the mean over the repetitions for each
-        cell of the map, in rows of the first class's improvement, and ``parts``, by
-        class how many parts of it (of `PARTS`) are that class's.
+        cell of the map, in rows of the first class's improvement, and ``parts``, the
+        part of this time that each class takes (in units of 1 / `PARTS`).
     estimates : DataFrame, shape (n_estimates, 20)
         Table ``estimates`` by the model.
     scenarios : DataFrame
         As for `embedded_points`.
     pairs : sequence of pairs of str
-        Pairs of I/O classes of which every cell of the map is in the table.
+        Pairs of I/O classes; every cell of their maps must be in the table.
     grid : sequence of int
         The improvements on each axis of the map, in percent.
 
     Returns
     -------
     list of str
-        Number of the scenario and epoch of each combination of the two that has
-        answers, such as ``0 1``.
+        Scenario number and epoch of each combination of the two that has answers, such
+        as ``0 1``.
 
     Raises
     ------
@@ -333,6 +334,6 @@ def _answers(
 
 
 def _short(time_s: float) -> float:
-    """Return a time without the digits that nobody needs."""
+    """Return a time rounded to the significant digits."""
     rounded_s = float(f"{time_s:.{SIGNIFICANT_DIGITS}g}")
     return int(rounded_s) if rounded_s.is_integer() else rounded_s

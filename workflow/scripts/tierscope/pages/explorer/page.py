@@ -1,12 +1,12 @@
 """Make the explorer: one HTML page in which a reader tries improvements.
 
-Altair draws the views and declares the inputs. What they show is computed in the page,
-by the Vega signals and data of `workflow/templates/explorer.vega.yaml`, which Python
-joins to the compiled views: the texts, the views and the tests need its tables by name,
-and Vega-Lite does not name what it makes. A few lines of JavaScript write the texts.
+Altair draws the views and declares the inputs. The page computes what they show, by the
+Vega signals and data of `workflow/templates/explorer.vega.yaml`. Python joins these to
+the compiled views, because texts, views and tests need the tables by name and Vega-Lite
+does not name its tables. A few lines of JavaScript write the texts.
 
-The page computes the rule of `tierscope.analysis.whatif`; where there are estimates by
-the model, it holds those and shows both.
+The page computes the rule of `tierscope.analysis.whatif`. If there are estimates by the
+model, the page holds them and shows both.
 """
 
 import html
@@ -76,7 +76,7 @@ def build_explorer(
     estimates : DataFrame, optional
         Table ``estimates`` by the model, of some scenarios and epochs.
     pairs : sequence of pairs of str, optional
-        Pairs of I/O classes of which it holds every cell of the map.
+        Pairs of I/O classes for which `estimates` holds every cell of the map.
     model : str, optional
         What the model is (`tierscope.core.sources.model_words`).
 
@@ -139,7 +139,7 @@ def _known_words(
     scenarios: pd.DataFrame,
     start: Start,
 ) -> str:
-    """Return what the page knows by the model."""
+    """Return in words for what the page has answers of the model."""
     numbers = [map(int, scene.split()) for scene in scenes]
     shown = [
         f"{scenarios['title'].iloc[scenario]} ({epoch_words(epoch)})"
@@ -165,14 +165,14 @@ def _repetition_words(n_repetitions: Iterable[int]) -> str:
 
 
 def _cost_words(cost_per_percent: Mapping[str, float]) -> str:
-    """Return what the classes cost, such as ``1 for GFS-READ, ...``."""
+    """Return the costs of the classes, such as ``1 for GFS-READ, ...``."""
     return ", ".join(
         f"{cost_per_percent[io_class]:g} for {io_class.label}" for io_class in IOClass
     )
 
 
 def _goal_words(start: Start, best_s: float) -> str:
-    """Return the experiment's goal, and where on the slider it is."""
+    """Return the experiment's goal, and its position on the slider."""
     goal = start.goal
     words = f"The experiment's goal: {in_seconds(goal.seconds)} of "
     if goal.of == "io_time":
@@ -196,8 +196,8 @@ def _grid_words(start: Start) -> str:
         return ""
     return (
         f"Chart c has steps of {start.grid_step_percent} %, a coarser grid than the "
-        f"{start.step_percent} % of Fig. 4 and of the search, so its cheapest can be "
-        "another one."
+        f"{start.step_percent} % of Fig. 4 and of the search, so its cheapest "
+        "combination can differ."
     )
 
 

@@ -1,4 +1,4 @@
-"""Say what was run, as groups of names and words: settings with their units.
+"""Describe the runs as groups of names and words: settings with their units.
 
 A content is what a run's `run.json` holds, or a scenario's `simulation.json`.
 """
@@ -42,7 +42,7 @@ class Run:
 
 
 def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a `run.json` without what tells who ran it and where.
+    """Return a `run.json` without the facts that identify user and machine.
 
     Left out are the paths of the tiers and of libraries, hosts, jobs of the scheduler
     and the kernel. Names that the user has chosen stay: experiment, system, datasets.
@@ -59,12 +59,12 @@ def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def distinct(words: Iterable[Any]) -> str:
-    """Return the different words in their order, without empty ones."""
+    """Return the words in their order, without duplicates and empty ones."""
     return ", ".join(dict.fromkeys(str(word) for word in words if word))
 
 
 def count_words(number: int, noun: str, ending: str = "s") -> str:
-    """Return ``1 run`` or ``2 runs``; `ending` makes several of one."""
+    """Return ``1 run`` or ``2 runs``; `ending` is that of the plural."""
     return f"{number} {noun}" + ("" if number == 1 else ending)
 
 
@@ -75,14 +75,14 @@ def facts(
     keys: pd.DataFrame,
     dataset_titles: Mapping[str, str],
 ) -> dict[str, dict[str, str]]:
-    """Return what was run, as groups of names and words.
+    """Return the facts of the runs, as groups of names and words.
 
     Parameters
     ----------
     experiment, description : str
         Name of the experiment, and what its system is.
     contents : sequence of mapping
-        Where a setting differs between them, all its values are given.
+        The contents. If a setting differs between them, all its values are given.
     keys : DataFrame
         The keys of all runs.
     dataset_titles : mapping of str to str
@@ -119,7 +119,7 @@ def facts(
 
 
 def is_simulated(content: Mapping[str, Any]) -> bool:
-    """Return whether a content is of simulated runs, which used no tier."""
+    """Return whether a content describes simulated runs, which used no tier."""
     return content["source"] == SIMULATED
 
 
@@ -151,7 +151,7 @@ def _dataset_words(content: Mapping[str, Any], titles: Mapping[str, str]) -> str
 
 
 def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what tells where and what a tier of a run was."""
+    """Return kind, root and number of OSTs of a tier."""
     if is_simulated(content):
         return {}
     tier = content["system"][name]
@@ -159,7 +159,7 @@ def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _tracer(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what traced a run."""
+    """Return the tracer of a run."""
     return {} if is_simulated(content) else {"runtime": content["tracer"]["runtime"]}
 
 

@@ -14,7 +14,7 @@ _ONLY_WHOLE_S = 999.5  # three digits are whole seconds from here on
 
 
 def seconds_words(time_s: float) -> str:
-    """Return a time for a column in seconds, with three digits or all whole ones."""
+    """Return a time for a column in seconds: three digits, or whole seconds."""
     if math.isnan(time_s):
         return UNKNOWN
     if abs(time_s) >= _ONLY_WHOLE_S:

@@ -1,8 +1,8 @@
 """Gather an experiment into one page of HTML that needs no other file.
 
-What the page says is worked out here, as words and tables of words; the template says
-where it stands. A figure becomes an image of its own inside the page, so the ids and
-styles of its SVG cannot reach another's.
+This module prepares the content, as words and tables of words; the template places it.
+A figure becomes an image of its own inside the page, so the ids and styles of its SVG
+cannot affect another figure.
 """
 
 import base64
@@ -44,9 +44,9 @@ from tierscope.pages.web_page import content_policy
 
 _MEANINGS = {
     IOClass.GFS_READ: "reading files on the global file system",
-    IOClass.GFS_META: "opening, closing and looking them up",
+    IOClass.GFS_META: "opening, closing and looking up these files",
     IOClass.LFS_READ: "reading files on the local file system",
-    IOClass.LFS_META: "opening, closing and looking them up",
+    IOClass.LFS_META: "opening, closing and looking up these files",
     NET_READ: "reading files from other nodes",
 }
 _RST = {
@@ -65,7 +65,7 @@ class Picture:
     Parameters
     ----------
     name : str
-        What links call it.
+        Its name in links.
     title : str
         Its heading.
     svg : bytes
@@ -91,7 +91,7 @@ class Picture:
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """Return the page; the template says what is HTML already, the rest is escaped."""
+    """Return the page; texts are escaped unless the template marks them as HTML."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -211,7 +211,7 @@ def report_context(
 
 
 def papers_table(policy_claims: pd.DataFrame | None) -> pd.DataFrame:
-    """Return what other papers state beside what is found, a row each claim.
+    """Return what other papers state and what is found here, one row per claim.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def source_words(sources: Iterable[str]) -> str:
 def source_warning(
     sources: Iterable[str], contents: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return what to know before believing a number; nothing if all were measured."""
+    """Return a warning about the numbers; nothing if all were measured."""
     models = distinct(map(_model_words, contents))
     return " ".join(
         source_note(source, models) for source in sorted(set(sources) - {"measured"})
@@ -254,18 +254,18 @@ def source_warning(
 
 
 def _model_words(content: Mapping[str, Any]) -> str:
-    """Return which machine devices model that are emulated; nothing for others."""
+    """Return which machine emulated devices model; nothing for other devices."""
     if not (emulation := content["system"].get("emulation")):
         return ""
     return f"{emulation['model_of']}, in virtual time"
 
 
 def devices_note(contents: Sequence[Mapping[str, Any]]) -> str:
-    """Return what to know about the devices of emulated or simulated tiers."""
+    """Return a note on the devices of emulated or simulated tiers."""
     source = SIMULATED if any(map(is_simulated, contents)) else "emulated"
-    note = f"{source_note(source)} They are those of the whole machine"
+    note = f"{source_note(source)} The numbers are those of the whole machine"
     if any(map(_model_words, contents)):
-        note += "; the runs take them scaled to their number of processes"
+        note += "; the runs use them scaled to their number of processes"
     return f"{note}."
 
 

@@ -33,22 +33,22 @@ def runs_table(
     breakdown: pd.DataFrame,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return a row each run: its audit, I/O time of every epoch, start.
+    """Return one row per run: its audit, I/O time of every epoch, start.
 
     Parameters
     ----------
     runs : sequence of Run
         The runs, in the order of the rows.
     breakdown : DataFrame
-        Table ``breakdown``; runs that only this has come last, as not audited.
+        Table ``breakdown``. Runs that are only in this table come last, as not audited.
     dataset_titles : mapping of str to str, optional
         What to call each dataset.
 
     Returns
     -------
     DataFrame of str
-        Scheduler jobs are left out if no run has one; of simulated runs, which are not
-        audited, the audit and when they started.
+        There is no column for scheduler jobs if no run has one. Simulated runs, which
+        are not audited, have no columns for audit and start.
     """
     keys = all_run_keys(runs, breakdown)
     titles = scenario_titles(keys, dataset_titles)
@@ -110,9 +110,9 @@ def spread_words(spread: pd.DataFrame) -> str:
     known = spread[spread["cv"].notna()]
     if known.empty:
         return (
-            "Every point was run once, so nothing is known of the spread from run to "
-            "run: small differences between points may be chance. The setting "
-            "sweep.repetitions, 3 or more, would tell."
+            "Every point was run once, so the spread from run to run is unknown: small "
+            "differences between points may be chance. Set sweep.repetitions to 3 or "
+            "more to measure the spread."
         )
     limit = known["max_spread_percent"].iloc[0]
     median, largest = 100 * known["cv"].median(), 100 * known["cv"].max()
@@ -131,11 +131,14 @@ def _once_words(spread: pd.DataFrame) -> str:
     once = spread.drop_duplicates(point)["n_repetitions"] == 1
     if not once.any():
         return ""
-    return f" Of the {len(once)} points {once.sum()} were run once: theirs is unknown."
+    return (
+        f" Of the {len(once)} points {once.sum()} were run once: their spread is "
+        "unknown."
+    )
 
 
 def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
-    """Return the spread of the repetitions in percent, a row each point.
+    """Return the spread of the repetitions in percent, one row per point.
 
     Parameters
     ----------
@@ -147,8 +150,8 @@ def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame of str
-        Sorted like `titles`; a column each quantity and epoch; what is above the limit
-        is marked. Empty if no point was repeated.
+        Sorted like `titles`, with one column per quantity and epoch. Values above the
+        limit are marked. Empty if no point was repeated.
     """
     known = spread[spread["cv"].notna()]
     if known.empty:

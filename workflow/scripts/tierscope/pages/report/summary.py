@@ -1,4 +1,4 @@
-"""The answers of an epoch for the report, a row each scenario."""
+"""The answers of an epoch for the report, one row per scenario."""
 
 import itertools
 import math
@@ -33,10 +33,10 @@ def summary_table(
     epoch: int,
     estimates: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return the answers of an epoch, a row each scenario.
+    """Return the answers of an epoch, one row per scenario.
 
-    What the model says of the cheapest improvement is a column if it says something;
-    so is the I/O time of the last epoch if there are `warming_policies`.
+    The model's estimate of the cheapest improvement is a column if there is one. The
+    I/O time of the last epoch is a column if there are `warming_policies`.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ def _keys(scenario: Mapping[str, Any]) -> pd.Series:
 
 
 def bottlenecks(breakdown: pd.DataFrame, scenario: pd.Series) -> str:
-    """Return which class limits where, such as ``GFS-META at 0 to 60 %``, in lines.
+    """Return lines that say which class limits where: ``GFS-META at 0 to 60 %``.
 
-    `breakdown` is of one epoch; over repetitions the mean time of a class counts.
+    `breakdown` is of one epoch; the mean time of a class over the repetitions counts.
     """
     rows = breakdown[(breakdown[SCENARIO] == scenario).all(axis=1)]
     times_s = rows.groupby(["cache_rate_percent", "io_class"])["time_s"].mean()
@@ -132,7 +132,7 @@ def bottlenecks(breakdown: pd.DataFrame, scenario: pd.Series) -> str:
 def _purchase(
     goals: pd.DataFrame, combinations: pd.DataFrame, scenario: pd.Series, epoch: int
 ) -> dict[str, str]:
-    """Return the goal of a scenario and what is cheapest to meet it."""
+    """Return the goal of a scenario and the cheapest improvement that meets it."""
     kind = goal_kind(goals, epoch)
     names = [f"Goal (s of {kind})" if kind else "Goal (s)"]
     names += ["Execution minus I/O time (s)"] * (kind == GOAL_KINDS["execution_time"])
@@ -174,9 +174,9 @@ def _purchase_by_model(
     epoch: int,
     estimates: pd.DataFrame | None,
 ) -> dict[str, str]:
-    """Return what the model says of the cheapest improvement; nothing without a model.
+    """Return the model's estimate of the cheapest improvement; nothing without a model.
 
-    It is unknown where the model was not asked about this improvement.
+    The estimate is unknown if the model was not asked about this improvement.
     """
     if estimates is None:
         return {}
@@ -202,6 +202,6 @@ def _purchase_by_model(
 
 
 def goal_kind(goals: pd.DataFrame, epoch: int) -> str:
-    """Return what the goal of an epoch is a goal of, nothing if there is none."""
+    """Return the quantity of an epoch's goal, such as I/O time; nothing if no goal."""
     kinds = goals.loc[goals["epoch"] == epoch, "goal_of"].unique()
     return " and ".join(sorted(GOAL_KINDS[kind] for kind in kinds))
