@@ -72,7 +72,7 @@ def test_job_id_given_twice_is_refused(cluster):
     cluster.wait_until(lambda: "Error in rule second" in cluster.output)
     (cluster.folder / "go").touch()
     cluster.end(process, expect=1)
-    assert "gave it the ID 12345, which rule first" in cluster.error("second")
+    assert "gave it the ID 12345 of rule first" in cluster.error("second")
     assert (cluster.folder / "out/first").exists()
     cluster.assert_nothing_left()
 

@@ -15,7 +15,7 @@ _ALIAS = re.compile(r"\s+as\s+\w+")
 
 
 def imported_modules(script: Path) -> list[Path]:
-    """Return the files of ours that a script imports, directly or not.
+    """Return the project files that a script imports, directly or not.
 
     Imports inside functions count, and so do modules that are run by ``python -m``.
     Files are read as text, not as Python, because Snakemake asks for all of them at

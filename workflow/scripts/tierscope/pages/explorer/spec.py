@@ -51,11 +51,11 @@ def specification(
     computation : str
         The template `workflow/templates/explorer.vega.yaml`.
     answers : ModelAnswers, optional
-        What the points hold of the model; default: nothing, the rule is all there is.
+        The model's answers in the points; by default none, so there is only the rule.
     """
     has_model = answers is not None
-    # Altair's checks of every part take longer than all else, and the whole is checked
-    # when it is compiled.
+    # Altair's checks of every part take longer than everything else, and the compiler
+    # checks the whole.
     with debug_mode(False):
         inputs = _inputs(points, scenarios, best, start, has_model)
         spec = _compiled(page_views(start, has_model=has_model).add_params(*inputs))
@@ -89,7 +89,7 @@ def _names(
     """Return the values of the dollar names of the computation."""
     n_repetitions, n_processes = np.shape(points[0][CLASSES[0]])
     rates = sorted({point["cache_rate_percent"] for point in points})
-    # A repetition is @, a process is #.
+    # @ is replaced by the number of a repetition, # by that of a process.
     slowest = " + ".join(f"datum.{c}[@][#] * datum.{c}_factor" for c in CLASSES)
     slowest = f"max({_each(n_processes, '#', slowest)})"
     sums = {
@@ -131,9 +131,9 @@ def _each(n: int, mark: str, term: str, joint: str = ", ") -> str:
 
 
 def _with_clicks(signal: dict[str, Any]) -> dict[str, Any]:
-    """Return an input's signal that a click on a mark sets, too.
+    """Return an input's signal, which a click on a mark also sets.
 
-    The sliders of the classes also go to where the model has an answer.
+    The sliders of the classes also move to positions for which the model has an answer.
     """
     name = signal["name"]
     if name == "cache_rate_percent":
@@ -158,7 +158,7 @@ def _with_clicks(signal: dict[str, Any]) -> dict[str, Any]:
 
 
 def _snapped(io_class: str) -> str:
-    """Return the expression of a slider's nearest position that the model answers."""
+    """Return the expression of a slider's nearest position with a model answer."""
     name = IMPROVEMENTS[CLASSES.index(io_class)]
     return (
         f"(x_class == '{io_class}' || y_class == '{io_class}' ? {name} >= grid_end ? "
@@ -167,9 +167,9 @@ def _snapped(io_class: str) -> str:
 
 
 def _with_signals(value: Any) -> Any:
-    """Replace texts such as ``=goal_s`` by signals: Vega-Lite takes no other title.
+    """Replace texts such as ``=goal_s`` by signals, as Vega-Lite cannot for titles.
 
-    Not what configurations and logs may say: tables, and the lists of inputs.
+    Texts that may come from configurations and logs stay: tables, and lists of inputs.
     """
     if isinstance(value, dict):
         return {
