@@ -266,7 +266,7 @@ def test_flagged_points_have_rings_and_the_legend_says_what_they_are():
 def test_estimates_say_that_they_follow_the_papers_rule(name):
     notes = notes_of(drawn(name, 1))
     assert "Estimated by the paper's rule" in notes
-    assert "and too little where it sets the pace" in " ".join(notes.split())
+    assert "and too little where all processes wait for it" in " ".join(notes.split())
 
 
 @pytest.mark.parametrize("name", ["improvement by both", "sufficient by both"])

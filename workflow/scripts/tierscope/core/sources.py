@@ -37,9 +37,9 @@ def source_note(source: str, system_description: str = "") -> str:
 
 RULE_NOTE = (
     "Estimated by the paper's rule (Sec. 4.4): a class that is N % faster takes "
-    "100/(100 + N) of its time, in every process. Waiting stays where it was, so this "
-    "promises too much where the improved class is not what all wait for, and too "
-    "little where it sets the pace."
+    "100/(100 + N) of its time, in every process. The rule does not move waiting to "
+    "other classes. It promises too much where the improved class is not the one that "
+    "all processes wait for, and too little where all processes wait for it."
 )
 METHOD_WORDS = {RULE: "by the rule", MODEL: "by the model"}
 _EVALUATIONS = {
