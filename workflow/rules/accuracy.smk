@@ -79,7 +79,7 @@ rule compare_accuracy:
         study=ACCURACY_STUDY,
         seed=SETTINGS["training"]["seed"],
     message:
-        "Judging differences of accuracy."
+        "Testing the differences in accuracy."
     script:
         "../scripts/compare_accuracy.py"
 

@@ -93,7 +93,7 @@ rule keep_reads:
         staged=staged,
         run=lambda wildcards: RUN.format(**wildcards),
     message:
-        "Keeping what was read in run {wildcards.scenario}, cache rate "
+        "Keeping the tables of reads of run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %."
     shell:
         keep("{params.run:q}", *DATABASE.tables)

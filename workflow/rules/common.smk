@@ -18,7 +18,7 @@ SCRIPTS = WORKFLOW / "scripts"
 if not (SCRIPTS / "tierscope").is_dir():
     raise WorkflowError(
         f"{SCRIPTS}: got no folder with the modules of tierscope, expected a clone of "
-        "tierscope on this machine; name its workflow/Snakefile."
+        "tierscope on this machine; give its workflow/Snakefile."
     )
 sys.path.append(str(SCRIPTS))
 

@@ -53,7 +53,7 @@ rule plot_nodes:
         provenance=NODES_PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:
-        "Drawing what the number of nodes changes."
+        "Drawing the effect of the number of nodes."
     script:
         "../scripts/plot_nodes.py"
 

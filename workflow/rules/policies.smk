@@ -112,7 +112,7 @@ rule score_policy_claims:
         loader=SCENE["loader"],
         provenance=PROVENANCE,
     message:
-        "Putting what other papers say beside what is found."
+        "Comparing the results with the claims of other papers."
     script:
         "../scripts/score_policy_claims.py"
 

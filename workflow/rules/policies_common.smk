@@ -52,8 +52,8 @@ def if_compared(files, compared, lacking):
     def names(wildcards):
         if lacking:
             raise WorkflowError(
-                f"sweep: {lacking.name} has no run at cache rate 0, expected one of its "
-                "loader to compare with, such as that of policy none"
+                f"sweep: {lacking.name} has no run at cache rate 0, expected a run of "
+                "its loader to compare with, such as one of policy none"
             )
         if not compared:
             policies = ", ".join(sorted({one.policy for one in EXPERIMENT.sweep}))

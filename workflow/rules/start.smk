@@ -204,8 +204,8 @@ def mark_out_of_date():
 
 
 AFTER_FAILURE = {
-    "cancel the batch jobs that are left": end_batch_jobs,
-    "mark what rests on failed jobs": mark_out_of_date,
+    "cancel the remaining batch jobs": end_batch_jobs,
+    "mark what depends on failed jobs": mark_out_of_date,
 }
 
 
@@ -235,8 +235,8 @@ def refuse_target(wildcards):
     """Refuse a name that is no target, and say which there are."""
     known = try_to(SNAKEMAKE.target_rules, logger.warning, ["(not known)"])
     raise WorkflowError(
-        f"{wildcards.target}: is no target; expected one of {', '.join(known)}, or a "
-        f"file in {RESULTS}."
+        f"{wildcards.target}: is not a target; expected one of {', '.join(known)}, "
+        f"or a file in {RESULTS}."
     )
 
 

@@ -37,7 +37,7 @@ rule compare_whatif_truth:
         model=SETTINGS["model"]["whatif"],
         calibration=TRUTH_CALIBRATION or AS_WRITTEN,
     message:
-        "Comparing what faster devices bring with what rule and model promise."
+        "Comparing runs on faster devices with the estimates of rule and model."
     script:
         "../scripts/compare_whatif_truth.py"
 
@@ -61,7 +61,7 @@ rule plot_whatif_truth:
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:
-        "Drawing what faster devices bring."
+        "Drawing the effect of faster devices."
     script:
         "../scripts/plot_whatif_truth.py"
 

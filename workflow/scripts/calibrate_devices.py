@@ -44,5 +44,5 @@ if __name__ == "__main__":
     try:
         main()
     except ModelError as error:
-        instead = "Figures do without the model: figures.methods: [rule]."
+        instead = "To draw figures without the model, set figures.methods: [rule]."
         sys.exit(f"tierscope: {error} {instead}")

@@ -45,9 +45,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--setup", required=True, help="shell lines before the ranks")
     parser.add_argument("--mpi", required=True, help="launcher, shell text")
     parser.add_argument("--tasks", type=int, required=True, help="number of ranks")
-    parser.add_argument("--staged", type=Path, help="where a run is left by a launch")
-    parser.add_argument("--run", type=Path, help="where it is taken over to")
-    parser.add_argument("script", help="name of a script beside this one")
+    parser.add_argument("--staged", type=Path, help="folder of a launched run")
+    parser.add_argument("--run", type=Path, help="folder to move the run to")
+    parser.add_argument("script", help="script in the folder of this one")
     parser.add_argument("arguments", nargs="*", help="its arguments")
     return parser.parse_args()
 

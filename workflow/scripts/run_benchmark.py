@@ -22,11 +22,11 @@ def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scenario", type=Path, help="scenario description, JSON")
-    parser.add_argument("--staging", type=Path, required=True, help="new runs go here")
+    parser.add_argument("--staging", type=Path, required=True, help="for new runs")
     parser.add_argument("--runs", type=Path, required=True, help="finished runs")
-    parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("--native", type=Path, required=True, help="compiled libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
-    parser.add_argument("--prepare", action="store_true", help="print the start only")
+    parser.add_argument("--prepare", action="store_true", help="only print the start")
     parser.add_argument("points", type=Point.parse, nargs="+", metavar="POINT")
     return parser.parse_args()
 

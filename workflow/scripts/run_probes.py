@@ -20,9 +20,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("description", type=Path, help="what to probe, JSON")
     parser.add_argument("--output", type=Path, required=True, help="folder of results")
-    parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("--native", type=Path, required=True, help="compiled libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
-    parser.add_argument("--prepare", action="store_true", help="print the start only")
+    parser.add_argument("--prepare", action="store_true", help="only print the start")
     return parser.parse_args()
 
 

@@ -326,7 +326,7 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     for key, value in new.items():
         where = f"{path}.{key}".lstrip(".")
         if key not in old and value is not None:
-            lines.append(f"{where} not there yet (now {value!r})")
+            lines.append(f"without {where} (now {value!r})")
         else:
             lines += differences(old.get(key), value, where)
     return lines

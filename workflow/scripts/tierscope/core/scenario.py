@@ -118,7 +118,7 @@ class Point:
             If the text is no such folder.
         """
         if not (match := re.fullmatch(r"cache-(\d{3})/rep-(\d+)", path)):
-            raise ValueError(f"got {path!r}, expected such as cache-065/rep-0")
+            raise ValueError(f"got {path!r}, expected one like cache-065/rep-0")
         return cls(*map(int, match.groups()))
 
 

@@ -39,7 +39,7 @@ class RunKind:
     why_no_simulated_log: str | None = None
 
 
-_NO_LOG = "simulated runs have no log, and so no audit, where"
+_NO_LOG = "simulated runs have no log, and so no audit, if"
 _FILES_MOVE = f"{_NO_LOG} files move while they run or are read from other nodes"
 
 # Each file is on its tier before the first epoch, for every node alike.

@@ -337,7 +337,7 @@ class VirtualClock:
         numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
         numbers = *numbers, 0 if teller is None else teller + 1
         if self._library.tierscope_clock_plan(*numbers):
-            raise ValueError(f"virtual time: got an epoch of {numbers}.")
+            raise ValueError(f"virtual time: cannot plan an epoch of {numbers}.")
 
     def barrier(self) -> float:
         """Wait for all processes and return the instant, in seconds."""
@@ -554,7 +554,7 @@ class VirtualClock:
                 self._library.tierscope_clock_stop()
                 print(
                     f"{actors}tierscope: no progress in virtual time for "
-                    f"{now_s - changed_s:.0f} s of real time: see who waits, above",
+                    f"{now_s - changed_s:.0f} s of real time: see above who waits",
                     file=sys.stderr,
                     flush=True,
                 )

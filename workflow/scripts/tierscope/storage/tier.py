@@ -66,6 +66,6 @@ def make_epoch_aliases(
         except FileExistsError:
             if not alias.is_symlink() or os.readlink(alias) != data_root.name:
                 raise TierError(
-                    f"{alias}: exists and is not our link to {data_root.name}; "
+                    f"{alias}: exists and is not tierscope's link to {data_root.name}; "
                     "remove it."
                 ) from None

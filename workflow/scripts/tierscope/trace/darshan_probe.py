@@ -37,8 +37,8 @@ def fault(library: str) -> str | None:
     others = [path for path in mpi_libraries() if path.parent not in folders]
     if others:
         return (
-            f"is built for another MPI, {others[0]}, than that of mpi4py, {ours[0]}: "
-            "build it with the latter's mpicc."
+            f"is built for MPI {others[0]}, expected that of mpi4py, {ours[0]}: "
+            "build it with the mpicc of that MPI."
         )
     return None
 

@@ -59,9 +59,7 @@ def darshan_settings(
     if unusable := [
         str(prefix) for prefix in prefixes if re.search(r"\s", str(prefix))
     ]:
-        raise ValueError(
-            f"prefixes: got {unusable}, but Darshan's configuration has no white space."
-        )
+        raise ValueError(f"prefixes: got {unusable}, expected none with white space.")
     n_records = math.ceil(n_records_per_process * _SLACK) + _SPARE_RECORDS
     name_bytes = longest_path_bytes + _NAME_OVERHEAD_BYTES
     lines = [
@@ -102,7 +100,7 @@ def darshan_environment(settings: str | Path, log: str | Path) -> dict[str, str]
     """
     log = Path(log).absolute()
     if log.exists():
-        raise FileExistsError(f"{log}: got a log, expected none: Darshan keeps it.")
+        raise FileExistsError(f"{log}: got a log, Darshan overwrites none.")
     return {
         "DARSHAN_CONFIG_PATH": str(Path(settings).absolute()),
         "DARSHAN_LOGFILE": str(log),
@@ -137,7 +135,7 @@ def check_darshan_runtime(library: Path) -> None:
         lines = probe.stderr.strip().splitlines()
         words = lines[-1] if lines else f"exit code {probe.returncode}"
         by_us = words.startswith(f"{library}: ")
-        reason = f"{library}: MPI and it cannot be loaded together: {words}"
+        reason = f"{library}: cannot be loaded together with MPI: {words}"
         raise ConfigError(words if by_us else reason)
 
 
@@ -190,7 +188,7 @@ def _fill(setting: str, environ: Mapping[str, str]) -> str:
         ) from None
     except ValueError:
         raise ConfigError(
-            f"darshan.runtime: got {setting!r}, expected no $ but of variables."
+            f"darshan.runtime: got {setting!r}, expected $ only before a variable name."
         ) from None
 
 

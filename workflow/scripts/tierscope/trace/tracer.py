@@ -173,7 +173,7 @@ class SiteDarshan:
             raise LogError(
                 path,
                 f"was not written when MPI ended: {self._library} must be built for "
-                "the MPI that mpi4py uses; what it says above may tell more.",
+                "the MPI that mpi4py uses; its messages above may say why.",
             )
         job, columns, _ = read_posix(path)
         started_s = int(started.timestamp())
@@ -191,7 +191,7 @@ class SiteDarshan:
         if shared := int((columns["rank"] < 0).sum()):
             raise LogError(
                 path,
-                f"has {shared} records of all processes together, expected one for "
+                f"has {shared} records shared by all processes, expected one for "
                 "each process (DARSHAN_DISABLE_SHARED_REDUCTION).",
             )
 

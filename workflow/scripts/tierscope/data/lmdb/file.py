@@ -275,8 +275,8 @@ def _check_offsets(
     computed = provenance.layout.offsets
     if wrong := np.flatnonzero(computed != recorded).tolist():
         raise DatasetError(
-            f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, but "
-            f"arithmetic says {computed[wrong[0]]}."
+            f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, "
+            f"expected the computed byte {computed[wrong[0]]}."
         )
     if (size := os.fstat(descriptor).st_size) != provenance.file_bytes:
         raise DatasetError(

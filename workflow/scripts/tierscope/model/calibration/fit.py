@@ -266,7 +266,7 @@ class _Fit:
         if not found.success:
             raise ModelError(
                 f"{', '.join(self.names)}: the fit has not converged after "
-                f"{found.nfev} evaluations; measure again, or fit fewer of them."
+                f"{found.nfev} evaluations; measure again, or fit fewer parameters."
             )
         return found.x
 

@@ -111,9 +111,9 @@ class Calibration:
         if not (flat := share > LARGEST_ERROR).any():
             if self.is_ambiguous:
                 raise ModelError(
-                    f"{' and '.join(IN_SERIES)}: these data are met as well with the "
-                    "two exchanged; add probes on another OST count (probed_n_osts) or "
-                    "fit one of them."
+                    f"{' and '.join(IN_SERIES)}: the data fit as well with the two "
+                    "values exchanged; add probes on another OST count (probed_n_osts) "
+                    "or fit only one of them."
                 )
             if self.at_bound.any():
                 raise ModelError(self._stuck(int(np.argmax(self.at_bound))))
@@ -126,9 +126,9 @@ class Calibration:
             if is_flat or is_tied
         ]
         error = share[worst]
-        how_far = f"is known to {error:.0%} only"
+        how_far = f"has a standard error of {error:.0%}"
         if error >= NOTHING_KNOWN:
-            how_far = "cannot be told"
+            how_far = "cannot be determined"
         subject = f"{self.parameters[worst].name} " if len(names) > 1 else ""
         raise ModelError(
             f"{' and '.join(names)}: {subject}{how_far}, expected {LARGEST_ERROR:.0%} "
@@ -140,8 +140,8 @@ class Calibration:
         one = self.parameters[at]
         return (
             f"{one.name}: got {self.values[at]:.3g} {one.unit}, expected a value "
-            f"between the bounds {one.lower:g} and {one.upper:g}: these data have no "
-            "place for it; do not fit it, or check what the system file says besides."
+            f"between the bounds {one.lower:g} and {one.upper:g}: these data do not "
+            "determine it; do not fit it, or check the other values of the system file."
         )
 
     def table(self, name: str) -> pd.DataFrame:
@@ -195,8 +195,8 @@ def _advice(worst: str, names: Sequence[str]) -> str:
     """Return what would identify a parameter and those it is refused with."""
     if worst in _SUMMED and set(names) >= set(_SUMMED):
         return (
-            f"only the sum of {' and '.join(_SUMMED)} acts on these data; add the "
-            "probes (probed_n_osts) or fit one of them"
+            f"only the sum of {' and '.join(_SUMMED)} affects these data; add the "
+            "probes (probed_n_osts) or fit only one of them"
         )
     if worst == "gfs.link_bytes_per_s":
         return (
@@ -205,10 +205,10 @@ def _advice(worst: str, names: Sequence[str]) -> str:
         )
     if worst == "gfs.ost_bandwidth_bytes_per_s":
         return (
-            "these OSTs are not what limits the reads; add probes on fewer OSTs "
+            "these OSTs do not limit the reads; add probes on fewer OSTs "
             "(probed_n_osts) or do not fit it"
         )
     return (
-        "too little of it is in these data, or they scatter too much; add the probes "
+        "it affects these data too little, or they scatter too much; add the probes "
         "(probed_n_osts) or points, measure again, or do not fit it"
     )

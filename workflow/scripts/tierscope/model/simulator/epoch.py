@@ -179,7 +179,7 @@ def _check_reads(n_reads: int, files: np.ndarray, on_lfs: np.ndarray) -> None:
             f"{n_reads} of both."
         )
     if on_lfs.dtype != bool:
-        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
+        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one per read.")
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def check_total(total_s: float) -> None:
     if not total_s < MOST_S:
         raise ModelError(
             f"times: got up to {total_s:.2g} s, expected less than {MOST_S:.2g} s: "
-            "smaller service times."
+            "use smaller service times."
         )
 
 

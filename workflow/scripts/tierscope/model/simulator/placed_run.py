@@ -174,8 +174,8 @@ class DynamicRun(_Run):
             broken += n_broken_rules(rows, self.description, self.point)
         if differences or broken:
             raise ModelError(
-                f"simulated decisions: got {differences} that the policy would not have"
-                f" made and {broken} that the contents of the LFS forbid, expected none"
+                f"simulated decisions: got {differences} that the policy would not "
+                f"make and {broken} that the contents of the LFS forbid, expected none"
             )
 
 

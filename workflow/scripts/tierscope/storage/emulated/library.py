@@ -117,8 +117,8 @@ class Emulation:
                 os.link(own, self._state)
             if os.lstat(self._state).st_uid != os.geteuid():
                 raise TierError(
-                    f"{self._state}: belongs to another user; start again, under "
-                    "another name of the launch."
+                    f"{self._state}: belongs to another user; start again with "
+                    "another launch name."
                 )
         except OSError as error:
             raise TierError(
