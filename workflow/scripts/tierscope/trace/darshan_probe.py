@@ -1,9 +1,9 @@
-"""Load MPI and a Darshan runtime beside it as a rank does, but start neither.
+"""Load MPI and a Darshan runtime like a rank, but start neither.
 
     python darshan_probe.py LIBDARSHAN
 
-A process of its own, as a library of another MPI may break it. What makes the library
-useless is printed in one line, with exit code 1.
+It is a separate process because a library of another MPI may crash it. If the library
+is unusable, it prints the reason in one line and exits with code 1.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-_MPI = re.compile(r"libmpi(?:ch|_\w+)?\.so")  # not of languages: libmpifort
+_MPI = re.compile(r"libmpi(?:ch|_\w+)?\.so")  # no language bindings such as libmpifort
 
 
 def mpi_libraries() -> list[Path]:
@@ -44,7 +44,7 @@ def fault(library: str) -> str | None:
 
 
 def load_mpi() -> list[Path]:
-    """Load the MPI that the ranks use, without a start, and return its libraries."""
+    """Load the ranks' MPI without starting it, and return its libraries."""
     import mpi4py
 
     mpi4py.rc.initialize = False
