@@ -1,4 +1,4 @@
-"""What a calibration finds: parameters with their uncertainty, or why it is none."""
+"""The result of a calibration: parameters with uncertainty, or a refusal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from tierscope.core.description import RunDescription
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.network import ModelError
 
-LARGEST_ERROR = 0.2  # of an identified parameter, as a share of it
-NOTHING_KNOWN = 5.0  # error of what the data tell nothing of, in logarithms
+LARGEST_ERROR = 0.2  # relative error of an identified parameter
+NOTHING_KNOWN = 5.0  # error without any information, in logarithms
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")
-_TIED = 0.9  # correlation of parameters that the data tell together only
-_AT_BOUND = 0.05  # closer to a bound, as a share of it, is stuck there
+_TIED = 0.9  # correlation of parameters that the data determine only jointly
+_AT_BOUND = 0.05  # relative distance to a bound below which a value is stuck
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A key of `devices` that can be fitted, and the range it is looked for in."""
+    """A key of `devices` that can be fitted, and the range of the search."""
 
     name: str
     unit: str
@@ -52,12 +52,12 @@ class Calibration:
     Parameters
     ----------
     description : RunDescription
-        The scenario's description, with the system as its file has it.
+        The scenario's description, with the system of its file.
     parameters : tuple of Parameter
-        What was fitted.
+        The fitted parameters.
     values, standard_errors : ndarray of float, shape (n_parameters,)
-        In the parameters' units; the error is at least `NOTHING_KNOWN`
-        times the value where the data tell nothing.
+        In the parameters' units; without information the error is at least
+        `NOTHING_KNOWN` times the value.
     correlation : ndarray of float, shape (n_parameters, n_parameters)
         Correlation of the errors.
     n_observations : int
@@ -65,8 +65,8 @@ class Calibration:
     rms_percent : float
         Root of the mean square of its terms.
     is_ambiguous : bool
-        Whether OSTs as fast as the links, and links as fast as the OSTs, would be met
-        as well: one after the other, two stations may be told only from two OST counts.
+        Whether the data fit as well with the rates of OSTs and links exchanged. Two
+        stations in series may need two OST counts to be distinguished.
     """
 
     description: RunDescription
@@ -93,7 +93,7 @@ class Calibration:
         system = with_values(self.description, values).system
         devices = dict(system.devices)
         for name in ("n_processes", "processes_per_node"):
-            devices.pop(name, None)  # of an emulation, which knows them itself
+            devices.pop(name, None)  # of an emulation, which sets them itself
         if "sources" in devices:
             devices["sources"] = _with_fitted(devices["sources"], names)
         return {**devices, "origin": "calibrated"}
@@ -104,8 +104,8 @@ class Calibration:
         Raises
         ------
         ModelError
-            In one line, the parameters and what would identify them, if the standard
-            error of one exceeds `LARGEST_ERROR` of its value or one is at a bound.
+            One line with the parameters and the missing measurements, if a standard
+            error exceeds `LARGEST_ERROR` of its value or a value is at a bound.
         """
         share = self.standard_errors / self.values
         if not (flat := share > LARGEST_ERROR).any():
@@ -136,7 +136,7 @@ class Calibration:
         )
 
     def _stuck(self, at: int) -> str:
-        """Return the refusal of a value at a bound."""
+        """Return the message about a value at a bound."""
         one = self.parameters[at]
         return (
             f"{one.name}: got {self.values[at]:.3g} {one.unit}, expected a value "
@@ -145,7 +145,7 @@ class Calibration:
         )
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return table `calibration` of a calibration of this name."""
+        """Return table `calibration` under the name of the calibration."""
         frame = pd.DataFrame(
             {
                 "parameter": [one.name for one in self.parameters],
@@ -165,7 +165,7 @@ class Calibration:
         )[list(TABLES["calibration"])]
 
     def text(self) -> str:
-        """Return the parameters with their uncertainty, to be read."""
+        """Return the parameters with their uncertainty, as text for readers."""
         width = max(len(one.name) for one in self.parameters)
         lines = [
             f"{one.name:{width}}  {value:12.6g} {one.unit:3}  +- {error / value:6.1%}"
@@ -183,7 +183,7 @@ class Calibration:
 def _with_fitted(
     sources: Mapping[str, Mapping[str, str]], names: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Return where a system's numbers come from after a fit of some of them."""
+    """Return the sources of a system's numbers after fitting some of them."""
     sources = {tier: dict(part) for tier, part in sources.items()}
     for name in names:
         tier, key = name.split(".")
@@ -192,7 +192,7 @@ def _with_fitted(
 
 
 def _advice(worst: str, names: Sequence[str]) -> str:
-    """Return what would identify a parameter and those it is refused with."""
+    """Return which measurements would identify the refused parameters."""
     if worst in _SUMMED and set(names) >= set(_SUMMED):
         return (
             f"only the sum of {' and '.join(_SUMMED)} affects these data; add the "
