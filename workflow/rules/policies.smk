@@ -1,7 +1,7 @@
-"""Rules that compare policies and loaders: what they save, and when that begins.
+"""Rules that compare policies and loaders: the time saved, and when saving begins.
 
-Where an experiment has several policies for the figures' dataset, OST count and loader,
-or LMDB loaders, the figures are part of its report.
+If an experiment has several policies for the figures' dataset, OST count and loader, or
+LMDB loaders, the figures are part of its report.
 """
 
 COMPARISON = f"{RESULTS}/policies"
