@@ -5,10 +5,9 @@
     TIERSCOPE_START=$("${command[@]}" --prepare) && export TIERSCOPE_START &&
         mpiexec -n N "${command[@]}"
 
-A point is written as the folder of its run. Points whose run is already complete, in
-the staging folder or among the runs, are left out. NAME tells this launch from all
-others. Each rank starts itself again with the tracer and the emulated devices
-preloaded.
+A point is given as the folder of its run. Points with a complete run, in the staging
+folder or among the runs, are skipped. NAME is unique to this launch. Each rank starts
+itself again with the tracer and the emulated devices preloaded.
 """
 
 import argparse

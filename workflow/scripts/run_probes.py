@@ -5,8 +5,8 @@
     TIERSCOPE_START=$("${command[@]}" --prepare) && export TIERSCOPE_START &&
         mpiexec -n N "${command[@]}"
 
-NAME tells this launch from all others. Where tiers are emulated, each rank starts
-itself again with the devices preloaded. Nothing traces the calls: they time themselves.
+NAME is unique to this launch. If tiers are emulated, each rank starts itself again with
+the devices preloaded. No tracer is involved: the probes time their own calls.
 """
 
 import argparse
