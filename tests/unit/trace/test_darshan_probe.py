@@ -54,7 +54,7 @@ def test_file_that_is_no_library_is_refused(tmp_path):
 
 
 def test_library_that_is_no_darshan_is_refused(compile_to):
-    assert "is no Darshan runtime" in refusal(compile_to(INIT))
+    assert "is not a Darshan runtime" in refusal(compile_to(INIT))
 
 
 def test_darshan_without_mpi_is_refused(compile_to):

@@ -4,8 +4,8 @@ The paper's rule (`tierscope.analysis.whatif`) does not move waiting between dev
 The model is a closed network of queues (`tierscope.storage.network`), in which waiting
 moves to the next busy device. The model gives the factor by which an improvement
 changes the I/O time of the slowest process. The estimate is the measured I/O time times
-that factor. So no improvement gives exactly the measured time, and errors that the
-model makes in all cases cancel out.
+that factor. So without an improvement the estimate is the measured time, and
+errors that the model makes in all cases cancel out.
 """
 
 from collections.abc import Iterable, Mapping

@@ -27,7 +27,7 @@ _WATCH_S = 0.5
 _SIGNALS_S = 0.01  # enough for a Python signal handler to run
 _DESCRIPTION_BYTES = 1 << 20
 _REPORT_S = 3.0  # for the process that stopped the launch to report the reason
-_ANOTHER = -1  # a failed rank that is not known
+_ANOTHER = -1  # an unknown failed rank
 _NOBODY, _NOT_YET = -1, -2
 
 
@@ -207,7 +207,7 @@ class RealClock:
         send()
 
     def skip_token(self, giver: int) -> None:
-        """Do nothing: a message has one receiver."""
+        """Do nothing: messages are identified by sender and tag."""
 
     def await_token(self, giver: int, receive: Callable[[], None]) -> None:
         """Call `receive` to wait for a rank's next token."""
@@ -503,7 +503,7 @@ class VirtualClock:
         RankGoneError
             If this process has detected that another one is dead.
         OtherRankFailed
-            If another process has detected or reported a failure.
+            If another process has stopped the launch; with its message, if known.
         """
         if self._library.tierscope_clock_is_stopped():
             time.sleep(_SIGNALS_S)

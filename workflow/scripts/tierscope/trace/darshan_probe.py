@@ -30,7 +30,7 @@ def fault(library: str) -> str | None:
     except OSError as error:
         return f"cannot be loaded: {error}."
     if not hasattr(darshan, "darshan_core_register_module"):
-        return "is no Darshan runtime: it has no darshan_core_register_module."
+        return "is not a Darshan runtime: it has no darshan_core_register_module."
     if not hasattr(darshan, "MPI_Init"):
         return "is a Darshan runtime without MPI: build it with mpicc."
     folders = {path.parent for path in ours}

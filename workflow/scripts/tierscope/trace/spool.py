@@ -189,7 +189,7 @@ def _entries(
     if position != used_bytes or used_bytes > len(data):
         raise LogError(
             path,
-            f"is damaged: got {len(data)} bytes, of which it says "
+            f"is damaged: got {len(data)} bytes, but its header says that "
             f"{used_bytes} are used.",
         )
     return np.array(starts, np.int64), paths

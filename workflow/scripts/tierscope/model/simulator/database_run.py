@@ -1,6 +1,6 @@
 """Simulate runs whose samples are records of one LMDB file, as tables of the benchmark.
 
-The customers are the readers. Processes that share a reader wait for it and have no I/O
+The customers are the readers. Other processes wait for their reader and have no I/O
 time. The model includes the requests and the queues of the storage. It omits effects
 inside a node: how processes that fault in one map wake each other up, context switches,
 copies and checksums. LMDBIO's authors name the wake-ups as the main cause of LMDB's
