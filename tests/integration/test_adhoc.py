@@ -88,7 +88,7 @@ def test_audit_says_what_was_checked_and_how_much_was_local(project):
     checks = {check["name"]: check["got"] for check in audit["checks"]}
     assert checks["bytes read from the GFS in stage-in"] == str(N_FILES * SIZE)
     assert checks["staged files with exactly one owner"] == str(N_FILES)
-    share = checks["reads of staged files, from the own LFS or a peer's"]
+    share = checks["reads of staged files from the reader's LFS or a peer"]
     assert "local (1/2: 50.00 %)" in share
     assert "a node owns" in project.output
 
@@ -222,5 +222,5 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
 def test_mount_that_is_not_there_is_refused(plain):
     plain.describe(SCENARIO, policy=through("/no/such"))
     output = plain.launch(SCENARIO, "cache-100/rep-0").fail()
-    assert "policies.adhoc.mount: /no/such is no live mount" in output
+    assert "policies.adhoc.mount: /no/such is not a live mount" in output
     assert "No such file or directory" in output

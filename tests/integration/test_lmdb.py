@@ -81,7 +81,7 @@ def test_tables_are_kept_again_after_a_kill_and_outlast_snakemakes_memory(read):
     # As snakemake does with what a killed job has left, before anything is audited.
     for path in [*tables, run / "audit.json"]:
         path.unlink()
-    assert "Keeping what was read" in read.snakemake("audits")
+    assert "Keeping the tables of reads" in read.snakemake("audits")
     assert [path.read_bytes() for path in tables] == before
     shutil.rmtree(read.folder / ".snakemake")
     assert "Nothing to be done" in read.snakemake("audits", "--dry-run")

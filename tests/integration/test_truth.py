@@ -97,6 +97,6 @@ def test_real_storage_is_refused_in_a_line(tmp_path):
     changes = {"system": "laptop", "sweep": sweep, "figures": figures}
     project.change("config/tiny.yaml", changes)
     output = project.snakemake("whatif-truth", "-n", expect=1)
-    lines = [line for line in output.split("\n") if "cannot be made faster" in line]
+    lines = [line for line in output.split("\n") if "make real storage faster" in line]
     assert len(lines) == 1
     assert "system laptop with gfs.kind directory" in lines[0]

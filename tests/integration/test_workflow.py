@@ -91,7 +91,7 @@ def test_log_is_short_and_plain(finished):
 
 def test_unknown_target_is_answered_with_all_targets(finished):
     *_, line = finished.snakemake("figg2", expect=1).splitlines()
-    assert line.startswith("figg2: is no target; expected one of accuracy, all, audits")
+    assert line.startswith("figg2: is not a target; expected one of accuracy, all, aud")
 
 
 def test_staging_is_gone_when_all_is_done(finished):

@@ -1,13 +1,13 @@
 """Rules that train a small network on files divided in several ways among processes.
 
-What is trained and tested does not depend on the runs: nothing is timed. The figure is
-no part of the report, which gathers what every run of the experiment has.
+Training and test do not depend on the runs, and nothing is timed. The figure is not
+part of the report, which shows only the main sweep.
 """
 
 ACCURACY = f"{RESULTS}/accuracy"
 ACCURACY_STUDY = SETTINGS["studies"]["accuracy"]
 ACCURACY_SHUFFLES = ["global", "local", "biased"]
-# All that a training depends on: another margin trains nothing again.
+# All settings that determine a training; the margin does not.
 TRAINING_STUDY = {
     key: value
     for key, value in ACCURACY_STUDY.items()
@@ -79,7 +79,7 @@ rule compare_accuracy:
         study=ACCURACY_STUDY,
         seed=SETTINGS["training"]["seed"],
     message:
-        "Judging differences of accuracy."
+        "Testing the differences in accuracy."
     script:
         "../scripts/compare_accuracy.py"
 

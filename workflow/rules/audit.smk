@@ -1,7 +1,7 @@
 """Rules that read the logs, check the runs and sum up their I/O time.
 
-The runs of a launch are audited together, as Python takes longer to start than to audit
-a small run. Where each run has a launch of its own, or is simulated, so is its audit.
+The runs of a launch are audited together because Python takes longer to start than to
+audit a small run. A run with its own launch and a simulated run have their own audit.
 """
 
 if EXPERIMENT.launches_several:

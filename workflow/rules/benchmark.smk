@@ -1,9 +1,9 @@
 """Rules that run the benchmark.
 
-Where the system lets one MPI launch run several points (`points_per_launch: all`), the
-first job of a scenario runs all points that are missing, into the staging folder, and
-the others only take their run over. So TensorFlow starts once a scenario, every run is
-still a job of its own, and what an interrupted launch has finished is kept.
+If the system lets one MPI launch run several points (`points_per_launch: all`), the
+first job of a scenario runs all missing points into the staging folder, and the other
+jobs only move their run from there. So TensorFlow starts once per scenario, every run
+still has its own job, and the finished runs of an interrupted launch are kept.
 """
 
 
@@ -33,14 +33,14 @@ rule run_benchmark:
         run=protected(f"{RUN}/run.json"),
     log:
         f"{BENCHMARK_LOG}.log",
-    # Only where jobs are submitted: else each job would itself try again as often.
+    # Only for the submitting Snakemake: otherwise each job would also retry.
     retries: 0 if IS_REMOTE_JOB else SYSTEM.job.retries
     conda:
         "../../environment.yml"
     threads: SETTINGS["loader"]["read_threads"]
     resources:
         **launch_resources(benchmark_job, BENCHMARK_LOG),
-        # No parameter: a longer sweep must not repeat finished runs.
+        # Not a parameter: a longer sweep must not repeat finished runs.
         launch=launch_arguments,
     params:
         staging=staging,
@@ -56,8 +56,7 @@ rule run_benchmark:
 
 
 rule keep_table:
-    # No outputs of the benchmark: runs of policies without such tables are finished
-    # without.
+    # Not outputs of the benchmark: runs of other policies do not have these tables.
     input:
         run=f"{RUN}/run.json",
     output:
@@ -79,7 +78,7 @@ rule keep_table:
 
 
 rule keep_reads:
-    # Not outputs of the benchmark: runs of loaders of files are finished without.
+    # Not outputs of the benchmark: runs of loaders of files do not have them.
     input:
         run=f"{RUN}/run.json",
     output:
@@ -93,7 +92,7 @@ rule keep_reads:
         staged=staged,
         run=lambda wildcards: RUN.format(**wildcards),
     message:
-        "Keeping what was read in run {wildcards.scenario}, cache rate "
+        "Keeping the tables of reads of run {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %."
     shell:
         keep("{params.run:q}", *DATABASE.tables)

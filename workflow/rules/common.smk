@@ -1,4 +1,4 @@
-"""What all rules share: the checked experiment, its paths and its points."""
+"""Shared by all rules: the checked experiment, its paths and its points."""
 
 import functools
 import inspect
@@ -13,13 +13,13 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.utils import update_config
 
-# This finds the module that asks Snakemake, and so asks Python where this file is.
+# The module that queries Snakemake is found from here, so Python gives the path.
 WORKFLOW = Path(inspect.currentframe().f_code.co_filename).parents[1]
 SCRIPTS = WORKFLOW / "scripts"
 if not (SCRIPTS / "tierscope").is_dir():
     raise WorkflowError(
         f"{SCRIPTS}: got no folder with the modules of tierscope, expected a clone of "
-        "tierscope on this machine; name its workflow/Snakefile."
+        "tierscope on this machine; give its workflow/Snakefile."
     )
 sys.path.append(str(SCRIPTS))
 
@@ -38,13 +38,13 @@ from tierscope.experiment.snakemake_internals import (
 from tierscope.policies import DATABASE, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
-# Snakemake asks for it when it puts a table into its report.
+# Snakemake asks for this type when it puts a table into its report.
 mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
 
-# A system or a dataset of the present folder counts before one of the workflow's.
+# Systems and datasets of the current folder take precedence over the workflow's.
 RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
 
-# Who imports the workflow gives what differs from its own configuration only.
+# A workflow that imports this one gives only the changes to the default configuration.
 defaults = load_configfile(str(WORKFLOW.parent / "config" / "config.yaml"))
 update_config(defaults, config)
 config.update(defaults)
@@ -80,13 +80,13 @@ wildcard_constraints:
 
 
 def from_here(path):
-    """Return a path from the current folder on; an absolute one of a place outside."""
+    """Return a path relative to the current folder, absolute if it is outside."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def library(script):
-    """Return a rule's script and the modules it imports: editing one reruns the rule."""
+    """Return a rule's script and its modules: editing one reruns the rule."""
     path = SCRIPTS / f"{script}.py"
     files = [path, *imported_modules(path)]
     return [code_path(str(file.relative_to(SCRIPTS))) for file in files]
@@ -94,7 +94,7 @@ def library(script):
 
 @functools.cache
 def code_path(name):
-    """Return the path of a script or module of ours; Snakemake takes long to say it."""
+    """Return the path of a script or module; cached, as Snakemake takes long."""
     return workflow.source_path(f"../scripts/{name}")
 
 
@@ -109,27 +109,27 @@ def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):
 
 
 def of_sweep(name, which=lambda scenario: True):
-    """Return the function that names a file of such runs of a rule's sweep."""
+    """Return the function that names a file of each run of a rule's sweep."""
     return lambda wildcards: run_files(name, wildcards.sweep, which)
 
 
 def deletions(name):
-    """Return the note that runs are gone which a table was made from, if there is one.
+    """Return the note about deleted runs of a table, if it exists.
 
-    As an input it has the table made again, and so the runs: Snakemake itself takes a
-    table whose input is gone for finished. `note_deleted_runs` writes it.
+    As an input, the note makes Snakemake repeat the table and so the runs: Snakemake
+    itself treats a table with missing inputs as finished. (See `note_deleted_runs`.)
     """
     note = Path(LOGS, "deletions", f"{name}.txt")
     return [str(note)] if note.exists() else []
 
 
 def leaves(table):
-    """Return the function that says whether a scenario's runs leave a table of a kind."""
+    """Return the function that tests whether a scenario's runs have this table."""
     return lambda scenario: table in kind_of(scenario).tables + kind_of(scenario).sums
 
 
 def why_no_audit(scenario):
-    """Return why runs of a scenario have no log, and so no audit; None if they have."""
+    """Return why runs of a scenario have no log and so no audit, None if they do."""
     kind = kind_of(scenario)
     if not EXPERIMENT.simulated or kind.why_no_simulated_log is None:
         return None
@@ -142,12 +142,12 @@ def why_no_audit(scenario):
 
 
 def audited_files():
-    """Return the audits of the sweep's runs that have one."""
+    """Return the audits of those runs of the sweep that have one."""
     return run_files("audit.json", which=lambda scenario: not why_no_audit(scenario))
 
 
 def summed_tables(*names):
-    """Return those of the tables of the sweep that some kind of its runs has."""
+    """Return the tables of the sweep that at least one kind of its runs has."""
     return [
         f"{TABLES}/{name}.parquet"
         for name in names
@@ -161,17 +161,17 @@ def background_table():
 
 
 def peer_tables():
-    """Return the tables of stage-in and of reads from peers, if there are any."""
+    """Return the tables of stage-in and of reads from peers, if any."""
     return summed_tables("stage_in", "peers")
 
 
 def of_runs(runs, name):
-    """Return a file of this name in each folder of a run."""
+    """Return the file of this name in each run's folder."""
     return [f"{run}/{name}" for run in runs]
 
 
 def audited(runs):
-    """Return what the audit of some runs writes."""
+    """Return the outputs of the audit of some runs."""
     return {
         name.partition(".")[0]: of_runs(runs, name)
         for name in ("file_records.parquet", "io_time.parquet", "audit.json")
@@ -179,25 +179,25 @@ def audited(runs):
 
 
 def tables_of_kind(scenario, runs):
-    """Return the tables that runs of a scenario leave besides those of every run."""
+    """Return the tables of a scenario's runs, in addition to those of every run."""
     return [
         f"{run}/{name}.parquet" for run in runs for name in kind_of(scenario).tables
     ]
 
 
 def run_tables(wildcards):
-    """Return the tables that a run of this kind leaves besides those of every run."""
+    """Return the tables of a run of this kind, in addition to those of every run."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
     return tables_of_kind(scenario, [RUN.format(**wildcards)])
 
 
 def description(wildcards):
-    """Return all that a scenario's measurements depend on, ready for JSON."""
+    """Return the settings that determine a scenario's measurements, for JSON."""
     return EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario)).as_json()
 
 
 def model_description(scenario):
-    """Return what a scenario's runs depend on, for models, ready for JSON."""
+    """Return the settings of a scenario's runs for models, for JSON."""
     return EXPERIMENT.model_description(scenario).as_json()
 
 
@@ -218,7 +218,7 @@ def manifest(wildcards):
 
 
 def n_object_servers(wildcards):
-    """Return how many object servers an emulated GFS has, None for a real one."""
+    """Return the number of object servers of an emulated GFS, None for a real one."""
     if SYSTEM.gfs.kind != "emulated":
         return None
     return emulated_gfs(SYSTEM, int(wildcards.n_osts)).n_object_servers
@@ -260,7 +260,7 @@ def table(path, title, source=EXPERIMENT.source):
     )
 
 
-# Files of figures begin with the paper's number, captions have the rule's name.
+# Figure files start with the number in the paper, captions with the rule's name.
 CAPTIONS = {
     "fig1": "execution_and_io_time",
     "fig2": "breakdown",
@@ -276,5 +276,5 @@ def caption_name(name):
 
 
 def caption(name):
-    """Return what both reports say of a page or a figure."""
+    """Return the caption of a page or a figure in both reports."""
     return workflow.source_path(f"../report/{caption_name(name)}.rst")

@@ -1,4 +1,4 @@
-"""Rules that build the explorer, a page in which a reader tries improvements."""
+"""Rules that build the explorer, a page on which readers try improvements."""
 
 
 rule build_explorer:

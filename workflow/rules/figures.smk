@@ -9,7 +9,7 @@ DATASET_TITLES = {name: dataset.title for name, dataset in EXPERIMENT.datasets.i
 SCENARIOS = [scenario.keys for scenario in EXPERIMENT.sweep]
 PAIRS = {"_".join(pair): pair for pair in SETTINGS["figures"]["pairs"]}
 
-# What the reports call each figure; how to read it stands in workflow/report.
+# Titles of the figures in the reports; workflow/report explains each figure.
 FIGURES = {
     "fig1_execution_and_io_time": "Figure 1: execution time and I/O time",
     "fig2_breakdown": "Figure 2: breakdown of the slowest process",

@@ -1,26 +1,26 @@
-"""What the rules of launches share: their jobs, and what a launch is given and leaves."""
+"""Shared by the rules of launches: their jobs, inputs, commands and outputs."""
 
 from functools import partial
 from shlex import quote
 
 from tierscope.experiment import job
 
-NATIVE = WORKFLOW.parent / "results" / "native"  # where workflow/native compiles to
+NATIVE = WORKFLOW.parent / "results" / "native"  # output of workflow/native
 BENCHMARK_LOG = (
     f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
 )
-# What a benchmark's line says where it is a job of a scheduler.
+# Added to a benchmark's message if a scheduler runs it.
 JOB_SIZE = ""
 if SYSTEM.job.scheduler:
     JOB_SIZE = ": {resources.nodes} nodes, {resources.runtime} minutes at most"
-# A launch of all points of a scenario is one job to the reader.
+# For the reader, a launch of all points of a scenario is one job.
 MEASURED = "{wildcards.scenario}"
 if SYSTEM.points_per_launch != "all":
     MEASURED += (
         ", cache rate {wildcards.cache_rate} %, repetition {wildcards.repetition}"
     )
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
-# The command of a launch; what follows says which script the ranks run.
+# The command of a launch; the script of the ranks and its arguments follow.
 LAUNCH = (
     "exec {resources.python:q} {resources.scripts:q}/launch.py --log {log:q}"
     " --setup {resources.setup:q} --mpi {resources.mpi:q} --tasks {resources.tasks}"
@@ -28,18 +28,18 @@ LAUNCH = (
 
 
 def staging(wildcards):
-    """Return the folder where a launch leaves its runs until they are taken over."""
+    """Return the folder in which a launch leaves its runs until they are moved."""
     wanted = EXPERIMENT.description(EXPERIMENT.scenario(wildcards.scenario))
     return f"{RESULTS}/staging/{wildcards.scenario}-{wanted.hash}"
 
 
 def staged(wildcards):
-    """Return the folder where a launch leaves one run."""
+    """Return the folder in which a launch leaves one run."""
     return f"{staging(wildcards)}/{point_of(wildcards).path}"
 
 
 def launched_points(wildcards):
-    """Return the points that one launch runs where a launch may run several."""
+    """Return the points of one launch if a launch may run several."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
     return EXPERIMENT.launched_with(scenario, point_of(wildcards))
 
@@ -54,7 +54,7 @@ def launch_arguments(wildcards):
 
 
 def benchmark_job(wildcards):
-    """Return the job of a run: what it needs of time, memory and local storage."""
+    """Return the job of a run, with its time, memory and local storage."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
     if SYSTEM.points_per_launch == "all":
         return EXPERIMENT.job(scenario, launched_points(wildcards))
@@ -62,9 +62,9 @@ def benchmark_job(wildcards):
 
 
 def launch_resources(job_of, log):
-    """Return what a launch asks for; a site's own numbers come before ours.
+    """Return the resources of a launch; a site's own numbers take precedence.
 
-    `job_of` returns the job by wildcards, `log` is its log without suffix.
+    `job_of` returns the job for wildcards; `log` is its log without suffix.
     """
 
     def launcher(wildcards):
@@ -90,16 +90,16 @@ def launch_resources(job_of, log):
         "runtime": minutes,
         "mem_mb": memory,
         "gfs": 1,
-        # No parameter: another set-up of the job must not repeat finished runs.
+        # Not a parameter: another setup of the job must not repeat finished runs.
         "setup": setup_commands,
-        "python": sys.executable,  # of the job, whatever the set-up puts on PATH
+        "python": sys.executable,  # the job's, independent of PATH after the setup
         "scripts": from_here(SCRIPTS),
         "native": from_here(NATIVE),
     } | {name: partial(of_site, name=name) for name in names}
 
 
 def setup_commands(wildcards):
-    """Return the shell lines before the launcher; the site's may use unset names."""
+    """Return the shell lines before the launcher; unset variables are allowed."""
     commands = " && ".join(f"{{ {line}\n}}" for line in ["set +u", *SYSTEM.job.setup])
     steps = [(commands, "a line of job.setup failed")]
     if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
@@ -112,7 +112,7 @@ def setup_commands(wildcards):
 
 
 def generation_resources():
-    """Return what the generation of a dataset asks for."""
+    """Return the resources of generating a dataset."""
 
     def minutes(wildcards):
         dataset = EXPERIMENT.datasets[wildcards.dataset]
@@ -123,10 +123,10 @@ def generation_resources():
 
 
 def keep(folder, *tables):
-    """Return a command that takes further tables of a run over from where it was staged.
+    """Return a command that takes further tables of a run from its staging folder.
 
-    They are linked, so that a start after a killed one finds them again, and touched, as
-    they were written before run.json, their input.
+    The tables are linked, so that a start after a killed one finds them again. They are
+    touched because they were written before run.json, their input.
     """
     names = " ".join(f"{name}.parquet" for name in tables)
     return (

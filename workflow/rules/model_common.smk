@@ -1,4 +1,4 @@
-"""What the rules of models share: what probes and calibrations take, and studies."""
+"""Shared by the rules of models: inputs of probes, calibrations and studies."""
 
 from tierscope.core.studies import studied_pairs, written_pairs
 from tierscope.storage.probes import lfs_rate_percent
@@ -10,7 +10,7 @@ CALIBRATION = f"{RESULTS}/model/{{calibration}}"
 
 
 def probe_description(wildcards):
-    """Return all that the probes of a dataset on one OST count depend on."""
+    """Return the settings that determine the probes of a dataset on one OST count."""
     return EXPERIMENT.probe_description(wildcards.dataset, int(wildcards.n_osts))
 
 
@@ -21,7 +21,7 @@ def probe_job(wildcards):
 
 
 def calibration(wildcards):
-    """Return what a calibration takes; a wrong one is refused here, when asked for."""
+    """Return the plan of a calibration; a wrong one is refused only on request."""
     try:
         return EXPERIMENT.calibration(wildcards.calibration)
     except ConfigError as error:
@@ -29,7 +29,7 @@ def calibration(wildcards):
 
 
 def calibration_runs(wildcards):
-    """Return the I/O time of the runs that a calibration takes."""
+    """Return the I/O time of the runs of a calibration."""
     plan = calibration(wildcards)
     return [
         f"{RESULTS}/runs/{plan.scenario.name}/{point.path}/io_time.parquet"
@@ -38,7 +38,7 @@ def calibration_runs(wildcards):
 
 
 def calibration_probes(wildcards):
-    """Return the tables of all probes that a calibration takes."""
+    """Return the tables of all probes of a calibration."""
     plan = calibration(wildcards)
     return [
         f"{RESULTS}/probes/{plan.scenario.dataset}-{n_osts}ost/probes.parquet"
@@ -49,8 +49,7 @@ def calibration_probes(wildcards):
 def of_improvable_devices(path):
     """Return the function that names a study's file, or refuses real devices.
 
-    The check is not made at the start: other targets of an experiment on real storage
-    must work.
+    This is not checked at the start because other targets must work on real storage.
     """
 
     def name(wildcards):
@@ -65,7 +64,7 @@ def of_improvable_devices(path):
 
 
 def prediction_studies(wildcards):
-    """Return what is predicted from what, and the descriptions of what is predicted."""
+    """Return the pairs of the study, each with the description of its scenario."""
     scenarios = {
         tuple(scenario.keys.values()): scenario
         for scenario in EXPERIMENT.sweeps["predict"]

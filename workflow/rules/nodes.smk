@@ -1,6 +1,6 @@
-"""Rules of the study of nodes: the same processes on one node, and on several.
+"""Rules of the study of nodes: the same processes on one node and on several.
 
-Made where the configuration names numbers of nodes.
+The study is part of an experiment whose configuration lists numbers of nodes.
 """
 
 NODES = f"{RESULTS}/nodes"
@@ -53,7 +53,7 @@ rule plot_nodes:
         provenance=NODES_PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:
-        "Drawing what the number of nodes changes."
+        "Drawing the effect of the number of nodes."
     script:
         "../scripts/plot_nodes.py"
 

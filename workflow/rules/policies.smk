@@ -1,7 +1,7 @@
-"""Rules that compare policies and loaders: what they save, and when that begins.
+"""Rules that compare policies and loaders: the time saved, and when saving begins.
 
-Where an experiment has several policies for the figures' dataset, OST count and loader,
-or LMDB loaders, the figures are part of its report.
+If an experiment has several policies for the figures' dataset, OST count and loader, or
+LMDB loaders, the figures are part of its report.
 """
 
 COMPARISON = f"{RESULTS}/policies"
@@ -114,7 +114,7 @@ rule score_policy_claims:
         loader=SCENE["loader"],
         provenance=PROVENANCE,
     message:
-        "Putting what other papers say beside what is found."
+        "Comparing the results with the claims of other papers."
     script:
         "../scripts/score_policy_claims.py"
 

@@ -1,4 +1,4 @@
-"""What the rules of policies and nodes share: whether there is something to compare."""
+"""Shared by the rules of policies and nodes: whether a comparison is possible."""
 
 from tierscope.core.studies import has_policies, without_reference
 
@@ -11,7 +11,7 @@ def has_databases(scene):
     )
 
 
-# What the study of nodes comes to.
+# Tables of the study of nodes.
 NODE_TABLES = (
     "policy_epochs",
     "policy_totals",
@@ -22,18 +22,18 @@ NODE_TABLES = (
 
 
 def node_table(name):
-    """Return a table of the study of nodes, if it is made."""
+    """Return a table of the study of nodes, if the study is configured."""
     return [f"{RESULTS}/nodes/{name}.parquet"] if EXPERIMENT.sweeps["nodes"] else []
 
 
 def accuracy_tests():
-    """Return the tests of the study of accuracy, if they are to judge a claim."""
+    """Return the tests of the study of accuracy, if they judge a claim."""
     wanted = SETTINGS["studies"]["accuracy"]["with_policies"]
     return [f"{RESULTS}/accuracy/accuracy_tests.parquet"] if wanted else []
 
 
 def if_nodes_vary(files):
-    """Return the function that names files of the study of nodes, or refuses."""
+    """Return the function that names files of the study of nodes or refuses it."""
 
     def names(wildcards):
         if not EXPERIMENT.sweeps["nodes"]:
@@ -47,13 +47,13 @@ def if_nodes_vary(files):
 
 
 def if_compared(files, compared, lacking):
-    """Return the function that names files, or says why there is no comparison."""
+    """Return the function that names files or refuses an impossible comparison."""
 
     def names(wildcards):
         if lacking:
             raise WorkflowError(
-                f"sweep: {lacking.name} has no run at cache rate 0, expected one of its "
-                "loader to compare with, such as that of policy none"
+                f"sweep: {lacking.name} has no run at cache rate 0, expected a run of "
+                "its loader to compare with, such as one of policy none"
             )
         if not compared:
             policies = ", ".join(sorted({one.policy for one in EXPERIMENT.sweep}))

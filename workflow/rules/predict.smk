@@ -1,7 +1,7 @@
 """Rules of the prediction study: models calibrated on few points predict all others.
 
-Its figure is drawn when it is asked for (`snakemake --profile local predict`), and no
-part of the report, which gathers what every run of the experiment has.
+Its figure is drawn on request (`snakemake --profile local predict`). It is not part of
+the report, which shows only the main sweep.
 """
 
 PREDICT = f"{RESULTS}/predict"

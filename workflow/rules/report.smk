@@ -1,14 +1,14 @@
-"""Rules that gather an experiment into one page; figures.smk names its figures."""
+"""Rules that show an experiment on one page; figures.smk lists its figures."""
 
 REPORT_TABLES = ["breakdown", "spread", "goals", "combinations", "claims"]
-# The paper's figures and the comparisons that the sweep allows. The scorecard stands in
-# the report as a table; studies are asked for apart.
+# The paper's figures and the comparisons that the sweep allows. The report has the
+# scorecard as a table. Studies are separate targets.
 REPORT_FIGURES = {
     name: title
     for name, title in FIGURES.items()
     if name.startswith("fig") or name in COMPARED
 }
-# What simulated runs are described by, in place of a `run.json` for each of them.
+# Descriptions of simulated runs, which have no `run.json` each.
 SIMULATIONS = [
     f"{RESULTS}/runs/{scenario.name}/{MAIN_SWEEP}/simulation.json"
     for scenario in (EXPERIMENT.sweep if EXPERIMENT.simulated else ())

@@ -1,8 +1,8 @@
-"""Rules that simulate the runs instead of making them (`simulate: true`).
+"""Rules that simulate the runs instead of measuring them (`simulate: true`).
 
 All runs of a scenario are simulated at once, and only their tables are written. The
-log of a run is made on request: `snakemake ... results/EXPERIMENT/runs/SCENARIO/
-cache-065/rep-0/log.darshan`, or `audits` for those of all runs with their audit.
+log of a run is written on request: `snakemake ... results/EXPERIMENT/runs/SCENARIO/
+cache-065/rep-0/log.darshan`, or `audits` for the logs and audits of all runs.
 """
 
 
@@ -13,9 +13,9 @@ def simulated_points(wildcards):
 
 
 def of_simulated(name, which=lambda scenario: True):
-    """Return the function that names a file of such scenarios of a rule's sweep.
+    """Return the function that names a file of each scenario of a rule's sweep.
 
-    Where an earlier sweep has just these points, they are not simulated again.
+    If an earlier sweep has exactly these points, they are not simulated again.
     """
     return lambda wildcards: [
         f"{RESULTS}/runs/{scenario.name}/{first_sweep(scenario, points)}/{name}"
@@ -25,13 +25,13 @@ def of_simulated(name, which=lambda scenario: True):
 
 
 def first_sweep(scenario, points):
-    """Return the first sweep that has just these points of a scenario."""
+    """Return the first sweep with exactly these points of a scenario."""
     sweeps = EXPERIMENT.sweeps.items()
     return next(name for name, sweep in sweeps if sweep.get(scenario) == points)
 
 
 def logged_manifest(wildcards):
-    """Return the manifest of a run whose log can be made, or refuse the others."""
+    """Return the manifest of a run, or refuse a run whose log cannot be written."""
     if reason := why_no_audit(EXPERIMENT.scenario(wildcards.scenario)):
         raise WorkflowError(reason)
     return manifest(wildcards)

@@ -1,4 +1,4 @@
-"""What is done at the start, before any job, and after a failure."""
+"""Actions at the start, before any job, and after a failure."""
 
 import json
 import os
@@ -20,7 +20,7 @@ BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
 
 
 def refuse_other_settings(scenarios):
-    """Stop if a finished run was measured with other settings than asked for now."""
+    """Stop if a finished run was measured with other settings than the current ones."""
     for scenario in scenarios:
         wanted = settings_of(scenario)
         for point in ALL_POINTS[scenario]:
@@ -37,37 +37,37 @@ def refuse_other_settings(scenarios):
 
 
 def settings_of(scenario):
-    """Return all that a scenario's runs depend on, as JSON has it."""
+    """Return the settings that determine a scenario's runs, as read from JSON."""
     return json.loads(json.dumps(EXPERIMENT.description(scenario).as_json()))
 
 
 def is_described_otherwise(scenario):
-    """Return whether a scenario was run with other settings; a plan reads no more."""
+    """Return whether a scenario had other settings; a dry run reads only this file."""
     path = Path(RESULTS, "runs", scenario.name, "scenario.json")
     try:
         return json.loads(path.read_text()) != settings_of(scenario)
     except FileNotFoundError:
         return False
-    except ValueError:  # cut off: the runs themselves tell
+    except ValueError:  # incomplete file: check the runs themselves
         return True
 
 
 def note_deleted_runs():
-    """Write down which runs are gone that a table was made from (see `deletions`)."""
+    """Write a note about deleted runs of each table (see `deletions`)."""
     for name, (table, files) in merged_runs().items():
         if not Path(table).exists():
             continue
         absent = [file for file in files if not Path(file).exists()]
         note = Path(LOGS, "deletions", f"{name}.txt")
         if absent and not is_noted(absent, note, Path(table)):
-            with suppress(OSError):  # a plan needs no note, a start says what is wrong
+            with suppress(OSError):  # a dry run needs no note, a start reports it
                 note.parent.mkdir(parents=True, exist_ok=True)
-                # Another time is other content: what is deleted twice is made twice.
+                # The time changes the content, so a second deletion is noticed as well.
                 note.write_text("\n".join([f"missing at {time.time()}:", *absent, ""]))
 
 
 def is_noted(absent, note, table):
-    """Return whether a note names just these files, and the table is older than it."""
+    """Return whether a note names exactly these files and is newer than the table."""
     try:
         is_newer = note.stat().st_mtime > table.stat().st_mtime
         return is_newer and note.read_text().splitlines()[1:] == absent
@@ -93,7 +93,7 @@ def merged_runs():
 
 
 def files_of_runs(sweep):
-    """Yield the files of runs that the tables of a sweep are made from."""
+    """Yield the files of runs from which the tables of a sweep are made."""
     if not EXPERIMENT.simulated:
         for name in ("run.json", "epochs.parquet", "audit.json", "io_time.parquet"):
             yield from run_files(name, sweep)
@@ -104,7 +104,7 @@ def files_of_runs(sweep):
 
 
 def start():
-    """Check what cannot be checked in a dry run, before the first job."""
+    """Make the checks that a dry run cannot make, before the first job."""
     end_in_a_thread()
     me = f"snakemake of experiment {EXPERIMENT.name} in {Path.cwd()}"
     try:
@@ -117,7 +117,7 @@ def start():
         gfs_root = SYSTEM.gfs.data_root().parent
         if uses_the_gfs():
             check_way(gfs_root)
-            # Only our own: the jobs of another snakemake that was killed may go on.
+            # Only our own: jobs of another killed snakemake may still run.
             hold_lease(gfs_root / NAME, me, only_own=True)
         if executor == "slurm":
             check_slurm()
@@ -130,15 +130,15 @@ def start():
 
 
 def uses_the_gfs():
-    """Return whether a job generates or measures there, and nobody else may meanwhile."""
+    """Return whether a job generates or measures on the GFS, which excludes others."""
     return "gfs" in SNAKEMAKE.resources_in_use()
 
 
 def end_in_a_thread():
-    """Let Snakemake handle SIGTERM in a thread of its own.
+    """Let Snakemake handle SIGTERM in a separate thread.
 
-    Its handler takes a lock that the interrupted main thread may hold, as it does while
-    it finishes a job. Then Snakemake 9 hangs for ever.
+    Its handler takes a lock that the interrupted main thread may hold, for example
+    while it finishes a job. Then Snakemake 9 would hang forever.
     """
     end_gracefully = signal.getsignal(signal.SIGTERM)
     if callable(end_gracefully):
@@ -148,7 +148,7 @@ def end_in_a_thread():
 
 
 def made_places(made_files):
-    """Return where to look, among what this start made or found up to date."""
+    """Return the folders of the results that this start made or found up to date."""
     made = {path for file in map(Path, made_files) for path in (file, *file.parents)}
     places = {
         "Report": "report.html",
@@ -170,7 +170,7 @@ def made_places(made_files):
 
 
 def check_slurm():
-    """Check Slurm, and cancel the jobs of a snakemake that was killed: they run again."""
+    """Check Slurm, and cancel jobs of a killed snakemake, which will run again."""
     if SNAKEMAKE.status_command() == "squeue":
         slurm.check_memory_of_ended_jobs()
     if cancelled := slurm.cancel_left_jobs(BATCH_JOBS, SNAKEMAKE.batch_job_ids()):
@@ -180,22 +180,22 @@ def check_slurm():
 
 
 def end_batch_jobs():
-    """Cancel the batch jobs that Snakemake has left, so that none runs on for nobody."""
+    """Cancel the batch jobs that Snakemake has left, so that none runs in vain."""
     if SNAKEMAKE.executor() == "slurm":
         marked = try_to(SNAKEMAKE.batch_job_ids, logger.warning, set())
-        with suppress(slurm.SlurmError):  # the next start does so as well
+        with suppress(slurm.SlurmError):  # the next start cancels them
             slurm.cancel_forgotten_jobs(BATCH_JOBS, marked)
 
 
 def mark_out_of_date():
-    """Have what rests on a failed job made again by the next start.
+    """Let the next start repeat all jobs that depend on a failed one.
 
-    Snakemake removes what the job was to make, but notes the job as finished with its
-    present inputs and parameters. Files further on are then up to date to it, and the
-    failure would be lost. Measurements are not made again: neither runs, which are
-    protected, nor what else is launched. A job that Ctrl-C ends needs no mark, as it is
-    noted as unfinished; but a failure is lost if snakemake is killed, or stops by an
-    error of its own, while it waits for the jobs that run beside the failed one.
+    Snakemake removes the outputs of a failed job but records it as finished with its
+    current inputs and parameters. It then treats dependent files as up to date, and the
+    failure would be lost. Measurements are not repeated: neither runs, which are
+    protected, nor other launches. A job ended by Ctrl-C needs no mark because Snakemake
+    records it as unfinished. A failure is lost if snakemake is killed, or stops by its
+    own error, while it waits for jobs that run beside the failed one.
     """
     for unfinished in SNAKEMAKE.jobs_after_failed():
         is_launch = "mpi" in unfinished.resources
@@ -204,13 +204,13 @@ def mark_out_of_date():
 
 
 AFTER_FAILURE = {
-    "cancel the batch jobs that are left": end_batch_jobs,
-    "mark what rests on failed jobs": mark_out_of_date,
+    "cancel the remaining batch jobs": end_batch_jobs,
+    "mark what depends on failed jobs": mark_out_of_date,
 }
 
 
 def why_no_estimates_by_the_model(made_files):
-    """Return why figures that were made lack the model that was asked for, if so."""
+    """Return why new figures lack the requested model, if they do."""
     if ESTIMATES[RULE] not in made_files or MODEL not in SETTINGS["figures"]["methods"]:
         return []
     if (reason := EXPERIMENT.why_no_model) is None:
@@ -219,28 +219,28 @@ def why_no_estimates_by_the_model(made_files):
 
 
 def remove_staging_folders():
-    """Remove the empty folders that launches have left; see `keep` for the others."""
+    """Remove the empty folders of launches; `keep` uses the others."""
     staging = Path(RESULTS, "staging")
     for path in (*sorted(staging.rglob("*/"), reverse=True), staging):
-        with suppress(OSError):  # it holds tables, or a run that is not taken over
+        with suppress(OSError):  # it holds tables, or a run that was not moved
             path.rmdir()
 
 
-# Jobs on other machines need the variables that the path of the GFS is made of.
+# Jobs on other machines need the variables in the path of the GFS.
 envvars:
     *filter(os.environ.get, SYSTEM.gfs.variables),
 
 
 def refuse_target(wildcards):
-    """Refuse a name that is no target, and say which there are."""
+    """Refuse a name that is not a target, and list the targets."""
     known = try_to(SNAKEMAKE.target_rules, logger.warning, ["(not known)"])
     raise WorkflowError(
-        f"{wildcards.target}: is no target; expected one of {', '.join(known)}, or a "
-        f"file in {RESULTS}."
+        f"{wildcards.target}: is not a target; expected one of {', '.join(known)}, "
+        f"or a file in {RESULTS}."
     )
 
 
 if IS_REMOTE_JOB:
     slurm.note_job(BATCH_JOBS)
-elif not EXPERIMENT.simulated:  # or it is simulated again
+elif not EXPERIMENT.simulated:  # simulated runs are repeated instead
     refuse_other_settings(filter(is_described_otherwise, ALL_POINTS))

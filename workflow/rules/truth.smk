@@ -1,8 +1,8 @@
-"""Rules that make the devices faster and compare what that brings with promises of it.
+"""Rules that make the devices faster and compare the effect with its estimates.
 
-The runs are those of sweep `whatif-truth`: the figures' scenario on the devices as they
-are and on faster ones. The figure is no part of the report, which gathers what every
-run of the experiment has.
+The runs are those of sweep `whatif-truth`: the figures' scenario on the original
+devices and on faster ones. The figure is not part of the report, which shows only the
+main sweep.
 """
 
 from tierscope.core.studies import AS_WRITTEN
@@ -10,7 +10,7 @@ from tierscope.core.studies import AS_WRITTEN
 TRUTH = f"{RESULTS}/whatif-truth"
 TRUTH_SWEEP = EXPERIMENT.sweeps["whatif-truth"]
 TRUTH_POINTS = next(iter(TRUTH_SWEEP.values()), ())  # the same on all devices
-# Simulated runs have the devices of the system file, and so has their model.
+# Simulated runs and their model use the devices of the system file.
 TRUTH_CALIBRATION = None if EXPERIMENT.simulated else SETTINGS["model"]["calibration"]
 
 
@@ -37,7 +37,7 @@ rule compare_whatif_truth:
         model=SETTINGS["model"]["whatif"],
         calibration=TRUTH_CALIBRATION or AS_WRITTEN,
     message:
-        "Comparing what faster devices bring with what rule and model promise."
+        "Comparing runs on faster devices with the estimates of rule and model."
     script:
         "../scripts/compare_whatif_truth.py"
 
@@ -61,7 +61,7 @@ rule plot_whatif_truth:
         provenance=PROVENANCE,
         dataset_titles=DATASET_TITLES,
     message:
-        "Drawing what faster devices bring."
+        "Drawing the effect of faster devices."
     script:
         "../scripts/plot_whatif_truth.py"
 

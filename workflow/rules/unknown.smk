@@ -1,4 +1,4 @@
-"""A target that is no rule's name: Snakemake takes it for a file, and this refuses it."""
+"""Refuse a target that is not a rule's name, which Snakemake treats as a file."""
 
 
 rule refuse_unknown_target:

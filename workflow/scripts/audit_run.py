@@ -17,7 +17,7 @@ from tierscope.trace.file_records import read_background_records, read_file_reco
 def read_evidence(
     run: Run, log: str, epochs: str, manifest: str, tables: list[str]
 ) -> Evidence:
-    """Return what a run has left in these files."""
+    """Return the evidence of a run from these files."""
     names = {Path(path).stem: path for path in tables}
     background = served = None
     if run.background_roots:
@@ -48,13 +48,13 @@ def io_time_of(evidence: Evidence) -> pd.DataFrame:
 
 
 def written_records(evidence: Evidence) -> pd.DataFrame:
-    """Return a run's table `file_records`: the log's, and reads from peers."""
+    """Return a run's table `file_records`: those of the log and reads from peers."""
     has_peers = "peer_reads" in evidence.tables
     return evidence.all_records if has_peers else evidence.file_records
 
 
 def main() -> None:
-    """Audit all runs, write what they give, and say which failed."""
+    """Audit all runs, write their results, and report failed ones."""
     files, written, failures = snakemake.input, snakemake.output, []
     for number, path in enumerate(files.runs):
         run, folder = Run.read(path), Path(path).parent

@@ -1,4 +1,4 @@
-"""Build the explorer: one HTML page in which a reader tries improvements."""
+"""Build the explorer: one HTML page on which readers try improvements."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from tierscope.pages.explorer.page import build_explorer
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Write a text under a temporary name, then rename."""
+    """Write a text under a temporary name, then rename the file."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,4 +1,4 @@
-"""Build the report of an experiment: one page of HTML."""
+"""Build the report of an experiment: one HTML page."""
 
 import json
 import sys

@@ -19,7 +19,7 @@ def devices_text(devices: Mapping[str, Any], comment: str) -> str:
 
 
 def main() -> None:
-    """Fit, write table and devices, and write down what was found."""
+    """Fit the devices, and write table, devices and a summary."""
     name = snakemake.wildcards.calibration
     description = RunDescription.from_json(snakemake.params.description)
     probes = snakemake.input.probes
@@ -40,9 +40,9 @@ def main() -> None:
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "a", buffering=1)
-    sys.stderr.truncate(0)  # main writes to this log as well
+    sys.stderr.truncate(0)  # main also writes to this log
     try:
         main()
     except ModelError as error:
-        instead = "Figures do without the model: figures.methods: [rule]."
+        instead = "To draw figures without the model, set figures.methods: [rule]."
         sys.exit(f"tierscope: {error} {instead}")

@@ -1,4 +1,4 @@
-"""Put the execution times of all runs into one table, keyed by run."""
+"""Join the execution times of all runs into one table, keyed by run."""
 
 import sys
 

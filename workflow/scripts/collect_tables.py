@@ -1,4 +1,4 @@
-"""Put the tables of all runs, or of all simulated scenarios, into one of each kind."""
+"""Join the tables of all runs, or of all simulated scenarios, into one of each kind."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Judge whether partitioning costs accuracy."""
+"""Test whether partitioning reduces accuracy."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Compare what rule and model promise of faster devices with what these brought."""
+"""Compare the estimates of rule and model with runs on faster devices."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ def predict_systems(
     Parameters
     ----------
     descriptions : sequence of RunDescription
-        What a scenario depends on, once for each system (`Experiment.description`).
+        Settings of a scenario on each system (`Experiment.description`).
     points : sequence of Point
         The points.
     model : str
         Name of the model.
     devices : mapping or None
-        Calibrated devices to put into each system; None leaves them as written.
+        Calibrated devices for each system; None keeps those of its file.
     """
     parts = []
     for description in descriptions:

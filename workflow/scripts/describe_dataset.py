@@ -1,4 +1,4 @@
-"""Write the manifest of a dataset that exists in simulations only."""
+"""Write the manifest of a dataset that exists only in simulations."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Write down everything that the measurements of a scenario depend on."""
+"""Write the settings that determine the measurements of a scenario."""
 
 import json
 from pathlib import Path

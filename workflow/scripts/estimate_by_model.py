@@ -18,7 +18,7 @@ def wanted_improvements(
     pairs: Iterable[Sequence[str]],
     grid: Mapping[str, int],
 ) -> list[Mapping[str, int]]:
-    """Return the single improvements and every cell of each pair's map."""
+    """Return the single improvements and every point of each pair's grid."""
     percents = map_percents(**grid)
     maps = [combinations_of(pair, percents) for pair in pairs]
     return [*improvements, *itertools.chain.from_iterable(maps)]

@@ -13,7 +13,7 @@ def wanted_improvements(
     pairs: Iterable[Sequence[str]],
     grid: Mapping[str, int],
 ) -> list[Mapping[str, int]]:
-    """Return no improvement (what was measured), the single ones, each pair's grid."""
+    """Return no improvement (the measurement), the single ones, each pair's grid."""
     grids = [improvement_grid(pair, **grid) for pair in pairs]
     return [{}, *improvements, *itertools.chain.from_iterable(grids)]
 

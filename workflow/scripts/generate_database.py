@@ -38,10 +38,9 @@ def make_manifest(
 def generate(
     dataset: Dataset, tier: Tier, n_osts: int, records_per_commit: int
 ) -> pd.DataFrame:
-    """Write a dataset as a database, unless it is there, and return its manifest.
+    """Write a dataset as a database, unless it exists, and return its manifest.
 
-    On Lustre the file is striped over as many OSTs as the files of the other loaders
-    are spread over.
+    On Lustre the file is striped over as many OSTs as hold the files of other loaders.
     """
     folder = tier.data_root() / database_folder(dataset, n_osts)
     provenance = provenance_here(

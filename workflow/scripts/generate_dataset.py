@@ -19,7 +19,7 @@ from tierscope.storage.lustre import StripedFolder
 
 
 def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFrame:
-    """Return the table `manifest` of a dataset whose files lie on these OSTs."""
+    """Return the table `manifest` of a dataset with files on these OSTs."""
     file_ids = np.arange(dataset.n_files)
     folder = dataset.directory(n_osts)
     return pd.DataFrame(
@@ -39,10 +39,10 @@ def generate(
     n_object_servers: int | None,
     n_workers: int,
 ) -> pd.DataFrame:
-    """Write what is missing of a dataset and return its table `manifest`.
+    """Write the missing files of a dataset and return its table `manifest`.
 
-    On an emulated GFS a file's OST is the object server, to which the device emulator
-    deals files in turn.
+    On an emulated GFS a file's OST is its object server; the device emulator assigns
+    files to object servers in turn.
     """
     folder = tier.data_root() / dataset.directory(n_osts)
     names = [dataset.file_name(i) for i in range(dataset.n_files)]

@@ -1,4 +1,4 @@
-"""Generate the labelled samples of the accuracy study, a file each."""
+"""Generate the labelled samples of the accuracy study, one file per sample."""
 
 import sys
 from pathlib import Path

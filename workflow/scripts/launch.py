@@ -1,16 +1,15 @@
-"""Run a launch: the site's set-up, the ranks under MPI, and what they leave.
+"""Run a launch: the site's setup and the ranks under MPI; then move its run.
 
     python launch.py --log LOG --setup SHELL --mpi COMMAND --tasks N
         [--staged DIR --run DIR] -- run_benchmark SCENARIO_JSON ... POINT ...
 
-What follows ``--`` is the name of a script beside this one and its arguments. The
-launch runs it once with ``--prepare``; what that prints starts all ranks. Where a
-launch leaves its runs in a staging folder, a run that is there already is only taken
-over.
+After ``--`` come the name of a script in the folder of this one and its arguments. The
+launch runs the script once with ``--prepare``; the output starts all ranks. If a launch
+leaves its runs in a staging folder, a run that is already there is only moved.
 
-In a folder one launch runs at a time. One whose Snakemake was killed ends first, and
-its runs are taken over; its ranks inherit the lock. In a batch job nodes would wait
-idle meanwhile. There the start of Snakemake sees to it that there is no other launch.
+Only one launch runs in a folder at a time. A launch whose Snakemake was killed ends
+first, because its ranks inherit the lock, and its runs are moved. In a batch job nodes
+would idle during this wait. There the start of Snakemake excludes another launch.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from pathlib import Path
 
 LOCK = Path("results", ".launch")
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
-_MOST_LINES = 20  # of what ranks say of a failure
+_MOST_LINES = 20  # of the ranks' messages about a failure
 _RANKS = """\
 set -euo pipefail
 tierscope_ranks=("$@")
@@ -45,15 +44,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--setup", required=True, help="shell lines before the ranks")
     parser.add_argument("--mpi", required=True, help="launcher, shell text")
     parser.add_argument("--tasks", type=int, required=True, help="number of ranks")
-    parser.add_argument("--staged", type=Path, help="where a run is left by a launch")
-    parser.add_argument("--run", type=Path, help="where it is taken over to")
-    parser.add_argument("script", help="name of a script beside this one")
+    parser.add_argument("--staged", type=Path, help="folder of a launched run")
+    parser.add_argument("--run", type=Path, help="folder to move the run to")
+    parser.add_argument("script", help="script in the folder of this one")
     parser.add_argument("arguments", nargs="*", help="its arguments")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Launch the ranks unless their run is there, and take the run over."""
+    """Launch the ranks unless their run exists, and move the run."""
     arguments = parse_arguments()
     parent = os.getppid()
     for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -67,28 +66,28 @@ def main() -> None:
             if not run_ranks(shell, ranks, arguments.log, lock):
                 sys.exit(1)
     if os.getppid() != parent:
-        sys.exit(1)  # Snakemake is gone: the next one takes the run over
+        sys.exit(1)  # Snakemake is gone: the next one moves the run
     if arguments.staged:
         take_over(arguments.staged, arguments.run)
 
 
 def is_complete(staged: Path) -> bool:
-    """Return whether a launch has left a run that is complete."""
+    """Return whether a launch has left a complete run."""
     return (staged / "log.darshan").is_file() and (staged / "run.json").is_file()
 
 
 def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
     """Run the shell lines with the ranks' command as arguments; return success.
 
-    All output goes into the log. Where the launcher keeps the ranks' output apart
-    (`job.launcher`), what they say of a failure goes into the log as well.
+    All output goes into the log. If the launcher separates the ranks' output
+    (`job.launcher`), their messages about a failure are copied into the log.
     """
     of_ranks = log.with_suffix(".rank")
     pattern = f"{glob.escape(str(of_ranks))}.*"
     for path in glob.glob(pattern):
         os.unlink(path)
     with log.open("wb") as output:
-        # Ctrl-C reaches the ranks as well: their end is waited for.
+        # Ctrl-C also reaches the ranks; wait for their end.
         before = signal.signal(signal.SIGINT, lambda *_: None)
         done = subprocess.run(
             ["bash", "-c", shell, "launch", *ranks],
@@ -104,7 +103,7 @@ def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
 
 
 def failures(paths: list[str]) -> bytes:
-    """Return the first lines of files of output in which ranks say why they failed."""
+    """Return the first lines of output files in which ranks report a failure."""
     lines = (
         line
         for path in paths
@@ -115,14 +114,14 @@ def failures(paths: list[str]) -> bytes:
 
 
 def take_over(staged: Path, run: Path) -> None:
-    """Move a run from where it was staged; its description comes last."""
+    """Move a run from its staging folder; its description comes last."""
     for name in RUN_FILES:
         shutil.move(staged / name, run / name)
 
 
 @contextmanager
 def one_launch_at_a_time() -> Iterator[int]:
-    """Wait for the machine's other launch, and hold the lock, a file descriptor."""
+    """Wait for any other launch in this folder, and hold the lock, a descriptor."""
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         is_batch_job = os.environ.get("SLURM_JOB_ID") or os.environ.get("PJM_JOBID")
@@ -136,7 +135,7 @@ def one_launch_at_a_time() -> Iterator[int]:
 
 @contextmanager
 def removed_devices(launch: str) -> Iterator[None]:
-    """Remove the emulated devices of a launch at its end: killed ranks leave them."""
+    """Remove a launch's emulated devices at its end; killed ranks leave them behind."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Draw what partitioning does to accuracy, and say it in words."""
+"""Draw the effect of partitioning on accuracy, and write it as text."""
 
 import sys
 from pathlib import Path

@@ -16,7 +16,7 @@ from tierscope.figures.style import save_figure
 def shown_improvements(
     cheapest: pd.Series | None, max_improvement_percent: int
 ) -> list[Mapping[str, int]]:
-    """Return none and the cheapest; the largest if no combination meets the goal."""
+    """Return no improvement and the cheapest, or the largest if none meets the goal."""
     if cheapest is None:
         return [{}, dict.fromkeys(CLASSES, max_improvement_percent)]
     percents = dict(zip(CLASSES, map(int, cheapest[IMPROVEMENTS]), strict=True))

@@ -1,4 +1,4 @@
-"""Draw how loaders of files and of one LMDB file compare."""
+"""Draw the comparison of loaders of files and of one LMDB file."""
 
 import sys
 

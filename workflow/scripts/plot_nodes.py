@@ -1,4 +1,4 @@
-"""Draw what the number of nodes changes, and say it in words."""
+"""Draw the effect of the number of nodes, and write it as text."""
 
 import sys
 from pathlib import Path

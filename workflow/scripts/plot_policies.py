@@ -1,4 +1,4 @@
-"""Draw how policies compare, for the loader of the figures."""
+"""Draw the comparison of policies for the loader of the figures."""
 
 import sys
 

@@ -29,7 +29,7 @@ if __name__ == "__main__":
         select_improvements(estimates, grid), goal["goal_s"], goal["difference_s"]
     )
     figure = plot_sufficient_combinations(
-        # In the order in which the tables come.
+        # In the order of the tables.
         combinations.set_index("method")
         .loc[estimates["method"].unique()]
         .reset_index(),

@@ -1,4 +1,4 @@
-"""Draw what faster devices really bring, and say it in words."""
+"""Draw the measured effect of faster devices, and write it as text."""
 
 import sys
 from pathlib import Path

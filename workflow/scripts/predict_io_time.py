@@ -30,17 +30,17 @@ def predict_scenario(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of table `predictions` of a scenario, model by model.
 
-    Scaling predicts the cache rates that were measured on the other OSTs as well, each
-    by the mean over the repetitions there, however many there are here.
+    Scaling predicts the cache rates that were also measured on the other OST count,
+    each by the mean over the repetitions there, for any number of repetitions here.
 
     Parameters
     ----------
     pair : Pair
-        What is predicted from what.
+        The predicted scenario and the source of its prediction.
     description : RunDescription
-        What the scenario depends on, with calibrated devices.
+        Settings of the scenario, with calibrated devices.
     io_time : DataFrame
-        Table ``io_time`` of the measurements, also of the scenario that is scaled.
+        Table ``io_time`` of the measurements, with those of the scaled scenario.
     models : iterable of str
         Names of models.
     """
@@ -71,7 +71,7 @@ def main() -> None:
     io_time = read_table(snakemake.input.io_time, "io_time")
     files = snakemake.input.get("devices", [])
     files = dict(zip(snakemake.params.calibrations, files, strict=True))
-    # What is simulated is no model of itself.
+    # Simulated runs are not predicted by simulation.
     models = ANALYTIC if snakemake.params.simulated else MODELS
     pairs, parts = [], []
     for study in snakemake.params.studies:
@@ -93,7 +93,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "a", buffering=1)
-    sys.stderr.truncate(0)  # main writes to this log as well
+    sys.stderr.truncate(0)  # main also writes to this log
     try:
         main()
     except ModelError as error:

@@ -5,10 +5,9 @@
     TIERSCOPE_START=$("${command[@]}" --prepare) && export TIERSCOPE_START &&
         mpiexec -n N "${command[@]}"
 
-A point is written as the folder of its run. Points whose run is already complete, in
-the staging folder or among the runs, are left out. NAME tells this launch from all
-others. Each rank starts itself again with the tracer and the emulated devices
-preloaded.
+A point is given as the folder of its run. Points with a complete run, in the staging
+folder or among the runs, are skipped. NAME is unique to this launch. Each rank starts
+itself again with the tracer and the emulated devices preloaded.
 """
 
 import argparse
@@ -22,11 +21,11 @@ def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scenario", type=Path, help="scenario description, JSON")
-    parser.add_argument("--staging", type=Path, required=True, help="new runs go here")
+    parser.add_argument("--staging", type=Path, required=True, help="for new runs")
     parser.add_argument("--runs", type=Path, required=True, help="finished runs")
-    parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("--native", type=Path, required=True, help="compiled libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
-    parser.add_argument("--prepare", action="store_true", help="print the start only")
+    parser.add_argument("--prepare", action="store_true", help="only print the start")
     parser.add_argument("points", type=Point.parse, nargs="+", metavar="POINT")
     return parser.parse_args()
 

@@ -5,8 +5,8 @@
     TIERSCOPE_START=$("${command[@]}" --prepare) && export TIERSCOPE_START &&
         mpiexec -n N "${command[@]}"
 
-NAME tells this launch from all others. Where tiers are emulated, each rank starts
-itself again with the devices preloaded. Nothing traces the calls: they time themselves.
+NAME is unique to this launch. If tiers are emulated, each rank starts itself again with
+the devices preloaded. No tracer is involved: the probes time their own calls.
 """
 
 import argparse
@@ -20,9 +20,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("description", type=Path, help="what to probe, JSON")
     parser.add_argument("--output", type=Path, required=True, help="folder of results")
-    parser.add_argument("--native", type=Path, required=True, help="our libraries")
+    parser.add_argument("--native", type=Path, required=True, help="compiled libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
-    parser.add_argument("--prepare", action="store_true", help="print the start only")
+    parser.add_argument("--prepare", action="store_true", help="only print the start")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Put what other papers say of policies and loaders beside what is found."""
+"""Compare the results with the claims of other papers on policies and loaders."""
 
 import sys
 from pathlib import Path

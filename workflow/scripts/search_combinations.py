@@ -20,12 +20,12 @@ def search_all(
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Yield tables `goals` and `combinations` of each scenario and epoch.
 
-    Scenarios that read from other nodes are left out: no goal is set for a network.
+    Scenarios that read from other nodes are omitted: no goal is set for a network.
 
     `goal` and `search` are those of the configuration, section `whatif`.
     """
     io_time = without_peers(io_time)
-    # The rows of each, as iterating over the groups would copy the whole table.
+    # Row numbers of each group: iterating over groups would copy the whole table.
     groups = io_time.groupby([*SCENARIO, "epoch"]).indices
     for keys in sorted(groups):
         part = io_time.iloc[groups[keys]]
@@ -52,6 +52,6 @@ if __name__ == "__main__":
         goals.append(goal)
         combinations.append(found)
     write_table(pd.concat(goals), snakemake.output.goals, "goals")
-    # Empty parts have no types to agree on.
+    # Empty parts have no common column types.
     combinations = [part for part in combinations if len(part)] or combinations[:1]
     write_table(pd.concat(combinations), snakemake.output.combinations, "combinations")

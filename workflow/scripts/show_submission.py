@@ -2,8 +2,8 @@
 
     python show_submission.py CONFIG_YAML
 
-Nothing is submitted and no result is touched: Snakemake works in a folder of its own,
-in which the dataset and the scenario are there in name only.
+Nothing is submitted and no result is changed: Snakemake works in a separate folder with
+placeholders for the dataset and the scenario.
 """
 
 import os
@@ -49,7 +49,7 @@ def submission(config: Path) -> str:
     Raises
     ------
     RuntimeError
-        With what Snakemake printed, if it printed no submission.
+        With Snakemake's output, if it contains no submission.
     """
     with tempfile.TemporaryDirectory(prefix="tierscope-") as folder:
         target = prepare(Path(folder), config)
@@ -62,19 +62,19 @@ def submission(config: Path) -> str:
             env={
                 "TIERSCOPE_GFS_ROOT": "/2ndfs/GROUP/tierscope",
                 **os.environ,
-                "PYTHONHASHSEED": "0",  # as Snakemake has sets of files
+                "PYTHONHASHSEED": "0",  # as Snakemake uses sets of files
             },
             capture_output=True,
             text=True,
             check=False,
         )
-    # The plugin prints the script, Snakemake logs the command: two streams, each whole.
+    # The plugin prints the script and Snakemake logs the command, on two streams.
     script, command = SCRIPT.search(done.stdout), COMMAND.search(done.stderr)
     if not (script and command):
         printed = done.stdout + done.stderr
         raise RuntimeError(f"got no submission, Snakemake printed:\n{printed}")
     text = f"{script[0].rstrip()}\n\n# In the job Snakemake runs\n{command[1]}\n"
-    # Where the project lies does not matter here.
+    # Replace the paths of the project and the folder.
     return text.replace(folder, "/PROJECT").replace(str(ROOT), "/PROJECT")
 
 

@@ -1,4 +1,4 @@
-"""Simulate a run and leave what a benchmark leaves: log, epochs and `run.json`."""
+"""Simulate a run and write the files of a benchmark: log, epochs and `run.json`."""
 
 import json
 import sys

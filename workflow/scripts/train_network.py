@@ -1,4 +1,4 @@
-"""Train a network of the accuracy study with every shuffle, again and again."""
+"""Train a network of the accuracy study repeatedly with every shuffle."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Write the pages that are made from schemas and contracts.
+"""Write the pages that are generated from schemas and contracts.
 
 `config/README.md` lists all configuration keys, `docs/tables.md` all columns of tables.
 """
@@ -37,7 +37,7 @@ This page is generated from `workflow/scripts/tierscope/core/columns.py`: `make 
 def key_rows(
     schema: Mapping[str, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield (key path, what is accepted, meaning) of every key of a schema."""
+    """Yield (key path, accepted values, meaning) of every key of a schema."""
     children = dict(schema.get("properties", {}))
     extra = schema.get("additionalProperties")
     if isinstance(extra, Mapping):

@@ -149,7 +149,7 @@ def test_read_from_another_tier_than_decided_is_found(good):
 
 def test_read_that_nobody_decided_is_found(good):
     good.decisions.remove(good.first("begin"))
-    assert "reads that were decided" in good.failed()
+    assert "reads with a decision" in good.failed()
 
 
 def test_decision_for_a_file_that_is_not_on_the_lfs_is_found(good):
@@ -238,7 +238,7 @@ def test_file_placed_twice_under_monarch_is_found():
     [
         ({"bytes_read": SIZE - 1}, "bytes read from the GFS by copies"),
         ({"opens": 2}, "opens on the GFS by copies"),
-        ({"epoch": 9}, "copies that only the log has or only the decisions"),
+        ({"epoch": 9}, "copies only in the log or only in the decisions"),
     ],
 )
 def test_background_traffic_that_was_not_decided_is_found(good, change, name):
@@ -291,7 +291,7 @@ def fail_last_copy(monarch):
 
 
 TOO_MUCH = "failed copies that moved more than their file"
-UNDECIDED = "copies that only the log has or only the decisions"
+UNDECIDED = "copies only in the log or only in the decisions"
 
 
 def traffic_of(recorder, decision):

@@ -95,7 +95,7 @@ def good():
 
 
 PLACE = "records on the tier that the policy chose"
-ONCE = "files that left the GFS exactly once and whole in stage-in"
+ONCE = "files that stage-in read whole and exactly once"
 GFS_BYTES = "bytes read from the GFS in stage-in"
 AT_OWNER = "files written at the node that owns them"
 ONE_OWNER = "staged files with exactly one owner"
@@ -106,7 +106,7 @@ def test_good_run_passes_and_says_what_share_was_local(good):
     checks = {check.name: check for check in good.checks()}
     assert checks[GFS_BYTES].got == str(12 * SIZE)
     n_local = sum(row["tier"] == "lfs" for row in good.logged)
-    share = checks["reads of staged files, from the own LFS or a peer's"]
+    share = checks["reads of staged files from the reader's LFS or a peer"]
     assert share.got.startswith(f"24, {100 * n_local / 24:.2f} % of them local (1/2:")
     assert 0 < n_local < 24
 
@@ -204,10 +204,11 @@ def test_file_that_a_server_read_twice_is_found(good):
 
 def test_read_that_took_less_than_its_lfs_is_found(good):
     good.peer_reads[0]["time_s"] = 0.7
-    assert good.failed() == ["reads from peers that took less time than their LFS"]
+    name = "reads from peers that took less time than the peer's LFS"
+    assert good.failed() == [name]
 
 
 def test_server_of_ours_beside_a_mount_is_found():
     mounted = Recorder(mount="/mnt")
     mounted.served.append(record(0, 0, "lfs", 1, SIZE))
-    assert mounted.failed() == ["reads that servers of ours made for peers"]
+    assert mounted.failed() == ["reads that our servers made for peers"]

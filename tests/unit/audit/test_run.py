@@ -124,7 +124,7 @@ def test_file_read_twice_instead_of_another_is_found(
 def test_file_read_in_part_is_found(file_records, epochs, manifest, run):
     file_records.loc[0, "bytes_read"] -= 1
     names = failed(file_records, epochs, manifest, run)
-    assert "files of which epoch 0 read every byte once" in names
+    assert "files with every byte read once in epoch 0" in names
     assert "bytes read in epoch 0" in names
     assert "processes and epochs whose bytes equal those in the log" in names
 
@@ -133,7 +133,7 @@ def test_bytes_that_only_cancel_out_are_found(file_records, epochs, manifest, ru
     file_records.loc[0, "bytes_read"] -= 1
     file_records.loc[1, "bytes_read"] += 1
     names = failed(file_records, epochs, manifest, run)
-    assert names == ["files of which epoch 0 read every byte once"]
+    assert names == ["files with every byte read once in epoch 0"]
 
 
 def test_read_from_the_wrong_tier_is_found(file_records, epochs, manifest, run):
@@ -205,7 +205,7 @@ def test_stratified_processes_differ_by_a_file_only_if_they_must(
         point={"cache_rate_percent": cache_rate},
     )
     checks = audit_of(records_of(run), epochs, manifest, run, LIMITS)
-    (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
+    (check,) = [check for check in checks if "difference of LFS reads" in check.name]
     assert check.passed
     assert check.expected == str(difference)
 
@@ -216,7 +216,7 @@ def test_only_reads_from_the_lfs_are_to_be_shared_equally(epochs, manifest, run)
     twice = records[(records["tier"] == "gfs") & (records["rank"] == 0)]
     more = pd.concat([records, twice], ignore_index=True)
     checks = audit_of(more, epochs, manifest, run, LIMITS)
-    (check,) = [check for check in checks if "numbers of LFS reads" in check.name]
+    (check,) = [check for check in checks if "difference of LFS reads" in check.name]
     assert (check.passed, check.got) == (True, "0")
 
 

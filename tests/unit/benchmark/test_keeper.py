@@ -155,7 +155,7 @@ def test_keeper_of_another_user_is_not_told_anything(monkeypatch):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0tierscope-{os.getuid()}-{launch}")
         listener.listen()
-        with pytest.raises(PermissionError, match="another user listens"):
+        with pytest.raises(PermissionError, match="another user's process"):
             Keeper(launch)
 
 

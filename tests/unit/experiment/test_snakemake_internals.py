@@ -470,6 +470,6 @@ def test_failure_under_a_changed_snakemake_still_says_how_to_go_on(tmp_path):
         tmp_path, "broken.txt", "--cores", "1", "--rerun-incomplete", *settings
     )
     assert code == 1
-    assert "Could not mark what rests on failed jobs: workflow.scheduler.fai" in output
+    assert "Could not mark what depends on failed jobs: workflow.scheduler." in output
     assert "Remove the cause, then the same command continues." in output
     assert "Traceback" not in output

@@ -43,5 +43,5 @@ def test_servers_of_peers_have_aliases_of_their_own(tmp_path):
 
 def test_alias_name_taken_by_something_else_is_refused(tmp_path):
     (tmp_path / "data.ep0").mkdir()
-    with pytest.raises(TierError, match=r"data.ep0: exists and is not our link"):
+    with pytest.raises(TierError, match=r"data.ep0: exists and is not tiersc"):
         make_epoch_aliases(tmp_path / "data", 1)

@@ -54,7 +54,7 @@ def test_file_that_is_no_library_is_refused(tmp_path):
 
 
 def test_library_that_is_no_darshan_is_refused(compile_to):
-    assert "is no Darshan runtime" in refusal(compile_to(INIT))
+    assert "is not a Darshan runtime" in refusal(compile_to(INIT))
 
 
 def test_darshan_without_mpi_is_refused(compile_to):
@@ -66,8 +66,8 @@ def test_darshan_of_another_mpi_is_refused_by_name(compile_to, tmp_path):
     options = ["-Wl,--no-as-needed", other, f"-Wl,-rpath,{tmp_path}"]
     words = refusal(compile_to(f"{CORE} {INIT}", "libdarshan.so", *options))
     assert re.fullmatch(
-        rf"is built for another MPI, {other}, than that of mpi4py, /\S*libmpi\S*: "
-        "build it with the latter's mpicc.",
+        rf"is built for MPI {other}, expected that of mpi4py, /\S*libmpi\S*: "
+        "build it with the mpicc of that MPI.",
         words,
     )
 
@@ -75,4 +75,4 @@ def test_darshan_of_another_mpi_is_refused_by_name(compile_to, tmp_path):
 def test_library_that_breaks_the_probe_is_refused_with_its_end(compile_to):
     code = "__attribute__((constructor)) static void end(void) { __builtin_trap(); }"
     words = refusal(compile_to(f"{CORE} {INIT} {code}"))
-    assert words.startswith("MPI and it cannot be loaded together: exit code -")
+    assert words.startswith("cannot be loaded together with MPI: exit code -")

@@ -305,5 +305,5 @@ def test_records_of_all_processes_together_are_refused(tmp_path):
         start_time_s=1,
         end_time_s=9,
     )
-    with pytest.raises(LogError, match="has 1 records of all processes together"):
+    with pytest.raises(LogError, match="has 1 records shared by all processes"):
         check(log)

@@ -355,9 +355,7 @@ class TestAudit:
         calls = tables["read_calls"]
         first = calls.index[calls["kind"] == "data"][0]
         calls.loc[first, "bytes"] -= 1
-        assert "records that a read of their reader holds" in failed(
-            tables, epochs, run
-        )
+        assert "records within a read of their reader" in failed(tables, epochs, run)
 
     def test_reads_that_only_touch_do_not_overlap(self, good, run):
         tables, epochs = good
@@ -367,7 +365,7 @@ class TestAudit:
         halves["bytes"] //= 2
         halves.loc[1, "offset"] += halves.loc[0, "bytes"]
         tables["read_calls"] = pd.concat([calls.drop(first), halves])
-        assert "reads that overlap another" not in failed(tables, epochs, run)
+        assert "reads that overlap another read" not in failed(tables, epochs, run)
 
     def test_overlapping_reads(self, good, run):
         tables, epochs = good
@@ -375,7 +373,7 @@ class TestAudit:
         first = calls[calls["kind"] == "data"].iloc[[0]]
         tables["read_calls"] = pd.concat([calls, first])
         names = failed(tables, epochs, run)
-        assert "reads that overlap another" in names
+        assert "reads that overlap another read" in names
 
     @pytest.mark.parametrize("tier", ["gfs", "lfs"])
     def test_each_overlap_is_counted(self, good, run, tier):
@@ -384,7 +382,7 @@ class TestAudit:
         calls = calls[(calls["kind"] == "data") & (calls["tier"] == tier)]
         last = calls.sort_values(["epoch", "offset"]).iloc[[-1]]
         tables["read_calls"] = pd.concat([tables["read_calls"], last, last])
-        check = check_of("reads that overlap another", tables, epochs, run)
+        check = check_of("reads that overlap another read", tables, epochs, run)
         assert (check.got, check.expected) == ("2", "0")
 
     def test_copies_on_several_nodes_do_not_overlap(self, good, run):
@@ -393,7 +391,7 @@ class TestAudit:
         copy = calls[(calls["kind"] == "data") & (calls["tier"] == "lfs")].iloc[[0]]
         other = copy.assign(rank=copy["rank"] + 1)
         tables["read_calls"] = pd.concat([calls, other])
-        check = check_of("reads that overlap another", tables, epochs, run)
+        check = check_of("reads that overlap another read", tables, epochs, run)
         assert check.got == "0"
 
     @pytest.mark.parametrize(
@@ -417,4 +415,4 @@ class TestAudit:
         records = traced(tables["read_calls"])
         other = records.iloc[[0]].assign(rank=1)
         names = failed(tables, epochs, run, pd.concat([records, other]))
-        assert names == ["processes and tiers in the log that noted no call"]
+        assert names == ["processes and tiers in the log without a noted call"]

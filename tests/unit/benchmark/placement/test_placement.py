@@ -275,7 +275,7 @@ def test_failed_removal_is_counted_apart_from_failed_copies(node):
     assert one.count("failed") == one.server.n_failed == 0
     assert one.server.n_not_removed == one.count("evict") > 3
     assert len(one.said) == 3
-    assert "busy; it still takes up room" in one.said[0]
+    assert "busy; it still takes up space" in one.said[0]
 
 
 def test_run_json_and_lines_tell_failed_copies_from_failed_removals(tmp_path):

@@ -180,7 +180,7 @@ class TestIdentifiability:
         refusal = self.refusal(found)
         assert refusal.startswith("gfs.open_s and gfs.close_s: ")
         assert "only the sum" in refusal
-        assert "add the probes (probed_n_osts) or fit one of them" in refusal
+        assert "add the probes (probed_n_osts) or fit only one of them" in refusal
         sums = found.values.sum(), truth_of(description, names).sum()
         assert sums[0] == pytest.approx(sums[1], rel=0.05)
 
@@ -196,7 +196,7 @@ class TestIdentifiability:
         names = ["gfs.ost_bandwidth_bytes_per_s", "gfs.read_latency_s", LINK]
         data = io_time_of(description), probes_of(description, (1,))
         refusal = self.refusal(calibrate(description, *data, names))
-        assert refusal.startswith(f"{LINK}: is known to ")
+        assert refusal.startswith(f"{LINK}: has a standard error of ")
         assert "add probes on more OSTs" in refusal
         calibrate(description, *data, names[:2]).check()
 

@@ -295,7 +295,7 @@ def test_simulated_decisions_are_checked(policy, monkeypatch):
         note(self, number, event, epoch, file_id, place, *more, **options)
 
     monkeypatch.setattr(Placement, "_note", wrong)
-    with pytest.raises(ModelError, match="that the policy would not have made"):
+    with pytest.raises(ModelError, match="that the policy would not make"):
         simulate_run(describe(policy), at(50))
 
 

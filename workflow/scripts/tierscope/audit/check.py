@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Check:
-    """One truth about a run: what was found and what was expected."""
+    """A check of a run: the value got and the value expected."""
 
     name: str
     passed: bool

@@ -1,8 +1,8 @@
 """Check a run whose samples are records of one LMDB file.
 
-Calls do not tell records apart as opens do files, so the loader notes every record and
-every call. What it notes is checked against the order, the policy and the arithmetic of
-the file, and against what the tracer counted: opens, calls and bytes, exactly.
+An open identifies a file, but a call does not identify a record. So the loader notes
+every record and every call. These notes must agree with the order, the policy and the
+computed offsets of the file, and exactly with the opens, calls and bytes of the tracer.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ def check_database(
     tables: Mapping[str, pd.DataFrame],
     run: Run,
 ) -> list[Check]:
-    """Return the checks that stand in place of those that go by file.
+    """Return the checks by record, which replace the checks by file.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def check_database(
 def _check_records(
     reads: pd.DataFrame, epochs: pd.DataFrame, run: Run
 ) -> Iterator[Check]:
-    """Check that every epoch read each record once, where and by whom it should."""
+    """Check that every epoch read each record once, on its tier, by its process."""
     n_records = run.dataset.n_files
     on_lfs = first_records(n_records, run.point.cache_rate_percent)
     order = order_of(run, run.point.repetition)
@@ -79,7 +79,7 @@ def _check_records(
 def _check_consumption(
     reads: pd.DataFrame, epochs: pd.DataFrame, provenance: Provenance
 ) -> Iterator[Check]:
-    """Check that the training saw the records that were read."""
+    """Check that the training consumed the records that were read."""
     keys = ["rank", "epoch"]
     seen = epochs.set_index(keys)
     n_read = reads.groupby(keys).size().reindex(seen.index, fill_value=0)
@@ -122,25 +122,25 @@ def _check_calls(
             overlaps += _overlaps(part)
     for _, part in data[data["tier"] == "lfs"].groupby(_READER):  # a copy on each node
         overlaps += _overlaps(part)
-    yield equal("records that a read of their reader holds", covered, len(reads))
-    yield equal("reads that overlap another", overlaps, 0)
+    yield equal("records within a read of their reader", covered, len(reads))
+    yield equal("reads that overlap another read", overlaps, 0)
 
 
 def _overlaps(calls: pd.DataFrame) -> int:
-    """Return how many calls start before the one below has ended."""
+    """Return how many calls start before the end of the preceding call."""
     calls = calls.sort_values("offset")
     ends = (calls["offset"] + calls["bytes"]).to_numpy()
     return int((calls["offset"].to_numpy()[1:] < ends[:-1]).sum())
 
 
 def _check_tracer(file_records: pd.DataFrame, calls: pd.DataFrame) -> Iterator[Check]:
-    """Check that the tracer counted the very calls that the loader noted."""
+    """Check that the tracer counted exactly the calls that the loader noted."""
     explicit = calls[~calls["mapped"]].groupby(_READER)["bytes"].agg(["size", "sum"])
     noted = calls.groupby(_READER).size()
     explicit = explicit.reindex(noted.index, fill_value=0)
     traced = file_records.groupby(_READER)[["opens", "reads", "bytes_read"]].sum()
     strange = len(traced.index.difference(noted.index))
-    yield equal("processes and tiers in the log that noted no call", strange, 0)
+    yield equal("processes and tiers in the log without a noted call", strange, 0)
     traced = traced.reindex(noted.index, fill_value=0)
     for name, wanted, what in (
         ("opens", 1, "one open"),
@@ -157,11 +157,11 @@ def _check_tracer(file_records: pd.DataFrame, calls: pd.DataFrame) -> Iterator[C
 def with_mapped_reads(
     file_records: pd.DataFrame, calls: pd.DataFrame, run: Run
 ) -> pd.DataFrame:
-    """Return the records of the log, with the page faults that it cannot see.
+    """Return the records of the log with the page faults, which the log lacks.
 
-    The time to touch all pages of a record, taken in the process, becomes time of the
-    tier's READ class, and every page fault a read. Not on emulated tiers: there the
-    faults are charged as reads, which the log has.
+    The time that the process takes to touch all pages of a record counts as time of the
+    tier's READ class, and every page fault as a read. Emulated tiers do not need this:
+    their log has the reads that are charged for faults.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Check what the nodes of a run decided, and the background traffic it made.
+"""Check the decisions of a run's nodes, and their background traffic.
 
-The log of decisions is checked in three ways: against what was read (each read was
-decided, and done where it was decided), against the policy (another one, told the same,
-decides the same) and against what any placement must keep to (a file is read from the
-LFS only while it is there, the quota).
+The log of decisions is checked in three ways: against the reads (each read was decided,
+and done at the decided place), against the policy (another instance, given the same
+events, decides the same) and against rules for any placement (a file is read from the
+LFS only while it is there, and the quota holds).
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from tierscope.policies import (
     node_policy,
 )
 
-_READ = ["rank", "epoch", "file_id"]  # and of a copy: its server, epoch and file
+_READ = ["rank", "epoch", "file_id"]  # for a copy: its server, epoch and file
 
 
 def check_decisions(
@@ -51,7 +51,7 @@ def check_decisions(
         node: sorted(part.loc[part["event"] == "begin", "rank"].unique().tolist())
         for node, part in decisions.groupby("node")
     }
-    yield equal("nodes that decided", len(ranks_of), run.system.n_nodes)
+    yield equal("nodes with decisions", len(ranks_of), run.system.n_nodes)
     yield equal(
         "processes that asked their node",
         sum(map(len, ranks_of.values())),
@@ -69,7 +69,7 @@ def check_decisions(
 
 
 def _orders(run: Run) -> list[np.ndarray]:
-    """Return what all processes read in each epoch: once for all nodes' policies."""
+    """Return the order of all processes' reads in each epoch, for all policies."""
     system, training = run.system, run.training
     return [
         epoch_order(
@@ -87,10 +87,10 @@ def _orders(run: Run) -> list[np.ndarray]:
 def _check_reads(
     file_records: pd.DataFrame, decisions: pd.DataFrame
 ) -> Iterator[Check]:
-    """Check that each read was decided once, and done where it was decided."""
+    """Check that each read was decided once, and done at the decided place."""
     begun = decisions[decisions["event"] == "begin"]
     ended = decisions[decisions["event"] == "end"]
-    yield equal("reads that were decided", len(begun), len(file_records))
+    yield equal("reads with a decision", len(begun), len(file_records))
     joined = file_records.merge(begun, on=_READ)
     yield equal(
         "records on the tier that the policy chose",
@@ -98,11 +98,11 @@ def _check_reads(
         len(file_records),
     )
     both = begun.merge(ended, on=[*_READ, "place"])
-    yield equal("reads that ended where they had begun", len(both), len(file_records))
+    yield equal("reads that ended where they began", len(both), len(file_records))
 
 
 def n_differences(rows: list[dict[str, Any]], policy: NodePolicy) -> int:
-    """Return how many rows of a node's log its policy, asked anew, contradicts.
+    """Return how many rows of a node's log a new instance of its policy contradicts.
 
     Parameters
     ----------
@@ -120,14 +120,14 @@ def n_differences(rows: list[dict[str, Any]], policy: NodePolicy) -> int:
         n_different += len(due)
         try:
             place, due = _tell(policy, row)
-        except KeyError:  # an end of what the policy has not begun
+        except KeyError:  # the end of a read that the policy has not begun
             return n_different + len(rows) - number
         n_different += place != row["place"]
     return n_different + len(due)
 
 
 def _tell(policy: NodePolicy, row: Mapping[str, Any]) -> tuple[str, list[Action]]:
-    """Tell a policy of an event; return the place it decides and its actions."""
+    """Pass an event to a policy; return the place it decides and its actions."""
     file_id, event, place = row["file_id"], row["event"], row["place"]
     if event == "begin":
         return policy.begin_read(file_id), []
@@ -139,19 +139,19 @@ def _tell(policy: NodePolicy, row: Mapping[str, Any]) -> tuple[str, list[Action]
 
 
 def _row_of(action: Action) -> tuple[str, int]:
-    """Return event and file of the row that an action leaves."""
+    """Return event and file of an action's row."""
     return "evict" if isinstance(action, Evict) else "copy", action.file_id
 
 
 def n_broken_rules(
     rows: list[dict[str, Any]], description: RunDescription, point: Point
 ) -> int:
-    """Return how many rows of a node's log no policy may produce.
+    """Return how many rows of a node's log break the rules of placement.
 
-    A read from the LFS of a file that is not there, an eviction of one that is not
-    there or is being read, a copy of one that is there or on its way, more files than
-    the cache rate allows; and, of policies that evict nothing, any eviction or second
-    placement.
+    These are: a read from the LFS of a file that is not there; an eviction of a file
+    that is not there or is being read; a copy of a file that is there or being copied;
+    more files than the cache rate allows; and, if the policy evicts nothing, any
+    eviction or second placement.
     """
     may_evict = POLICIES[description.scenario.policy].evicts
     n_files, rate = description.dataset.n_files, point.cache_rate_percent
@@ -186,10 +186,10 @@ def n_broken_rules(
 def _check_traffic(
     decisions: pd.DataFrame, background: pd.DataFrame, run: Run
 ) -> Iterator[Check]:
-    """Check that the background moved what was placed, and nothing else.
+    """Check that background traffic moved exactly the placed files.
 
-    A copy that failed may have read and written any part of its file, so files and
-    epochs with a failed copy must only keep to upper bounds.
+    A failed copy may have read and written any part of its file, so a file and epoch
+    with a failed copy are only checked against upper bounds.
     """
     size = run.dataset.file_size_bytes
     all_placed = decisions[decisions["event"] == "placed"]
@@ -218,12 +218,12 @@ def _check_traffic(
     wanted = set(zip(*(placed[key] for key in _READ), strict=True))
     found = set(zip(*(moved[key] for key in _READ), strict=True))
     yield equal(
-        "copies that only the log has or only the decisions", len(found ^ wanted), 0
+        "copies only in the log or only in the decisions", len(found ^ wanted), 0
     )
 
 
 def _check_bounds(moved: pd.DataFrame, n_copies: pd.Series, size: int) -> Check:
-    """Check that copies that failed moved no more than whole ones would have."""
+    """Check that failed copies moved no more than whole copies."""
     n_too_much = 0
     for tier, bytes_moved, never in (
         ("gfs", "bytes_read", "bytes_written"),
@@ -243,6 +243,6 @@ def _check_bounds(moved: pd.DataFrame, n_copies: pd.Series, size: int) -> Check:
 
 
 def _among(frame: pd.DataFrame, copies: pd.DataFrame) -> np.ndarray:
-    """Return which rows are of the file, epoch and server of one of the copies."""
+    """Return which rows have the file, epoch and server of one of the copies."""
     known = pd.MultiIndex.from_frame(copies[_READ])
     return pd.MultiIndex.from_frame(frame[_READ]).isin(known)

@@ -30,7 +30,7 @@ def check_peers(
     peer_reads : DataFrame
         Table `peer_reads` of the run.
     served, staged : DataFrame
-        Tables `background_records` of what servers read for peers, and of stage-in.
+        Tables `background_records` of the servers' reads for peers, and of stage-in.
     epochs : DataFrame
         Table `run_epochs` of the run.
     run : Run
@@ -39,12 +39,12 @@ def check_peers(
     node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]
     n_nodes = run.system.n_nodes
     is_mounted = run.policy_options["mount"] is not None
-    # Owners and staged files are the same for all nodes, so one policy tells them.
+    # Owners and staged files are the same for all nodes, so one policy is enough.
     policy = node_policy(run, run.point, [], node=0)
     yield from _check_places(file_records, node_of, policy)
     yield from _check_stage_in(staged, node_of, policy, run, is_mounted)
     if is_mounted:
-        yield equal("reads that servers of ours made for peers", len(served), 0)
+        yield equal("reads that our servers made for peers", len(served), 0)
         return
     yield _check_owners(staged, node_of, policy)
     yield _check_local_share(file_records, policy, n_nodes)
@@ -55,7 +55,7 @@ def check_peers(
 def _check_places(
     file_records: pd.DataFrame, node_of: pd.Series, policy: AdHoc
 ) -> Iterator[Check]:
-    """Check that each read was made where the reader's node has to make it."""
+    """Check that each read used the tier that the reader's node must use."""
     staged, owners = policy.staged, policy.owners
     known = file_records[file_records["file_id"] < len(staged)]
     files = known["file_id"].to_numpy()
@@ -97,7 +97,7 @@ def _check_stage_in(
     is_right = (read["opens"] == 1) & (read["bytes_read"] == size)
     right = read.index[is_right].to_numpy()
     yield equal(
-        "files that left the GFS exactly once and whole in stage-in",
+        "files that stage-in read whole and exactly once",
         int(policy.staged[right].sum()),
         n_staged,
     )
@@ -130,10 +130,10 @@ def _check_stage_in(
 def _check_local_share(
     file_records: pd.DataFrame, policy: AdHoc, n_nodes: int
 ) -> Check:
-    """Check which part of the staged files' reads the readers' own nodes served.
+    """Check the number of reads of staged files, and report the local share.
 
-    Over the readers it is 1/n on average; what it is in this run follows from hash and
-    shuffle, which `_check_places` has checked read by read.
+    With n nodes the share is 1/n on average. Its value in this run follows from hash
+    and shuffle; `_check_places` has checked each read.
     """
     n_local = int((file_records["tier"] == "lfs").sum())
     n_net = int((file_records["tier"] == "net").sum())
@@ -141,7 +141,7 @@ def _check_local_share(
     n_reads, n_wanted = n_local + n_net, int(policy.staged.sum()) * n_epochs
     share = f"{100 * n_local / n_reads:.2f} %" if n_reads else "none"
     return Check(
-        "reads of staged files, from the own LFS or a peer's",
+        "reads of staged files from the reader's LFS or a peer",
         n_reads == n_wanted,
         f"{n_reads}, {share} of them local (1/{n_nodes}: {100 / n_nodes:.2f} %)",
         str(n_wanted),
@@ -149,7 +149,7 @@ def _check_local_share(
 
 
 def _check_reads_of_owners(peer_reads: pd.DataFrame, policy: AdHoc) -> Check:
-    """Check that peers were asked for the files that they own."""
+    """Check that each peer was asked only for files that it owns."""
     owners = policy.owners[peer_reads["file_id"].to_numpy()]
     return equal(
         "reads from the peer that owns the file",
@@ -161,7 +161,7 @@ def _check_reads_of_owners(peer_reads: pd.DataFrame, policy: AdHoc) -> Check:
 def _read_whole_once(
     served: pd.DataFrame, node_of: pd.Series, run: Run
 ) -> pd.DataFrame:
-    """Return the records of whole reads for peers, with the node that read."""
+    """Return the records of whole reads for peers, with the reading node."""
     size = run.dataset.file_size_bytes
     is_whole = (
         (served["opens"] == 1)
@@ -177,7 +177,7 @@ def _check_servers(
     node_of: pd.Series,
     run: Run,
 ) -> Iterator[Check]:
-    """Check that servers read what peers received, and nothing else."""
+    """Check that servers read exactly the data that peers received."""
     n_reads = len(peer_reads)
     by_server = _read_whole_once(served, node_of, run)
     both = peer_reads.merge(by_server[[*_READ, "owner"]], on=[*_READ, "owner"])
@@ -187,7 +187,7 @@ def _check_servers(
     yield equal("bytes that peers received", received, int(served["bytes_read"].sum()))
     lfs_time_s = peer_reads["lfs_read_time_s"] + peer_reads["lfs_meta_time_s"]
     yield equal(
-        "reads from peers that took less time than their LFS",
+        "reads from peers that took less time than the peer's LFS",
         int((lfs_time_s > peer_reads["time_s"]).sum()),
         0,
     )

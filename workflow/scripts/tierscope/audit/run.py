@@ -1,7 +1,7 @@
 """Check a run before believing it.
 
-A run counts only if every file was read exactly once in every epoch, from the tier the
-policy names, by the process the shuffle names, and if times are plausible.
+A run counts only if every epoch read every file exactly once, from the tier of the
+policy and by the process of the shuffle, and if the times are plausible.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class AuditError(RuntimeError):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run has left.
+    """The results of a run.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class Evidence:
     tables : mapping of str to DataFrame
         The tables of its kind (`tierscope.policies.kinds.RunKind.tables`).
     background, served : DataFrame, optional
-        Tables `background_records` of copies or stage-in, and of what servers read
-        for other nodes, where the run's kind has them.
+        Tables `background_records` of copies or stage-in, and of servers' reads for
+        other nodes, if the run's kind has them.
     """
 
     run: Run
@@ -62,7 +62,7 @@ class Evidence:
 
     @cached_property
     def all_records(self) -> pd.DataFrame:
-        """Return `file_records` with the reads that no log has."""
+        """Return `file_records` with the reads that are not in any log."""
         if "peer_reads" in self.tables:
             return with_peer_reads(self.file_records, self.tables["peer_reads"])
         if "read_calls" in self.tables:
@@ -77,7 +77,7 @@ def audit(evidence: Evidence, limits: Mapping[str, float]) -> list[Check]:
     Parameters
     ----------
     evidence : Evidence
-        What the run has left.
+        The results of the run.
     limits : mapping
         `io_time_tolerance_percent`.
     """
@@ -122,7 +122,7 @@ def _check_peers(evidence: Evidence) -> Iterator[Check]:
 
 
 def _check_each_file(evidence: Evidence, decided: Iterable[Check]) -> Iterator[Check]:
-    """Check what holds for all runs that read files, and what this kind decided."""
+    """Check the rules of all runs that read files, and this kind's decisions."""
     records, run = evidence.all_records, evidence.run
     yield from _check_reads(records, evidence.manifest, run)
     yield from decided
@@ -196,7 +196,7 @@ def _check_reads(
         sizes = manifest.set_index("file_id")["size_bytes"]
         n_bytes = n_bytes.reindex(sizes.index, fill_value=0)
         yield equal(
-            f"files of which epoch {epoch} read every byte once",
+            f"files with every byte read once in epoch {epoch}",
             int((n_bytes == sizes).sum()),
             len(manifest),
         )
@@ -210,7 +210,7 @@ def _check_reads(
 
 
 def _held_files(run: Run) -> np.ndarray:
-    """Return what the LFS held before the first epoch: bool, shape (n_files,)."""
+    """Return which files the LFS held before the first epoch: bool, (n_files,)."""
     return held_files(
         run.scenario.policy,
         run.dataset.n_files,
@@ -221,7 +221,7 @@ def _held_files(run: Run) -> np.ndarray:
 
 
 def _check_static_tiers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
-    """Check that the tier of each read is what a static policy decided."""
+    """Check that each read used the tier that a static policy decided."""
     on_lfs = _held_files(run)
     known = file_records[file_records["file_id"] < len(on_lfs)]
     decided = np.where(on_lfs[known["file_id"]], "lfs", "gfs")
@@ -237,7 +237,7 @@ def _check_static_tiers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]
 def _check_equal_hits(
     file_records: pd.DataFrame, on_lfs: np.ndarray, run: Run
 ) -> Iterator[Check]:
-    """Check that all processes had as many LFS reads, where the numbers allow it."""
+    """Check that LFS reads per process are equal, if the numbers allow it."""
     if len(on_lfs) % run.n_processes:
         return
     keys = pd.MultiIndex.from_product(
@@ -247,14 +247,14 @@ def _check_equal_hits(
     reads = file_records[file_records["tier"] == "lfs"].groupby(["rank", "epoch"])
     n_hits = reads["opens"].sum().reindex(keys, fill_value=0)
     yield equal(
-        "difference of the processes' numbers of LFS reads in any epoch",
+        "largest difference of LFS reads between processes in an epoch",
         int((n_hits.groupby("epoch").max() - n_hits.groupby("epoch").min()).max()),
         int(on_lfs.sum() % run.n_processes > 0),
     )
 
 
 def _check_readers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
-    """Check that the process of each read is what the shuffle decided."""
+    """Check that the process that the shuffle decided made each read."""
     n_files, training = run.dataset.n_files, run.training
     known = file_records[file_records["file_id"] < n_files]
     dealt_apart = strata(run.scenario.policy, _held_files(run))
@@ -286,7 +286,7 @@ def _check_readers(file_records: pd.DataFrame, run: Run) -> Iterator[Check]:
 def _check_consumption(
     file_records: pd.DataFrame, epochs: pd.DataFrame
 ) -> Iterator[Check]:
-    """Check that the training saw what the log says was read."""
+    """Check that the training consumed the reads of the log."""
     keys = ["rank", "epoch"]
     read = file_records.groupby(keys)[["opens", "bytes_read"]].sum()
     seen = epochs.set_index(keys)
@@ -304,7 +304,7 @@ def _check_consumption(
 
 
 def _check_devices(tables: Iterable[pd.DataFrame | None], run: Run) -> Iterator[Check]:
-    """Check that emulated devices charged for just the calls that are in the log."""
+    """Check that emulated devices charged for exactly the calls of the log."""
     if not run.emulation:
         return
     logged = pd.concat([table for table in tables if table is not None])
@@ -326,7 +326,7 @@ def _check_times(
     run: Run,
     limits: Mapping[str, float],
 ) -> Iterator[Check]:
-    """Check that no process has more I/O time than time, if one thread reads."""
+    """Check that I/O time does not exceed execution time, if one thread reads."""
     if run.loader.read_threads > 1:
         return  # thread-seconds may exceed seconds
     keys = ["rank", "epoch"]

@@ -44,7 +44,7 @@ class Benchmark:
         The MPI processes.
     tracer : object
         Has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()` and
-        `writes_log_at_end`: when MPI ends, so that the run is complete only then.
+        `writes_log_at_end` (the log appears, and the run is complete, when MPI ends).
     emulation : tierscope.storage.emulated.library.Emulation or None
         The emulated devices; None where no tier is emulated.
     say : callable
@@ -105,7 +105,7 @@ class Benchmark:
             self.run_point(point, staging / point.path)
         source.end()
         self.release()
-        self.processes.barrier()  # what ends the first rank must find all nodes empty
+        self.processes.barrier()  # all nodes are empty before the first rank ends
 
     def finish(self) -> None:
         """Complete a run whose log was written when MPI ended (rank 0).
@@ -113,12 +113,12 @@ class Benchmark:
         Raises
         ------
         LogError
-            If the log is not there, not whole or not this run's.
+            If the log is missing, incomplete or that of another run.
         """
         self._writer.finish()
 
     def stop(self) -> None:
-        """End what may still wait in virtual time."""
+        """Release the threads that still wait in virtual time."""
         if self.emulation:
             self.emulation.stop()
 
@@ -206,7 +206,7 @@ class Benchmark:
         }
 
     def _clock(self, reads: EpochReads) -> Clock:
-        """Return the clock of an epoch; in virtual time it is told what is read."""
+        """Return the clock of an epoch; a virtual clock learns what will be read."""
         if not self.emulation:
             return self._site.real_clock
         processor = self.description.system.devices.get("processor", {})

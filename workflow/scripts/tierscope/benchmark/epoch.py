@@ -16,14 +16,14 @@ def run_epoch(
     batches : iterator of (samples, bytes)
         This process's epoch, as a loader returns it.
     clock : Clock
-        Has the barrier of all processes, tells the time, and learns of each batch.
+        Provides the barrier and the time, and is notified of each batch.
     compute_time_s : float
         Time after each batch, in seconds, in place of a training step.
 
     Raises
     ------
     BenchmarkError, OtherRankFailed
-        If the launch was stopped meanwhile (`Clock.check`).
+        If the launch was stopped during the epoch (`Clock.check`).
     """
     start_s = clock.barrier()
     samples = n_bytes = 0
@@ -42,7 +42,7 @@ def _next_batch(
     try:
         batch = next(batches, None)
     except Exception:
-        clock.check()  # calls of a launch that was stopped fail
+        clock.check()  # calls fail once the launch is stopped
         raise
     clock.take()
     return batch
@@ -62,4 +62,4 @@ class KnownFiles:
         return self.paths[index]
 
     def finished(self, index: int, content: Callable[[], bytes]) -> None:
-        """Do nothing: nobody wants to know."""
+        """Do nothing: a static policy needs no notification."""

@@ -1,14 +1,14 @@
-"""The keeper of a launch: a process of each machine that outlives the ranks there.
+"""The keeper of a launch: on each machine one process that outlives the ranks.
 
-Launchers kill all ranks as soon as one has died (Hydra within milliseconds, the ranks'
-own clean-up or not), and a rank in a blocking call of MPI or of the kernel does not
-learn that another one has failed. So the keeper waits for the ranks: each has a
-connection to it, which the kernel closes in whatever way a rank ends. It ends ranks
-that go on after a failure, says which one has gone if no rank is left to say it, and
-removes what they have left: LFS contents, shared memory. It sleeps until then.
+A launcher kills all ranks as soon as one dies (Hydra within milliseconds, even if they
+are cleaning up). A rank in a blocking call of MPI or the kernel does not notice that
+another rank has failed. So the keeper waits for the ranks. Each rank has a connection
+to it, which the kernel closes however the rank ends. After a failure the keeper kills
+ranks that continue, reports which rank died if no rank can, and removes LFS contents
+and shared memory. Until then it sleeps.
 
-It is no child of MPI: it starts before MPI does, has a session of its own, and the
-launcher waits for it, as it holds the launcher's pipe.
+The keeper is not a child of MPI: it starts before MPI and has its own session. The
+launcher waits for it because the keeper holds the launcher's pipe.
 """
 
 import errno
@@ -34,28 +34,28 @@ from tierscope.benchmark.shared_memory import mpi_segments
 from tierscope.storage.local_folder import LocalStorage
 from tierscope.storage.process_times import gone_text, start_time
 
-PATIENCE_S = 6.0  # after a failure, for ranks to learn of it
-CLEANING_S = 300.0  # then, for those that clean up
-LAUNCH_LOCK = "results/.launch"  # held by a launch, and as long as its keeper cleans up
+PATIENCE_S = 6.0  # time for ranks to notice a failure
+CLEANING_S = 300.0  # more time for ranks that clean up
+LAUNCH_LOCK = "results/.launch"  # held until the launch and its keeper end
 FAILED, ENDED = "failed", "ended"
 _SHARED_MEMORY = Path("/dev/shm")
 _CREDENTIALS = struct.Struct("3i")  # process, user, group of a socket's other side
 _POLL_S = 0.01
-_START_S = 60.0  # in which a keeper starts, and in which its first process connects
+_START_S = 60.0  # for the keeper to start, and for its first process to connect
 _INPUT = 0
-_HIGH, _BELOW_LIMIT = 1 << 16, 16  # where a descriptor is above all others
+_HIGH, _BELOW_LIMIT = 1 << 16, 16  # a descriptor above all others
 
 
 # ---- the side of a rank --------------------------------------------------------------
 
 
 class Keeper:
-    """A rank's connections to the keeper of its machine, which the first one starts.
+    """A rank's two connections to the keeper of its machine.
 
-    It talks by the first, in place of the input, which nobody reads. The second, on a
-    high descriptor, only tells of its end. When a process ends, older kernels release
-    its lowest descriptor first and newer ones its highest. The launcher, which then
-    kills the others, watches one in between.
+    The first rank of a machine starts the keeper. The first connection replaces the
+    unused standard input and carries the messages. The second has a high descriptor and
+    only shows that the rank ends. When a process ends, older kernels close its lowest
+    descriptor first and newer ones its highest. The launcher watches one in between.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Keeper:
         self._last = self._connect_again()
 
     def introduce(self, rank: int, size: int, storage: LocalStorage) -> None:
-        """Say who this process is and where its node's part of the LFS is."""
+        """Send this process's identity and the place of its node's LFS."""
         maps = Path("/proc/self/maps").read_text()
         self._tell(
             gone=gone_text([rank], size, platform.node()),
@@ -83,19 +83,19 @@ class Keeper:
         )
 
     def failed(self) -> None:
-        """Say that this process knows of a failure, and cleans up."""
+        """Report that this process knows of a failure and cleans up."""
         self._tell(state=FAILED)
 
     def told(self) -> None:
-        """Say that this process has printed what has failed."""
+        """Report that this process has printed the cause of the failure."""
         self._tell(told=True)
 
     def ended(self) -> None:
-        """Say that this process has done its work."""
+        """Report that this process has finished its work."""
         self._tell(state=ENDED)
 
     def _tell(self, **message: Any) -> None:
-        with suppress(OSError):  # nobody keeps this machine any more
+        with suppress(OSError):  # the keeper has ended
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def _connect(self) -> socket.socket:
@@ -113,11 +113,11 @@ class Keeper:
                 connection.connect(address)
                 if _process_and_user_of(connection)[1] != os.getuid():
                     raise OSError(
-                        errno.EPERM, "another user listens in place of the keeper"
+                        errno.EPERM, "another user's process has the keeper's address"
                     )
                 os.dup2(connection.fileno(), _INPUT, inheritable=False)
                 return socket.socket(fileno=_INPUT)
-            time.sleep(_POLL_S)  # bound, but it does not listen yet
+            time.sleep(_POLL_S)  # bound, but not listening yet
         raise OSError(
             errno.ETIMEDOUT, f"the keeper of this launch did not start in {_START_S} s"
         )
@@ -132,7 +132,7 @@ class Keeper:
 
     @staticmethod
     def _is_first(listener: socket.socket, address: str) -> bool:
-        """Take an address, which the kernel lets one process have."""
+        """Bind an address, which the kernel gives to one process only."""
         try:
             listener.bind(address)
         except OSError as error:
@@ -142,7 +142,7 @@ class Keeper:
         return True
 
     def _start(self, listener: int) -> None:
-        """Start the keeper, without the libraries that are preloaded here."""
+        """Start the keeper without this process's preloaded libraries."""
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
         environment.pop("LD_PRELOAD", None)
         subprocess.Popen(
@@ -156,7 +156,7 @@ class Keeper:
 
 
 def _inherited(path: Path) -> list[int]:
-    """Return this process's descriptors of a file."""
+    """Return this process's descriptors that refer to a file."""
     with suppress(OSError):
         wanted, found = path.stat(), []
         for descriptor in map(int, os.listdir("/proc/self/fd")):
@@ -181,12 +181,12 @@ def _process_and_user_of(connection: socket.socket) -> tuple[int, int]:
 
 @dataclass
 class _Rank:
-    """What the keeper knows of a process."""
+    """What the keeper knows about a rank."""
 
     connection: socket.socket
     pid: int
     started: int | None
-    gone: str = ""  # what to say if it is gone
+    gone: str = ""  # the message if it is gone
     state: str = ""
     unread: bytes = b""
 
@@ -197,22 +197,22 @@ class Watch:
     Parameters
     ----------
     launch : str
-        Name of the launch, behind that of its user.
+        User id and name of the launch.
     listener : socket
         Where the processes connect.
     patience_s : float
-        Time after a failure in which all ranks have to learn of it.
+        Time in which all ranks must notice a failure.
     """
 
     def __init__(
         self, launch: str, listener: socket.socket, patience_s: float = PATIENCE_S
     ):
         self._launch, self._listener, self._patience_s = launch, listener, patience_s
-        self._ranks: dict[int, _Rank] = {}  # by descriptor; those that there are
+        self._ranks: dict[int, _Rank] = {}  # live ones, by descriptor
         self._seconds: dict[int, tuple[socket.socket, _Rank]] = {}  # connections
         self._storages: set[LocalStorage] = set()
         self._segments: set[str] = set()
-        self._gone = ""  # what to say of the first one that was gone without a word
+        self._gone = ""  # the message about the first one that died silently
         self._is_told = False  # whether a rank has printed that something failed
         self._limits_s = [patience_s, CLEANING_S, patience_s]
         self._deadline_s: float | None = None
@@ -225,11 +225,11 @@ class Watch:
         while self._ranks or (not self._storages and self._deadline_s is None):
             is_known = is_known or bool(self._ranks)
             if not is_known and time.monotonic() - started_s > _START_S:
-                break  # whoever started this is gone
+                break  # the process that started this is gone
             left_s = None if is_known else _START_S
             if self._deadline_s is not None:
                 left_s = max(0.0, self._deadline_s - time.monotonic())
-            # One at a time: the kernel gives first what happened first.
+            # One at a time: the kernel returns events in their order.
             for descriptor, _ in self._epoll.poll(left_s, maxevents=1):
                 if descriptor == self._listener.fileno():
                     self._accept()
@@ -247,7 +247,7 @@ class Watch:
             self._clean_up()
 
     def _accept(self) -> None:
-        """Take a new process, unless it is another user's."""
+        """Accept a new process, unless it belongs to another user."""
         connection, _ = self._listener.accept()
         pid, user = _process_and_user_of(connection)
         if user != os.getuid():
@@ -262,7 +262,7 @@ class Watch:
         self._ranks[connection.fileno()] = rank
 
     def _read(self, rank: _Rank) -> None:
-        """Read what a rank says, or that it is gone."""
+        """Read a rank's messages, or notice that it is gone."""
         try:
             content = rank.connection.recv(65536)
         except ConnectionError:
@@ -275,7 +275,7 @@ class Watch:
             self._note(rank, json.loads(line))
 
     def _note(self, rank: _Rank, message: Mapping[str, Any]) -> None:
-        """Note what a rank says."""
+        """Record a rank's message."""
         rank.state = message.get("state", rank.state)
         if rank.state == FAILED:
             self._expect_the_end()
@@ -287,34 +287,34 @@ class Watch:
             self._storages.add(LocalStorage(Path(root), node, n_epochs, launch))
 
     def _lose(self, rank: _Rank) -> None:
-        """Note that a rank is gone."""
+        """Record that a rank is gone."""
         self._epoll.unregister(rank.connection)
         del self._ranks[rank.connection.fileno()]
         rank.connection.close()
         self._note_end(rank)
 
     def _lose_second(self, descriptor: int) -> None:
-        """Note that a rank is going."""
+        """Record that a rank is ending."""
         connection, rank = self._seconds.pop(descriptor)
         self._epoll.unregister(connection)
         connection.close()
         self._note_end(rank)
 
     def _note_end(self, rank: _Rank) -> None:
-        """Note which process ends first without a word."""
+        """Record which process is the first to die silently."""
         if not rank.state:
             self._gone = self._gone or rank.gone
             self._expect_the_end()
 
     def _expect_the_end(self) -> None:
-        """Begin to count the time in which all ranks have to end."""
+        """Start the time limit in which all ranks must end."""
         if self._deadline_s is None:
             self._deadline_s = time.monotonic() + self._limits_s.pop(0)
 
     def _end_those_that_go_on(self) -> None:
-        """Kill the ranks that have not learnt of the failure; at last all of them."""
+        """Kill the ranks that have not noticed the failure; finally all of them."""
         if not any(rank.state == FAILED for rank in self._ranks.values()):
-            self._say_who_is_gone()  # or those who know of it do so
+            self._say_who_is_gone()  # or the ranks that know of it say so
         is_last = len(self._limits_s) < 2
         for rank in self._ranks.values():
             is_there = rank.started and start_time(rank.pid) == rank.started
@@ -323,10 +323,10 @@ class Watch:
                     os.kill(rank.pid, signal.SIGKILL)
 
     def _say_who_is_gone(self) -> None:
-        """Print which rank was gone first, if no rank has said that one has failed."""
+        """Print which rank died first, unless a rank has reported the failure."""
         if self._gone and not self._is_told:
             self._is_told = True
-            with suppress(OSError):  # the launcher is gone, too
+            with suppress(OSError):  # the launcher is gone as well
                 print(f"tierscope: {self._gone}", file=sys.stderr, flush=True)
 
     def _clean_up(self) -> None:
@@ -341,7 +341,7 @@ class Watch:
 
 
 def main() -> None:
-    """Keep the processes that connect to the socket named on the command line."""
+    """Watch the processes that connect to the socket named on the command line."""
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     launch, listener = sys.argv[1], socket.socket(fileno=int(sys.argv[2]))

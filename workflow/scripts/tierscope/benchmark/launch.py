@@ -1,4 +1,4 @@
-"""One launch of the benchmark: what its job prepares, and what each rank then does."""
+"""One launch of the benchmark: the job prepares it, then each rank runs it."""
 
 import argparse
 import platform
@@ -20,12 +20,12 @@ from tierscope.trace.tracer import choose_tracer
 
 @dataclass
 class BenchmarkLaunch:
-    """A launch that runs the points that are missing.
+    """A launch that runs the missing points.
 
     Parameters
     ----------
     arguments : argparse.Namespace
-        As `run_benchmark.py` takes them from the command line.
+        Arguments of `run_benchmark.py`.
     """
 
     arguments: argparse.Namespace
@@ -60,7 +60,7 @@ class BenchmarkLaunch:
         )
 
     def prepare(self) -> None:
-        """Make the devices' files and print what the ranks need to start."""
+        """Make the devices' files and print the start of the ranks."""
         if not self.points:
             announce([], {}, [])
             return

@@ -18,10 +18,10 @@ from tierscope.storage.tier import make_epoch_aliases
 
 
 def check_is_there(folder: Path) -> None:
-    """Refuse a dataset that has a manifest and no folder."""
+    """Refuse a dataset that has a manifest but no folder."""
     if not folder.is_dir():
         raise TierError(
-            f"{folder}: no such dataset, though it has a manifest; make it again: "
+            f"{folder}: no such dataset, but its manifest exists; make it again: "
             "snakemake ... --forcerun generate_dataset --until generate_dataset"
         )
 
@@ -31,21 +31,21 @@ def check_room(
 ) -> None:
     """Refuse a launch whose files do not fit into the LFS; all processes call this.
 
-    What an earlier launch has left there is removed first.
+    Files that an earlier launch left there are removed first.
 
     Parameters
     ----------
     processes, storage : Processes, LocalStorage
         The MPI processes, and this node's part of the LFS.
     parts : iterable of (int, int)
-        Number of files and bytes of each that this node is to hold, one part after
-        the other.
+        Number and size in bytes of the files that this node must hold, one tuple per
+        point.
 
     Raises
     ------
     TierError
-        On the first process: with the bytes needed and free on a file system, for all
-        nodes that share it.
+        On the first process, with the bytes needed and free on a file system that
+        all its nodes share.
     """
     root, claim = storage.data_root.parent, None
     if processes.node_rank == 0:
@@ -68,8 +68,8 @@ def why_no_room(claims: Iterable[tuple[tuple[str, int], int, int]]) -> str | Non
     Parameters
     ----------
     claims : iterable of ((str, int), int, int)
-        Of every node: machine and device of its file system, the bytes needed, and
-        those that are free.
+        For every node: machine and device of its file system, bytes needed and bytes
+        free.
     """
     by_place: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for place, n_bytes, n_free in claims:
@@ -93,7 +93,7 @@ def claim_storage(
     background: bool = False,
     peers: bool = False,
 ) -> None:
-    """Make every node's LFS ours and empty but for a folder of this name."""
+    """Claim every node's LFS and empty it, except for a folder of this name."""
     if processes.node_rank == 0:
         storage.claim()
         (storage.folder / folder).mkdir()
@@ -111,21 +111,21 @@ def exchange_files(
     wanted: np.ndarray,
     dataset: Dataset,
 ) -> None:
-    """Change which files every node's LFS holds, where nobody times that.
+    """Change which files every node's LFS holds, without timing.
 
-    Pinned sets of one seed nest, so the next cache rate's files are added to those
-    that are there.
+    Pinned sets of one seed are nested: a higher cache rate adds files to those already
+    present.
 
     Parameters
     ----------
     processes, storage : Processes, LocalStorage
-        The MPI processes, and this node's part of the LFS, which is claimed.
+        The MPI processes, and this node's claimed part of the LFS.
     folder : str
-        Name of the folder that is filled.
+        Name of the folder to fill.
     held, wanted : ndarray of bool, shape (n_files,)
-        Which files the LFS holds, and which it is to hold.
+        Which files the LFS holds, and which it must hold.
     dataset : Dataset
-        What they are samples of.
+        The dataset of the files.
     """
     path, part, n_parts = (
         storage.folder / folder,
@@ -143,10 +143,10 @@ def exchange_files(
 def release_storage(
     processes: Processes, storage: LocalStorage, emulation: Any
 ) -> None:
-    """Remove this node's LFS contents, and the emulated devices if there are any.
+    """Remove this node's LFS contents, and the emulated devices if any exist.
 
-    The node's first process does it, at a barrier's distance from the others; after a
-    failure, when those that live have stopped, and the next one if it is gone.
+    The node's first process does it, between two barriers. After a failure the first
+    live process of the node does it, once the others have stopped.
     """
     if processes.has_failed:
         processes.await_stop()

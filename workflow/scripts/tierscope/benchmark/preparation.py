@@ -1,9 +1,9 @@
 """How the ranks of a launch start with libraries preloaded and variables set.
 
 The job prepares once, before the launcher: `announce` prints what all ranks need, and
-the job's shell exports it as ``TIERSCOPE_START``. Each rank then replaces itself by
-itself with that (`start_again`), so only the ranks' interpreters carry the libraries.
-This module imports little: thousands of ranks load it twice.
+the job's shell exports it as ``TIERSCOPE_START``. Each rank then executes itself again
+with these settings (`start_again`), so only the ranks' interpreters load the libraries.
+This module imports little because thousands of ranks load it twice.
 """
 
 import json
@@ -14,14 +14,14 @@ from pathlib import Path
 
 TENSORFLOW_ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
-    "TF_ENABLE_ONEDNN_OPTS": "0",  # of no use here, but a message from each rank
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # unused here, and each rank prints a message
     "TF_USE_LEGACY_KERAS": "1",  # does not load Keras, a third of the start-up
     "CUDA_VISIBLE_DEVICES": "-1",
 }
 
 VARIABLE, PRELOADED = "TIERSCOPE_START", "TIERSCOPE_PRELOADED"
-# Keep memory once it is there: else glibc gives large batches back to the kernel and
-# faults them in again, tens of thousands of times an epoch, now and then.
+# Keep freed memory: otherwise glibc sometimes returns large batches to the kernel and
+# faults them in again, tens of thousands of times an epoch.
 MEMORY_ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -42,13 +42,13 @@ def announce(
 
 
 def start_again() -> None:
-    """Replace this process by itself with what was prepared, unless it is done."""
+    """Execute this process again with the prepared settings, unless already done."""
     if os.environ.get(PRELOADED):
         return
     if VARIABLE not in os.environ:
         sys.exit(
-            f"tierscope: {VARIABLE} is not set, expected what this command prints with "
-            "--prepare: the launcher has to pass the environment to all ranks."
+            f"tierscope: {VARIABLE} is not set, expected the output of this command "
+            "with --prepare; the launcher must pass the environment to all ranks."
         )
     start = json.loads(os.environ.pop(VARIABLE))
     for name in start["unset"]:
@@ -62,7 +62,7 @@ def start_again() -> None:
 
 
 def _preloadable(path: Path) -> str:
-    """Return a path as LD_PRELOAD can hold it: it has no way to quote separators."""
+    """Return a path without the separators that LD_PRELOAD cannot quote."""
     for text in (str(path.absolute()), os.path.relpath(path)):
         if not set(" \t\n:") & set(text):
             return text

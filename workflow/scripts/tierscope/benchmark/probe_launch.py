@@ -39,7 +39,7 @@ from tierscope.storage.probes import (
 from tierscope.trace.runtime import OVERRIDES
 
 TABLE, SUMMARY = "probes.parquet", "probes.json"
-# The processes of a machine leave a barrier at most this much apart, or so.
+# Processes of a machine leave a barrier within about this time of each other.
 _POLL_S = 0.00005
 
 
@@ -50,7 +50,7 @@ class ProbeLaunch:
     Parameters
     ----------
     description : ProbeDescription
-        What the probes depend on.
+        Settings that determine the probes.
     processes : Processes
         The MPI processes.
     emulation : tierscope.storage.emulated.library.Emulation or None
@@ -93,10 +93,10 @@ class ProbeLaunch:
         if processes.rank == 0:
             self._write(folder, rows, started)
         self.release()
-        processes.barrier()  # what ends the first rank must find all nodes empty
+        processes.barrier()  # all nodes are empty before the first rank ends
 
     def stop(self) -> None:
-        """End what may still wait in virtual time."""
+        """Release the threads that still wait in virtual time."""
         if self.emulation:
             self.emulation.stop()
 
@@ -141,7 +141,7 @@ class ProbeLaunch:
             else:
                 if probe.operation == "read":
                     client.forget_pages()
-                processes.barrier()  # as nobody is to poll fast for long
+                processes.barrier()  # this one polls slowly, the next one fast
                 processes.barrier(_POLL_S)
                 timing = client.run(probe) if takes_part else None
             timings = processes.gather(timing)
@@ -161,7 +161,7 @@ class ProbeLaunch:
         try:
             timing = client.run(probe) if takes_part else None
         except OSError:
-            clock.check()  # calls of a launch that was stopped fail
+            clock.check()  # calls fail once the launch is stopped
             raise
         finally:
             clock.bind(False)
@@ -169,7 +169,7 @@ class ProbeLaunch:
         return timing
 
     def _paths(self, probe: Probe, repeat: int) -> list[str]:
-        """Return this process's files for the probes from an open on."""
+        """Return this process's files for an open probe and those that follow it."""
         if self.processes.rank >= probe.n_clients:
             return []
         files = probe_files(self.description, probe, self.processes.rank, repeat)
@@ -180,7 +180,7 @@ class ProbeLaunch:
         self, folder: Path, rows: list[dict[str, Any]], started: datetime
     ) -> None:
         """Write the table, then the summary."""
-        import pandas as pd  # here, as the other ranks need not load it
+        import pandas as pd  # only rank 0 loads it
 
         from tierscope.core.tables import write_table
 
@@ -226,7 +226,7 @@ def _emulation_of(
 
 
 def prepare_probes(arguments: argparse.Namespace) -> None:
-    """Make the devices' files and print what the ranks need to start."""
+    """Make the devices' files and print the start of the ranks."""
     description = ProbeDescription.read(arguments.description)
     emulation = _emulation_of(arguments, description)
     try:

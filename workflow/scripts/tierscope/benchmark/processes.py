@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tierscope.benchmark.keeper import Keeper
     from tierscope.storage.local_folder import LocalStorage
 
-GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes a while
+GRACE_S = 120.0  # to empty the LFS: removing 72 GiB of small files takes long
 STOP_S = 5.0  # for the ranks of a node to stop writing before its LFS is emptied
 _POLL_S = 0.0005
-_LOOK_S = 0.5  # between looks for processes that are gone
+_LOOK_S = 0.5  # between checks for dead processes
 _TAG_FAILED, _TAG_STOPPED, _TAG_RELEASED = 71, 72, 73
 
 
@@ -26,17 +26,17 @@ class BenchmarkError(RuntimeError):
 
 
 class RankGoneError(BenchmarkError):
-    """Processes of this machine have ended without a word; arguments: text, ranks."""
+    """Processes of this machine died silently; arguments: text, ranks."""
 
     def __str__(self) -> str:
         return self.args[0]
 
 
 class Processes:
-    """The MPI processes of a launch, with waiting that neither spins nor hangs.
+    """The MPI processes of a launch; waiting for them neither spins nor hangs.
 
-    Ranks may share cores, so waiting sleeps between polls (0.5 ms, the precision of
-    epoch times), and each poll looks for the failure of another rank.
+    Ranks may share cores. So a waiting rank sleeps between polls (0.5 ms, the precision
+    of epoch times), and each poll checks whether another rank has failed.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Processes:
     launch : str
         Name of the launch, the same for all its processes and for no other launch.
     keeper : Keeper, optional
-        What outlives the processes of this machine, and ends those that hang.
+        Outlives the processes of this machine, and ends those that hang.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Processes:
         }
         machines = [name for name, _, _ in found]
         hosts = comm.allgather(os.environ.get("SLURMD_NODENAME") or platform.node())
-        if len(set(machines)) > 1:  # else one machine plays several nodes of Slurm
+        if len(set(machines)) > 1:  # else one machine acts as several Slurm nodes
             hosts = machines
         self.host = hosts[comm.rank]
         if system.virtual_nodes:
@@ -109,12 +109,12 @@ class Processes:
         return MPI.Query_thread() == MPI.THREAD_MULTIPLE
 
     def keep(self, storage: "LocalStorage") -> None:
-        """Tell the keeper of this machine what to empty if this process cannot."""
+        """Tell the machine's keeper which LFS to empty if this process cannot."""
         if self._keeper:
             self._keeper.introduce(self.rank, self.size, storage)
 
     def end(self) -> None:
-        """Tell the keeper of this machine that this process has done its work."""
+        """Tell the machine's keeper that this process has finished its work."""
         if self._keeper:
             self._keeper.ended()
 
@@ -144,19 +144,19 @@ class Processes:
         Raises
         ------
         OtherRankFailed
-            If one has reported a failure.
+            If another process has reported a failure.
         RankGoneError
-            If one of this machine is gone and has reported nothing.
+            If a process of this machine died without a report.
         """
         self._hear()
         if time.monotonic() >= self._next_look_s and (gone := self.dead_ranks()):
-            self._hear()  # it may have reported, and then ended
+            self._hear()  # it may have reported before it ended
             raise self.gone_error(gone)
 
     def dead_ranks(self) -> list[int]:
-        """Return the ranks of this machine that are gone; calls no MPI.
+        """Return the dead ranks of this machine, without calling MPI.
 
-        Threads may call it. Twice a second it looks, in between it remembers.
+        Threads may call this. It checks twice a second and remembers the result.
         """
         now_s = time.monotonic()
         if now_s >= self._next_look_s:
@@ -169,13 +169,13 @@ class Processes:
         return sorted(self._dead)
 
     def gone_error(self, gone: Iterable[int]) -> RankGoneError:
-        """Return the error of ranks that are gone."""
+        """Return the error that names the dead ranks."""
         ranks = sorted(gone)
         return RankGoneError(gone_text(ranks, self.size, self.host), ranks)
 
     @property
     def speaks(self) -> bool:
-        """Return whether this process prints what several have seen: the first one."""
+        """Return whether this process, the first, prints a failure that several saw."""
         gone = self._dead | self._gone_elsewhere
         return self.rank == 0 or (
             0 in gone and self.rank == min(set(self._alive) - gone)
@@ -183,7 +183,7 @@ class Processes:
 
     @property
     def leads_node(self) -> bool:
-        """Return whether this process is the first one of its node that lives."""
+        """Return whether this process is the first live one of its node."""
         return self.rank == min(set(self.on_node) - set(self.dead_ranks()))
 
     def announce_failure(
@@ -194,28 +194,28 @@ class Processes:
         Parameters
         ----------
         line : str or None
-            What one process is to print (`speaks`); None if it was printed.
+            The message that one process prints (`speaks`); None if already printed.
         gone : iterable of int
-            The ranks that are gone, for processes of other machines.
+            The dead ranks, for processes of other machines.
         """
         for rank in self._others():
             self.comm.isend((line, list(gone)), rank, _TAG_FAILED)
 
     def begin_failing(self) -> None:
-        """Note, and tell the keeper, that this process knows of a failure."""
+        """Record, and tell the keeper, that this process knows of a failure."""
         self.has_failed, self._next_look_s = True, 0.0
         if self._keeper:
             self._keeper.failed()
 
     def told_of_failure(self) -> None:
-        """Tell the keeper that this process has printed what has failed."""
+        """Tell the keeper that this process has printed the cause of the failure."""
         if self._keeper:
             self._keeper.told()
 
     def await_stop(self) -> None:
-        """Tell the node that this process writes no more; its first one waits for all.
+        """Tell the node that this process stopped writing; its first one waits for all.
 
-        It does so for some seconds only: a process may be busy for long.
+        It waits for some seconds only, because a process may be busy for long.
         """
         others = set(self.on_node) - {self.rank}
         for rank in others:
@@ -247,7 +247,7 @@ class Processes:
             raise OtherRankFailed(*self._reported)
 
     def _await(self, tag: int, ranks: set[int], timeout_s: float) -> None:
-        """Wait for a message of each of the ranks that live, so long at most."""
+        """Wait at most this long for a message from each live rank."""
         from mpi4py import MPI
 
         status, end = MPI.Status(), time.monotonic() + timeout_s

@@ -1,4 +1,4 @@
-"""How a rank of a launch works, tells of it and is ended."""
+"""How a rank of a launch starts, reports progress and failures, and ends."""
 
 import os
 import signal
@@ -18,12 +18,12 @@ from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
 from tierscope.storage.clock import OtherRankFailed
 
-_is_told = False  # by a signal, to end
-_DYING_S = 0.05  # from when a process closes its connections until it is gone
+_is_told = False  # by a signal to end
+_DYING_S = 0.05  # from closing its connections until a process is gone
 
 
 class Terminated(BaseException):
-    """The job was told to end by a signal."""
+    """A signal told the job to end."""
 
 
 _EXPLAINED = (
@@ -35,14 +35,14 @@ _EXPLAINED = (
 def join_launch(system: dict[str, Any], launch: str) -> Processes:
     """Start MPI and return the processes of a launch of this name."""
     try:
-        keeper = Keeper(launch)  # before MPI: it may not like new processes
+        keeper = Keeper(launch)  # before MPI, which may not allow new processes
     except OSError as error:
         sys.exit(f"tierscope: {error}")
     from mpi4py import MPI
 
     try:
         return Processes(MPI.COMM_WORLD, system, launch, keeper)
-    except BenchmarkError as error:  # all ranks see the same
+    except BenchmarkError as error:  # all ranks get the same error
         sys.exit(f"tierscope: {error}" if MPI.COMM_WORLD.rank == 0 else 1)
 
 
@@ -55,13 +55,13 @@ def leave_launch(processes: Processes) -> None:
 
 
 def terminate_by_exception() -> None:
-    """Turn the signals that end a job into an exception: the LFS is to be emptied."""
+    """Turn signals that end a job into an exception, so that the LFS is emptied."""
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, _terminate)
 
 
 def _terminate(signum: int, frame: object) -> None:
-    """Raise for the first signal only: others may come while it is dealt with."""
+    """Raise for the first signal only: more may come while it is handled."""
     global _is_told
     if not _is_told:
         _is_told = True
@@ -69,10 +69,10 @@ def _terminate(signum: int, frame: object) -> None:
 
 
 def _ignore_signals() -> None:
-    """Let no signal disturb the clean-up.
+    """Keep signals from disturbing the clean-up.
 
-    They are blocked, not ignored: Python prints a traceback for one that came just
-    before its handler is taken away.
+    They are blocked, not ignored: Python prints a traceback for a signal that arrives
+    immediately before its handler is removed.
     """
     global _is_told
     if threading.current_thread() is threading.main_thread():
@@ -86,9 +86,9 @@ def run_or_fail(
     stop: Callable[[], None],
     release: Callable[[], None],
 ) -> None:
-    """Do the work of a rank; if it fails, whatever the reason, end the whole job.
+    """Do the work of a rank; if it fails for any reason, end the whole job.
 
-    Signals that end a job come at any time, also when another error is in hand.
+    A signal that ends the job can arrive at any time, also during another error.
     """
     terminate_by_exception()
     try:
@@ -97,7 +97,7 @@ def run_or_fail(
         except BaseException:
             _ignore_signals()
             raise
-    except BaseException as error:  # that one, or of a signal that came right then
+    except BaseException as error:  # that error, or a signal that arrived with it
         _ignore_signals()
         stop()
         fail(processes, release, error)
@@ -114,7 +114,7 @@ def fail(
     processes: Processes, release: Callable[[], None], error: BaseException
 ) -> None:
     """Report an error, let all ranks clean up, end the whole job with exit code 1."""
-    _ignore_signals()  # one may come after another's
+    _ignore_signals()  # a signal may follow another rank's failure
     error = _cause(processes, error)
     if isinstance(error, OtherRankFailed):
         if error.line and processes.speaks:
@@ -140,11 +140,11 @@ def fail(
 def fail_from_thread(
     processes: Processes, release: Callable[[], None], error: BaseException
 ) -> None:
-    """Fail in a thread, while the main thread may be calling MPI.
+    """Fail in a thread while the main thread may be calling MPI.
 
-    An MPI that does not let threads call it at the same time is not called: this
-    process ends without cleaning up. The others find it gone, and the keeper of the
-    machine ends what goes on and cleans up.
+    If MPI does not allow concurrent calls, this thread does not call it: the process
+    ends without cleaning up. The other ranks notice its death, and the machine's keeper
+    ends the remaining ranks and cleans up.
     """
     try:
         if processes.threads_may_call:
@@ -160,7 +160,7 @@ def fail_from_thread(
 
 
 def _cause(processes: Processes, error: BaseException) -> BaseException:
-    """Return the error, or that of ranks that are gone, as it may follow from that."""
+    """Return the error, or that of dead ranks if they may have caused it."""
     processes.begin_failing()
     if isinstance(error, (OtherRankFailed, RankGoneError)):
         return error
@@ -174,7 +174,7 @@ def _cause(processes: Processes, error: BaseException) -> BaseException:
 
 
 def _line(processes: Processes, error: BaseException) -> str:
-    """Return what has failed on this rank, and where."""
+    """Return a line about what failed on this rank, and where."""
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", []))
     if isinstance(error, RankGoneError):
         return f"tierscope: {error}{notes and f' Found{notes}.'}"
@@ -185,7 +185,7 @@ def _line(processes: Processes, error: BaseException) -> str:
 
 
 def _report(error: BaseException, line: str) -> None:
-    """Print what has failed."""
+    """Print a failure."""
     if not isinstance(error, _EXPLAINED):
         traceback.print_exception(error)
     _print(line)

@@ -1,4 +1,4 @@
-"""The folder of a run: what rank 0 writes there, and whether it is complete."""
+"""The folder of a run: files that rank 0 writes, and whether it is complete."""
 
 import json
 import os
@@ -18,7 +18,7 @@ RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 
 def write_epochs(folder: Path, rows: list[dict[str, Any]]) -> None:
     """Write the table of epochs from the rows of all ranks."""
-    import pandas as pd  # here, as the other ranks need not load it
+    import pandas as pd  # only rank 0 loads it
 
     from tierscope.core.tables import write_table
 
@@ -32,8 +32,8 @@ def write_decisions(
     tier_roots: Mapping[str, Sequence[str]],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Write what the nodes decided; return what `run.json` says about it."""
-    import pandas as pd  # here, as the other ranks need not load it
+    """Write the nodes' decisions; return their part of `run.json`."""
+    import pandas as pd  # only rank 0 loads it
 
     from tierscope.core.tables import write_table
 
@@ -46,7 +46,7 @@ def write_decisions(
     if n_failed := sum(report["failed"] for report in reports):
         say(f"  {n_failed} copies failed; their files were read from the GFS")
     if n_left := sum(report["not_removed"] for report in reports):
-        say(f"  {n_left} evicted files could not be removed; they still take up room")
+        say(f"  {n_left} evicted files could not be removed; they still take up space")
     return {"background_roots": background_roots(tier_roots), "placement": reports}
 
 
@@ -58,7 +58,7 @@ def mark_complete(folder: Path, run: dict[str, Any]) -> None:
 
 
 def scheduler_job() -> str | None:
-    """Return the batch job this process runs in, such as ``Slurm 1234``."""
+    """Return the batch job of this process, for example ``Slurm 1234``."""
     for scheduler, variable in (("Slurm", "SLURM_JOB_ID"), ("PJM", "PJM_JOBID")):
         if job := os.environ.get(variable):
             return f"{scheduler} {job}"
@@ -66,7 +66,7 @@ def scheduler_job() -> str | None:
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of everything that takes part in a measurement."""
+    """Return the versions of all software in a measurement."""
     from mpi4py import MPI
 
     versions = {
@@ -84,7 +84,7 @@ def software_versions() -> dict[str, str]:
 
 
 def is_complete(folder: Path, description: RunDescription) -> bool:
-    """Return whether a folder holds a whole run of just this description."""
+    """Return whether a folder holds a complete run of exactly this description."""
     try:
         run = json.loads((folder / "run.json").read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What rank 0 writes of a run when its processes have measured it."""
+"""Rank 0 writes the files of a run once the processes have measured it."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -20,22 +20,22 @@ from tierscope.core.scenario import Point
 
 @dataclass(frozen=True)
 class Measured:
-    """What the processes of a launch have measured at a point, gathered on rank 0.
+    """Measurements of all processes at one point, gathered on rank 0.
 
     Parameters
     ----------
     point : Point
         The point.
     started : datetime
-        When the epochs began.
+        Start of the epochs.
     fill_time_s : float
-        Time in which all nodes filled their LFS.
+        Time that the nodes took to fill their LFS.
     rows : list of list of dict
         Rows of the table of epochs, by rank.
     lfs_roots : list of str
         The LFS's data directory, by rank.
     gathered : object
-        What the source of the samples has gathered of all ranks.
+        Data that the source of the samples gathered from all ranks.
     """
 
     point: Point

@@ -1,4 +1,4 @@
-"""What MPICH keeps in shared memory: it removes it in MPI_Finalize only."""
+"""Shared memory of MPICH, which removes it only in MPI_Finalize."""
 
 import os
 from contextlib import suppress
@@ -21,7 +21,7 @@ def mpi_segments(maps: str) -> set[str]:
 
 
 def remove_mpi_segments() -> None:
-    """Remove this process's, before a job is aborted; what is mapped stays usable."""
+    """Remove this process's files before an abort; mapped memory stays usable."""
     for name in mpi_segments(Path("/proc/self/maps").read_text()):
         with suppress(OSError):  # another process was faster
             os.unlink(name)

@@ -1,18 +1,18 @@
 """Train a small network on data divided among processes, synchronously.
 
-Every process computes the gradients of its own batch; their average over the processes
-changes the weights, which so stay the same everywhere. Here one process computes the
-gradients of all, one after the other. It is the same arithmetic: a gradient depends on
-weights and batch only, so it does not matter where it is computed, and the sum runs in
-the order of the ranks. (The integration tests compare it with real MPI ranks, bit by
-bit.) Only time would differ, which is not measured here.
+Every process computes the gradients of its own batch. The average over the processes
+updates the weights, so all processes keep the same weights. Here one process computes
+the gradients of all processes, one after the other. The arithmetic is the same: a
+gradient depends only on weights and batch, and the sum runs in the order of the ranks.
+(The integration tests compare it with real MPI ranks, bit by bit.) Only the time would
+differ, and this module does not measure time.
 
-With batch normalisation each process normalises by mean and variance of its own batch,
-as is usual, and remembers moving averages of both for use after training. Those used
-are the averages over the processes; averaging is linear, so it makes no difference that
-it is done here in every step. Synchronised batch normalisation takes mean and variance
-over the batches of all processes, so a step is that of one process with all of them;
-it tells whether it is these statistics that matter.
+With batch normalisation each process normalises, as usual, by mean and variance of its
+own batch and keeps moving averages of both for use after training. The averages over
+the processes are used then. Averaging is linear, so it makes no difference that it is
+done here in every step. Synchronised batch normalisation takes mean and variance over
+the batches of all processes: a step equals that of one process with all of them. It
+shows whether these statistics matter.
 """
 
 import functools
@@ -26,11 +26,10 @@ import tensorflow as tf
 from tierscope.data.labelled_samples import decode
 from tierscope.data.tfrecord import DatasetError
 
-PLAIN, SYNC_BATCH_NORM = "plain", "sync-batch-norm"  # and "batch-norm", the usual one
+PLAIN, SYNC_BATCH_NORM = "plain", "sync-batch-norm"  # and the usual "batch-norm"
 HIDDEN_WIDTHS = (64, 64)
 MOMENTUM = 0.9
-# Of the moving averages of batch normalisation.
-DECAY = 0.9
+DECAY = 0.9  # of the moving averages of batch normalisation
 _EPSILON = 1e-3
 _READ_TOGETHER = 1024
 
@@ -39,10 +38,10 @@ Samples = tuple[np.ndarray, np.ndarray]
 
 
 def compute_as_written() -> None:
-    """Let TensorFlow neither divide operations among threads nor rewrite them.
+    """Keep TensorFlow from dividing operations among threads and rewriting them.
 
-    So the same seeds give the same bits, in one process or in many: rewriting the
-    operations of several ranks together rounds in other places.
+    Then the same seeds give the same bits in one process and in many. A rewrite of the
+    operations of several ranks together would change the rounding.
     """
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -55,7 +54,7 @@ def read_samples(paths: Sequence[str]) -> Samples:
     Raises
     ------
     DatasetError
-        If a file cannot be read or is not what it should be.
+        If a file cannot be read or has unexpected content.
     """
     pipeline = tf.data.TFRecordDataset(list(paths)).batch(_READ_TOGETHER)
     try:
@@ -104,19 +103,19 @@ def initial_statistics(network: str) -> list[np.ndarray]:
 def logits(
     weights: Tensors, features: tf.Tensor, network: str, statistics: Tensors = ()
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Return a network's output, and the statistics by which it normalised.
+    """Return a network's output and the statistics of its normalisation.
 
     Parameters
     ----------
     weights : sequence of tensors
-        Of each layer the matrix and the shift, with batch normalisation of hidden
-        layers then the scale.
+        For each layer the matrix and the shift, and the scale for hidden layers with
+        batch normalisation.
     features : tensor, shape (n_samples, n_features)
         Input.
     network : {"plain", "batch-norm", "sync-batch-norm"}
         Which network.
     statistics : sequence of tensors
-        Mean and variance of each hidden layer; none takes those of `features`.
+        Mean and variance of each hidden layer; if empty, those of `features`.
     """
     weights, known, used = iter(weights), iter(statistics), []
     layer = features
@@ -138,7 +137,7 @@ def logits(
 def process_step(
     weights: Tensors, features: tf.Tensor, labels: tf.Tensor, network: str
 ) -> list[tf.Tensor]:
-    """Return what a process computes of its batch: gradients, then statistics."""
+    """Return the gradients, then the statistics, of one process's batch."""
     with tf.GradientTape() as tape:
         tape.watch(weights)
         output, statistics = logits(weights, features, network)
@@ -148,10 +147,10 @@ def process_step(
 
 
 def average(parts: Sequence[Tensors]) -> list[tf.Tensor]:
-    """Return the averages over processes of what each of them computed.
+    """Return the averages over processes of their gradients and statistics.
 
-    Added up one after the other: `tf.add_n` begins with the one whose memory happens to
-    be free, so its last bits depend on what else the machine does.
+    The sum runs in the order of the ranks. The order of `tf.add_n` depends on which
+    memory is free, so its last bits depend on the load of the machine.
     """
     return [
         functools.reduce(tf.add, part) / len(part) for part in zip(*parts, strict=True)
@@ -168,7 +167,7 @@ class Model:
         self.statistics = list(map(tf.Variable, initial_statistics(network)))
 
     def start(self, weights: Sequence[np.ndarray]) -> None:
-        """Begin anew with these weights."""
+        """Restart with these weights."""
         for variable, value in zip(self.weights, weights, strict=True):
             variable.assign(value)
         for variable in self.velocities:
@@ -189,7 +188,7 @@ class Model:
             moving.assign(DECAY * moving + (1 - DECAY) * new)
 
     def n_right(self, features: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Return how many samples the network classifies rightly."""
+        """Return how many samples the network classifies correctly."""
         output, _ = logits(self.weights, features, self.network, self.statistics)
         guesses = tf.argmax(output, axis=1, output_type=labels.dtype)
         return tf.reduce_sum(tf.cast(guesses == labels, tf.int64))
@@ -210,7 +209,7 @@ class Schedule:
 
 
 class Trainer:
-    """Trains a network again and again, from other weights or in other orders.
+    """Trains a network repeatedly, with other initial weights or orders.
 
     Parameters
     ----------

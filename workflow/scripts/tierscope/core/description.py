@@ -1,8 +1,8 @@
-"""What a scenario's measurements depend on, as a type and as JSON.
+"""The settings that determine a scenario's measurements, as a type and as JSON.
 
-`RunDescription` is the contract between the configuration and everything that measures,
-simulates or audits a run. `scenario.json` holds one; its hash tells whether finished
-runs are of the same settings. `run.json` holds one, too, and what became of the run.
+`RunDescription` is the contract between the configuration and the code that measures,
+simulates or audits a run. `scenario.json` holds one; its hash shows whether finished
+runs have the same settings. `run.json` holds one as well, with facts about the run.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class Training:
-    """How the training reads: section `training` of the configuration.
+    """Settings of the training: section `training` of the configuration.
 
     Parameters
     ----------
     epochs : int
         Epochs of a run.
     shuffle : {"global", "local"}
-        Whether files change their process from epoch to epoch.
+        Whether files are redistributed over processes every epoch.
     seed : int
         Seed of all random numbers.
     compute_time_s : float
-        Time that a step computes.
+        Compute time of a step.
     """
 
     epochs: int
@@ -43,14 +43,14 @@ class Training:
 
 @dataclass(frozen=True)
 class LoaderSettings:
-    """How a loader reads: section `loader` of the configuration.
+    """Settings of a loader: section `loader` of the configuration.
 
     Parameters
     ----------
     read_threads : int
-        Threads of a process that read.
+        Reading threads of a process.
     prefetch_batches : int
-        Batches that a loader may hold.
+        Batches that a loader may hold ready.
     buffer_bytes : int
         Largest read call; 0 for whole files.
     """
@@ -62,26 +62,26 @@ class LoaderSettings:
 
 @dataclass(frozen=True)
 class LmdbSettings:
-    """How a loader of LMDB files reads (`tierscope.data.lmdb.settings`).
+    """Settings of a loader of LMDB files (`tierscope.data.lmdb.settings`).
 
     Parameters
     ----------
     order : {"blocks", "records"}
-        What the shuffle deals: blocks of records, or records.
+        Unit of the shuffle: blocks of records, or records.
     records_per_commit : int
-        Records of a transaction when the file is written.
+        Records per transaction when the file is written.
     coalesced_bytes : int
-        Size that a coalesced read has at least.
+        Minimum size of a coalesced read.
     stagger_size : int
-        Readers that read at the same time where they take turns.
+        Readers that read at the same time if readers take turns.
     fault_bytes : int
-        Bytes that a page fault brings.
+        Bytes that a page fault loads.
     optimisations : sequence of str
-        Those of LMDBIO that are on.
+        Enabled optimisations of LMDBIO.
     block_records : int
-        Contiguous records that are shuffled as one.
+        Contiguous records that are shuffled as one block.
     steps_per_fetch : int
-        Steps that are read at once.
+        Steps that one fetch reads.
     """
 
     order: str
@@ -96,28 +96,28 @@ class LmdbSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunDescription:
-    """All that the measurements of a scenario depend on.
+    """All settings that determine the measurements of a scenario.
 
     Parameters
     ----------
     source : {"measured", "emulated", "simulated"}
-        What the numbers are.
+        Source of the numbers.
     system : Machine
-        Where the processes run, and the tiers that they read.
+        The machine: processes, nodes and tiers.
     dataset : Dataset
-        What they read.
+        The dataset that is read.
     scenario : Scenario
-        Without improvements and number of nodes, which `system` has.
+        The scenario without improvements and number of nodes, which `system` has.
     training : Training
-        How often and in which order.
+        Settings of the training.
     loader : LoaderSettings
-        With which buffers and threads.
+        Settings of the loader.
     runtime : str
         The Darshan runtime: ``auto``, ``builtin`` or a path.
     policy_options : mapping
-        The options of the scenario's policy; empty where it has none.
+        The options of the scenario's policy; empty if it has none.
     lmdb : LmdbSettings, optional
-        Where the samples are records of one LMDB file.
+        Settings of LMDB loaders, if samples are records of one LMDB file.
     """
 
     source: str
@@ -132,7 +132,7 @@ class RunDescription:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the description that `as_json` has written.
+        """Return the description from the output of `as_json`.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class RunDescription:
         """
         try:
             return cls.from_json(json.loads(Path(path).read_text()))
-        except ValueError as error:  # also of the JSON
+        except ValueError as error:  # also from the JSON
             raise ConfigError(f"{path}: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
@@ -180,26 +180,26 @@ class RunDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class Run(RunDescription):
-    """A run: what it depends on, its point, and what its `run.json` says besides.
+    """A run: its settings, its point, and other facts of its `run.json`.
 
     Parameters
     ----------
     point : Point
         Cache rate and repetition.
     n_processes : int
-        MPI processes that took part.
+        MPI processes of the run.
     tier_roots : mapping of str to sequence of str
-        Folders of each tier, as the processes named them.
+        Folders of each tier, as named by the processes.
     background_roots, peer_roots : mapping of str to sequence of str
-        Folders under whose names copies and servers opened files, where there are any.
+        Folders of the aliases of copies and servers, if any.
     placement : sequence of mapping
-        What each node reports of its copies.
+        Report of each node on its copies.
     stage_in_time_s : float, optional
         Time of the stage-in of an ad hoc file system.
     database : mapping, optional
         How the LMDB file was written (`tierscope.data.lmdb.layout.Provenance`).
     emulation : mapping, optional
-        The emulated devices, and what they counted.
+        The emulated devices, and their counts.
     """
 
     point: Point
@@ -214,12 +214,12 @@ class Run(RunDescription):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the run that a `run.json` describes; what it says besides is left out.
+        """Return the run of a `run.json`, without the other facts of the file.
 
         Raises
         ------
         ConfigError
-            If something is missing.
+            If a section or a key is missing.
         """
         own = {one.name for one in fields(cls)} - {
             one.name for one in fields(RunDescription)
@@ -236,12 +236,12 @@ _OF_RUNS = ("point", "n_processes", "tier_roots")
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeDescription:
-    """All that probes of the storage depend on.
+    """All settings that determine probes of the storage.
 
     Parameters
     ----------
     source, system, dataset
-        As of `RunDescription`.
+        As for `RunDescription`.
     n_osts : int
         OSTs over which the dataset is spread.
     buffer_bytes : int
@@ -256,7 +256,7 @@ class ProbeDescription:
 
     @classmethod
     def of(cls, run: RunDescription) -> Self:
-        """Return the probes that fit a scenario's runs."""
+        """Return the description of the probes for a scenario's runs."""
         return cls(
             source=run.source,
             system=run.system,
@@ -303,8 +303,8 @@ class ProbeDescription:
 
 
 def content_hash(content: Mapping[str, Any]) -> str:
-    """Return a short hash of what JSON holds, equal for equal content."""
-    in_file = json.loads(json.dumps(content))  # where all keys are texts
+    """Return a short hash of JSON content, equal for equal content."""
+    in_file = json.loads(json.dumps(content))  # converts all keys to text
     text = json.dumps(in_file, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -312,21 +312,21 @@ def content_hash(content: Mapping[str, Any]) -> str:
 def difference_words(
     old: Mapping[str, Any], new: Mapping[str, Any], most: int = 4
 ) -> str:
-    """Return in a line what differs between two descriptions, the first of it."""
+    """Return the first differences between two descriptions in one line."""
     lines = differences(old, new)
     more = [f"{len(lines) - most} more"] if len(lines) > most else []
     return "; ".join(lines[:most] + more)
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Return what differs among the keys of `new`: ``training.seed 1 (now 2)``."""
+    """Return the differences in keys of `new`, such as ``training.seed 1 (now 2)``."""
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         return [] if old == new else [f"{path} {old!r} (now {new!r})"]
     lines = []
     for key, value in new.items():
         where = f"{path}.{key}".lstrip(".")
         if key not in old and value is not None:
-            lines.append(f"{where} not there yet (now {value!r})")
+            lines.append(f"without {where} (now {value!r})")
         else:
             lines += differences(old.get(key), value, where)
     return lines
@@ -348,7 +348,7 @@ def _sections(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _section(content: Mapping[str, Any], name: str) -> Any:
-    """Return a section that must be there."""
+    """Return a section that must exist."""
     if name not in content:
         raise ConfigError(f"missing key {name}")
     return content[name]
@@ -365,13 +365,13 @@ def _built(
 
 
 def _machine(content: Mapping[str, Any]) -> Machine:
-    """Return the machine that `_machine_json` has written."""
+    """Return the machine from the output of `_machine_json`."""
     tiers = {name: _built(Tier, content, name) for name in ("gfs", "lfs")}
     return _built(Machine, {"system": {**content, **tiers}}, "system")
 
 
 def _machine_json(machine: Machine) -> dict[str, Any]:
-    """Return a machine ready for JSON; without improvements if there are none."""
+    """Return a machine ready for JSON, without empty improvements."""
     values = {one.name: getattr(machine, one.name) for one in fields(Machine)}
     values |= {name: asdict(tier) for name, tier in machine.tiers.items()}
     if not machine.improvements:

@@ -25,13 +25,13 @@ class Tier:
     name : {"gfs", "lfs"}
         Which tier it is.
     kind : {"directory", "emulated", "lustre"}
-        What stands in front of the directory.
+        Kind of the tier.
     root : str
-        Directory tierscope may fill, with variables still in it.
+        Directory that tierscope may fill, with variables not yet expanded.
     n_osts : int, optional
-        Number of OSTs there are (kind `lustre`).
+        Number of existing OSTs (kind `lustre`).
     pools : mapping of OST count to pool name or sequence of OST indices, optional
-        Where the files lie for OST counts other than 1 and all (kind `lustre`).
+        OSTs of the files for OST counts other than 1 and all (kind `lustre`).
     """
 
     name: str
@@ -51,7 +51,7 @@ class Tier:
         Raises
         ------
         TierError
-            If the root names an environment variable that is not set or empty here.
+            If the root contains an environment variable that is unset or empty here.
         """
         root = os.path.expandvars(os.path.expanduser(self.root))
         if missing := [name for name in self.variables if not os.environ.get(name)]:
@@ -64,25 +64,25 @@ class Tier:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What measurements on a system depend on.
+    """The settings of a system that determine measurements.
 
     Parameters
     ----------
     name : str
         Name of the system.
     n_nodes, processes_per_node : int
-        Where the MPI processes run.
+        Number of nodes and of MPI processes per node.
     virtual_nodes : bool
         Whether the nodes are groups of processes on one machine.
     gfs, lfs : Tier
         The storage tiers.
     emulation : mapping, optional
-        Which machine the tiers emulate: section `emulation` of the system file, with
-        its defaults filled in.
+        The machine that the tiers emulate: section `emulation` of the system file with
+        defaults.
     devices : mapping, optional
         The storage devices: section `devices` of the system file.
     improvements : mapping of str to int
-        How much faster the devices of an I/O class are made, in percent.
+        Improvement of the devices of an I/O class, in percent.
     """
 
     name: str

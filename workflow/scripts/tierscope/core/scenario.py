@@ -1,4 +1,4 @@
-"""What is run: datasets, scenarios, their points, and what a calibration takes."""
+"""Datasets, scenarios, their points, and the plan of a calibration."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Dataset:
     n_files, file_size_bytes : int
         Number of files and exact size of each, framing included.
     batch_size : int
-        Samples a process reads per step.
+        Samples that a process reads per step.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Dataset:
 
     @property
     def title(self) -> str:
-        """Return what figures call the dataset, such as ``128 KiB files``."""
+        """Return the dataset's title in figures, such as ``128 KiB files``."""
         size, unit = float(self.file_size_bytes), "B"
         for larger in ("KiB", "MiB", "GiB"):
             if size >= 1024:
@@ -37,7 +37,7 @@ class Dataset:
         return f"{size:.4g} {unit} files"
 
     def directory(self, n_osts: int) -> str:
-        """Return the folder's name; other files or striping mean another folder."""
+        """Return the folder's name, which depends on files and striping."""
         return f"{self.name}-{self.n_files}x{self.file_size_bytes}-{n_osts}ost"
 
     def file_name(self, file_id: int) -> str:
@@ -46,12 +46,12 @@ class Dataset:
 
 
 def improvement_suffix(improvements: Mapping[str, int]) -> str:
-    """Return what names of improved systems end in, such as ``+gfs_meta50``."""
+    """Return the suffix of an improved system's name, such as ``+gfs_meta50``."""
     return "".join(f"+{name}{percent}" for name, percent in improvements.items())
 
 
 def nodes_suffix(n_nodes: int | None) -> str:
-    """Return what names of systems on another number of nodes end in: ``+nodes1``."""
+    """Return the name's suffix of a system on another number of nodes: ``+nodes1``."""
     return "" if n_nodes is None else f"+nodes{n_nodes}"
 
 
@@ -59,9 +59,9 @@ def nodes_suffix(n_nodes: int | None) -> str:
 class Scenario:
     """A run without cache rate and repetition.
 
-    `improvements` are pairs of an I/O class and how much faster its devices are made,
-    in percent; they belong to the system that runs the scenario, and so does `n_nodes`,
-    the number of nodes for its processes; None is the system's own.
+    `improvements` are pairs of an I/O class and the improvement of its devices in
+    percent. `n_nodes` is the number of nodes for its processes, None for the system's
+    own number. Both belong to the system that runs the scenario.
     """
 
     dataset: str
@@ -85,12 +85,12 @@ class Scenario:
 
     @property
     def is_modelled(self) -> bool:
-        """Return whether the models know how it reads."""
+        """Return whether the models support the scenario's reads."""
         return self.policy == "pinning" and not self.reads_database
 
     @property
     def keys(self) -> dict[str, str | int]:
-        """Return the columns of tables that tell scenarios of a system apart."""
+        """Return the columns of tables that identify a scenario of a system."""
         values = asdict(self)
         del values["improvements"], values["n_nodes"]
         return values
@@ -105,46 +105,44 @@ class Point:
 
     @property
     def path(self) -> str:
-        """Return the run's folder below its scenario's: ``cache-065/rep-0``."""
+        """Return the run's folder in its scenario's folder: ``cache-065/rep-0``."""
         return f"cache-{self.cache_rate_percent:03d}/rep-{self.repetition}"
 
     @classmethod
     def parse(cls, path: str) -> Self:
-        """Return the point of a folder that `path` names.
+        """Return the point of the folder `path`.
 
         Raises
         ------
         ValueError
-            If the text is no such folder.
+            If the text does not name a run's folder.
         """
         if not (match := re.fullmatch(r"cache-(\d{3})/rep-(\d+)", path)):
-            raise ValueError(f"got {path!r}, expected such as cache-065/rep-0")
+            raise ValueError(f"got {path!r}, expected one like cache-065/rep-0")
         return cls(*map(int, match.groups()))
 
 
 def n_on_lfs(n_files: int, cache_rate_percent: int) -> int:
-    """Return how many of a dataset's files, or records, a cache rate holds."""
+    """Return how many files or records of a dataset the LFS holds at a cache rate."""
     return round(n_files * cache_rate_percent / 100)
 
 
 Sweep = Mapping[Scenario, tuple[Point, ...]]
-MAIN_SWEEP = (
-    "tables"  # name of the configuration's sweep; its tables lie in a folder so
-)
+MAIN_SWEEP = "tables"  # the configuration's sweep, and the folder of its tables
 
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """What a calibration fits: parameters, the points and the probes it takes.
+    """The plan of a calibration: its parameters, points and probes.
 
     Parameters
     ----------
     name : str
-        Its name in the configuration.
+        Name in the configuration.
     scenario : Scenario
         The scenario whose runs are fitted.
     points : tuple of Point
-        Those runs.
+        The points of these runs.
     probed_n_osts : tuple of int
         OST counts on which the storage is probed.
     parameters : tuple of str

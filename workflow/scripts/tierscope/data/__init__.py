@@ -1,1 +1,1 @@
-"""What is read, by whom and when."""
+"""Datasets, and the order in which processes read them."""

@@ -1,8 +1,8 @@
 """Samples with a class label, in TFRecord files (`tierscope.data.tfrecord`).
 
-Each class is a mixture of normal distributions around centres of its own. They overlap,
-so no network can be always right, and how often the best one is right is known.
-Files are listed by class, as folders of images usually are.
+Each class is a mixture of normal distributions around its own centres. The classes
+overlap, so no network is always right, and the accuracy of the best one is known. Files
+are listed by class, like typical folders of images.
 """
 
 import os
@@ -23,9 +23,9 @@ from tierscope.data.tfrecord import (
 
 N_FEATURES = 32
 CENTRES_PER_CLASS = 4
-# Of the centres, in standard deviations of a sample around its centre.
+# Spread of the centres, in standard deviations of a sample around its centre.
 CENTRE_SPREAD = 0.6
-# Payload of a file: the sample, then the header that all files of ours end in.
+# Payload of a file: the sample, then the header at the end of all our files.
 RECORD = np.dtype(
     [
         ("features", "<f4", N_FEATURES),
@@ -40,7 +40,7 @@ PARTS = ("train", "test")
 
 
 class Distribution:
-    """Where samples come from: classes that overlap.
+    """The distribution of samples: classes that overlap.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Distribution:
         self._centres = self._generator(0).normal(scale=CENTRE_SPREAD, size=shape)
 
     def _generator(self, stream: int) -> np.random.Generator:
-        """Return the generator of a stream, apart from those of the shuffle."""
+        """Return the generator of a stream, separate from those of the shuffle."""
         return np.random.default_rng(
             np.random.SeedSequence(self._seed, spawn_key=(3, stream))
         )
@@ -68,9 +68,9 @@ class Distribution:
         Parameters
         ----------
         n_samples : int
-            How many.
+            Number of samples.
         part : {"train", "test"}
-            Each is drawn on its own.
+            The part; each is drawn independently.
 
         Returns
         -------
@@ -84,9 +84,9 @@ class Distribution:
         return (self._centres[labels, chosen] + noise).astype(np.float32), labels
 
     def most_likely_labels(self, features: np.ndarray) -> np.ndarray:
-        """Return the best guess for each sample: that of who knows the distribution."""
+        """Return the best guess for each sample, given the known distribution."""
         flat = self._centres.reshape(-1, N_FEATURES)
-        # Half the squared distance to each centre, less what all of a sample share.
+        # Half the squared distance to each centre, minus the sample's constant term.
         distance = (flat**2).sum(axis=1) / 2 - features.astype(float) @ flat.T
         exponent = (distance.min(axis=1, keepdims=True) - distance).reshape(
             len(features), self.n_classes, CENTRES_PER_CLASS
@@ -95,7 +95,7 @@ class Distribution:
 
 
 def best_possible_percent(n_classes: int, n_test_files: int, seed: int) -> float:
-    """Return how much of the test set the best guess gets right, in percent."""
+    """Return the accuracy of the best guess on the test set, in percent."""
     distribution = Distribution(n_classes, seed)
     features, labels = distribution.draw(n_test_files, "test")
     return float(100 * (distribution.most_likely_labels(features) == labels).mean())
@@ -116,7 +116,7 @@ class LabelledSampleWriter(SampleWriter):
     Parameters
     ----------
     records : ndarray of `RECORD`
-        What `records_of` returns; a file's id is the index of its record.
+        Output of `records_of`; a file's id is the index of its record.
     """
 
     def __init__(self, records: np.ndarray):
@@ -134,7 +134,7 @@ def sample_paths(folder: str | Path, n_files: int) -> list[str]:
 
 
 def write_samples(folder: Path, features: np.ndarray, labels: np.ndarray) -> None:
-    """Write samples into a folder, a file each.
+    """Write samples into a folder, one file per sample.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def write_samples(folder: Path, features: np.ndarray, labels: np.ndarray) -> Non
 def decode(
     payloads: Iterable[bytes], paths: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the payloads of files hold, after checking that they are theirs.
+    """Return the samples in the payloads of files, after checking their headers.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Which process reads which record of a database when.
+"""The order in which processes read the records of a database.
 
-Two orders. ``blocks`` is the one of LMDBIO, whose nodes read contiguous batches, with
-the blocks dealt anew every epoch: a block of contiguous records is read by one node,
-whose processes take turns of a batch each. ``records`` is the order of the TFRecord
-files with the same seed, record by record, which makes every read a random one.
+There are two orders. ``blocks`` is that of LMDBIO, whose nodes read contiguous batches,
+but blocks are shuffled every epoch: one node reads a block of contiguous records, and
+its processes take one batch each in turn. ``records`` is the order of the TFRecord
+files with the same seed, record by record, so every read is random.
 """
 
 import math
@@ -29,13 +29,13 @@ class RecordOrder:
     n_nodes, processes_per_node : int
         Size of the run.
     shuffle : {"global", "local"}
-        Whether blocks (or records) are dealt anew every epoch, or once.
+        Whether blocks (or records) are redistributed every epoch, or once.
     seed, repetition : int
         Seeds of the order.
     order : {"blocks", "records"}
-        What is shuffled.
+        Unit of the shuffle.
     block_records : int
-        Records of a block; the last block may have fewer.
+        Records per block; the last block may have fewer.
     """
 
     n_records: int
@@ -71,7 +71,7 @@ class RecordOrder:
             return epoch_files(self.n_records, rank, n_processes, **seeds)
         n_blocks = -(-self.n_records // self.block_records)
         blocks = epoch_files(n_blocks, node, self.n_nodes, **seeds)
-        # A short block would put the batches after it out of step with the fetches.
+        # After a short block, batches would no longer align with the fetches.
         blocks = blocks[np.argsort(blocks == n_blocks - 1, kind="stable")]
         parts = [
             step[process_share(len(step), node_rank, self.processes_per_node)]
@@ -81,7 +81,7 @@ class RecordOrder:
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def of_processes(self, epoch: int) -> list[np.ndarray]:
-        """Return the records of all processes in an epoch, rank after rank."""
+        """Return the records of all processes in an epoch, by rank."""
         n_processes = self.n_nodes * self.processes_per_node
         if self.order == "records":
             files = epoch_order(
@@ -104,7 +104,7 @@ class RecordOrder:
 
     @property
     def most_records(self) -> int:
-        """Return how many records no process exceeds in any epoch."""
+        """Return the largest number of records of any process in any epoch."""
         if self.order == "records":
             return math.ceil(self.n_records / (self.n_nodes * self.processes_per_node))
         n_blocks = math.ceil(self.n_records / self.block_records)
@@ -121,7 +121,7 @@ class RecordOrder:
         return [records[at : at + size] for at in range(0, len(records), size)]
 
     def readers(self, nodes: list[int], epoch: int) -> np.ndarray:
-        """Return which process reads each record in an epoch.
+        """Return the process that reads each record in an epoch.
 
         Parameters
         ----------
@@ -133,10 +133,10 @@ class RecordOrder:
         Returns
         -------
         ndarray of int, shape (n_records,)
-            The rank; -1 where there is none.
+            The rank; -1 if no process reads the record.
         """
         reader = np.full(self.n_records, -1)
-        if self.order == "records":  # whatever the nodes
+        if self.order == "records":  # independent of the nodes
             for rank, part in enumerate(self.of_processes(epoch)):
                 reader[part] = rank
             return reader
@@ -148,12 +148,12 @@ class RecordOrder:
 
 
 def first_records(n_records: int, cache_rate_percent: int) -> np.ndarray:
-    """Return whether each record is on the LFS: the first ones are.
+    """Return whether each record is on the LFS, which holds the first ones.
 
-    The first part of the file, so that the copy is one contiguous range; in which order
-    they are read is the shuffle's affair. Records are counted, not blocks, so that the
-    cache rate is that of the other loaders; the block on the border is read by two
-    calls.
+    The LFS holds the first part of the file, so that the copy is one contiguous range;
+    the order of reads depends only on the shuffle. The part is counted in records, not
+    blocks, so that the cache rate equals that of other loaders. Two calls read the
+    block at the border.
     """
     return np.arange(n_records) < n_on_lfs(n_records, cache_rate_percent)
 

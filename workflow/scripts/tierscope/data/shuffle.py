@@ -1,7 +1,7 @@
-"""Which process reads which file when (paper Sec. 2.1).
+"""The order in which processes read files (paper Sec. 2.1).
 
-Every order is a permutation seeded by numbers that all processes share, so each
-process computes its own part and nothing is communicated.
+Every order is a permutation with a seed that all processes share, so each process
+computes its own part without communication.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,22 +25,22 @@ def epoch_files(
     epoch: int,
     strata: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the files a process reads in an epoch, in reading order.
+    """Return the files that a process reads in an epoch, in reading order.
 
     Parameters
     ----------
     n_files, rank, n_processes : int
         Size of the dataset, this process, number of processes.
     shuffle : {"global", "local", "biased"}
-        ``global`` deals all files anew every epoch; ``local`` deals them once and
-        reorders each process's own part every epoch. ``biased`` is ``local`` for
-        someone who forgot to shuffle before: the list of files is cut where it is, so
-        files that are listed by class give each process few classes.
+        ``global`` redistributes all files every epoch. ``local`` distributes them once
+        and reorders each process's own part every epoch. ``biased`` is ``local``
+        without the initial shuffle: the list of files is cut as it is, so if files are
+        listed by class, each process gets few classes.
     seed, repetition, epoch : int
-        Together they determine the order.
+        Seeds of the order.
     strata : ndarray of bool, shape (n_files,), optional
-        Files to deal apart from the others, so that each process gets its part of
-        both (`stratified_shares`).
+        Files to distribute separately from the others, so that each process gets its
+        part of both (`stratified_shares`).
 
     Returns
     -------
@@ -61,7 +61,7 @@ def _parts(
     seeds: tuple[int, int, int],
     strata: np.ndarray | None,
 ) -> Iterator[np.ndarray]:
-    """Yield what processes read of files that were dealt, in reading order."""
+    """Yield the parts of processes from distributed files, in reading order."""
     if strata is not None:
         shares = stratified_shares(order, strata, ranks, n_processes)
         for rank, part in zip(ranks, shares, strict=True):
@@ -69,7 +69,7 @@ def _parts(
         return
     for rank in ranks:
         part = order[process_share(len(order), rank, n_processes)]
-        if shuffle != "global":  # else dealt in the order of reading
+        if shuffle != "global":  # otherwise already in reading order
             part = np.random.default_rng((*seeds, rank)).permutation(part)
         yield part
 
@@ -77,7 +77,7 @@ def _parts(
 def _dealt(
     n_files: int, shuffle: str, seed: int, repetition: int, epoch: int
 ) -> np.ndarray:
-    """Return the order in which files are dealt to the processes."""
+    """Return the order in which files are distributed to the processes."""
     if shuffle == "biased":
         return np.arange(n_files)
     seeds = (seed, repetition, epoch) if shuffle == "global" else (seed, repetition)
@@ -85,20 +85,20 @@ def _dealt(
 
 
 def _order_within(*seeds: int) -> np.random.Generator:
-    """Return the generator of the order within a process's part of both strata."""
+    """Return the generator of the order of a process's part of both strata."""
     return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(2,)))
 
 
 def stratified_shares(
     order: np.ndarray, strata: np.ndarray, ranks: Iterable[int], n_processes: int
 ) -> Iterator[np.ndarray]:
-    """Yield processes' parts of an order of which two strata are dealt apart.
+    """Yield processes' parts of an order whose two strata are distributed separately.
 
-    Let the share of rank r (`process_share`) be places T_r to T_r+1 of n, and K of the
-    n files be in the first stratum. The rank gets files floor(K T_r / n) to
-    floor(K T_r+1 / n) of the first stratum, in the order given, and as many of the
-    others as make its share full. All ranks get equally many of the first stratum if
-    their number divides n and K; if it divides n only, their numbers differ by one.
+    Let the share of rank r (`process_share`) be positions T_r to T_r+1 of n, and let K
+    of the n files be in the first stratum. The rank gets files floor(K T_r / n) to
+    floor(K T_r+1 / n) of the first stratum, in the given order, and fills its share
+    with other files. All ranks get equally many files of the first stratum if the
+    number of ranks divides n and K; if it divides only n, these differ by at most one.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def epoch_order(
     epoch: int,
     strata: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the files that all processes read in an epoch, process after process.
+    """Return the files that all processes read in an epoch, by process.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""Synthetic datasets: TFRecord files of one sample and an exact size.
+"""Synthetic datasets: TFRecord files with one sample and an exact size.
 
 A file is one TFRecord frame: length (8 bytes), masked CRC-32C of the length (4),
-payload, masked CRC-32C of the payload (4). The payload is a random block made once for
-all files and then a header that names the file: the block's checksum is extended, so a
-file costs one write and neither fresh random numbers nor a pass over its bytes. (A
-storage system that deduplicates would notice.)
+payload, masked CRC-32C of the payload (4). The payload is a random block, the same for
+all files, and then a header with the file's id. The block's checksum is extended by the
+header, so a file costs one write, without new random numbers or a pass over its bytes.
+(A storage system with deduplication would recognise the block.)
 """
 
 import ctypes
@@ -36,7 +36,7 @@ _PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class DatasetError(RuntimeError):
-    """A dataset file cannot be written or is not what it should be."""
+    """A dataset file cannot be written or has unexpected content."""
 
 
 def masked_crc32c(crc: int) -> int:
@@ -45,7 +45,7 @@ def masked_crc32c(crc: int) -> int:
 
 
 def framed(payload: bytes) -> bytes:
-    """Return the file of one sample: the frame that TFRecord readers take off."""
+    """Return the file of one sample, with the frame that TFRecord readers remove."""
     length = struct.pack("<Q", len(payload))
     crcs = [_CRC.pack(masked_crc32c(google_crc32c.value(p))) for p in (length, payload)]
     return b"".join((length, crcs[0], payload, crcs[1]))
@@ -69,8 +69,8 @@ class SampleWriter:
         self.file_size_bytes = file_size_bytes
         payload_bytes = file_size_bytes - FRAMING_BYTES
         length = struct.pack("<Q", payload_bytes)
-        # The file as a whole, of which only the end ever changes: one write of it is
-        # faster than a gathering one of its parts.
+        # The whole file, of which only the end changes: one write is faster than a
+        # vectored write of its parts.
         self._frame = bytearray(file_size_bytes)
         self._frame[: len(length)] = length
         start = len(length) + _CRC.size
@@ -97,16 +97,16 @@ class SampleWriter:
         Parameters
         ----------
         path : str
-            Where the file shall be.
+            Path of the file.
         file_id : int
-            Id that its header carries.
+            Id in its header.
         write_in : str, optional
-            Folder on the same file system for the temporary file; else the file's.
+            Folder on the same file system for the temporary file; default: the file's.
 
         Raises
         ------
         DatasetError
-            If it cannot be written whole; nothing is left then.
+            If it cannot be written completely; then no file remains.
         """
         folder, name = os.path.split(path)
         temporary = os.path.join(
@@ -123,14 +123,14 @@ class SampleWriter:
             raise
 
     def write_listed(self, path: str, file_id: int) -> None:
-        """Write a file that a list names as unfinished; else as `write`."""
+        """Write a file that a list names as unfinished, otherwise like `write`."""
         try:
             self._write_whole(path, file_id)
         except OSError as error:
             raise self._error(path, error) from error
 
     def _write_whole(self, path: str, file_id: int) -> None:
-        """Write a file; what is written of it is removed if that fails."""
+        """Write a file, and remove it if that fails."""
         descriptor = os.open(path, _WRITE_FLAGS, 0o644)
         try:
             write_all(descriptor, self.frame(file_id))
@@ -141,21 +141,21 @@ class SampleWriter:
             os.close(descriptor)
 
     def _error(self, path: str, error: OSError) -> DatasetError:
-        """Return what says that a file could not be written."""
+        """Return the error of a file that cannot be written."""
         size = self.file_size_bytes
         return DatasetError(f"{path}: cannot write {size} bytes: {error.strerror}.")
 
 
 def _random_bytes(n_bytes: int) -> np.ndarray:
-    """Return the bytes of generator 0 as its method `bytes` does, but faster."""
+    """Return the same bytes as method `bytes` of generator 0, but faster."""
     raw = np.random.default_rng(0).bit_generator.random_raw(-(-n_bytes // 8))
     block = raw.astype("<u8", copy=False).view(np.uint8)[:n_bytes]
-    block.flags.writeable = False  # what google_crc32c demands
+    block.flags.writeable = False  # required by google_crc32c
     return block
 
 
 def write_all(descriptor: int, content: bytes | bytearray) -> None:
-    """Write everything; a short write goes on until the system says why."""
+    """Write everything; repeat a short write until the system returns an error."""
     written = os.write(descriptor, content)
     while written < len(content):
         written += os.write(descriptor, memoryview(content)[written:])
@@ -164,7 +164,7 @@ def write_all(descriptor: int, content: bytes | bytearray) -> None:
 def read_timed(
     path: str, buffer_bytes: int, now_ns: Callable[[], int] = time.perf_counter_ns
 ) -> tuple[bytes, float, float]:
-    """Return a file's content and the seconds of reading, of opening and closing."""
+    """Return a file's content, and the seconds of reading and of open and close."""
     start = now_ns()
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     opened = now_ns()
@@ -181,7 +181,7 @@ def read_timed(
 
 
 def _remove_quietly(path: str) -> None:
-    """Remove a file of ours that may not be there."""
+    """Remove one of our files if it exists."""
     with suppress(OSError):
         os.unlink(path)
 
@@ -194,7 +194,7 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
     Raises
     ------
     DatasetError
-        If a file has another size: it is not ours, since ours appear whole.
+        If a file has another size: it is not ours, because ours appear complete.
     """
     present = set()
     _remove_unfinished(folder, file_size_bytes)
@@ -215,10 +215,10 @@ def present_files(folder: Path, file_size_bytes: int) -> set[str]:
 
 @contextmanager
 def _listed(folder: Path, file_names: Sequence[str]) -> Iterator[None]:
-    """Let a list say of files that they may be unfinished, until they are not.
+    """Keep a list of files that may be unfinished while they are written.
 
-    It stays only where a process is killed. To rename every file takes a third of the
-    time of a small one.
+    The list remains only if the process is killed. Renaming every file instead would
+    take a third of the time of a small file.
     """
     path = os.path.join(folder, f"{_LIST_PREFIX}{os.getpid()}-{file_names[0]}")
     try:
@@ -232,7 +232,7 @@ def _listed(folder: Path, file_names: Sequence[str]) -> Iterator[None]:
 
 
 def _remove_unfinished(folder: Path, file_size_bytes: int) -> None:
-    """Remove the files that a killed process had begun; then its list of them."""
+    """Remove the unfinished files of a killed process, then its list."""
     for path in Path(folder).glob(f"{_LIST_PREFIX}*"):
         for name in path.read_text(encoding="utf-8").splitlines():
             file = Path(folder, name)
@@ -243,7 +243,7 @@ def _remove_unfinished(folder: Path, file_size_bytes: int) -> None:
 
 
 def make_directory(folder: Path) -> None:
-    """Make a directory; one that cannot be made is a DatasetError."""
+    """Make a directory; raise a DatasetError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -270,16 +270,16 @@ def generate_files(
     folder : Path
         Existing directory.
     file_names, file_ids : sequences of equal length
-        Names inside the folder and the ids the headers carry.
+        Names inside the folder, and the ids in the headers.
     file_size_bytes : int
         Exact size of each file.
     write_in : sequence of Path
-        Folders for the temporary files, taken in turn by file id; else `folder`.
+        Folders for the temporary files, in turn by file id; default: `folder`.
 
     Raises
     ------
     DatasetError
-        If a file cannot be written; files written before stay.
+        If a file cannot be written; earlier files stay.
     """
     writer = _writer(file_size_bytes)
     folders = [str(path) for path in write_in]
@@ -314,15 +314,15 @@ def generate_dataset(
     n_workers : int
         Number of processes.
     report : callable
-        Called with the number of files there and the number wanted.
+        Called with the number of existing files and the number wanted.
     write_in : sequence of Path
-        Folders for the temporary files, taken in turn by file id; else `folder`.
+        Folders for the temporary files, in turn by file id; default: `folder`.
 
     Raises
     ------
     DatasetError
-        If the space does not suffice, a file cannot be written, or one with another
-        size is in the way. What was written stays, and the next call goes on.
+        If there is too little space, a file cannot be written, or a file with another
+        size exists. Written files stay, and the next call continues.
     """
     make_directory(folder)
     try:
@@ -364,21 +364,21 @@ def generate_dataset(
 
 
 def _end_with_parent(parent: int) -> None:
-    """Have this worker killed with its parent, as it would wait for tasks for ever."""
+    """Let this worker die with its parent; otherwise it would wait forever."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # which was killed before
+    if os.getppid() != parent:  # the parent was killed before
         os._exit(1)
 
 
 def _chunks(items: Sequence[int], n_workers: int) -> Iterator[Sequence[int]]:
-    """Yield consecutive parts, some for each worker, none too long for a report."""
+    """Yield consecutive parts, several per worker and short enough for reports."""
     size = max(1, min(_FILES_PER_TASK, len(items) // (4 * n_workers)))
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 class ProgressLine:
-    """Prints how many files are there, at most once a second and at the end."""
+    """Prints the number of existing files, at most once a second and at the end."""
 
     def __init__(self, what: str, file_size_bytes: int, stream, unit: str = "files"):
         self._what, self._mib, self._stream = what, file_size_bytes / 2**20, stream
@@ -386,7 +386,7 @@ class ProgressLine:
         self._next = 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        """Print a line if it is time for one."""
+        """Print a line if one is due."""
         now = time.monotonic()
         if done < total and now < self._next:
             return

@@ -1,4 +1,4 @@
-"""Checks of a whole experiment: what no schema can say of one value."""
+"""Checks of a whole experiment, which no schema of one value can express."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -20,16 +20,16 @@ from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
 from tierscope.storage.network import ModelError, network_of
 
-# The four-dimensional grid of the what-if search takes memory and minutes beyond it.
+# Above it the four-dimensional grid of the what-if search needs memory and minutes.
 MAX_GRID_STEPS = 100
-# What virtual_time.h remembers: batches that a process may hold ready, and tokens that
-# a reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
+# Limits of virtual_time.h: batches that a process may hold ready, and tokens that a
+# reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
 MAX_VIRTUAL_PREFETCH = 250
 MAX_VIRTUAL_TOKENS = 4000
 
 
 def check_devices(system: System, n_osts: list[int]) -> None:
-    """Refuse an emulation whose devices cannot be made."""
+    """Refuse an emulation if its devices cannot be made."""
     if system.source != "emulated":
         return
     try:
@@ -46,13 +46,13 @@ def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
     if simulated:
         if system.devices is None:
             raise ConfigError(
-                f"config: simulate: got true, expected false: system {system.name} "
-                "has no devices, whose service times a simulation needs"
+                f"config: simulate: got true, expected false: system {system.name} has "
+                "no devices, and a simulation needs their service times"
             )
         available = system.devices["gfs"]["n_osts"]
         wanted, fits = f"1 to {available}", 1 <= n_osts <= available
     elif system.gfs.kind == "directory":
-        wanted, fits = "0 (gfs.kind is directory: striping is not ours)", n_osts == 0
+        wanted, fits = "0 (tierscope does not stripe a directory)", n_osts == 0
     else:
         if system.gfs.kind == "lustre":
             available = system.gfs.n_osts
@@ -62,7 +62,7 @@ def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
     is_striped = system.gfs.kind == "lustre" and not simulated
     if fits and is_striped and n_osts not in (1, available):
         pools = sorted(map(str, system.gfs.pools or {}))
-        wanted += f", with an entry in gfs.pools (there now: {', '.join(pools) or '-'})"
+        wanted += f", with an entry in gfs.pools (present: {', '.join(pools) or '-'})"
         fits = str(n_osts) in pools
     if not fits:
         raise ConfigError(
@@ -77,14 +77,12 @@ def check_nodes(experiment: Experiment, n_nodes: list[int]) -> None:
         return
     where, system = "config: studies.nodes.n_nodes", experiment.system
     if experiment.simulated:
-        raise ConfigError(
-            f"{where}: got {n_nodes}, expected [] where runs are simulated"
-        )
+        raise ConfigError(f"{where}: got {n_nodes}, expected [] for simulated runs")
     base = Scenario(**experiment.settings["figures"]["scenario"])
     if base.reads_database:
         raise ConfigError(
             f"{where}: got {n_nodes}, expected [] with loader {base.loader} in "
-            "figures.scenario: Monarch needs one that reads files"
+            "figures.scenario: Monarch needs a loader of files"
         )
     for count in n_nodes:
         if system.n_processes % count:
@@ -130,7 +128,7 @@ def _check_runtime(experiment: Experiment) -> None:
 
 
 def _check_emulation(experiment: Experiment) -> None:
-    """Refuse what emulated tiers cannot do."""
+    """Refuse settings that emulated tiers do not support."""
     loader, system = experiment.loader, experiment.system
     if experiment.runtime != "builtin":
         raise ConfigError(
@@ -141,8 +139,8 @@ def _check_emulation(experiment: Experiment) -> None:
     if (threads := loader.read_threads) != 1:
         raise ConfigError(
             f"config: loader.read_threads: got {threads}, expected 1 on the emulated "
-            f"tiers of system {system.name}: the loader hands work from thread to "
-            "thread unseen"
+            f"tiers of system {system.name}: virtual time cannot follow work between "
+            "the loader's threads"
         )
     if (prefetched := loader.prefetch_batches) > MAX_VIRTUAL_PREFETCH:
         raise ConfigError(
@@ -161,7 +159,7 @@ def _check_emulation(experiment: Experiment) -> None:
 
 
 def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:
-    """Refuse readers that give more tokens than virtual time remembers."""
+    """Refuse readers that give more tokens than virtual time can store."""
     description = experiment.description(scenario)
     if "stag" not in description.lmdb.optimisations:
         return
@@ -176,14 +174,14 @@ def _check_tokens(experiment: Experiment, scenario: Scenario) -> None:
 
 
 def _check_jobs(experiment: Experiment) -> None:
-    """Refuse jobs that cannot be described or ask for too much."""
+    """Refuse jobs that cannot be described or request too much."""
     system = experiment.system
     try:
         launcher_of(system, log="log")
         for rule, resources in system.job.resources.items():
             site_resources(system, rule, lfs_mib=1)
             if reserved := sorted(RESERVED & set(resources)):
-                raise JobError(f"resources.{rule}: got {reserved[0]}, which is ours")
+                raise JobError(f"resources.{rule}: got {reserved[0]}, set by tierscope")
     except JobError as error:
         raise ConfigError(f"system {system.name}: job: {error}") from error
     for scenario, points in experiment.all_points.items():
@@ -198,11 +196,10 @@ def _check_jobs(experiment: Experiment) -> None:
 
 
 def _check_simulation(experiment: Experiment) -> None:
-    """Refuse what the simulator cannot do."""
+    """Refuse settings that the simulator does not support."""
     if (threads := experiment.loader.read_threads) != 1:
         raise ConfigError(
-            f"config: loader.read_threads: got {threads}, expected 1 where runs are "
-            "simulated"
+            f"config: loader.read_threads: got {threads}, expected 1 for simulated runs"
         )
     for scenario in experiment.sweep:
         try:
@@ -212,13 +209,13 @@ def _check_simulation(experiment: Experiment) -> None:
     mount = experiment.settings["policies"]["adhoc"]["mount"]
     if mount is not None and any(kind_of(one) is PEERS for one in experiment.sweep):
         raise ConfigError(
-            f"config: policies.adhoc.mount: got {mount!r}, expected null where runs "
-            "are simulated"
+            f"config: policies.adhoc.mount: got {mount!r}, expected null for "
+            "simulated runs"
         )
 
 
 def _check_databases(experiment: Experiment) -> None:
-    """Refuse what the LMDB loaders cannot do."""
+    """Refuse settings that the LMDB loaders do not support."""
     scenarios = [one for one in experiment.all_points if one.reads_database]
     for scenario in scenarios:
         if scenario.policy != "pinning":
@@ -246,19 +243,18 @@ def _check_databases(experiment: Experiment) -> None:
     switches = experiment.settings["lmdb"]["lmdbio"]
     if switches["dm"] and switches["prov"]:
         raise ConfigError(
-            "config: lmdb.lmdbio.dm: got true, expected false with prov: arithmetic "
-            "leaves no tree to walk"
+            "config: lmdb.lmdbio.dm: got true, expected false with prov: prov "
+            "computes the offsets and walks no tree"
         )
 
 
 def _check_peers(experiment: Experiment) -> None:
-    """Refuse ways to read from peers that are not there or would not be honest."""
+    """Refuse reads from peers that are impossible or would give wrong times."""
     system, source = experiment.system, experiment.source
     if source != "measured" and "network" not in (system.devices or {}):
         raise ConfigError(
-            f"config: sweep.policies: got adhoc, but system {system.name} says nothing "
-            f"of its network (devices.network), which {source} reads from other nodes "
-            "need"
+            f"config: sweep.policies: got adhoc, but the file of system {system.name} "
+            f"lacks devices.network, which {source} reads from other nodes need"
         )
     if (mount := experiment.settings["policies"]["adhoc"]["mount"]) is not None:
         if not Path(mount).is_absolute():
@@ -269,14 +265,14 @@ def _check_peers(experiment: Experiment) -> None:
         if system.source == "emulated":
             raise ConfigError(
                 f"config: policies.adhoc.mount: got {mount!r}, expected null with the "
-                f"emulated devices of system {system.name}: the mount would be as fast "
-                "as it is"
+                f"emulated devices of system {system.name}: reads from the mount would "
+                "take real time, not emulated time"
             )
     policy = experiment.settings["figures"]["scenario"]["policy"]
     if policy in of_kind(PEERS):
         raise ConfigError(
             f"config: figures.scenario.policy: got {policy}, expected one that reads "
-            "from no other node: the what-if knows the paper's four I/O classes"
+            "from no other node: the what-if knows only the paper's four I/O classes"
         )
 
 
@@ -294,7 +290,7 @@ def _check_figures(experiment: Experiment) -> None:
 
 
 def _no_such_scenario(wanted: Mapping[str, Any], sweep: Sweep) -> str:
-    """Return what is wrong with a scenario of the figures, and what would fit."""
+    """Return the error of a scenario of the figures, with one that fits."""
 
     def differing(scenario: Scenario) -> dict[str, Any]:
         return {key: one for key, one in scenario.keys.items() if one != wanted[key]}
@@ -310,14 +306,14 @@ def _no_such_scenario(wanted: Mapping[str, Any], sweep: Sweep) -> str:
     got = ", ".join(f"{key} {wanted[key]}" for key in nearest)
     fit = ", ".join(f"{key}: {value}" for key, value in nearest.items())
     return (
-        f"config: figures.scenario: got {got}, with which the sweep has no scenario "
-        "(what your file leaves out there is as in config/config.yaml), expected one "
-        f"of the sweep, such as figures: {{scenario: {{{fit}}}}}"
+        f"config: figures.scenario: got {got}, but the sweep has no such scenario "
+        "(keys that your file omits are as in config/config.yaml), expected one of the "
+        f"sweep, such as figures: {{scenario: {{{fit}}}}}"
     )
 
 
 def _check_model(experiment: Experiment) -> None:
-    """Refuse a calibration that is not there, and estimates by no model at all."""
+    """Refuse an unknown calibration, and estimates without any method."""
     model = experiment.settings["model"]
     if model["calibration"] not in {None, *model["calibrations"]}:
         raise ConfigError(
@@ -326,13 +322,13 @@ def _check_model(experiment: Experiment) -> None:
         )
     if not experiment.methods:
         raise ConfigError(
-            "config: figures.methods: got model alone, expected rule, too: "
+            "config: figures.methods: got only model, expected rule as well: "
             f"{experiment.why_no_model}"
         )
 
 
 def _check_accuracy(study: Mapping[str, Any]) -> None:
-    """Refuse trainings that leave files over, or lack a class."""
+    """Refuse a training that does not use all files, or lacks a class."""
     step = study["n_processes"] * study["batch_size"]
     if (n_files := study["n_train_files"]) % step:
         raise ConfigError(
@@ -348,7 +344,7 @@ def _check_accuracy(study: Mapping[str, Any]) -> None:
 
 
 def _check_whatif(experiment: Experiment) -> None:
-    """Refuse a search that holds nothing or too much, and a goal without meaning."""
+    """Refuse a search with no or too many steps, and a goal without meaning."""
     goal, search = (experiment.settings["whatif"][key] for key in ("goal", "search"))
     largest, step = search["max_improvement_percent"], search["step_percent"]
     if not 1 <= largest // step <= MAX_GRID_STEPS:
@@ -376,14 +372,14 @@ def require_improvable_devices(
     system : Machine
         A checked system.
     simulated : bool
-        Whether its runs are simulated, so that all its devices can be faster.
+        Whether its runs are simulated; then all its devices can be faster.
     improvements : iterable of mappings of str to int
         Improvements in percent by I/O class.
 
     Raises
     ------
     ConfigError
-        If a tier that is to be faster is neither emulated nor simulated.
+        If a tier to improve is neither emulated nor simulated.
     """
     tiers = sorted({IOClass(name).tier for one in improvements for name in one})
     real = [tier for tier in tiers if tier not in system.emulated_tiers]
@@ -391,5 +387,5 @@ def require_improvable_devices(
         raise ConfigError(
             f"whatif-truth: got system {system.name} with {real[0]}.kind "
             f"{system.tiers[real[0]].kind}, expected emulated (or simulate: true): "
-            "real storage, which is measured, cannot be made faster."
+            "the workflow cannot make real storage faster."
         )

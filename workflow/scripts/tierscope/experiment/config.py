@@ -1,4 +1,4 @@
-"""The configuration, read and checked: an experiment with its sweep and studies."""
+"""Read and check the configuration: an experiment with its sweep and studies."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,14 +20,14 @@ from tierscope.experiment.system import System, read_system
 
 
 def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experiment:
-    """Check a configuration and what it names.
+    """Check a configuration, and the datasets and the system that it names.
 
     Parameters
     ----------
     config : mapping
         The merged configuration (schema `config`).
     *resources : path
-        Folders with `datasets.yaml` and `systems/`; what an earlier one has counts.
+        Folders with `datasets.yaml` and `systems/`; earlier folders take precedence.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
 
 
 def _read_presets(resources: Iterable[str | Path]) -> dict[str, Any]:
-    """Return the presets of datasets by name; those of an earlier folder count."""
+    """Return the presets of datasets by name; earlier folders take precedence."""
     presets: dict[str, Any] = {}
     for folder in resources:
         if (path := Path(folder, "datasets.yaml")).is_file():
@@ -157,7 +157,7 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
     }
     kept = {scenario: points for scenario, points in kept.items() if points}
     if not kept:
-        raise ConfigError("config: sweep.exclude: leaves no point, expected some")
+        raise ConfigError("config: sweep.exclude: leaves no point, expected at least 1")
     return kept
 
 
@@ -174,9 +174,9 @@ def _n_repetitions(sweep: Mapping[str, Any], scenario: Scenario, rate: int) -> i
 def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sweep]:
     """Return the sweeps of the studies, by name.
 
-    `predict` has the points of the experiment's sweep that the models know;
-    `whatif-truth` the figures' scenario on faster devices, where they are emulated or
-    simulated; `nodes` that scenario on other numbers of nodes.
+    `predict` has the points of the experiment's sweep that the models support,
+    `whatif-truth` the figures' scenario on faster devices if these are emulated or
+    simulated, and `nodes` the figures' scenario on other numbers of nodes.
     """
     predict = {
         scenario: points
@@ -198,9 +198,9 @@ def _studies(experiment: Experiment, studies: Mapping[str, Any]) -> dict[str, Sw
 
 
 def _nodes_study(experiment: Experiment, study: Mapping[str, Any]) -> Sweep:
-    """Return the sweep of the study of nodes: no LFS, Monarch and LMDB on each number.
+    """Return the sweep of the study of nodes: per number no LFS, Monarch and LMDB.
 
-    On the system's own number of nodes the runs are those of its sweep.
+    On the system's own number of nodes, the runs are those of the main sweep.
     """
     check_nodes(experiment, study["n_nodes"])
     base = Scenario(**experiment.settings["figures"]["scenario"])
@@ -226,14 +226,14 @@ def _points(
 
 
 def _in_order(points: Iterable[Point]) -> tuple[Point, ...]:
-    """Return points as a launch runs them: each repetition adds to its pinned part."""
+    """Return points in launch order: each repetition adds to its pinned part."""
     return tuple(
         sorted(points, key=lambda point: (point.repetition, point.cache_rate_percent))
     )
 
 
 def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[str]:
-    """Yield the names of the exclusions that a point falls under."""
+    """Yield the names of the exclusions that match a point."""
     keys = scenario.keys | asdict(point)
     for name, wanted in exclude.items():
         if _fits(keys, wanted):
@@ -241,11 +241,11 @@ def _matching(exclude: Mapping, scenario: Scenario, point: Point) -> Iterator[st
 
 
 def _fits(keys: Mapping[str, Any], wanted: Mapping[str, Any], but: str = "") -> bool:
-    """Return whether keys have the wanted values, all but one of them."""
+    """Return whether all keys except `but` have the wanted values."""
     pairs = ((key, _listed(value)) for key, value in wanted.items() if key != but)
     return all(keys[key] in values for key, values in pairs)
 
 
 def _listed(value: Any) -> list:
-    """Return a value of an exclusion as the list that it may be."""
+    """Return a value of an exclusion as a list."""
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The experiment: a frozen object of scenarios and everything they depend on."""
+"""The experiment: a frozen object with scenarios and all their settings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,12 +31,11 @@ from tierscope.storage.network import ModelError, network_of
 
 @dataclass(frozen=True)
 class Experiment:
-    """A checked experiment: its scenarios and everything they depend on.
+    """A checked experiment: its scenarios and all their settings.
 
-    `sweep` maps each scenario to its points; `studies` holds further sweeps by name,
-    which are run when they are asked for and may share points. `settings` holds the
-    other sections of the configuration. The runs are `simulated` where the
-    configuration says so.
+    `sweep` maps each scenario to its points. `studies` holds further sweeps by name;
+    they run on request and may share points. `settings` holds the other sections of the
+    configuration. `simulated` says whether runs are simulated.
     """
 
     name: str
@@ -49,22 +48,22 @@ class Experiment:
 
     @property
     def training(self) -> Training:
-        """Return how the training reads."""
+        """Return the settings of the training."""
         return Training(**self.settings["training"])
 
     @property
     def loader(self) -> LoaderSettings:
-        """Return how the loaders read."""
+        """Return the settings of the loaders."""
         return LoaderSettings(**self.settings["loader"])
 
     @property
     def source(self) -> str:
-        """Return what the numbers are: those of the system, or ``simulated``."""
+        """Return the source of the numbers: that of the system, or ``simulated``."""
         return "simulated" if self.simulated else self.system.source
 
     @property
     def provenance(self) -> str:
-        """Return in words where the numbers come from, for figures."""
+        """Return the source of the numbers in words, for figures."""
         if not self.simulated:
             return self.source
         origin = (self.system.devices or {}).get("origin", "of the emulated devices")
@@ -72,7 +71,7 @@ class Experiment:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Return how improvements are estimated: as asked for, where that can be."""
+        """Return the possible ones of the requested methods of estimating."""
         wanted = self.settings["figures"]["methods"]
         if MODEL in wanted and self.why_no_model is not None:
             return tuple(method for method in wanted if method != MODEL)
@@ -101,7 +100,7 @@ class Experiment:
         except (ConfigError, ModelError) as error:
             return str(error)
         if (threads := self.loader.read_threads) != 1:
-            return f"config: loader.read_threads: got {threads}, the model has 1"
+            return f"config: loader.read_threads: got {threads}, the model knows 1"
         return None
 
     @property
@@ -111,7 +110,7 @@ class Experiment:
 
     @property
     def all_points(self) -> dict[Scenario, tuple[Point, ...]]:
-        """Return every point of the sweep and of the studies, once."""
+        """Return all points of the sweep and the studies without duplicates."""
         points: dict[Scenario, dict[Point, None]] = {}
         for sweep in self.sweeps.values():
             for scenario, some in sweep.items():
@@ -123,9 +122,9 @@ class Experiment:
         return next(scenario for scenario in self.all_points if scenario.name == name)
 
     def launched_with(self, scenario: Scenario, point: Point) -> tuple[Point, ...]:
-        """Return the points that share a launch with this one: of the same sweep.
+        """Return the points of the same sweep that share a launch with this one.
 
-        Points that several sweeps have belong to the first of them.
+        A point of several sweeps belongs to the first of them.
         """
         return next(
             sweep[scenario]
@@ -140,7 +139,7 @@ class Experiment:
 
     @property
     def launches(self) -> list[tuple[Scenario, tuple[Point, ...]]]:
-        """Return the points that no earlier launch has run, launch by launch."""
+        """Return for each launch the points that no earlier launch has run."""
         launches, known = [], set()
         for sweep in self.sweeps.values():
             for scenario, points in sweep.items():
@@ -151,7 +150,7 @@ class Experiment:
         return launches
 
     def system_of(self, scenario: Scenario) -> System:
-        """Return the system as it is when it runs a scenario."""
+        """Return the system with the changes of a scenario."""
         system = self.system.improved(dict(scenario.improvements))
         return system.on_nodes(scenario.n_nodes)
 
@@ -168,7 +167,7 @@ class Experiment:
         )
 
     def description(self, scenario: Scenario) -> RunDescription:
-        """Return all that a scenario's measurements depend on."""
+        """Return all settings that determine a scenario's measurements."""
         system = self._machine(self.system_of(scenario))
         dataset = self.datasets[scenario.dataset]
         lmdb = None
@@ -188,23 +187,23 @@ class Experiment:
         )
 
     def _machine(self, system: System) -> Machine:
-        """Return what measurements on a system depend on."""
+        """Return the settings of a system that determine measurements."""
         machine = system.machine
         if self.source == "measured":
-            return replace(machine, devices=None)  # of no measurement
+            return replace(machine, devices=None)  # no measurement depends on them
         if self.source == "emulated":
             emulation = {"devices_version": DEVICES_VERSION, **machine.emulation}
             return replace(machine, emulation=emulation)
         return machine
 
     def model_description(self, scenario: Scenario) -> RunDescription:
-        """Return a scenario's description for models: always with the devices."""
+        """Return a scenario's description for models, always with the devices."""
         description = self.description(scenario)
         system = replace(description.system, devices=self.system.devices)
         return replace(description, system=system)
 
     def probe_description(self, dataset: str, n_osts: int) -> ProbeDescription:
-        """Return all that probes depend on."""
+        """Return all settings that determine probes."""
         return ProbeDescription(
             source=self.source,
             system=self._machine(self.system),
@@ -214,7 +213,7 @@ class Experiment:
         )
 
     def probe_job(self, dataset: str, point: Point) -> BenchmarkJob:
-        """Return the job of the probes: it needs no less than a run of a point."""
+        """Return the job of the probes, with the needs of a run of a point."""
         return BenchmarkJob(
             self.datasets[dataset],
             self.system,
@@ -225,24 +224,24 @@ class Experiment:
         )
 
     def calibration(self, name: str) -> CalibrationPlan:
-        """Return a calibration, checked only here: most experiments ask for none.
+        """Return a calibration, checked only here as most experiments need none.
 
         Raises
         ------
         ConfigError
-            If the system has no devices, runs are simulated, or the sweep does not run
-            what the calibration needs.
+            If the system has no devices, runs are simulated, or the sweep lacks points
+            that the calibration needs.
         """
         where = f"config: model.calibrations.{name}"
         if self.simulated:
             raise ConfigError(
-                f"{where}: got runs that are simulated, expected measured ones: the "
+                f"{where}: got simulated runs, expected measured ones: the "
                 f"parameters of simulated runs are those of system {self.system.name}"
             )
         if self.system.devices is None:
             raise ConfigError(
                 f"{where}: system {self.system.name} has no devices, expected them in "
-                "its file: they say how its storage is built"
+                "its file: they describe its storage"
             )
         wanted = self.settings["model"]["calibrations"][name]
         scenario = Scenario(**wanted["scenario"])
@@ -281,11 +280,12 @@ class Experiment:
 
     @property
     def runtime(self) -> str:
-        """Return the Darshan runtime: the configuration's, else the system's.
+        """Return the Darshan runtime of the configuration, or else of the system.
 
         A Darshan log covers a whole MPI job, so a launch of several points needs the
-        builtin tracer, which writes one for each, and gets it where both say ``auto``;
-        so do emulated tiers, whose clock a site's Darshan would not see.
+        builtin tracer, which writes one log for each. A site's Darshan does not see the
+        clock of emulated tiers, which so need it too. If both say ``auto``, these cases
+        get the builtin tracer.
         """
         runtime = self.settings["darshan"]["runtime"]
         if runtime == "auto":

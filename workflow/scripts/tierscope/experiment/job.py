@@ -1,8 +1,7 @@
-"""What a job asks of a scheduler: its command, nodes, time, memory and local storage.
+"""A job's requests to a scheduler: command, nodes, time, memory and local storage.
 
-Upper bounds, not predictions: a job that reaches one is killed. They follow from the
-dataset, the policy, the cache rate and rates that the system file calls the slowest to
-be borne.
+They are upper bounds, not predictions: a job that exceeds one is killed. They follow
+from the dataset, the policy, the cache rate and the slowest rates of the system file.
 """
 
 import math
@@ -18,8 +17,8 @@ from tierscope.experiment.system import Estimates, System
 
 _BLOCK_BYTES = 4096  # a file takes whole blocks
 _MIB, _GIB = 1 << 20, 1 << 30
-_PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), with room
-_RECORD_BYTES = 2048  # of the tracer per file, epoch and process, its path included
+_PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), and a margin
+_RECORD_BYTES = 2048  # of the tracer per file, epoch and process, with the path
 _MARGIN = 1.25
 RESERVED = frozenset(
     {"mpi", "tasks", "nodes", "gfs", "launch", "setup", "python", "scripts", "native"}
@@ -36,7 +35,7 @@ def fill(text: str, **values: Any) -> str:
     Raises
     ------
     JobError
-        If it has others, or stray braces; the message names those there are.
+        If it has unknown ones or stray braces; the message names the known ones.
     """
     try:
         used = {name for _, name, _, _ in string.Formatter().parse(text) if name}
@@ -45,12 +44,12 @@ def fill(text: str, **values: Any) -> str:
         return text.format(**values)
     except (KeyError, ValueError, IndexError):
         known = ", ".join(f"{{{name}}}" for name in values)
-        raise JobError(f"got {text!r}, expected no braces but {known}") from None
+        raise JobError(f"got {text!r}, expected no braces except {known}") from None
 
 
 @dataclass(frozen=True)
 class BenchmarkJob:
-    """A job that runs points of a scenario, and what it needs.
+    """A job that runs points of a scenario, and its needs.
 
     Parameters
     ----------
@@ -59,13 +58,13 @@ class BenchmarkJob:
     system : System
         The machine, with its `job` settings.
     training, loader : Training, LoaderSettings
-        How the runs read.
+        Settings of the runs.
     points : sequence of Point
         The points that the job runs.
     policy : str
-        Policy of the scenario; probes, which have none, need what pinning needs.
+        Policy of the scenario; probes have the needs of pinning.
     lmdb : mapping, optional
-        Section `lmdb` of the configuration where the scenario reads a database.
+        Section `lmdb` of the configuration if the scenario reads a database.
     """
 
     dataset: "Dataset"
@@ -78,7 +77,7 @@ class BenchmarkJob:
 
     @property
     def lfs_bytes(self) -> int:
-        """Return the local storage a node needs, whole blocks and reserve included."""
+        """Return the local storage a node needs, with whole blocks and reserve."""
         if self.lmdb is not None:
             rate = max(point.cache_rate_percent for point in self.points)
             n_bytes = database_bytes(self.dataset, self.lmdb, rate)
@@ -128,7 +127,7 @@ class BenchmarkJob:
 
     @property
     def _files_on_node(self) -> int:
-        """Return the files that the LFS of the fullest node holds at most."""
+        """Return the largest number of files on the LFS of any node."""
         fullest = {}  # highest cache rate by repetition
         for point in self.points:
             rate = fullest.get(point.repetition, 0)
@@ -144,12 +143,12 @@ class BenchmarkJob:
         return math.ceil(self.dataset.n_files / self.system.n_processes)
 
     def check(self) -> None:
-        """Refuse more local storage than a job gets on a node.
+        """Refuse more local storage than a job may use on a node.
 
         Raises
         ------
         JobError
-            With the size asked for and the limit, in GiB.
+            With the requested size and the limit, in GiB.
         """
         settings = self.system.job
         limit = settings.lfs_gib_per_node
@@ -161,7 +160,7 @@ class BenchmarkJob:
             )
 
     def resources(self) -> dict[str, Any]:
-        """Return the site's further resources of the benchmark."""
+        """Return the site's additional resources of the benchmark."""
         return site_resources(self.system, "run_benchmark", lfs_mib=self.lfs_mib)
 
 
@@ -187,7 +186,7 @@ def launcher(system: System, log: str) -> str:
 
 
 def site_resources(system: System, rule: str, **values: Any) -> dict[str, Any]:
-    """Return the site's further resources of a rule, their placeholders filled in."""
+    """Return the site's additional resources of a rule, without placeholders."""
     values = {
         "nodes": system.n_nodes,
         "processes": system.n_processes,

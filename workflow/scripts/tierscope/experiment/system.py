@@ -14,18 +14,18 @@ SCHEDULERS = ("slurm", "pjm")
 
 @dataclass(frozen=True)
 class Estimates:
-    """The slowest rates that a job's time limit is to bear.
+    """The slowest rates for which a job's time limit must suffice.
 
     Parameters
     ----------
     start_s : float
-        From the job's start to the first point: setup, MPI, loader.
+        Time from the job's start to the first point: setup, MPI, loader.
     lfs_fill_bytes_per_s, lfs_fill_files_per_s : float
-        Filling of a node's LFS.
+        Rates of filling a node's LFS.
     read_bytes_per_s, read_files_per_s : float
-        Reading by all processes together, from whichever tier is slower.
+        Rates of reading by all processes together, from the slower tier.
     generate_bytes_per_s, generate_files_per_s : float
-        Generation of a dataset on the GFS by one node.
+        Rates of generating a dataset on the GFS by one node.
     """
 
     start_s: float = 300
@@ -39,30 +39,30 @@ class Estimates:
 
 @dataclass(frozen=True)
 class JobSettings:
-    """How a site runs the jobs: the section `job` of a system file.
+    """Settings of a site's jobs: the section `job` of a system file.
 
     Parameters
     ----------
     scheduler : {"slurm", "pjm"}, optional
-        Which scheduler the section is written for; None for the machine itself.
+        Scheduler of the section; None for no scheduler.
     launcher : str
         Command that starts the processes, without ``-n``; may hold ``{nodes}``,
         ``{processes_per_node}`` and ``{log}`` (name of the job's log without suffix).
     setup : sequence of str
-        Shell lines before the launcher, such as ``module load darshan-runtime``.
+        Shell lines before the launcher, for example ``module load darshan-runtime``.
     darshan : str
-        Darshan runtime where the configuration says ``auto``: a path, ``auto`` (found
+        Darshan runtime if the configuration says ``auto``: a path, ``auto`` (found
         after the setup) or ``builtin``.
     retries : int
-        How often a failed benchmark job is tried again, with a longer time limit.
+        How often a failed benchmark job is repeated, with a longer time limit.
     lfs_gib_per_node : float, optional
         Most local storage that a job gets on a node, in GiB.
     lfs_reserve_percent : float
-        Local storage asked for beyond the files.
+        Local storage requested in addition to the files.
     lfs_in_memory : bool
-        Whether the LFS takes the job's memory (a tmpfs).
+        Whether the LFS uses the job's memory (a tmpfs).
     estimates : Estimates
-        Rates behind the time limits.
+        Rates that determine the time limits.
     resources : mapping
         Further resources by rule, named as the executor plugin has them; texts may
         hold ``{nodes}``, ``{processes}``, ``{processes_per_node}`` and, for the
@@ -83,20 +83,20 @@ class JobSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class System(Machine):
-    """A machine, and how points are launched on it; no run depends on the latter.
+    """A machine and its launch settings; no run depends on the latter.
 
     Parameters
     ----------
     description : str
-        The system in words.
+        Description of the system.
     points_per_launch : {1, "all"}
         How many points of a scenario a launch runs.
     devices_of : str, optional
-        The system that lends its devices, if one does.
+        Another system whose devices this one uses.
     network_interface : str, optional
-        On which policies read from other nodes; the runs of these depend on it.
+        Interface for reads from other nodes; runs of such policies depend on it.
     job : JobSettings
-        How the site runs jobs.
+        Job settings of the site.
     """
 
     description: str
@@ -107,21 +107,21 @@ class System(Machine):
 
     @property
     def machine(self) -> Machine:
-        """Return what measurements on the system depend on."""
+        """Return the settings that determine measurements on the system."""
         names = [one.name for one in fields(Machine)]
         return Machine(**{name: getattr(self, name) for name in names})
 
     def improved(self, improvements: Mapping[str, int]) -> "System":
-        """Return the system with faster devices; its name tells which."""
+        """Return the system with faster devices, named after them."""
         if not improvements:
             return self
         name = self.name + improvement_suffix(improvements)
         return replace(self, name=name, improvements=dict(improvements))
 
     def on_nodes(self, n_nodes: int | None) -> "System":
-        """Return the system with its processes on so many nodes; its name tells.
+        """Return the system with its processes on so many nodes, named after them.
 
-        As many nodes as before share each emulated LFS server.
+        The number of nodes per emulated LFS server stays the same.
         """
         if n_nodes in (None, self.n_nodes):
             return self
@@ -140,12 +140,12 @@ class System(Machine):
         )
 
     def check_executor(self, executor: str) -> None:
-        """Refuse to submit through another scheduler than the system's.
+        """Refuse any scheduler other than the system's.
 
         Raises
         ------
         ConfigError
-            With the system's name and how to choose another one.
+            With the system's name and how to choose another system.
         """
         if executor in SCHEDULERS and executor != self.job.scheduler:
             raise ConfigError(
@@ -156,7 +156,7 @@ class System(Machine):
 
     @property
     def source(self) -> str:
-        """Return what numbers from this system are: ``measured`` or ``emulated``."""
+        """Return the source of the system's numbers: ``measured`` or ``emulated``."""
         kinds = {self.gfs.kind, self.lfs.kind}
         return "emulated" if "emulated" in kinds else "measured"
 
@@ -222,19 +222,19 @@ def _system_file(name: str, folders: Sequence[str | Path]) -> Path | None:
 def _emulation_of(
     system: System, devices: Mapping[str, Any], origin: Path
 ) -> dict[str, Any]:
-    """Return the emulation with its defaults, refuse one that does not fit."""
+    """Return the emulation with its defaults; refuse one that does not fit."""
     for tier in (system.gfs, system.lfs):
         if tier.kind != "emulated":
             raise ConfigError(
                 f"{origin}: {tier.name}.kind: got {tier.kind}, expected emulated as "
-                "the other tier: a real tier has no place in virtual time"
+                "the other tier: a real tier cannot run in virtual time"
             )
     n_sharing = devices["lfs"]["processes_per_server"]
     return {"processes_per_lfs_server": n_sharing, **system.emulation}
 
 
 def _check_sources(devices: Mapping[str, Any], origin: Path) -> None:
-    """Refuse the source of a number that is not there."""
+    """Refuse the source of a missing number."""
     for part, words in devices.get("sources", {}).items():
         present = devices.get(part, {})
         if unknown := sorted(set(words) - set(present)):
@@ -250,22 +250,22 @@ def _devices_of_nodes(
     origin: Path,
     folders: Sequence[str | Path],
 ) -> dict[str, Any]:
-    """Return a system's devices for a job of other nodes and processes.
+    """Return a system's devices for a job with other nodes and processes.
 
-    As many nodes as there share an LFS server, so other numbers of processes.
+    The number of nodes per LFS server stays the same; that of processes follows.
     """
     there = read_system(model, *folders)
     if there.devices is None or there.emulation is not None or "devices" in values:
         raise ConfigError(
             f"{origin}: devices_of: got {model!r}, expected a system with devices of "
-            "its own, and none here"
+            "its own, and no devices in this file"
         )
     n_sharing = there.devices["lfs"]["processes_per_server"]
     n_sharing *= values["processes_per_node"] / there.processes_per_node
     if n_sharing != int(n_sharing):
         raise ConfigError(
             f"{origin}: processes_per_node: got {values['processes_per_node']}, "
-            f"expected whole processes for each LFS server of system {model}"
+            f"expected a whole number for each LFS server of system {model}"
         )
     lfs = {**there.devices["lfs"], "processes_per_server": int(n_sharing)}
     return {**there.devices, "lfs": lfs}

@@ -1,10 +1,10 @@
-"""What a file asks of the stations of a tier: the input of bounds and queueing models.
+"""The demand of a file at the stations of a tier, for bounds and queueing models.
 
-Stations are those of `tierscope.storage.network`. A station that serves all its visits
-in one queue has a service time of mixed mean (open and close; whole and last requests),
-whose variation includes the mixture. First come, first served with different means has
-no product form: waiting is computed with the mixed mean and variation, which is exact
-for an open M/G/1 queue and an approximation in a closed network.
+Stations are those of `tierscope.storage.network`. A station with one queue for several
+kinds of visits (open and close; whole and last requests) has a service time of mixed
+mean, whose variation includes the mixture. First come, first served with different
+means has no product form. So waiting is computed with the mixed mean and variation:
+this is exact for an open M/G/1 queue and an approximation in a closed network.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ CLASSES_OF = {"metadata": META, "object": READ, "link": READ}
 
 @dataclass(frozen=True)
 class StationDemand:
-    """What a file asks of a kind of server.
+    """The demand of a file at one kind of server.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class StationDemand:
     n_servers : int
         Servers that share a queue.
     n_copies : int
-        Such queues of a group of ranks, over which the load is even.
+        Queues of this kind per group of ranks, which share the load evenly.
     sticks : bool
-        Whether a rank always comes to the same queue.
+        Whether a rank always uses the same queue.
     cv2 : float
         Squared coefficient of variation of the service time of a visit.
     """
@@ -52,21 +52,21 @@ class StationDemand:
 
     @property
     def queue_s(self) -> float:
-        """Return the demand of one fast server in place of several (Seidmann)."""
+        """Return the demand of one fast server that replaces several (Seidmann)."""
         return self.service_s / self.n_servers
 
     @property
     def delay_s(self) -> float:
-        """Return the rest of the service time, during which nobody waits."""
+        """Return the rest of the service time, which delays no other call."""
         return self.service_s - self.queue_s
 
 
 @dataclass(frozen=True)
 class FileDemand:
-    """What a file asks of a tier: its stations, in the order of `KINDS`, and latencies.
+    """The demand of a file at a tier: stations, in the order of `KINDS`, and latencies.
 
-    `latency_s` holds the latencies of all read requests and of open and close, which
-    occupy nobody, in the order ``read``, ``meta`` of `IOClass`.
+    `latency_s` holds the latencies of all read requests and of open and close, in the
+    order ``read``, ``meta`` of `IOClass`. Latencies occupy no server.
     """
 
     stations: tuple[StationDemand, StationDemand, StationDemand]
@@ -79,17 +79,17 @@ class FileDemand:
 
     @property
     def without_queues_s(self) -> np.ndarray:
-        """Return the part of it that is spent at no queue, so never has to wait."""
+        """Return the part of that time that is spent at no queue."""
         return self._with_latencies([one.delay_s for one in self.stations])
 
     def _with_latencies(self, station_s: list[float]) -> np.ndarray:
-        """Return latencies and times at the stations by ``read`` and ``meta``."""
+        """Return latencies plus times at the stations, by ``read`` and ``meta``."""
         metadata_s, *read_s = station_s
         return np.add(self.latency_s, [sum(read_s), metadata_s])
 
 
 def file_demand(tier: TierModel, workload: Workload) -> FileDemand:
-    """Return what a file asks of a tier."""
+    """Return the demand of a file at a tier."""
     requests = workload.request_bytes(tier)
     metadata_s = np.array([tier.open_s, tier.close_s])
     link_s = tier.request_link_s(requests) if tier.n_links else np.zeros(1)
@@ -117,7 +117,7 @@ def _station(
     n_copies: int = 1,
     sticks: bool = False,
 ) -> StationDemand:
-    """Return what visits of these mean service times ask; free ones ask nothing."""
+    """Return the demand of visits with these mean service times; 0 is no visit."""
     visits_s = visits_s[visits_s > 0]
     cv2 = 0.0
     if len(visits_s):
@@ -134,7 +134,7 @@ def squared_cv(service: Service) -> float:
 
 
 def hit_fraction(workload: Workload, cache_rate_percent: float) -> float:
-    """Return the part of the files that are pinned on the LFS."""
+    """Return the fraction of the files that are pinned on the LFS."""
     pinned = Pinning(workload.n_files, cache_rate_percent, seed=0)
     return pinned.n_on_lfs / workload.n_files
 
@@ -142,7 +142,7 @@ def hit_fraction(workload: Workload, cache_rate_percent: float) -> float:
 def check_modelled(
     network: Network, workload: Workload, cache_rate_percent: float
 ) -> None:
-    """Refuse what bounds and queueing models cannot describe.
+    """Refuse cases that bounds and queueing models cannot describe.
 
     Raises
     ------

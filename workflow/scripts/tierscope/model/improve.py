@@ -1,11 +1,11 @@
-"""Estimate the I/O time of an epoch if some I/O classes were faster, by the model.
+"""Estimate by the model the I/O time of an epoch after improving some I/O classes.
 
-The paper's rule (`tierscope.analysis.whatif`) leaves waiting where it was. The model is
-a closed network of queues (`tierscope.storage.network`), in which waiting moves on to
-the next busy device. It says by what factor an improvement changes the I/O time of the
-slowest process; the measured I/O time times that factor is the estimate. So no
-improvement gives exactly what was measured, and an error that the model makes
-everywhere cancels out.
+The paper's rule (`tierscope.analysis.whatif`) does not move waiting between devices.
+The model is a closed network of queues (`tierscope.storage.network`), in which waiting
+moves to the next busy device. The model gives the factor by which an improvement
+changes the I/O time of the slowest process. The estimate is the measured I/O time times
+that factor. So without an improvement the estimate is the measured time, and
+errors that the model makes in all cases cancel out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ from tierscope.model.simulator.run import (
 )
 from tierscope.storage.network import ModelError, network_of
 
-NO_RANK = -1  # the model's slowest process is none of the run
+NO_RANK = -1  # the model's slowest process is not a rank of the run
 
 
 def estimate_by_model(
@@ -61,31 +61,31 @@ def estimate_by_model(
     epoch : int
         Epoch to estimate, counted from 0.
     description : RunDescription
-        What the scenario depends on, with the devices that the model is to have
+        Settings of the scenario, with the devices for the model
         (`tierscope.model.calibration.fit.calibrated`).
     model : {"simulation", "order-statistics"}
-        How the network is evaluated: event by event with the runs' own seeds, or by
-        mean values and the distribution of the slowest process, which is faster where
-        there are thousands of processes.
+        Evaluation of the network: event by event with the runs' own seeds, or by mean
+        values and the distribution of the slowest process, which is faster for
+        thousands of processes.
 
     Returns
     -------
     DataFrame, shape (n_runs * n_improvements, 20)
-        Table ``estimates``, sorted by run and improvement: ``method`` is ``model``,
-        ``io_time_s`` the measured I/O time times that of the model with the improvement
-        over that of the model as it is, in seconds. The class times are those of the
-        model's slowest process, times what was measured over the model as it is; they
-        add up to ``io_time_s``. ``slowest_rank`` is -1.
+        Table ``estimates``, sorted by run and improvement. ``method`` is ``model``.
+        ``io_time_s`` is the measured I/O time times the model's I/O time with the
+        improvement over that without, in seconds. The class times are those of the
+        model's slowest process times the measured over the unimproved model's I/O time;
+        they add up to ``io_time_s``. ``slowest_rank`` is -1.
 
     Raises
     ------
     ModelError
-        If the model is unknown, refuses the system, or takes no time at all.
+        If the model is unknown, refuses the system, or gives a time of 0 s.
 
     Notes
     -----
-    The paper's rule is of Fukai et al., Sec. 4.4. What N % more throughput of a class
-    does to the devices, `tierscope.storage.emulated.scale.improve_tier` says.
+    The paper's rule is from Fukai et al., Sec. 4.4. `tierscope.storage.emulated.scale.
+    improve_tier` defines what N % more throughput of a class means for the devices.
     """
     percents = np.unique(improvement_percents([{}, *improvements]), axis=0)
     measured = slowest_process(select_epoch(io_time, epoch))
@@ -97,7 +97,7 @@ def estimate_by_model(
         ],
         axis=1,
     )
-    # Percents are sorted: the first row is no improvement.
+    # Percents are sorted: the first one is no improvement.
     as_it_is_s = total_s(classes_s)[:, :1]
     if not (as_it_is_s > 0).all():
         raise ModelError(
@@ -150,7 +150,7 @@ def _simulated_times_s(
 def _predicted_times_s(
     description: RunDescription, points: list[Point], model: str
 ) -> np.ndarray:
-    """Return what an analytic model predicts, the same for every repetition."""
+    """Return an analytic model's prediction, the same for every repetition."""
     network = network_of(description.system, description.scenario.n_osts)
     workload = workload_of(description)
     rates = {point.cache_rate_percent for point in points}

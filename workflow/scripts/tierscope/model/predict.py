@@ -1,16 +1,16 @@
 """Predict I/O time with one of four models, from bounds to simulation.
 
 - ``bounds``: asymptotic bounds (`tierscope.model.analytic.bounds`);
-- ``mva``: the mean process in the steady state of the closed network, by mean value
-  analysis (`tierscope.model.analytic.tiered`), the same for the slowest;
-- ``order-statistics``: in addition the slowest of P ranks and the end of the epoch,
-  when fewer and fewer ranks are reading (`tierscope.model.analytic.order_statistics`);
+- ``mva``: mean value analysis of the mean process in the steady state of the closed
+  network (`tierscope.model.analytic.tiered`); the slowest process has the same times;
+- ``order-statistics``: also models the slowest of P ranks and the end of the epoch,
+  when fewer and fewer ranks read (`tierscope.model.analytic.order_statistics`);
 - ``simulation``: event by event, with the real order of files
   (`tierscope.model.simulator.run`).
 
-All but the last know no order of files: they are the same for every repetition and
-epoch and for both kinds of shuffle (a local one deals each rank's files at random, too,
-but once for all epochs). All take one read thread a rank.
+Only the last one knows the order of files. The others give the same result for every
+repetition and epoch and for both kinds of shuffle (a local shuffle also deals files at
+random, but once for all epochs). All models assume one read thread per rank.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ def predict(
     Parameters
     ----------
     description : RunDescription
-        What the scenario depends on (`Experiment.description`).
+        Settings of the scenario (`Experiment.description`).
     points : iterable of Point
         The points.
     model : str
@@ -80,7 +80,7 @@ def predict(
     Raises
     ------
     ModelError
-        If the model is unknown or the scenario is none that it can describe.
+        If the model is unknown or cannot describe the scenario.
     """
     _check_model(model, MODELS)
     _check_scenario(description)
@@ -109,7 +109,7 @@ def predict_times(
     Parameters
     ----------
     network, workload
-        Machine and what its ranks read.
+        The machine, and the reads of its ranks.
     cache_rate_percent : float
         Percent of the files that are pinned on the LFS.
     model : str
@@ -118,7 +118,7 @@ def predict_times(
     Raises
     ------
     ModelError
-        If the model is unknown or an argument impossible.
+        If the model is unknown or an argument is impossible.
     """
     _check_model(model, ANALYTIC)
     if model == "bounds":
@@ -136,7 +136,7 @@ def predict_times(
 def _steady_state(
     network: Network, workload: Workload, cache_rate_percent: float
 ) -> np.ndarray:
-    """Return the class times of the mean process, all others reading all the time."""
+    """Return the class times of the mean process while all others read."""
     check_modelled(network, workload, cache_rate_percent)
     groups, hits = mean_groups(network), hit_fraction(workload, cache_rate_percent)
     model = tiered_network(network, workload, groups)

@@ -1,8 +1,8 @@
-"""Policies: where a file is read from, and what happens after the read.
+"""Policies: they decide the place of each read, and the copies that follow it.
 
-`POLICIES` is the registry: a line for each policy. Driver, audit and simulator ask the
-same object of a node (`node_policy`). What a static policy holds, audit and simulator
-take for all files at once (`held_files`).
+`POLICIES` is the registry, with one line per policy. Driver, audit and simulator use
+the same policy object of a node (`node_policy`). For a static policy, audit and
+simulator take the held files all at once (`held_files`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ __all__ = [
 
 
 def kind_of(scenario: Scenario) -> RunKind:
-    """Return of which kind the runs of a scenario are."""
+    """Return the kind of the runs of a scenario."""
     return DATABASE if scenario.reads_database else POLICIES[scenario.policy].kind
 
 
@@ -88,7 +88,7 @@ def of_kind(kind: RunKind) -> tuple[str, ...]:
 
 
 def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the settings that runs of a policy depend on."""
+    """Return the settings that runs of a policy depend on."""
     if POLICIES[policy].kind is PEERS:
         return dict(settings[policy])
     return {name: settings[name] for name in POLICIES[policy].options}
@@ -97,13 +97,13 @@ def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def held_files(
     policy: str, n_files: int, cache_rate_percent: int, seed: int, repetition: int
 ) -> np.ndarray:
-    """Return what every node's LFS holds before the first epoch: bool, (n_files,)."""
+    """Return which files each LFS holds before the first epoch: bool, (n_files,)."""
     pinning = Pinning(n_files, cache_rate_percent, seed, repetition)
     return POLICIES[policy].held(pinning)
 
 
 def strata(policy: str, on_lfs: np.ndarray) -> np.ndarray | None:
-    """Return what a policy's shuffle deals apart (see `data.shuffle`), or None."""
+    """Return the strata of a policy's shuffle (see `data.shuffle`), or None."""
     return on_lfs if POLICIES[policy].is_stratified else None
 
 
@@ -116,7 +116,7 @@ def node_policy(
 ) -> NodePolicy:
     """Return the policy of one node at the start of a run.
 
-    Parameters are those of `tierscope.policies.view.NodeView`; `node` is needed where
+    Parameters are those of `tierscope.policies.view.NodeView`; `node` is needed if
     files belong to nodes (`PEERS`).
     """
     view = NodeView(description, point, ranks, node, orders)

@@ -1,7 +1,7 @@
-"""Ad hoc file system: the nodes' LFS joined to one namespace, each file at one node.
+"""Ad hoc file system: one namespace over the nodes' LFS, each file on one node.
 
-After the ad hoc file systems for deep learning (CLUSTER 2021) and GekkoFS, but without
-chunks: a file's owner is the hash of its path modulo the number of nodes.
+It follows the ad hoc file systems for deep learning (CLUSTER 2021) and GekkoFS, but
+without chunks: a file's owner is the hash of its path modulo the number of nodes.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from tierscope.policies.node import Place
 from tierscope.policies.static import Fixed
 from tierscope.policies.view import NodeView
 
-NO_NODE = -1  # owns nothing: a mount alone knows the owners
+NO_NODE = -1  # owns nothing: only a mount knows the owners
 
 
 def owner_nodes(paths: Iterable[str], n_nodes: int) -> np.ndarray:
@@ -39,9 +39,9 @@ class AdHoc(Fixed):
     staged : ndarray of bool, shape (n_files,)
         Whether each file is in the ad hoc file system.
     owners : ndarray of int, shape (n_files,)
-        Each file's owner, a node, if it is staged.
+        The node that owns each staged file.
     node : int
-        The node that reads, `NO_NODE` if all that is staged is read through a mount.
+        The reading node; `NO_NODE` if staged files are read through a mount.
     """
 
     def __init__(self, staged: np.ndarray, owners: np.ndarray, node: int):
@@ -49,7 +49,7 @@ class AdHoc(Fixed):
         self.staged, self.owners, self.node = staged, owners, node
 
     def begin_read(self, file_id: int) -> Place:
-        """Return the own LFS, that of a peer, or the GFS for what is not staged."""
+        """Return the own LFS or that of a peer; the GFS if the file is not staged."""
         if not self.staged[file_id]:
             return Place.GFS
         return Place.LFS if self.owners[file_id] == self.node else Place.PEER
@@ -60,7 +60,7 @@ class AdHoc(Fixed):
 
 
 def adhoc_of_node(view: NodeView) -> AdHoc:
-    """Return the policy of a node; a mount alone knows which node owns a file."""
+    """Return the policy of a node; only a mount knows which node owns a file."""
     owners = owner_nodes(view.paths, view.description.system.n_nodes)
     node = view.node if view.option("mount") is None else NO_NODE
     return AdHoc(view.pinning.on_lfs(), owners, node)

@@ -1,7 +1,7 @@
-"""Clairvoyant: seeds tell all future reads, so the node fetches what it will use most.
+"""Clairvoyant: the node knows all future reads and fetches its most used files.
 
-After NoPFS (Dryden et al., SC 2021): of the files that a node's processes will read,
-those that they read most often go to its LFS, fetched in the order of first use.
+The seeds determine all reads. As in NoPFS (Dryden et al., SC 2021), the node fetches
+the files that its processes will read most often, in the order of first use.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ def node_accesses(
     n_epochs: int,
     orders: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Return the files that a node's processes read, all epochs one after the other.
+    """Return the files that a node's processes read in all epochs, in order.
 
     Within an epoch the processes take turns, as they do at equal speed.
 
@@ -38,7 +38,7 @@ def node_accesses(
     n_epochs : int
         Passes over the dataset.
     orders : sequence of ndarray, optional
-        What all processes read in each epoch (`epoch_order`), if that is known.
+        Order of all processes' reads in each epoch (`epoch_order`), if known.
 
     Returns
     -------
@@ -75,12 +75,12 @@ def files_to_fetch(
     Parameters
     ----------
     accesses : ndarray of int, shape (n_reads,)
-        The node's reads in their order.
+        The node's reads in order.
     sizes : ndarray of int, shape (n_files,)
         Size of each file in bytes.
     quota_bytes : int
-        Room on the LFS: the most frequent files, of equal ones those used first, until
-        one does not fit.
+        Space on the LFS. The most frequent files are taken until one does not fit; of
+        equally frequent files, those used first.
     """
     files, first, n_uses = np.unique(accesses, return_index=True, return_counts=True)
     best = np.lexsort((first, -n_uses))
@@ -89,19 +89,19 @@ def files_to_fetch(
 
 
 class Clairvoyant:
-    """Fetches the most frequently used files of the node, the first used first.
+    """Fetches the most frequently used files of the node in the order of use.
 
-    A file that its reader was faster to get is placed then (its bytes may be handed
-    over), and one without further reads is not fetched any more.
+    If a reader reads a file before its fetch, the file is placed then (its bytes may be
+    handed over). A file without further reads is no longer fetched.
 
     Parameters
     ----------
     store : NodeStore
         The node's LFS, empty.
     accesses : ndarray of int, shape (n_reads,)
-        The node's reads in their order (`node_accesses`).
+        The node's reads in order (`node_accesses`).
     n_ahead : int
-        Fetches under way at a time.
+        Number of fetches under way.
     """
 
     def __init__(self, store: NodeStore, accesses: np.ndarray, n_ahead: int):
@@ -111,7 +111,7 @@ class Clairvoyant:
         self._n_left = Counter(accesses.tolist())
 
     def start(self) -> list[Action]:
-        """Begin to fetch."""
+        """Begin the fetches."""
         return self._fetch(self._n_ahead)
 
     def begin_read(self, file_id: int) -> Place:
@@ -119,7 +119,7 @@ class Clairvoyant:
         return Place.LFS if file_id in self.store.held else Place.GFS
 
     def end_read(self, file_id: int, place: Place) -> list[Action]:
-        """Place a file that its reader was faster to get than the fetches."""
+        """Place a file that its reader read before its fetch."""
         self._n_left[file_id] -= 1
         if place != Place.GFS or file_id not in self._waiting:
             return []
@@ -129,12 +129,12 @@ class Clairvoyant:
         return [Copy(file_id)]
 
     def placed(self, file_id: int) -> list[Action]:
-        """Switch the file to the LFS and go on."""
+        """Switch the file to the LFS and continue."""
         self.store.hold(file_id)
         return self._refill()
 
     def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Leave the file on the GFS for good and go on; end if the LFS is full."""
+        """Leave the file on the GFS permanently; stop fetching if the LFS is full."""
         self.store.give_back(file_id)
         if full:
             self.store.shrink()
@@ -142,7 +142,7 @@ class Clairvoyant:
         return self._refill()
 
     def _refill(self) -> list[Action]:
-        """Fetch as many as are missing in the number under way."""
+        """Start as many fetches as are missing from `n_ahead`."""
         return self._fetch(self._n_ahead - len(self.store.reserved))
 
     def _fetch(self, n_files: int) -> list[Action]:

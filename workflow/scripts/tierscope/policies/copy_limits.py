@@ -1,4 +1,4 @@
-"""What bounds a node's copies, in the benchmark and in simulations of it."""
+"""Limits of a node's copies, in the benchmark and in its simulation."""
 
-HELD_BYTES = 256 << 20  # of files handed over; beyond it they are read again
-READ_BYTES = 1 << 20  # a copy's read call
+HELD_BYTES = 256 << 20  # of handed-over files; above it, files are read again
+READ_BYTES = 1 << 20  # size of a copy's read call

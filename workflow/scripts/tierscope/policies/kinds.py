@@ -1,6 +1,6 @@
-"""Kinds of runs: where the samples come from, and so which tables a run leaves.
+"""Kinds of runs: the source of the samples determines the tables of a run.
 
-What measures, audits and simulates a run has a registry by these kinds
+Benchmark, audit and simulator each have a registry by these kinds
 (`tierscope.benchmark.sources.SOURCES`, `tierscope.audit.run.CHECKS`,
 `tierscope.model.simulator.runs.SIMULATIONS`).
 """
@@ -17,16 +17,16 @@ class RunKind:
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the kind.
     tables : tuple of str
-        Tables that a run leaves in its folder besides those that every run leaves.
+        Tables in a run's folder, in addition to those of every run.
     sums : tuple of str
-        Tables that are summed up from them, for all runs of a sweep.
+        Tables of their sums, for all runs of a sweep.
     classes : tuple of IOClass or NetClass
-        The I/O classes of its processes.
+        I/O classes of the processes.
     moves_files : bool
-        Whether files are copied from the GFS to an LFS while a launch runs, so that
-        the log has records of copies.
+        Whether files are copied from the GFS to an LFS during a launch, so that the log
+        has records of copies.
     why_no_simulated_log : str, optional
         Why the log of a simulated run cannot be written.
     """
@@ -39,12 +39,12 @@ class RunKind:
     why_no_simulated_log: str | None = None
 
 
-_NO_LOG = "simulated runs have no log, and so no audit, where"
+_NO_LOG = "simulated runs have no log, and so no audit, if"
 _FILES_MOVE = f"{_NO_LOG} files move while they run or are read from other nodes"
 
-# Each file is on its tier before the first epoch, for every node alike.
+# Each file is on its tier before the first epoch, the same for every node.
 FILES = RunKind("files")
-# A policy decides read by read; each node fills its own LFS.
+# A policy decides each read; each node fills its own LFS.
 PLACED = RunKind(
     "placed",
     tables=("decisions",),

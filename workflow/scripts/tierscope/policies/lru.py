@@ -1,6 +1,6 @@
-"""LRU: every file read from the GFS is placed; the least recently used ones make room.
+"""LRU: every file read from the GFS replaces the least recently used files.
 
-A control. With each file read once an epoch it evicts what will be read soonest.
+LRU is a control: if each file is read once an epoch, it evicts the files needed next.
 """
 
 from collections import Counter
@@ -9,10 +9,10 @@ from tierscope.policies.node import Action, Copy, Evict, NodeStore, Place
 
 
 class LeastRecentlyUsed:
-    """Places what is read and evicts what has not been read for longest.
+    """Places each file that is read, and evicts the least recently used files.
 
-    A file that is being read is not evicted, nor one that is still being copied; if
-    then there is no room, the file is not placed.
+    Files that are being read or copied are not evicted. If that leaves no space, the
+    new file is not placed.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class LeastRecentlyUsed:
         return []
 
     def begin_read(self, file_id: int) -> Place:
-        """Return the LFS for a file that it holds, which is then the latest used."""
+        """Return the LFS for a file that it holds; mark the file as last used."""
         if file_id not in self.store.held:
             return Place.GFS
         self.store.use(file_id)
@@ -37,7 +37,7 @@ class LeastRecentlyUsed:
         return Place.LFS
 
     def end_read(self, file_id: int, place: Place) -> list[Action]:
-        """Place a file that was read from the GFS, in place of the oldest."""
+        """Place a file that was read from the GFS; evict the oldest ones for it."""
         if place == Place.LFS:
             self._readers[file_id] -= 1
             return []
@@ -52,19 +52,19 @@ class LeastRecentlyUsed:
         return [*map(Evict, victims), Copy(file_id)]
 
     def placed(self, file_id: int) -> list[Action]:
-        """Switch the file to the LFS as the latest used."""
+        """Switch the file to the LFS as the last used."""
         self.store.hold(file_id)
         return []
 
     def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Leave the file on the GFS until it is read again."""
+        """Leave the file on the GFS until its next read."""
         self.store.give_back(file_id)
         if full:
             self.store.shrink()
         return []
 
     def _victims(self, needed_bytes: int) -> list[int] | None:
-        """Return the oldest files that make so much room, None if they do not."""
+        """Return the oldest files with so many bytes, None if they are too few."""
         victims = []
         for file_id in self.store.held:
             if needed_bytes <= 0:

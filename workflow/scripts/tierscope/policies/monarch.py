@@ -1,7 +1,7 @@
 """Monarch: whole files are placed after their first read, until the LFS is full.
 
-Dantas et al., CCGrid 2022, and its code: room is reserved before the copy, nothing is
-evicted, and reads move to the LFS when the copy is complete.
+It follows Dantas et al., CCGrid 2022, and their code: space is reserved before the
+copy, nothing is evicted, and reads use the LFS once the copy is complete.
 """
 
 from tierscope.policies.node import Action, Copy, NodeStore, Place
@@ -10,15 +10,15 @@ STOP_RULES = ("first-misfit", "first-fit")
 
 
 class Monarch:
-    """Places a file after its first read if there is room.
+    """Places a file after its first read if there is space.
 
     Parameters
     ----------
     store : NodeStore
         The node's LFS, empty.
     stop : {"first-misfit", "first-fit"}
-        What a file without room means: the end of all placement (Monarch's code), or
-        that smaller files may still fit (its paper). Files of one size know no
+        What happens when a file does not fit: all placement ends (Monarch's code), or
+        smaller files may still be placed (its paper). Files of one size make no
         difference.
     """
 
@@ -53,7 +53,7 @@ class Monarch:
         return []
 
     def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Leave the file on the GFS for good; a full LFS has the quota it has."""
+        """Leave the file on the GFS permanently; if full, lower the quota."""
         self.store.give_back(file_id)
         if full:
             self.store.shrink()

@@ -1,8 +1,8 @@
-"""What a node's policy is: a state machine without I/O and without a clock.
+"""A node's policy: a state machine without I/O and without a clock.
 
-It is told of reads and answers with a place; what is to be done besides, it returns as
-actions. Whoever asks it (the driver, the simulator) carries the actions out in the
-order given and reports how each copy ended.
+It receives each read, and returns the place of the read and the actions that follow.
+The caller (the driver or the simulator) carries out the actions in the given order and
+reports how each copy ended.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Place(StrEnum):
-    """Where a file is read from."""
+    """The place from which a file is read."""
 
     GFS = "gfs"
     LFS = "lfs"
@@ -22,7 +22,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Copy:
-    """Put a file of the GFS on the node's LFS; ends in `placed` or `failed`."""
+    """Copy a file of the GFS to the node's LFS; ends in `placed` or `failed`."""
 
     file_id: int
 
@@ -41,41 +41,41 @@ class NodePolicy(Protocol):
     """Decides for all processes of one node."""
 
     def start(self) -> list[Action]:
-        """Return what is to be done when the first epoch begins."""
+        """Return the actions at the start of the first epoch."""
 
     def begin_read(self, file_id: int) -> Place:
-        """Return where a file that is about to be opened is read from."""
+        """Return the place from which to read a file that is about to be opened."""
 
     def end_read(self, file_id: int, place: Place) -> list[Action]:
-        """Return what is to be done after a file was read whole from a place."""
+        """Return the actions after a file was read whole from a place."""
 
     def placed(self, file_id: int) -> list[Action]:
-        """Return what is to be done after a copy: from now on the LFS has the file."""
+        """Return the actions after a copy; from now on the LFS has the file."""
 
     def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Return what is to be done after a copy failed, `full` for want of space."""
+        """Return the actions after a failed copy; `full` if the LFS was full."""
 
 
 class NodeStore:
-    """The room on a node's LFS: what is held, what is reserved, what is left.
+    """The space on a node's LFS: held, reserved and free.
 
     Parameters
     ----------
     sizes : ndarray of int, shape (n_files,)
         Size of each file in bytes.
     quota_bytes : int
-        Most bytes that files held and reserved may take together.
+        Most bytes that held and reserved files may take together.
     """
 
     def __init__(self, sizes: np.ndarray, quota_bytes: int):
         self.sizes, self.quota_bytes = sizes, quota_bytes
         self.used_bytes = 0
-        self.held: dict[int, None] = {}  # the longest held, or used, first
+        self.held: dict[int, None] = {}  # oldest placement or use first
         self.reserved: set[int] = set()
 
     @property
     def free_bytes(self) -> int:
-        """Return the bytes that may still be reserved."""
+        """Return the bytes that can still be reserved."""
         return self.quota_bytes - self.used_bytes
 
     def size(self, file_id: int) -> int:
@@ -83,7 +83,7 @@ class NodeStore:
         return int(self.sizes[file_id])
 
     def reserve(self, file_id: int) -> bool:
-        """Take room for a file if there is enough, and return whether there was."""
+        """Reserve space for a file if there is enough; return whether there was."""
         if self.size(file_id) > self.free_bytes:
             return False
         self.used_bytes += self.size(file_id)
@@ -91,17 +91,17 @@ class NodeStore:
         return True
 
     def hold(self, file_id: int) -> None:
-        """Note that the file is there for which room was reserved."""
+        """Record that a file with reserved space is on the LFS."""
         self.reserved.remove(file_id)
         self.held[file_id] = None
 
     def use(self, file_id: int) -> None:
-        """Move a file that is held to the end of their order."""
+        """Move a held file to the end of the order."""
         del self.held[file_id]
         self.held[file_id] = None
 
     def give_back(self, file_id: int) -> None:
-        """Give back the room of a file that is held or was to be."""
+        """Free the held or reserved space of a file."""
         if file_id in self.held:
             del self.held[file_id]
         else:
@@ -109,5 +109,5 @@ class NodeStore:
         self.used_bytes -= self.size(file_id)
 
     def shrink(self) -> None:
-        """Lower the quota to what is used: the LFS is smaller than it was said."""
+        """Lower the quota to the used bytes: the LFS is smaller than expected."""
         self.quota_bytes = self.used_bytes

@@ -22,7 +22,7 @@ class Pinning:
     cache_rate_percent : int
         Percent of the files to hold on the LFS, 0 to 100.
     seed, repetition : int
-        Seeds of the order: like its shuffles, the pinned part is a repetition's own.
+        Seeds of the order; each repetition has its own pinned part and shuffles.
     """
 
     n_files: int
@@ -37,7 +37,7 @@ class Pinning:
 
     def on_lfs(self) -> np.ndarray:
         """Return whether each file is on the LFS: bool, shape (n_files,)."""
-        # A stream of its own: `default_rng(seed)` is that of the first epoch's shuffle.
+        # A separate stream: `default_rng(seed)` is that of the first epoch's shuffle.
         stream = np.random.SeedSequence((self.seed, self.repetition), spawn_key=(1,))
         order = np.random.default_rng(stream).permutation(self.n_files)
         mask = np.zeros(self.n_files, bool)

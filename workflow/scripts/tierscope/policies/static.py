@@ -6,7 +6,7 @@ from tierscope.policies.node import Action, Place
 
 
 class Fixed:
-    """What is on the LFS stays there, and nothing is added.
+    """Files on the LFS stay there, and no files are added.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class Fixed:
         return []
 
     def placed(self, file_id: int) -> list[Action]:
-        """Return no action: it asked for no copy."""
+        """Return no action: this policy orders no copy."""
         return []
 
     def failed(self, file_id: int, full: bool) -> list[Action]:
-        """Return no action: it asked for no copy."""
+        """Return no action: this policy orders no copy."""
         return []

@@ -1,4 +1,4 @@
-"""What a policy may know of a run when it begins, as seen from one node."""
+"""The information of a policy on one node when a run begins."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tierscope.policies.kinds import RunKind
 from tierscope.policies.node import NodePolicy, NodeStore
 from tierscope.policies.pinning import Pinning
 
-_STREAM = 7  # beside those of pinning, shuffle, samples, training and the simulator
+_STREAM = 7  # others: pinning, shuffle, samples, training, simulator
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class NodeView:
     Parameters
     ----------
     description : RunDescription
-        What the scenario depends on (`Experiment.description`).
+        Settings of the scenario (`Experiment.description`).
     point : Point
         Cache rate and repetition.
     ranks : sequence of int
         The processes on the node.
     node : int, optional
-        Index of the node; of kind `PEERS` only.
+        Index of the node; only for kind `PEERS`.
     orders : sequence of ndarray, optional
-        What all processes read in each epoch, for callers that have it.
+        Order of all processes' reads in each epoch, if the caller has it.
     """
 
     description: RunDescription
@@ -52,7 +52,7 @@ class NodeView:
 
     @property
     def pinning(self) -> Pinning:
-        """Return the fixed part of the dataset that the cache rate stands for."""
+        """Return the pinned part of the dataset at the cache rate."""
         return Pinning(
             self.n_files,
             self.point.cache_rate_percent,
@@ -61,7 +61,7 @@ class NodeView:
         )
 
     def store(self) -> NodeStore:
-        """Return the node's LFS, empty, with room for what the cache rate allows."""
+        """Return the node's empty LFS, with the space of the cache rate."""
         size = self.description.dataset.file_size_bytes
         sizes = np.broadcast_to(size, self.n_files)
         return NodeStore(sizes, quota_bytes=self.pinning.n_on_lfs * size)
@@ -69,14 +69,14 @@ class NodeView:
     def generator(self) -> np.random.Generator:
         """Return a generator for the policy of this node, in this repetition.
 
-        It is a stream of its own, none of the shuffle, the pinned part or samples.
+        Its stream differs from those of the shuffle, the pinned part and samples.
         """
         seeds = (self.pinning.seed, self.pinning.repetition, min(self.ranks))
         stream = np.random.SeedSequence(seeds, spawn_key=(_STREAM,))
         return np.random.default_rng(stream)
 
     def option(self, name: str) -> Any:
-        """Return an option of the policy, as the configuration has it."""
+        """Return an option of the policy from the configuration."""
         return self.description.policy_options[name]
 
 
@@ -92,21 +92,21 @@ class Policy:
     Parameters
     ----------
     name : str
-        Its name in the configuration.
+        Name in the configuration.
     kind : RunKind
-        How it decides, and so how its runs are made and checked.
+        Kind of its runs, which determines how they are made and checked.
     of_node : callable
         Returns the state machine of a node from its `NodeView`.
     options : tuple of str
-        Keys of the section `policies` that its runs depend on; of kind `PEERS` all
-        keys of the section's part of its name.
+        Keys of the section `policies` that its runs depend on; for kind `PEERS`, all
+        keys of the subsection with its name.
     held : callable
-        Of kind `FILES`: returns from the `Pinning` what every node's LFS holds before
+        For kind `FILES`: returns from the `Pinning` which files each LFS holds before
         the first epoch: bool, shape (n_files,).
     is_stratified : bool
-        The shuffle deals the files that are held and the others apart.
+        Whether the shuffle distributes held files and other files separately.
     evicts : bool
-        It may remove files from the LFS, and place a file again.
+        Whether it may remove files from the LFS, and place a file again.
     """
 
     name: str

@@ -1,10 +1,11 @@
-"""The clock of a launch: this machine's, or that of the machine it emulates.
+"""The clock of a launch: that of this machine or of the emulated machine.
 
-In virtual time nobody sleeps for a device. The preloaded library
-(`workflow/native/virtual_time.h`) keeps a clock for each process's reader, consumer and
-copiers, and says what the queues make of every call. Driver and probes ask the clock
-for barriers and instants, and tell it what the consumer does. Policies and peers take
-turns by it, so that what they decide follows the clock and not the machine's sockets.
+In virtual time no process sleeps for a device. The preloaded library
+(`workflow/native/virtual_time.h`) keeps a clock for the reader, the consumer and the
+copiers of each process, and computes every call's time from the queues. Driver and
+probes ask the clock for barriers and instants, and report the consumer's actions to it.
+Policies and peers take turns by the clock, so their decisions follow virtual time and
+not the timing of this machine's sockets.
 """
 
 import ctypes
@@ -23,15 +24,15 @@ from tierscope.core.machine import TierError
 
 NO_PROGRESS_S = 60.0
 _WATCH_S = 0.5
-_SIGNALS_S = 0.01  # in which a handler of Python's has its turn
+_SIGNALS_S = 0.01  # enough for a Python signal handler to run
 _DESCRIPTION_BYTES = 1 << 20
-_REPORT_S = 3.0  # in which the process that stopped the launch says why
-_ANOTHER = -1  # a rank that has not said that it has failed
+_REPORT_S = 3.0  # for the process that stopped the launch to report the reason
+_ANOTHER = -1  # an unknown failed rank
 _NOBODY, _NOT_YET = -1, -2
 
 
 class ClockStoppedError(RuntimeError):
-    """The launch was stopped while a thread waited; the main thread says why."""
+    """The launch was stopped while a thread waited; the main thread has the reason."""
 
 
 class OtherRankFailed(RuntimeError):
@@ -40,9 +41,9 @@ class OtherRankFailed(RuntimeError):
     Parameters
     ----------
     rank : int
-        Which process.
+        The process.
     line : str, optional
-        What one process is to print of it; None if it was printed.
+        The message that one process must print; None if it was printed.
     """
 
     def __init__(self, rank: int, line: str | None = None):
@@ -51,7 +52,7 @@ class OtherRankFailed(RuntimeError):
 
 
 class Ranks(Protocol):
-    """The processes of a launch, as far as a clock asks for them."""
+    """The processes of a launch, as far as a clock needs them."""
 
     rank: int
 
@@ -59,17 +60,17 @@ class Ranks(Protocol):
         """Raise OtherRankFailed if another process has reported a failure."""
 
     def told_of_failure(self) -> bool:
-        """Return whether a process has reported one."""
+        """Return whether a process has reported a failure."""
 
     def dead_ranks(self) -> list[int]:
-        """Return the processes of this machine that have ended without a word."""
+        """Return the processes of this machine that died silently."""
 
     def gone_error(self, ranks: list[int]) -> Exception:
-        """Return the error that names them."""
+        """Return the error that names these processes."""
 
 
 class Role(IntEnum):
-    """Who a process's calls are made for; copier i is ``COPIER + i``."""
+    """The actor of a process's call; copier i is ``COPIER + i``."""
 
     READER = 0
     CONSUMER = 1
@@ -77,7 +78,7 @@ class Role(IntEnum):
 
 
 class Turn(IntEnum):
-    """What is said in a turn; those of one instant come in this order."""
+    """The purpose of a turn; turns of one instant have this order."""
 
     COPIED = 0
     ENDED = 1
@@ -89,7 +90,7 @@ MOST_COPIERS = 64
 
 
 class Clock(Protocol):
-    """What tells the time of epochs, and what happens in them."""
+    """The clock of the epochs, which also receives their events."""
 
     is_virtual: bool
 
@@ -97,25 +98,25 @@ class Clock(Protocol):
         """Wait for all processes and return the instant, in seconds."""
 
     def ask(self) -> None:
-        """Note that the training asks for its next batch, or for the end."""
+        """Record that the training asks for its next batch, or for the end."""
 
     def take(self) -> None:
-        """Note that it has what it asked for."""
+        """Record that the training has received it."""
 
     def compute(self, time_s: float) -> None:
-        """Let the training compute."""
+        """Let the training compute for some time."""
 
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
-        """Wait for all members of a group; `meet` does so in real time."""
+        """Wait for all members of a group (real time: calls `meet`)."""
 
     def give_token(self, send: Callable[[], None]) -> None:
-        """Let those go on that wait for this process; `send` does so in real time."""
+        """Release the processes that wait for this one (real time: calls `send`)."""
 
     def skip_token(self, giver: int) -> None:
-        """Note that this process does not wait for a rank's next token."""
+        """Record that this process does not wait for a rank's next token."""
 
     def await_token(self, giver: int, receive: Callable[[], None]) -> None:
-        """Wait for a rank's next token; `receive` does so in real time."""
+        """Wait for a rank's next token (real time: calls `receive`)."""
 
     def check(self) -> None:
         """Raise the reason if the launch was stopped."""
@@ -124,47 +125,47 @@ class Clock(Protocol):
         """Raise a ClockStoppedError if the launch was stopped; in any thread."""
 
     def stop(self, reason: BaseException) -> None:
-        """End all waits of the launch for a reason, in whatever thread."""
+        """End all waits of the launch for a reason, from any thread."""
 
     def now_ns(self) -> int:
-        """Return the instant of who this thread acts for, else of the consumer."""
+        """Return the instant of this thread's role, by default of the consumer."""
 
     def events(self) -> int:
-        """Return a number that grows if anything makes progress."""
+        """Return a number that grows with any progress."""
 
     @contextmanager
     def act(self, rank: int, role: int) -> Iterator[None]:
-        """Let calls of this thread take the time of a process's role."""
+        """Charge calls of this thread to a role of a process."""
 
     def take_turn(self, role: int, turn: Turn) -> int:
-        """Wait until nobody comes before a role of this process; return the instant.
+        """Wait for the turn of a role of this process, and return the instant.
 
-        Nobody else goes on until the role does something else.
+        No other actor continues until the role acts again.
         """
 
     def told(self) -> None:
-        """Note that the policy knows of all reads so far."""
+        """Record that the policy knows of all reads so far."""
 
     def begin_copy(self, copier: int, at_ns: int) -> None:
-        """Let a copier of this process go on, from an instant on."""
+        """Let a copier of this process continue from an instant."""
 
     def rest(self, copier: int) -> None:
-        """Let a copier have nothing to do."""
+        """Make a copier idle."""
 
     def await_copies(self) -> None:
         """Let the consumer wait until copies have ended."""
 
     def copies_ended(self, at_ns: int) -> None:
-        """Let it go on."""
+        """Let the consumer continue."""
 
     def ask_owner(self, owner: int) -> int:
-        """Ask a node for a file, once it has a server thread; return when."""
+        """Ask a node for a file once a server thread is free; return the instant."""
 
     def receive(self, owner: int, node: int) -> int:
-        """Let the file come from an owner to a node; return when it is there."""
+        """Send the file from an owner to a node; return the instant of arrival."""
 
     def note_memory(self, descriptor: int) -> None:
-        """Note that a descriptor is memory, whose reads take no time."""
+        """Mark a descriptor as memory; its reads take no time."""
 
 
 class RealClock:
@@ -187,10 +188,10 @@ class RealClock:
         return time.perf_counter()
 
     def ask(self) -> None:
-        """Do nothing: the batch comes when it comes."""
+        """Do nothing: a batch arrives in real time."""
 
     def take(self) -> None:
-        """Do nothing: it is there."""
+        """Do nothing: the batch has arrived."""
 
     def compute(self, time_s: float) -> None:
         """Sleep in place of a training step."""
@@ -198,35 +199,35 @@ class RealClock:
             time.sleep(time_s)
 
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
-        """Wait for all members of a group by `meet`."""
+        """Call `meet` to wait for all members of a group."""
         meet()
 
     def give_token(self, send: Callable[[], None]) -> None:
-        """Let those go on that wait for this process by `send`."""
+        """Call `send` to release the processes that wait for this one."""
         send()
 
     def skip_token(self, giver: int) -> None:
-        """Do nothing: messages have names."""
+        """Do nothing: messages are identified by sender and tag."""
 
     def await_token(self, giver: int, receive: Callable[[], None]) -> None:
-        """Wait for a rank's next token by `receive`."""
+        """Call `receive` to wait for a rank's next token."""
         receive()
 
     def check(self) -> None:
-        """Do nothing: other processes' failures are found in barriers."""
+        """Do nothing: barriers detect failures of other processes."""
 
     def refuse_if_stopped(self) -> None:
-        """Do nothing: this machine's time goes on."""
+        """Do nothing: real time is never stopped."""
 
     def stop(self, reason: BaseException) -> None:
-        """Do nothing: who waits for this process finds out."""
+        """Do nothing: processes that wait for this one notice its end."""
 
     def now_ns(self) -> int:
         """Return this machine's monotonic time."""
         return time.perf_counter_ns()
 
     def events(self) -> int:
-        """Return 0: progress cannot be seen."""
+        """Return 0: progress is not visible."""
         return 0
 
     @contextmanager
@@ -235,30 +236,30 @@ class RealClock:
         yield
 
     def take_turn(self, role: int, turn: Turn) -> int:
-        """Return the instant: who comes first is first."""
+        """Return the instant: calls take effect in the order of real time."""
         return self.now_ns()
 
     def told(self) -> None:
         """Do nothing."""
 
     def begin_copy(self, copier: int, at_ns: int) -> None:
-        """Do nothing: it goes on when it can."""
+        """Do nothing: the copier continues in real time."""
 
     def rest(self, copier: int) -> None:
         """Do nothing."""
 
     def await_copies(self) -> None:
-        """Do nothing: who waits is told."""
+        """Do nothing: the waiting thread is notified otherwise."""
 
     def copies_ended(self, at_ns: int) -> None:
         """Do nothing."""
 
     def ask_owner(self, owner: int) -> int:
-        """Return the instant: whether a thread is free is found out by asking."""
+        """Return the instant: the request itself waits for a free thread."""
         return self.now_ns()
 
     def receive(self, owner: int, node: int) -> int:
-        """Return the instant: the file is there."""
+        """Return the instant: the file has arrived."""
         return self.now_ns()
 
     def note_memory(self, descriptor: int) -> None:
@@ -266,7 +267,7 @@ class RealClock:
 
 
 def to_ns(time_s: float) -> int:
-    """Return whole nanoseconds, a half to the even one, as the library rounds."""
+    """Return whole nanoseconds, rounded half to even like the library."""
     return round(time_s * 1e9)
 
 
@@ -276,12 +277,12 @@ class VirtualClock:
     Parameters
     ----------
     processes : Ranks
-        The MPI processes: the rank of this one, and which ones are gone.
+        The MPI processes: the rank of this one, and the dead ones.
 
     Raises
     ------
     TierError
-        If the library is not there or has no state for this process.
+        If the library is not loaded or has no state for this process.
     """
 
     is_virtual = True
@@ -291,7 +292,7 @@ class VirtualClock:
         self._library = bind(ctypes.CDLL(None))
         self._reason: BaseException | None = None
         self._is_over = threading.Event()
-        self._n_received: Counter[int] = Counter()  # turns of this epoch, by giver
+        self._n_received: Counter[int] = Counter()  # tokens of this epoch, by giver
         if self._library.tierscope_clock_join(processes.rank):
             raise TierError(
                 f"emulated devices: got no state for process {processes.rank}, "
@@ -304,7 +305,7 @@ class VirtualClock:
             self._library.tierscope_clock_stop_on(signum)
 
     def watch(self) -> None:
-        """Look from a thread for processes that are gone, and for no progress."""
+        """Start a thread that detects dead processes and lack of progress."""
         threading.Thread(target=self._watch, daemon=True).start()
 
     def reset(self) -> None:
@@ -320,56 +321,56 @@ class VirtualClock:
         sample_s: float,
         teller: Role | None = None,
     ) -> None:
-        """Say what this process reads in the epoch that the next barrier begins.
+        """Announce the reads of this process in the epoch that the next barrier begins.
 
         Parameters
         ----------
         n_files, file_bytes : int
-            Files, each of one sample, and their size.
+            Number of files, each of one sample, and their size.
         batch_size, prefetch_batches : int
             Samples of a batch, and batches that the loader holds ready.
         sample_s : float
             Processor time of a sample, in seconds.
         teller : Role, optional
-            Who tells a policy of each read that has ended.
+            The role that reports each ended read to a policy.
         """
         self._n_received.clear()
         numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
         numbers = *numbers, 0 if teller is None else teller + 1
         if self._library.tierscope_clock_plan(*numbers):
-            raise ValueError(f"virtual time: got an epoch of {numbers}.")
+            raise ValueError(f"virtual time: cannot plan an epoch of {numbers}.")
 
     def barrier(self) -> float:
         """Wait for all processes and return the instant, in seconds."""
         instant_ns = self._library.tierscope_clock_barrier(True)
         while instant_ns == _NOT_YET:
-            # Lets MPI go on: others may still be on their way out of a collective call.
+            # Lets MPI make progress: others may still be leaving a collective call.
             self._processes.look_for_failure()
             instant_ns = self._library.tierscope_clock_barrier(False)
         return self._instant(instant_ns) * 1e-9
 
     def ask(self) -> None:
-        """Note that the training asks for its next batch, or for the end."""
+        """Record that the training asks for its next batch, or for the end."""
         self._library.tierscope_clock_ask()
 
     def take(self) -> None:
-        """Note that it has what it asked for."""
+        """Record that the training has received it."""
         if self._library.tierscope_clock_take():
             self.check()
 
     def compute(self, time_s: float) -> None:
-        """Let the training compute."""
+        """Let the training compute for some time."""
         if time_s:
             self._library.tierscope_clock_pass(to_ns(time_s))
 
     def bind(self, binds: bool) -> None:
-        """Let calls of this thread take the consumer's time, or no longer."""
+        """Start or stop charging calls of this thread to the consumer."""
         rank = self._processes.rank if binds else _NOBODY
         self._library.tierscope_clock_act(rank, Role.CONSUMER)
 
     @contextmanager
     def act(self, rank: int, role: int) -> Iterator[None]:
-        """Let calls of this thread take the time of a process's role."""
+        """Charge calls of this thread to a role of a process."""
         if self._library.tierscope_clock_act(rank, role):
             raise ValueError(f"virtual time: got rank {rank}, role {role}.")
         try:
@@ -382,28 +383,28 @@ class VirtualClock:
         return self.now_ns() * 1e-9
 
     def now_ns(self) -> int:
-        """Return the instant of who this thread acts for, else of the consumer."""
+        """Return the instant of this thread's role, by default of the consumer."""
         return self._library.tierscope_clock_now()
 
     def events(self) -> int:
-        """Return a number that grows if anything makes progress."""
+        """Return a number that grows with any progress."""
         return self._library.tierscope_clock_events()
 
     def take_turn(self, role: int, turn: Turn) -> int:
-        """Wait until nobody comes before a role of this process; return the instant."""
+        """Wait for the turn of a role of this process, and return the instant."""
         return self._instant(self._library.tierscope_clock_turn(role, turn))
 
     def told(self) -> None:
-        """Note that the policy knows of all reads so far."""
+        """Record that the policy knows of all reads so far."""
         self._library.tierscope_clock_told()
 
     def begin_copy(self, copier: int, at_ns: int) -> None:
-        """Let a copier of this process go on, from an instant on."""
+        """Let a copier of this process continue from an instant."""
         if self._library.tierscope_clock_copy(copier, at_ns):
             raise ValueError(f"virtual time: got copier {copier}.")
 
     def rest(self, copier: int) -> None:
-        """Let a copier have nothing to do."""
+        """Make a copier idle."""
         self._library.tierscope_clock_copy(copier, _NOBODY)
 
     def await_copies(self) -> None:
@@ -411,7 +412,7 @@ class VirtualClock:
         self._library.tierscope_clock_await_copies()
 
     def copies_ended(self, at_ns: int) -> None:
-        """Let it go on."""
+        """Let the consumer continue."""
         self._library.tierscope_clock_copies_ended(at_ns)
 
     def set_network(self, n_threads: int, way_s: float, transfer_s: float) -> None:
@@ -420,23 +421,23 @@ class VirtualClock:
         Parameters
         ----------
         n_threads : int
-            Requests that a node serves at a time.
+            Requests that a node serves at the same time.
         way_s, transfer_s : float
-            Time of a message on its way, and of a file on a link.
+            Latency of a message, and time of a file on a link.
         """
         times_ns = to_ns(way_s), to_ns(transfer_s)
         self._library.tierscope_clock_network(n_threads, *times_ns)
 
     def ask_owner(self, owner: int) -> int:
-        """Ask a node for a file, once it has a server thread; return when."""
+        """Ask a node for a file once a server thread is free; return the instant."""
         return self._instant(self._library.tierscope_clock_ask_owner(owner))
 
     def receive(self, owner: int, node: int) -> int:
-        """Let the file come from an owner to a node; return when it is there."""
+        """Send the file from an owner to a node; return the instant of arrival."""
         return self._instant(self._library.tierscope_clock_receive(owner, node))
 
     def note_memory(self, descriptor: int) -> None:
-        """Note that a descriptor is memory, whose reads take no time."""
+        """Mark a descriptor as memory; its reads take no time."""
         self._library.tierscope_clock_memory(descriptor)
 
     def refuse_if_stopped(self) -> None:
@@ -445,12 +446,12 @@ class VirtualClock:
             raise ClockStoppedError("virtual time was stopped")
 
     def stop(self, reason: BaseException) -> None:
-        """End all waits of the launch for a reason, in whatever thread."""
+        """End all waits of the launch for a reason, from any thread."""
         self._reason = self._reason or reason
         self._library.tierscope_clock_stop()
 
     def _instant(self, instant_ns: int) -> int:
-        """Return an instant, or raise why the launch was stopped."""
+        """Return an instant, or raise the reason if the launch was stopped."""
         if instant_ns < 0:
             if threading.current_thread() is not threading.main_thread():
                 raise ClockStoppedError("virtual time was stopped")
@@ -458,12 +459,12 @@ class VirtualClock:
         return instant_ns
 
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
-        """Wait for all members of a group, whose clocks are then the largest.
+        """Wait for all members of a group; their clocks move to the latest one.
 
         Parameters
         ----------
         group : int
-            Any number of the group's own; a process is in one meeting at a time.
+            A number unique to the group; a process is in one meeting at a time.
         n_members : int
             Processes of the group.
         meet : callable
@@ -473,36 +474,36 @@ class VirtualClock:
             self.check()
 
     def give_token(self, send: Callable[[], None]) -> None:
-        """Let those go on that wait for this process's next token, now or later.
+        """Release the processes that wait for this process's next token, now or later.
 
         Raises
         ------
         ValueError
-            If this process has given as many in this epoch as are remembered.
+            If this process has given the largest number of tokens in this epoch.
         """
         if self._library.tierscope_clock_give():
             raise ValueError("virtual time: got more tokens than are remembered.")
 
     def skip_token(self, giver: int) -> None:
-        """Note that this process does not wait for a rank's next token."""
+        """Record that this process does not wait for a rank's next token."""
         self._n_received[giver] += 1
 
     def await_token(self, giver: int, receive: Callable[[], None]) -> None:
-        """Wait for a rank's next token, and go on when it was given at the earliest."""
+        """Wait for a rank's next token; continue no earlier than it was given."""
         turn = self._n_received[giver]
         self._n_received[giver] += 1
         if self._library.tierscope_clock_await_token(giver, turn):
             self.check()
 
     def check(self) -> None:
-        """Raise the reason if the launch was stopped; a signal's handler comes first.
+        """Raise the reason if the launch was stopped; a signal handler runs first.
 
         Raises
         ------
         RankGoneError
-            If this process has found that another one is gone.
+            If this process has detected that another one is dead.
         OtherRankFailed
-            If another one has, as far as it has said what.
+            If another process has stopped the launch; with its message, if known.
         """
         if self._library.tierscope_clock_is_stopped():
             time.sleep(_SIGNALS_S)
@@ -525,19 +526,19 @@ class VirtualClock:
         return found
 
     def end(self) -> None:
-        """End the watch, and all waits of the launch if there still are any."""
+        """End the watch, and all remaining waits of the launch."""
         self._is_over.set()
         self._library.tierscope_clock_stop()
 
     def describe_actors(self) -> str:
-        """Return a line for each actor: state, clock, and whom it waits for."""
+        """Return a line for each actor: state, clock, and the actor it waits for."""
         text = ctypes.create_string_buffer(_DESCRIPTION_BYTES)
         self._library.tierscope_clock_describe(text, _DESCRIPTION_BYTES)
         return text.value.decode()
 
     def _watch(self) -> None:
-        """Stop the launch if a process is gone or nothing happens any more."""
-        # The first process that still can says so: another one may be what hangs.
+        """Stop the launch if a process is dead or there is no progress."""
+        # The first process that can reports it, since another one may hang.
         patience_s = NO_PROGRESS_S + _WATCH_S * self._processes.rank
         n_events, changed_s = -1, time.monotonic()
         while not self._is_over.wait(_WATCH_S):
@@ -554,7 +555,7 @@ class VirtualClock:
                 self._library.tierscope_clock_stop()
                 print(
                     f"{actors}tierscope: no progress in virtual time for "
-                    f"{now_s - changed_s:.0f} s of real time: see who waits, above",
+                    f"{now_s - changed_s:.0f} s of real time: see above who waits",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -563,12 +564,12 @@ class VirtualClock:
 
 
 def is_in_epoch(actors: str) -> bool:
-    """Return whether anybody waits for another one."""
+    """Return whether any actor waits for another one."""
     return any(word in actors for word in ("waiting", "blocked"))
 
 
 def bind(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Return the library of the devices with the types of its functions."""
+    """Set the types of the functions of the devices' library, and return it."""
     whole, text = ctypes.c_int64, ctypes.c_char_p
     for name, result, arguments in (
         ("create", ctypes.c_int, (text, text, ctypes.c_int)),
@@ -621,16 +622,16 @@ def create_virtual_state(
     library : Path
         ``libtierscope_device.so``.
     config : Path
-        What `tierscope.storage.emulated.device.write_device_config` has written.
+        File written by `tierscope.storage.emulated.device.write_device_config`.
     state : Path
-        The file; there must be none.
+        The file to create; it must not exist.
     n_processes : int
         Processes of the launch.
 
     Raises
     ------
     OSError
-        If the file is there or cannot be made.
+        If the file exists or cannot be created.
     """
     create: Any = bind(ctypes.CDLL(str(library))).tierscope_clock_create
     error = create(bytes(config), bytes(state), n_processes)

@@ -1,4 +1,4 @@
-"""Whether a preloaded library is really there: the loader only warns if it is not."""
+"""Check that a preloaded library is loaded: the loader only warns if it is not."""
 
 import os
 from contextlib import suppress
@@ -47,6 +47,6 @@ def refuse_unless_loaded(library: Path, processes) -> None:
     if answers and not all(answers):
         raise ConfigError(
             f"{library}: is not loaded in {answers.count(False)} of {len(answers)} "
-            "processes; what ld.so says above tells why."
+            "processes; the messages of ld.so above say why."
         )
-    processes.barrier()  # where the others learn that it has failed
+    processes.barrier()  # the others notice the failure here

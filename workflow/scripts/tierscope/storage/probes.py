@@ -1,16 +1,16 @@
-"""Micro-probes of a machine's storage: which calls they make, and their timing.
+"""Micro-probes of a machine's storage: their calls, and the timing of the calls.
 
-Four measurements, made on both tiers, from which a model's parameters can be fitted
-(`tierscope.model.calibration.fit`): open and close rate with all processes at work,
-read rate of all processes on opened files, and what a single client waits for one open,
-one small read, one file and one close. A probe is timed by the processes that make its
-calls, with their own clock around each call; nothing traces them.
+The probes run on both tiers, and `tierscope.model.calibration.fit` fits a model's
+parameters to them. They measure the open and close rate of all processes, the read rate
+of all processes on opened files, and a single client's times for one open, one small
+read, one file and one close. The calling processes time a probe with their own clock
+around each call; no tracer is involved.
 
-What spoils a probe of real file systems is a cache. The pages of a file are written
-back and given up before it is read (``posix_fadvise(DONTNEED)``, kinds `directory` and
-`lustre`; a tmpfs has no other place for them). What a client remembers of a file's
-metadata cannot be given up, so on the GFS each repeat takes other files, as far as the
-dataset has enough of them. An emulated device charges every call, cached or not.
+On real file systems caches disturb a probe. The pages of a file are written back and
+dropped before it is read (``posix_fadvise(DONTNEED)``, kinds `directory` and `lustre`;
+a tmpfs cannot drop pages). A client's cached metadata cannot be dropped, so on the GFS
+each repeat uses other files, if the dataset has enough. An emulated device charges
+every call, cached or not.
 """
 
 import os
@@ -40,13 +40,13 @@ class Probe:
     name : str
         Name in table `probes`.
     tier : {"gfs", "lfs"}
-        Where the files lie.
+        Tier of the files.
     operation : {"open", "read", "close"}
-        What is called.
+        The system call.
     n_clients : int
-        Processes that make the calls; 1 is the first process alone.
+        Processes that make the calls; 1 means the first process alone.
     files_per_client : int
-        Files that each process takes in turn.
+        Files that each process uses in turn.
     file_bytes : int
         Bytes read of each file, from its start; 0 for opens and closes.
     buffer_bytes : int
@@ -68,7 +68,7 @@ class Probe:
 
     @property
     def n_operations(self) -> int:
-        """Return the calls that all processes make together."""
+        """Return the number of calls of all processes together."""
         calls = 1
         if self.operation == "read":
             calls = -(-self.file_bytes // self.buffer_bytes)
@@ -76,7 +76,7 @@ class Probe:
 
     @property
     def n_bytes(self) -> int:
-        """Return the bytes that all processes read together."""
+        """Return the number of bytes that all processes read together."""
         return self.n_clients * self.files_per_client * self.file_bytes
 
 
@@ -129,18 +129,18 @@ def _sizes(probed: ProbeDescription) -> tuple[int, int, int]:
 
 
 def _files_per_client(n_files: int, n_processes: int) -> int:
-    """Return how many files each process takes when all are at work."""
+    """Return how many files each process uses when all take part."""
     return min(FILES_PER_CLIENT, n_files // n_processes)
 
 
 def probe_files(
     probed: ProbeDescription, probe: Probe, rank: int, repeat: int
 ) -> np.ndarray:
-    """Return the files that a process takes in a probe: int, shape (files_per_client,).
+    """Return the files that a process uses in a probe: int, shape (files_per_client,).
 
-    The processes deal out a window of consecutive files in turn, so that at any time
-    they are on many object servers. Each repeat on the GFS takes the next window, and
-    the single client the one after that; the LFS holds the first window only.
+    The processes take the files of a consecutive window in turn, so at any time they
+    use many object servers. Each repeat on the GFS uses the next window, and the single
+    client the window after that; the LFS holds only the first window.
     """
     n_files, _, n_processes = _sizes(probed)
     in_turn = _files_per_client(n_files, n_processes)
@@ -151,9 +151,9 @@ def probe_files(
 
 
 def lfs_rate_percent(probed: ProbeDescription) -> int:
-    """Return the part of the dataset that a node's LFS holds for the probes, at most.
+    """Return the largest part of the dataset that the probes put on a node's LFS.
 
-    It is rounded up to whole percent, as a cache rate.
+    It is rounded up to a whole percent, like a cache rate.
     """
     n_files, _, n_processes = _sizes(probed)
     per_node = probed.system.processes_per_node
@@ -163,7 +163,7 @@ def lfs_rate_percent(probed: ProbeDescription) -> int:
 
 @dataclass
 class Timing:
-    """What one process saw of a probe: first to last call, calls, bytes.
+    """One process's timing of a probe: first to last call, calls, bytes.
 
     `started_s` and `ended_s` are instants of its clock, `call_s` is the sum of the
     times inside the calls.
@@ -182,7 +182,7 @@ class Client:
     Parameters
     ----------
     paths : sequence of str
-        Its files.
+        Files of the process.
     clock : callable
         Seconds since some instant.
     """
@@ -193,7 +193,7 @@ class Client:
         self._paths, self._clock, self._descriptors = paths, clock, []
 
     def run(self, probe: Probe) -> Timing:
-        """Make a probe's calls on the files, in turn; open first, close last."""
+        """Make a probe's calls on the files in turn; open first, close last."""
         calls_of = {"open": self._opens, "read": self._reads, "close": self._closes}
         clock = self._clock
         timing = Timing(started_s=clock())
@@ -225,14 +225,14 @@ class Client:
             yield os.close, (self._descriptors.pop(),), 0
 
     def forget_pages(self) -> None:
-        """Write the opened files' pages back and give them up."""
+        """Write back and drop the pages of the opened files."""
         for descriptor in self._descriptors:
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _read_exactly(descriptor: int, part: memoryview, start: int) -> None:
-    """Read a part of a file in one call, as long as the part or not at all."""
+    """Read a part of a file in one call; a short read is an error."""
     if (got := os.preadv(descriptor, [part], start)) != len(part):
         raise OSError(
             f"got {got} bytes at {start} of file {descriptor}, expected {len(part)}."
@@ -251,11 +251,11 @@ def probe_row(
     repeat : int
         Number of the repeat.
     timings : sequence of Timing
-        What each process saw.
+        Timing of each process.
     one_clock : bool
-        Whether the processes share a machine and so a clock. The time is then that from
-        the first start to the last end, else the longest that a process took: what
-        processes leave the barrier late (half a millisecond or so) is not in it.
+        Whether the processes share a machine and its clock. If so, the time is that
+        from the first start to the last end; otherwise the longest time of a process,
+        which excludes late exits from the barrier (about half a millisecond).
     """
     n_operations = sum(timing.n_operations for timing in timings)
     time_s = max(timing.ended_s - timing.started_s for timing in timings)

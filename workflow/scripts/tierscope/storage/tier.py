@@ -1,6 +1,6 @@
-"""The names under which a tier's files are opened: links beside its data directory.
+"""The names with which a tier's files are opened: links beside its data directory.
 
-A log tells epochs, copies and reads for other nodes apart by these names.
+These names separate epochs, copies and reads for other nodes in a log.
 """
 
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tierscope.core.machine import TierError
 
-STAGE_IN_EPOCH = 0  # in the background aliases of stage-in, which is before all epochs
+STAGE_IN_EPOCH = 0  # in background aliases of stage-in, before all epochs
 
 
 def epoch_alias(data_root: Path, epoch: int) -> Path:
-    """Return the name under which an epoch opens a tier's files."""
+    """Return the name with which an epoch opens a tier's files."""
     return data_root.with_name(f"{data_root.name}.ep{epoch}")
 
 
@@ -33,7 +33,7 @@ def background_roots(
 
 
 def background_alias(data_root: Path, epoch: int) -> Path:
-    """Return the name under which copies of an epoch open a tier's files."""
+    """Return the name with which copies of an epoch open a tier's files."""
     return epoch_alias(background_root(data_root), epoch)
 
 
@@ -43,17 +43,17 @@ def peer_root(data_root: Path) -> Path:
 
 
 def peer_alias(data_root: Path, epoch: int) -> Path:
-    """Return the name under which a server opens files for other nodes."""
+    """Return the name with which a server opens files for other nodes."""
     return epoch_alias(peer_root(data_root), epoch)
 
 
 def make_epoch_aliases(
     data_root: Path, n_epochs: int, background: bool = False, peers: bool = False
 ) -> None:
-    """Make one symlink an epoch, so that a log tells epochs apart by path.
+    """Make one symlink per epoch, so that the paths in a log separate epochs.
 
-    With `background` there is a second one an epoch (`background_alias`), with `peers`
-    one more (`peer_alias`).
+    `background` adds a second link per epoch (`background_alias`), `peers` another one
+    (`peer_alias`).
     """
     aliases = [epoch_alias(data_root, epoch) for epoch in range(n_epochs)]
     if background:
@@ -66,6 +66,6 @@ def make_epoch_aliases(
         except FileExistsError:
             if not alias.is_symlink() or os.readlink(alias) != data_root.name:
                 raise TierError(
-                    f"{alias}: exists and is not our link to {data_root.name}; "
+                    f"{alias}: exists and is not tierscope's link to {data_root.name}; "
                     "remove it."
                 ) from None

@@ -1,1 +1,1 @@
-"""Tracers, Darshan logs, and what these say per epoch, tier and file."""
+"""Tracers, Darshan logs, and the records of logs by epoch, tier and file."""

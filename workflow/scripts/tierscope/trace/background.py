@@ -1,10 +1,10 @@
-"""The background traffic of a run: what its nodes copied to their LFS."""
+"""The background traffic of a run: the copies of its nodes to their LFS."""
 
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-# What is summed of records of each tier, and what it is called then.
+# Columns to sum for records of each tier, and the names of the sums.
 SUMS = {
     "gfs": {
         "opens": "gfs_opens",
@@ -29,10 +29,10 @@ def sum_background(
     node_of: Mapping[int, int],
     drain_time_s: Mapping[int, Sequence[float]],
 ) -> pd.DataFrame:
-    """Return the copies of each node and epoch: what they moved and how long it took.
+    """Return the copies of each node and epoch, with their bytes and times.
 
-    Times are sums over copies, which overlap where there are several copy threads. A
-    copy counts in the epoch in which it was begun.
+    Times are sums over copies, which overlap if there are several copy threads. A copy
+    counts in the epoch in which it began.
 
     Parameters
     ----------

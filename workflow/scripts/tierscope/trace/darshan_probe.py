@@ -1,9 +1,9 @@
-"""Load MPI and a Darshan runtime beside it as a rank does, but start neither.
+"""Load MPI and a Darshan runtime like a rank, but start neither.
 
     python darshan_probe.py LIBDARSHAN
 
-A process of its own, as a library of another MPI may break it. What makes the library
-useless is printed in one line, with exit code 1.
+It is a separate process because a library of another MPI may crash it. If the library
+is unusable, it prints the reason in one line and exits with code 1.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-_MPI = re.compile(r"libmpi(?:ch|_\w+)?\.so")  # not of languages: libmpifort
+_MPI = re.compile(r"libmpi(?:ch|_\w+)?\.so")  # no language bindings such as libmpifort
 
 
 def mpi_libraries() -> list[Path]:
@@ -30,21 +30,21 @@ def fault(library: str) -> str | None:
     except OSError as error:
         return f"cannot be loaded: {error}."
     if not hasattr(darshan, "darshan_core_register_module"):
-        return "is no Darshan runtime: it has no darshan_core_register_module."
+        return "is not a Darshan runtime: it has no darshan_core_register_module."
     if not hasattr(darshan, "MPI_Init"):
         return "is a Darshan runtime without MPI: build it with mpicc."
     folders = {path.parent for path in ours}
     others = [path for path in mpi_libraries() if path.parent not in folders]
     if others:
         return (
-            f"is built for another MPI, {others[0]}, than that of mpi4py, {ours[0]}: "
-            "build it with the latter's mpicc."
+            f"is built for MPI {others[0]}, expected that of mpi4py, {ours[0]}: "
+            "build it with the mpicc of that MPI."
         )
     return None
 
 
 def load_mpi() -> list[Path]:
-    """Load the MPI that the ranks use, without a start, and return its libraries."""
+    """Load the ranks' MPI without starting it, and return its libraries."""
     import mpi4py
 
     mpi4py.rc.initialize = False

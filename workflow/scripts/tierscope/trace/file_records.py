@@ -28,7 +28,7 @@ _KEYS = ["epoch", "rank", "tier", "file_id"]
 _ALIAS = re.compile(rb"\.ep([0-9]+)(?=/|$)")
 _NO_EPOCH = -1
 _NO_TIER = -1
-_DATABASE = "data.mdb"  # of LMDB: the one file of its folder
+_DATABASE = "data.mdb"  # the only file of an LMDB folder
 
 
 def read_file_records(
@@ -39,9 +39,9 @@ def read_file_records(
 ) -> pd.DataFrame:
     """Read one row per (rank, epoch, tier, file) from a Darshan log.
 
-    A path belongs to a tier if it lies below a root of the tier or below the root's
-    alias ``<root>.ep<N>``; of nested roots the longest wins. The epoch is the N of
-    the alias, which may also stand at any component below the root. Records of
+    A path belongs to a tier if it is below a root of the tier or below the root's alias
+    ``<root>.ep<N>``; of nested roots the longest wins. The epoch is the N of the alias.
+    The suffix may also be at any component below the root. Records of
     other paths are ignored. The file's id is the last number in its name without
     suffix (``s_00012.tfrecord`` is 12); ``data.mdb`` of LMDB is 0.
 
@@ -50,11 +50,11 @@ def read_file_records(
     log : path
         A Darshan log of one run.
     tiers : mapping of str to path or sequence of path
-        Root folder by tier, or several: nodes may have different ones.
+        Root folder or folders by tier; nodes may have different ones.
     epoch : int, optional
-        The epoch of a log that holds one epoch and has no aliases.
+        The epoch of a log with one epoch and without aliases.
     may_be_empty : bool
-        Whether a log without records below the tiers is one of no reads.
+        Whether a log without records below the tiers is accepted.
 
     Returns
     -------
@@ -64,8 +64,8 @@ def read_file_records(
     Raises
     ------
     LogError
-        If the log is incomplete or damaged, or its dataset records cannot be
-        attributed without doubt.
+        If the log is incomplete or damaged, or its dataset records cannot be attributed
+        unambiguously.
     """
     job, columns, names = read_posix(log)
     places = _place_names(log, tiers, names, epoch)
@@ -124,7 +124,7 @@ def _attribute(
 ) -> pd.DataFrame | None:
     """Return the sums of the records below the tiers by key, None if there are none.
 
-    The arguments are used up.
+    The arguments are modified.
     """
     found = _positions(names.ids, columns["id"])
     nameless = names.ids[found] != columns["id"] if len(names.ids) else columns["id"]
@@ -149,9 +149,9 @@ def _attribute(
 
 
 def _positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return where each wanted id stands in sorted ids, if it is there.
+    """Return the position of each wanted id in sorted ids, if present.
 
-    They are looked up in their order, as looking about at random misses the caches.
+    The ids are looked up in sorted order, because random access misses the caches.
     """
     order = np.argsort(wanted)
     found = np.empty(len(wanted), np.int64)
@@ -164,11 +164,11 @@ def _place_names(
 ) -> dict[str, np.ndarray]:
     """Return tier (a position in `tiers`), epoch and file_id of each name.
 
-    Folders and base names repeat, so each distinct one is looked at once.
+    Folders and base names repeat, so each distinct one is examined once.
     """
     patterns = _tier_patterns(tiers)
     placed = [_place_folder(log, name, patterns) for name in names.folders.to_pylist()]
-    placed.append((_NO_TIER, _NO_EPOCH))  # what folder -1, none, stands for
+    placed.append((_NO_TIER, _NO_EPOCH))  # for folder -1, no folder
     tier, alias = np.array(placed, np.int64)[names.folder_of].T
     base, base_epoch = _split_aliases(names.bases)
     file_id = _file_ids(base)[names.base_of]
@@ -222,7 +222,7 @@ def _tier_patterns(tiers: Mapping[str, Roots]) -> list[tuple[int, re.Pattern]]:
 def _place_folder(
     log: str | Path, folder: bytes, patterns: list[tuple[int, re.Pattern]]
 ) -> tuple[int, int]:
-    """Return tier and epoch of a folder, `_NO_TIER` if it is below none."""
+    """Return tier and epoch of a folder, `_NO_TIER` if it is below no tier."""
     for tier, pattern in patterns:
         if match := pattern.fullmatch(folder):
             epochs = {int(number) for number in _ALIAS.findall(match[1])}
@@ -233,7 +233,7 @@ def _place_folder(
 
 
 def _split_aliases(bases: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """Return base names without an alias suffix, and the epochs it named."""
+    """Return base names without their alias suffix, and the epochs of the suffixes."""
     if not pc.any(pc.match_substring_regex(bases, r"\.ep[0-9]+$")).as_py():
         return bases, np.full(len(bases), _NO_EPOCH)
     epochs = _extract_integers(bases, r"\.ep(?P<number>[0-9]+)$")
@@ -249,7 +249,7 @@ def _file_ids(bases: pa.Array) -> np.ndarray:
 
 
 def _extract_integers(texts: pa.Array, pattern: str) -> np.ndarray:
-    """Return each text's `number`, -1 where there is none or beyond int64."""
+    """Return each text's `number`, -1 if it has none or exceeds int64."""
     digits = pc.struct_field(pc.extract_regex(texts, pattern), "number")
     digits = pc.replace_substring_regex(digits, r"^0+([0-9])", r"\1")
     fits = pc.less(pc.binary_length(digits), len(str(np.iinfo(np.int64).max)))
@@ -284,7 +284,7 @@ def _check_file_ids(
 def _nothing_found(tiers: Mapping[str, Roots], names: Names) -> str:
     """Return the reason why no record can be used, with an example."""
     roots = {tier: ", ".join(_root_folders(tiers[tier])) for tier in tiers}
-    example = f", it has {names.path(0)!r}" if len(names.ids) else ""
+    example = f", for example {names.path(0)!r} is not" if len(names.ids) else ""
     return f"has no record below {roots}{example}."
 
 
@@ -319,9 +319,9 @@ def _check_counters(
 
 
 def _order_of(keys: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the order of records by their keys, those of equal ones kept.
+    """Return the order of records by their keys; equal ones keep their order.
 
-    Keys whose values fit together into one number are sorted as one.
+    Keys that fit together into one number are sorted as one number.
     """
     sizes = {key: int(keys[key].max()) + 1 for key in _KEYS}
     if math.prod(sizes.values()) > np.iinfo(np.int64).max or any(
@@ -338,9 +338,9 @@ def _order_of(keys: dict[str, np.ndarray]) -> np.ndarray:
 def _sum_by_key(
     keys: dict[str, np.ndarray], values: dict[str, np.ndarray]
 ) -> pd.DataFrame:
-    """Return the sums of records with equal keys, sorted by them.
+    """Return the sums of records with equal keys, sorted by key.
 
-    Each column is replaced as soon as it is done: a large run's fill the memory.
+    Each column is replaced at once, because those of a large run fill the memory.
     """
     order = _order_of(keys)
     is_first = np.zeros(len(order), bool)

@@ -1,10 +1,10 @@
-"""Read Darshan logs: job, names and POSIX counters, with every defect an error.
+"""Read Darshan logs: job, names and POSIX counters; every defect is an error.
 
 A log is a header with a table of regions (job, names, one per module), each a
 sequence of zlib streams. Its own checksums cover the regions only, so the table is
-checked as well: the regions must fill the file without gaps. Thus a truncated or
-damaged file is found before any number is used. The container is read here and not
-with libdarshan-util, which takes damaged files for short ones, or crashes.
+checked as well: the regions must fill the file without gaps. So a truncated or damaged
+file is detected before any number is used. This module reads the container itself
+because libdarshan-util treats damaged files as short ones, or crashes.
 """
 
 import os
@@ -89,10 +89,10 @@ _MODULES = [
     *_OLD_MODULES[6:],
     *("DFS", "DAOS"),
 ]
-_ZLIB_OR_GZIP = 47  # what wbits selects; Darshan writes gzip streams
+_ZLIB_OR_GZIP = 47  # value of wbits; Darshan writes gzip streams
 _READ_BYTES = 1 << 18
 _BLOCK_BYTES = 1 << 22
-_CACHED_RECORDS = 512  # so few that all columns are taken while a cache holds them
+_CACHED_RECORDS = 512  # few enough that they stay in a cache for all columns
 _CHILD_TIMEOUT_S = 1800
 _ID_BYTES = 8
 
@@ -106,7 +106,7 @@ class LogError(ValueError):
 
 @dataclass(frozen=True)
 class Job:
-    """What a log says of the job as a whole."""
+    """The job data of a log."""
 
     n_processes: int
     start_time_s: int
@@ -117,9 +117,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Names:
-    """Path of each record id, as folder and base name, which repeat.
+    """Path of each record id; folders and base names are stored once.
 
-    `ids` is sorted; `folder_of` and `base_of` have its order and point into
+    `ids` is sorted. `folder_of` and `base_of` have the same order and are positions in
     `folders` (-1: a name without folder, such as ``<STDIN>``) and `bases`.
     """
 
@@ -140,7 +140,7 @@ class Names:
 
 @dataclass(frozen=True)
 class _Log:
-    """A log's header, its regions checked."""
+    """A log's header with checked regions."""
 
     path: Path
     header: np.void
@@ -169,7 +169,7 @@ class _Log:
         yield b"".join(pieces)
 
     def pieces(self, region: np.void, what: str) -> Iterator[bytes]:
-        """Yield the decompressed bytes of a region's streams, which end with it."""
+        """Yield the decompressed bytes of a region's streams."""
         inflater = zlib.decompressobj(wbits=_ZLIB_OR_GZIP)
         for data in self._compressed(region, what):
             while data:
@@ -180,14 +180,14 @@ class _Log:
                 except zlib.error as error:
                     raise self.error(f"corrupt in its {what}: {error}.") from error
                 data = inflater.unused_data or inflater.unconsumed_tail
-        while not inflater.eof:  # the last input may hold more than a block
+        while not inflater.eof:  # the last input may give more than a block
             piece = inflater.decompress(b"", _BLOCK_BYTES)
             if not piece and not inflater.eof:
                 raise self.error(f"corrupt in its {what}: it ends too early.")
             yield piece
 
     def _compressed(self, region: np.void, what: str) -> Iterator[bytes]:
-        """Yield the bytes of a region as they lie in the file."""
+        """Yield the compressed bytes of a region."""
         left = int(region["length"])
         try:
             with self.path.open("rb") as file:
@@ -264,7 +264,7 @@ def _check_regions(log: _Log, n_bytes: int) -> None:
 
 
 def read_job(path: str | Path) -> Job:
-    """Return what a log says of the job as a whole.
+    """Return the job data of a log.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def read_job(path: str | Path) -> Job:
 
 
 def _read_job(log: _Log) -> Job:
-    """Read the job region: its record, the executable's line, the mounts."""
+    """Read the job region: record, command line and mounts."""
     start, regions = log.header.dtype.itemsize, _regions(log)
     end = regions[0][0] if regions else log.path.stat().st_size
     region = np.array((start, end - start), _REGION)
@@ -311,7 +311,7 @@ def read_posix(
     path : path
         A Darshan log with a POSIX module that is not marked as partial.
     columns : mapping of str to str
-        The counters by the names that they get here; old logs have `COLUMNS` only.
+        Counters by column name; old logs have only `COLUMNS`.
 
     Returns
     -------
@@ -363,7 +363,7 @@ def _read_columns(log: _Log, columns: Mapping[str, str]) -> dict[str, np.ndarray
 
 
 def _records(log: _Log) -> Iterator[np.ndarray]:
-    """Yield the POSIX records where they were inflated; only cut ones are copied."""
+    """Yield the POSIX records; only records cut by a block are copied."""
     size, rest = POSIX_RECORD.itemsize, b""
     region = log.header["modules"][POSIX_MODULE]
     for piece in filter(None, log.pieces(region, "POSIX records")):
@@ -384,8 +384,8 @@ def _records(log: _Log) -> Iterator[np.ndarray]:
 def _read_old_columns(log: _Log, record_bytes: int) -> dict[str, np.ndarray]:
     """Read the columns of older records with PyDarshan, which converts them.
 
-    It does so in a process of its own, as libdarshan-util may crash, and only when
-    the region is sound, as it takes an error for the end of the records.
+    PyDarshan runs in a child process because libdarshan-util may crash. It runs only if
+    the region is intact because it treats an error as the end of the records.
     """
     n_bytes = sum(len(block) for block in _posix_blocks(log))
     with tempfile.TemporaryDirectory() as folder:
@@ -421,7 +421,7 @@ def _run_pydarshan(log: _Log, output: Path) -> None:
 
 
 def _read_names(log: _Log) -> Names:
-    """Read the (id, path) pairs; ranks may repeat a pair, but not contradict it."""
+    """Read the (id, path) pairs; repeated pairs of ranks must agree."""
     parts = []
     rest = b""
     for block in log.blocks(log.header["names"], "names"):
@@ -453,15 +453,15 @@ def _read_names(log: _Log) -> Names:
 
 
 def _name_starts(block: bytes) -> tuple[np.ndarray, int]:
-    """Return where whole pairs (8 bytes of id, path, zero) start and where they end.
+    """Return the starts of whole pairs (8 bytes of id, path, zero), and their end.
 
-    Ids contain zeros too, so the pairs can only be found one after the other.
+    Ids may contain zeros, so the pairs can only be found one after the other.
     """
     zeros = np.flatnonzero(np.frombuffer(block, np.uint8) == 0)
     if not len(zeros):
         return zeros, 0
-    # A zero that follows the last one at once may be part of an id, and then is at
-    # most eight bytes behind the end of a path.
+    # A zero close to the previous one may be part of an id; such a zero is at most
+    # eight bytes after the end of a path.
     is_end = np.diff(zeros, prepend=-1) > _ID_BYTES
     end = -1
     for i in np.flatnonzero(~is_end).tolist():
@@ -496,7 +496,7 @@ def _slices(
     block: bytes, starts: np.ndarray, ends: np.ndarray, is_valid: np.ndarray
 ) -> pa.BinaryArray:
     """Return slices of a block as an array; null where not valid."""
-    # As consecutive values over the block, every other one is what lies between.
+    # The values cover the block; every other one is a gap between slices.
     offsets = np.zeros(2 * len(starts) + 1, np.int32)
     offsets[0:-1:2], offsets[1::2] = starts, ends
     offsets[-1] = offsets[-2] if len(starts) else 0
@@ -509,7 +509,7 @@ def _slices(
 
 
 def _refuse_contradictions(log: _Log, names: Names, repeated: np.ndarray) -> None:
-    """Raise a LogError if ids at these positions have another path at the next."""
+    """Raise a LogError if an id at these positions has another path at the next."""
     differs = (names.folder_of[repeated] != names.folder_of[repeated + 1]) | (
         names.base_of[repeated] != names.base_of[repeated + 1]
     )

@@ -1,4 +1,4 @@
-"""Write Darshan logs with the libdarshan-util that PyPI's darshan wheel holds."""
+"""Write Darshan logs with the libdarshan-util of PyPI's darshan wheel."""
 
 import ctypes
 import importlib.util
@@ -12,7 +12,7 @@ import numpy as np
 from tierscope.trace.log import JOB, LogError, read_posix
 from tierscope.trace.posix_records import POSIX_MODULE, POSIX_RECORD, POSIX_VERSION
 
-# Executable and mounts share what one 4096-byte record leaves beside the job's.
+# Executable and mounts share the rest of the 4096-byte job record.
 _JOB_RECORD_BYTES = 4096
 _TEXT_BYTES = _JOB_RECORD_BYTES - JOB.itemsize - 1
 _LONGEST_EXE_BYTES = 2048
@@ -21,7 +21,7 @@ _ZLIB = 0
 _RECORDS_PER_CALL = 1 << 16
 
 _MOUNT = np.dtype([("type", f"S{_TEXT_BYTES}"), ("path", f"S{_TEXT_BYTES}")])
-# A name in libdarshan-util's hash table; to write, it follows only the last links.
+# A name in libdarshan-util's hash table; writing follows only the last links.
 _NAME_REFERENCE = np.dtype(
     {
         "names": ["name_record", "next"],
@@ -71,14 +71,14 @@ def write_log(
 ) -> None:
     """Write a log that Darshan's own tools read.
 
-    The log is written under a temporary name, read back and then renamed. A log
-    with no records has no POSIX module, as Darshan's own, and so cannot be read as
+    The log is written under a temporary name, read back and then renamed. Like a log of
+    Darshan, a log without records has no POSIX module, so it cannot be read as
     `file_records`.
 
     Parameters
     ----------
     path : path
-        The log; one that exists is replaced.
+        The log; an existing one is replaced.
     records : ndarray of POSIX_RECORD, shape (n_records,)
     names : mapping of int to str or bytes
         Path of each record id.
@@ -86,7 +86,7 @@ def write_log(
     exe : str
         Command line, cut after 2048 bytes.
     mounts : mapping of str to str
-        Type of the file system by mount point; those that do not fit are left out.
+        Type of the file system by mount point; mounts that do not fit are omitted.
     start_time_s, end_time_s : int
         Seconds since 1970.
     metadata : mapping of str to str, optional
@@ -97,7 +97,7 @@ def write_log(
     Raises
     ------
     ValueError
-        If arguments do not fit together or into the format.
+        If arguments contradict each other or do not fit into the format.
     OSError
         If the log cannot be written.
     """
@@ -148,7 +148,7 @@ def _write(
     records: np.ndarray,
     partial: bool,
 ) -> None:
-    """Write the regions in the order that the library demands."""
+    """Write the regions in the order that the library requires."""
     library = _libdarshan_util()
     flag = 1 << POSIX_MODULE if partial else 0
     log = library.darshan_log_create(os.fsencode(path), _ZLIB, flag)
@@ -175,7 +175,7 @@ def _write(
 
 
 def _mount_table(mounts: Mapping[str, str], left_bytes: int) -> np.ndarray:
-    """Return the mounts that fit; spaces are written as in /proc/mounts."""
+    """Return the mounts that fit, with spaces written as in /proc/mounts."""
     rows = []
     for path, kind in mounts.items():
         row = tuple(
@@ -192,7 +192,7 @@ def _mount_table(mounts: Mapping[str, str], left_bytes: int) -> np.ndarray:
 def _name_references(
     names: Mapping[int, str | bytes],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the linked list of names and the memory that it points into."""
+    """Return the linked list of names and the memory of its pointers."""
     records = [
         int(id_).to_bytes(8, "little") + os.fsencode(name) + b"\0"
         for id_, name in names.items()
@@ -208,7 +208,7 @@ def _name_references(
 
 
 def _check_written(temporary: Path, path: Path, n_records: int, n_names: int) -> None:
-    """Raise an OSError unless the log can be read back; a full disk shows here."""
+    """Raise an OSError unless the log can be read back, for example on a full disk."""
     try:
         _, columns, written_names = read_posix(temporary)
     except LogError as error:

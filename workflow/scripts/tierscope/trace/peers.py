@@ -13,7 +13,7 @@ def as_file_records(peer_reads: pd.DataFrame) -> pd.DataFrame:
     """Return reads from peers as rows of `file_records`, of tier `net`.
 
     A request counts as one open and one read. Its time, from the request to the last
-    byte, is read time; it includes what the owner's LFS took.
+    byte, is read time; it includes the time of the owner's LFS.
     """
     records = peer_reads.rename(
         columns={"bytes": "bytes_read", "time_s": "read_time_s"}
@@ -25,7 +25,7 @@ def as_file_records(peer_reads: pd.DataFrame) -> pd.DataFrame:
 def with_peer_reads(
     file_records: pd.DataFrame, peer_reads: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return all reads of a run: what its log holds, and those from peers."""
+    """Return all reads of a run: those of its log, and those from peers."""
     both = pd.concat([file_records, as_file_records(peer_reads)], ignore_index=True)
     keys = ["epoch", "rank", "tier", "file_id"]
     return both.sort_values(keys, kind="stable", ignore_index=True)
@@ -34,7 +34,7 @@ def with_peer_reads(
 def sum_stage_in(
     records: pd.DataFrame, node_of: Mapping[int, int], stage_in_time_s: float
 ) -> pd.DataFrame:
-    """Return what each node moved during stage-in.
+    """Return the traffic of each node during stage-in.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def sum_stage_in(
 def sum_peers(
     peer_reads: pd.DataFrame, node_of: Mapping[int, int], epochs: Iterable[int]
 ) -> pd.DataFrame:
-    """Return what each process read from peers in each epoch.
+    """Return the reads of each process from peers in each epoch.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ def sum_peers(
     Returns
     -------
     DataFrame, shape (n_epochs * n_ranks, 9)
-        The table `run_peers`: `net_read_time_s` is the class's whole time, which the
-        owners' LFS time, as they report it, and `network_time_s`, all the rest, add
-        up to.
+        The table `run_peers`. `net_read_time_s` is the total time of the class. It is
+        the sum of the owners' LFS time, as they report it, and `network_time_s`, the
+        rest.
     """
     node_of = dict(node_of)
     keys = pd.MultiIndex.from_product(

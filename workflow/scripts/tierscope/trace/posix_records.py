@@ -1,7 +1,7 @@
-"""The records of Darshan's POSIX module, version 4, as they lie in logs and spools.
+"""The records of Darshan's POSIX module, version 4, in logs and spools.
 
-The names are PyDarshan's ``counter_names("POSIX")`` and ``fcounter_names("POSIX")``,
-which a test compares; to ask PyDarshan for them costs more than a second of imports.
+The names are PyDarshan's ``counter_names("POSIX")`` and ``fcounter_names("POSIX")``; a
+test compares them. Importing PyDarshan for the names would take more than a second.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Set up the Darshan runtime of a site: find it, size it, switch it on."""
+"""Set up the Darshan runtime of a site: find it, size its memory, enable it."""
 
 import math
 import os
@@ -14,8 +14,8 @@ from tierscope.core.validation import ConfigError
 from tierscope.trace.posix_records import POSIX_RECORD
 
 AUTO, BUILTIN = "auto", "builtin"
-# What a site's module may set and Darshan prefers to our settings. With ENABLE_NONMPI
-# any program that a rank starts writes the log in the rank's place.
+# Variables that a site's module may set and that override our settings in Darshan. With
+# ENABLE_NONMPI any program that a rank starts writes the log instead of the rank.
 OVERRIDES = (
     *("DARSHAN_DISABLE", "DARSHAN_ENABLE_NONMPI", "DARSHAN_EXCLUDE_DIRS"),
     *("DARSHAN_MODMEM", "DARSHAN_NAMEMEM"),
@@ -26,12 +26,12 @@ OVERRIDES = (
 
 _LIBRARY = "libdarshan.so"
 _PROBE = Path(__file__).with_name("darshan_probe.py")
-_PROBE_S = 120  # for a file system that has much to do
-_SLACK = 1.25  # even excluded files count against a full memory, and set the flag
+_PROBE_S = 120  # enough for a busy file system
+_SLACK = 1.25  # even excluded files use memory and can set the flag
 _SPARE_RECORDS = 64
 _SMALLEST_MIB = 8
 _MIB = 1 << 20
-_NAME_OVERHEAD_BYTES = 64  # id and hash table beside the path
+_NAME_OVERHEAD_BYTES = 64  # id and hash table, in addition to the path
 _UNUSED_MODULES = ["STDIO", "HEATMAP", "MPI-IO"]
 
 
@@ -45,9 +45,9 @@ def darshan_settings(
     Parameters
     ----------
     prefixes : sequence of path
-        What traced paths begin with, such as ``/gfs/data.ep``; nothing else is.
+        Prefixes of the traced paths, such as ``/gfs/data.ep``.
     n_records_per_process : int
-        Most records a process makes: files per process and epoch, times epochs.
+        Most records of a process: files per process and epoch, times epochs.
     longest_path_bytes : int
         Upper bound of the length of a traced path.
     """
@@ -59,9 +59,7 @@ def darshan_settings(
     if unusable := [
         str(prefix) for prefix in prefixes if re.search(r"\s", str(prefix))
     ]:
-        raise ValueError(
-            f"prefixes: got {unusable}, but Darshan's configuration has no white space."
-        )
+        raise ValueError(f"prefixes: got {unusable}, expected none with white space.")
     n_records = math.ceil(n_records_per_process * _SLACK) + _SPARE_RECORDS
     name_bytes = longest_path_bytes + _NAME_OVERHEAD_BYTES
     lines = [
@@ -81,7 +79,7 @@ def _mebibytes(n_bytes: int) -> int:
 
 
 def _escape(text: str) -> str:
-    """Return a POSIX extended regular expression for the text itself."""
+    """Return a POSIX extended regular expression that matches the text itself."""
     return re.sub(r"([][.^$*+?(){}|\\])", r"\\\1", text)
 
 
@@ -102,7 +100,7 @@ def darshan_environment(settings: str | Path, log: str | Path) -> dict[str, str]
     """
     log = Path(log).absolute()
     if log.exists():
-        raise FileExistsError(f"{log}: got a log, expected none: Darshan keeps it.")
+        raise FileExistsError(f"{log}: got a log, Darshan overwrites none.")
     return {
         "DARSHAN_CONFIG_PATH": str(Path(settings).absolute()),
         "DARSHAN_LOGFILE": str(log),
@@ -116,7 +114,7 @@ def check_darshan_runtime(library: Path) -> None:
     Raises
     ------
     ConfigError
-        If the library cannot be loaded, is no Darshan, or is of another MPI than
+        If the library cannot be loaded, is not Darshan, or uses another MPI than
         mpi4py.
     """
     unwanted = {*OVERRIDES, "LD_PRELOAD"}
@@ -137,7 +135,7 @@ def check_darshan_runtime(library: Path) -> None:
         lines = probe.stderr.strip().splitlines()
         words = lines[-1] if lines else f"exit code {probe.returncode}"
         by_us = words.startswith(f"{library}: ")
-        reason = f"{library}: MPI and it cannot be loaded together: {words}"
+        reason = f"{library}: cannot be loaded together with MPI: {words}"
         raise ConfigError(words if by_us else reason)
 
 
@@ -149,18 +147,18 @@ def find_darshan_runtime(
     Parameters
     ----------
     setting : str
-        ``auto`` (the site's if there is one), ``builtin``, or a path, which may hold
+        ``auto`` (the site's if it exists), ``builtin``, or a path, which may contain
         variables.
     environ : mapping of str to str
-        Where a module leaves its traces: `LD_PRELOAD`, `LD_LIBRARY_PATH`, and `PATH`
-        with Darshan's ``darshan-config``. The system's library cache comes last.
+        Variables that a module sets: `LD_PRELOAD`, `LD_LIBRARY_PATH`, and `PATH` with
+        Darshan's ``darshan-config``. The system's library cache comes last.
 
     Raises
     ------
     ConfigError
-        If the setting is a path with a variable that is not set or empty here.
+        If the setting is a path with an unset or empty variable.
     FileNotFoundError
-        If the setting is a path and there is no file.
+        If the setting is a path without a file.
     """
     if setting == BUILTIN:
         return None
@@ -190,12 +188,12 @@ def _fill(setting: str, environ: Mapping[str, str]) -> str:
         ) from None
     except ValueError:
         raise ConfigError(
-            f"darshan.runtime: got {setting!r}, expected no $ but of variables."
+            f"darshan.runtime: got {setting!r}, expected $ only before a variable name."
         ) from None
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield where the library may be after ``module load`` or ``spack load``."""
+    """Yield possible paths of the library after ``module load`` or ``spack load``."""
     for entry in re.split("[: ]", environ.get("LD_PRELOAD", "")):
         if "/" in entry and Path(entry).name.startswith(_LIBRARY):
             yield Path(entry)

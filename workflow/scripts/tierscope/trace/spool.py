@@ -1,8 +1,8 @@
 """Turn the spools of the preload tracer into one Darshan log.
 
-The layout is that of ``workflow/native/trace.c``: a header, then entries of a
-record and its path. A process has one spool in a run; a rank has several if it
-starts children that read.
+The layout is that of ``workflow/native/trace.c``: a header, then entries of a record
+and its path. A process has one spool in a run. A rank has several spools if its child
+processes read.
 """
 
 import struct
@@ -65,17 +65,17 @@ def write_log_from_spools(
     end_time_s: int,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write one log of all the spools in a folder; they stay where they are.
+    """Write one log of all spools in a folder, and keep the spools.
 
-    Records of one rank's processes for one path are merged as if one process had
-    made the calls, except that times that overlap between processes add up. Time
-    stamps count from the rank's first process. A rank without a spool made no call
+    Records of one rank's processes for one path are merged as if one process had made
+    the calls, but overlapping times of processes add up. Time stamps count from the
+    start of the rank's first process. A rank without a spool made no call
     below the traced prefixes.
 
     Parameters
     ----------
     spool_dir : path
-        What was given to ``tierscope_trace_begin``.
+        Argument of ``tierscope_trace_begin``.
     path : path
         The log.
     n_processes : int
@@ -173,7 +173,7 @@ def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
 def _entries(
     path: str | Path, data: bytes, used_bytes: int
 ) -> tuple[np.ndarray, list[bytes]]:
-    """Return where the records start, and their paths."""
+    """Return the offsets of the records, and their paths."""
     smallest = _ENTRY.size + POSIX_RECORD.itemsize
     starts, paths = [], []
     position = _HEADER_BYTES
@@ -189,7 +189,7 @@ def _entries(
     if position != used_bytes or used_bytes > len(data):
         raise LogError(
             path,
-            f"is damaged: got {len(data)} bytes, of which it says "
+            f"is damaged: got {len(data)} bytes, but its header says that "
             f"{used_bytes} are used.",
         )
     return np.array(starts, np.int64), paths
@@ -202,7 +202,7 @@ def merge_records(records: np.ndarray, origins_ns: np.ndarray) -> np.ndarray:
     ----------
     records : ndarray of POSIX_RECORD, shape (n,)
     origins_ns : ndarray of int, shape (n,)
-        When each record's time stamps start.
+        Origin of each record's time stamps.
     """
     order = np.lexsort([origins_ns, records["id"], records["rank"]])
     records, origins_ns = records[order], origins_ns[order]
@@ -252,7 +252,7 @@ def _merge_field(field: str, values: np.ndarray, first: np.ndarray) -> np.ndarra
 
 
 def _merge_access_sizes(merged: np.ndarray, records: np.ndarray) -> None:
-    """Keep the four most frequent access sizes of all the records."""
+    """Keep the four most frequent access sizes of all records."""
     counts: dict[int, int] = {}
     for size, count in zip(ACCESS_SIZES, ACCESS_COUNTS, strict=True):
         for one, number in zip(

@@ -1,7 +1,7 @@
 """The tracer of a benchmark: the site's Darshan or our own, with one interface.
 
-`preload` and `environment` say how a rank's interpreter must be started; `join` is
-called once under MPI; `begin`, `end` and `write_log` enclose a run.
+`preload` and `environment` give the libraries and variables of a rank's interpreter;
+`join` is called once under MPI; `begin`, `end` and `write_log` enclose a run.
 """
 
 import ctypes
@@ -34,14 +34,14 @@ _PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data dire
 
 
 class BuiltinTracer:
-    """Our preload library; counts like Darshan and ends in a Darshan log per run.
+    """Our preload library; counts like Darshan and writes one Darshan log per run.
 
     Parameters
     ----------
     library : Path
         `libtierscope_trace.so`.
     prefixes : sequence of str
-        Beginnings of the paths to trace.
+        Prefixes of the paths to trace.
     """
 
     writes_log_at_end = False
@@ -63,7 +63,7 @@ class BuiltinTracer:
         Raises
         ------
         ConfigError
-            On rank 0, if the loader refused the library anywhere: it only warns.
+            On rank 0, if the loader of any process refused the library: it only warns.
         """
         refuse_unless_loaded(self._library, processes)
         self._rank, self._size = processes.rank, processes.size
@@ -88,9 +88,9 @@ class BuiltinTracer:
             raise OSError(-code, f"calls were lost: {os.strerror(-code)}", self._spool)
 
     def write_log(self, path: Path, duration_s: float | None) -> None:
-        """Write the run's log from what all ranks counted (rank 0, after `end`).
+        """Write the run's log from the counts of all ranks (rank 0, after `end`).
 
-        `duration_s` is the run's in virtual time, None for that of this machine.
+        `duration_s` is the run's duration in virtual time, None in real time.
         """
         from tierscope.trace.spool import write_log_from_spools  # rank 0 only
 
@@ -107,18 +107,18 @@ class BuiltinTracer:
         shutil.rmtree(self._spool)
 
     def _end_s(self, duration_s: float | None) -> int:
-        """Return when the run ended, in seconds of the calendar."""
+        """Return the end of the run in seconds since 1970."""
         if duration_s is None:
             return int(time.time())
         return self._started_s + math.ceil(duration_s)
 
     def describe(self) -> dict[str, Any]:
-        """Return what `run.json` says about the tracer."""
+        """Return the tracer's part of `run.json`."""
         return {"runtime": "builtin", "library": str(self._library)}
 
 
 class SiteDarshan:
-    """The Darshan runtime of the site; it writes the log when MPI is finalised."""
+    """The Darshan runtime of the site, which writes its log at MPI_Finalize."""
 
     writes_log_at_end = True
 
@@ -131,7 +131,7 @@ class SiteDarshan:
         Raises
         ------
         ConfigError
-            If Darshan could not trace the rank: the loader would only warn.
+            If Darshan cannot trace the rank; the loader would only warn.
         """
         check_darshan_runtime(self._library)
         return [self._library]
@@ -141,12 +141,12 @@ class SiteDarshan:
         return dict(self._environment)
 
     def join(self, processes) -> None:
-        """Make sure that Darshan is at work in all processes.
+        """Check that Darshan is loaded in all processes.
 
         Raises
         ------
         ConfigError
-            On rank 0, if the loader refused the library anywhere: it only warns.
+            On rank 0, if the loader of any process refused the library: it only warns.
         """
         refuse_unless_loaded(self._library, processes)
 
@@ -160,7 +160,7 @@ class SiteDarshan:
         """Do nothing: Darshan writes the log itself."""
 
     def check_log(self, path: Path, n_processes: int, started: datetime) -> None:
-        """Refuse a log that is not there, not whole or not this run's.
+        """Refuse a log that is missing, incomplete or of another run.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class SiteDarshan:
             raise LogError(
                 path,
                 f"was not written when MPI ended: {self._library} must be built for "
-                "the MPI that mpi4py uses; what it says above may tell more.",
+                "the MPI that mpi4py uses; its messages above may say why.",
             )
         job, columns, _ = read_posix(path)
         started_s = int(started.timestamp())
@@ -191,12 +191,12 @@ class SiteDarshan:
         if shared := int((columns["rank"] < 0).sum()):
             raise LogError(
                 path,
-                f"has {shared} records of all processes together, expected one for "
+                f"has {shared} records shared by all processes, expected one for "
                 "each process (DARSHAN_DISABLE_SHARED_REDUCTION).",
             )
 
     def describe(self) -> dict[str, Any]:
-        """Return what `run.json` says about the tracer."""
+        """Return the tracer's part of `run.json`."""
         return {"runtime": "darshan", "library": str(self._library)}
 
 
@@ -217,18 +217,18 @@ def choose_tracer(
     Parameters
     ----------
     description : RunDescription
-        What the scenario's measurements depend on.
+        Settings that determine the measurements.
     native : Path
         Folder of our own libraries.
     staging : Path
         Folder of the new runs; Darshan's settings and log are written there.
     points : sequence of Point
-        The points of the launch; with Darshan just one, since a log is a whole job.
+        The points of the launch; only one with Darshan: its log covers a whole job.
 
     Raises
     ------
     ConfigError
-        If Darshan is to trace a launch of several points.
+        If Darshan would have to trace a launch of several points.
     """
     roots = [tier.data_root() for tier in description.system.tiers.values()]
     prefixes = [f"{root}.ep" for root in roots]
@@ -262,19 +262,19 @@ def _settle_darshan(
     epochs = description.training.epochs
     n_records = -(-dataset.n_files // n_processes) * epochs
     kind = kind_of(description.scenario)
-    if kind.moves_files:  # a process copies for all of its node
+    if kind.moves_files:  # one process copies for the whole node
         n_records += 2 * -(-dataset.n_files // system.n_nodes) * epochs
         if kind is PEERS:  # stage-in, uneven owners
             n_records += 2 * -(-dataset.n_files // system.n_nodes)
     folder = (staging / points[0].path).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "log.darshan").unlink(missing_ok=True)  # of a run that failed
+    (folder / "log.darshan").unlink(missing_ok=True)  # left by a failed run
     text = darshan_settings(
         prefixes,
         n_records_per_process=n_records,
         longest_path_bytes=max(map(len, prefixes)) + _PATH_BYTES,
     )
-    # Named by content: all processes of a node, often of all nodes, share a file.
+    # Named by content: the processes of a node, often of all nodes, share a file.
     settings = staging.absolute() / f"darshan-{zlib.crc32(text.encode()):08x}.conf"
     if not settings.exists():
         temporary = settings.with_suffix(f".{platform.node()}.{os.getpid()}")

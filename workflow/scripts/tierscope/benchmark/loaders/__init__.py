@@ -1,12 +1,12 @@
 """Loaders: how a process reads the files of an epoch.
 
-A loader's epoch is a finite iterator over batches that yields the number of samples and
-of file bytes of each. Work that belongs to building the pipeline is done by the call,
-reading starts with the first step.
+A loader's epoch is a finite iterator over batches. It yields the number of samples and
+of file bytes of each batch. The call builds the pipeline; reading starts with the first
+step.
 
-The loaders of LMDB (`tierscope.benchmark.loaders.lmdb`) keep to this; in place of paths
-their samples are referred to by `tierscope.benchmark.loaders.records.RecordReference`,
-since one file holds them all.
+The LMDB loaders (`tierscope.benchmark.loaders.lmdb`) have the same interface. One file
+holds all their samples, so they take `tierscope.benchmark.loaders.records.
+RecordReference` in place of paths.
 """
 
 import gc
@@ -40,7 +40,7 @@ def make_loader(
     batch_size : int
         Samples per step.
     read_threads : int
-        Files read at a time.
+        Files read at the same time.
     prefetch_batches : int
         Batches read ahead of the consumer; 0 reads only on demand.
     buffer_bytes : int
@@ -54,10 +54,10 @@ def make_loader(
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Collect nothing meanwhile: a quarter of the time of an import as large."""
+    """Suspend garbage collection, a quarter of the time of so large an import."""
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()  # nor look at them ever again
+        gc.freeze()  # nor examine these objects again
         gc.enable()

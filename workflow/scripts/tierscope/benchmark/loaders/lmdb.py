@@ -1,13 +1,13 @@
 """Loaders `lmdb` and `lmdbio`: records of one LMDB file.
 
-A reader (every process, or with LMM one of each node) opens the file once an epoch on
-each tier it needs, finds out where its records lie, and reads a fetch at a time: the
-records that its processes consume in one step, or with COAL in several. Contiguous
-records of a fetch are read by one call (DIO) or touched page by page (mapped). With LMM
-they land in memory that the node's processes share, where each checks and consumes its
-own.
+A reader (every process, or with LMM one process per node) opens the file once an epoch
+on each tier it needs and locates its records. It reads one fetch at a time: the records
+that its processes consume in one step, or with COAL in several steps. One call reads
+contiguous records of a fetch (DIO), or the reader touches them page by page (mapped).
+With LMM the records go to memory that the node's processes share. There each process
+checks and consumes its own records.
 
-The references that `epoch` takes are `RecordReference`, the order is theirs.
+`epoch` takes `RecordReference` objects and keeps their order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class _Plan:
     parts: list[_Part]
     paths: dict[str, str]
     n_fetches: int
-    n_places: int  # a process's records of a fetch
+    n_places: int  # records of one process in a fetch
     wanted: list[np.ndarray]  # records of each reader (DM)
     buffer: np.ndarray
 
@@ -57,12 +57,12 @@ class _Run:
 
 
 class DatabaseLoader:
-    """Reads records of a database, with LMDBIO's optimisations or without.
+    """Reads records of a database, with or without the optimisations of LMDBIO.
 
     Parameters
     ----------
     settings : LmdbSettings
-        How it reads.
+        Settings of the loader.
     batch_size : int
         Records per step.
     provenance : Provenance
@@ -72,10 +72,10 @@ class DatabaseLoader:
     processes : tierscope.benchmark.processes.Processes
         All processes of the launch.
     emulated : set of str
-        Tiers that an emulated device stands for.
+        Tiers with emulated devices.
     clock : Clock
-        The clock of the launch. The thread that asks for batches is the one that reads,
-        so calls take its time.
+        The clock of the launch. The thread that asks for batches also reads, so the
+        calls take that thread's time.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class DatabaseLoader:
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Forget what was read: the epochs that follow are a run's."""
+        """Clear the notes of earlier reads: a run begins."""
         self._log = ReadLog(self._rank, self._clock, is_counted=not self._emulated)
 
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
@@ -114,13 +114,13 @@ class DatabaseLoader:
         """Return an iterator over (records, bytes of values) of each batch.
 
         Collective: every process calls it for every epoch. The processes of a group
-        exchange here what they are going to read, which follows from seeds.
+        exchange here the records that they will read, which follow from seeds.
         """
         self._log.begin_epoch()
         return self._as_consumer(self._batches(self._plan(samples)))
 
     def _plan(self, samples: Sequence[RecordReference]) -> _Plan:
-        """Exchange what is to be read, and make room for it."""
+        """Exchange the records to read, and allocate a buffer for them."""
         tiers = np.array([TIERS.index(sample.tier) for sample in samples], np.int8)
         records = np.array([sample.record for sample in samples], np.int64)
         paths = {sample.tier: sample.path for sample in samples}
@@ -150,7 +150,7 @@ class DatabaseLoader:
     def _as_consumer(
         self, batches: Iterator[tuple[int, int]]
     ) -> Iterator[tuple[int, int]]:
-        """Yield batches that are read by who asks for them."""
+        """Yield batches, read by the thread that asks for them."""
         while True:
             with self._clock.act(self._rank, Role.CONSUMER):
                 batch = next(batches, None)
@@ -197,11 +197,11 @@ class DatabaseLoader:
         )
 
     def _locate(self, plan: _Plan, stores: dict) -> np.ndarray:
-        """Return where each record lies, as far as this reader needs it.
+        """Return the offset of each record that this reader needs.
 
-        By arithmetic (PROV), from the reader that walks the tree for all (DM), or by
-        walking it from the first record. The tree is walked on the LFS if that holds
-        records, as the copy there has all of it.
+        The offsets are computed (PROV), or come from the reader that walks the tree for
+        all (DM), or from walking the tree from the first record. The walk uses the LFS
+        if that holds records, because the copy there has the whole tree.
         """
         if "prov" in self._on:
             return self._provenance.layout.offsets
@@ -221,7 +221,7 @@ class DatabaseLoader:
         return offsets
 
     def _walk(self, stores: dict) -> np.ndarray:
-        """Return where all records lie, from the tree."""
+        """Return the offsets of all records from the tree."""
         store = stores.get("lfs") or stores["gfs"]
         offsets = store.walk()
         if len(offsets) != self._provenance.n_records:
@@ -234,7 +234,7 @@ class DatabaseLoader:
     def _fetch(
         self, plan: _Plan, stores: dict, offsets: np.ndarray, chosen: slice
     ) -> None:
-        """Read a fetch into the buffer, in its turn, and note where each record is."""
+        """Read a fetch into the buffer in turn, and note the place of each record."""
         if "stag" in self._on:
             self._group.await_turn(self._settings.stagger_size)
         index = self._index(plan)
@@ -261,7 +261,7 @@ class DatabaseLoader:
             self._group.pass_turn(self._settings.stagger_size)
 
     def _index(self, plan: _Plan) -> np.ndarray:
-        """Return the head of the buffer: where each process's records are in it."""
+        """Return the head of the buffer: the places of each process's records."""
         n_bytes = 8 * self._group.size * plan.n_places
         return plan.buffer[:n_bytes].view(np.int64).reshape(self._group.size, -1)
 
@@ -272,10 +272,10 @@ class DatabaseLoader:
         offsets: np.ndarray,
         order: np.ndarray,
     ) -> Iterator[tuple[_Run, np.ndarray]]:
-        """Yield what is read at once, and the positions of its records.
+        """Yield each read, and the positions of its records.
 
-        Explicit reads join records that follow each other on a tier; mapped ones are
-        accessed record by record.
+        An explicit read joins consecutive records of a tier; mapped records are
+        accessed one by one.
         """
         if not len(order):
             return

@@ -1,4 +1,4 @@
-"""What a loader is, and what it reads where paths are not known before."""
+"""Interfaces of a loader, and of a feed of files whose paths are not known before."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -7,26 +7,26 @@ from tierscope.storage.clock import Role
 
 
 class Feed(Protocol):
-    """The files of an epoch where each one's path is asked for when its turn comes.
+    """The files of an epoch; the loader asks for each path when its turn comes.
 
-    The methods are called from whichever threads the loader has.
+    The loader may call the methods from any of its threads.
     """
 
     def __len__(self) -> int:
         """Return how many files there are."""
 
     def path(self, index: int) -> str:
-        """Return the path of the file of this index, which is opened next."""
+        """Return the path of the file of this index, which the loader opens next."""
 
     def finished(self, index: int, content: Callable[[], bytes]) -> None:
-        """Note that a file was read whole; `content()` returns its bytes just now."""
+        """Note that a file was read whole; for now `content()` returns its bytes."""
 
 
 class Loader(Protocol):
     """Reads files of one sample each in the order given.
 
-    `teller` says who tells a feed of files that were read whole: the reader when it has
-    closed one, or the consumer when it has taken the batch.
+    `teller` is the role that reports whole files to a feed: the reader when it closes a
+    file, or the consumer when it takes the batch.
     """
 
     teller: Role

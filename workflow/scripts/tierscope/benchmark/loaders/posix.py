@@ -18,11 +18,11 @@ DEFAULT_BUFFER_BYTES = 1 << 18
 
 
 class PosixLoader:
-    """Reads whole files with plain system calls, in the calls TensorFlow makes.
+    """Reads whole files with plain system calls, the same calls as TensorFlow.
 
-    It reads ahead as ``tf.data`` does: the next batch is begun when there is room for
-    it, and a file is closed when the next one is wanted. A feed is told of a file when
-    that is closed.
+    It reads ahead as ``tf.data`` does: it begins the next batch when there is room for
+    it, and closes a file when the next one is wanted. It reports a file to a feed when
+    it closes the file.
     """
 
     teller = Role.READER
@@ -64,7 +64,7 @@ class PosixLoader:
         return self._ahead(counted) if self._prefetch_batches else counted
 
     def _ahead(self, batches: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Yield batches, and let a thread read as many as are held ready."""
+        """Yield batches, while a thread reads ahead as many as are held ready."""
         with ThreadPoolExecutor(1) as pool:
             ahead = deque(
                 pool.submit(next, batches, None) for _ in range(self._prefetch_batches)
@@ -76,7 +76,7 @@ class PosixLoader:
     def _at_a_time(
         self, read: Callable[[Item], int], items: Sequence[Item]
     ) -> Iterator[int]:
-        """Yield the bytes of each file; as many are read at a time as allowed."""
+        """Yield the bytes of each file; at most `read_threads` are read at a time."""
         with ThreadPoolExecutor(self._read_threads) as pool:
             under_way = deque()
             for item in items:
@@ -100,7 +100,7 @@ class PosixLoader:
                 os.close(descriptor)
 
     def _parts(self) -> list[bytearray]:
-        """Return this thread's buffer: to allocate one takes as long as the read."""
+        """Return this thread's buffer; allocating one takes as long as the read."""
         try:
             return self._of_thread.parts
         except AttributeError:
@@ -108,7 +108,7 @@ class PosixLoader:
             return self._of_thread.parts
 
     def _fed_sizes(self, feed: Feed, indices: Iterable[int]) -> Iterator[int]:
-        """Yield the length of each file of a feed, and tell it when one is closed."""
+        """Yield the length of each file of a feed; report each file once closed."""
         for index in indices:
             chunks, n_bytes = [], 0
             descriptor = os.open(feed.path(index), os.O_RDONLY)

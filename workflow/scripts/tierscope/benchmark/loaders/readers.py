@@ -1,8 +1,8 @@
-"""The processes that share a reader, and the readers: MPI among the LMDB loaders.
+"""MPI between the LMDB loaders: the processes that share a reader, and the readers.
 
-Waiting polls as the driver's does, so a failing process ends all of them. Within an
-epoch of virtual time no process waits in MPI, as it would hold up all others: the clock
-has them wait for each other, and what they tell each other is in shared memory.
+Waiting polls as in the driver, so a failing process ends all of them. In an epoch of
+virtual time no process waits in MPI, because that would block all others. There the
+processes wait for each other by the clock and exchange data in shared memory.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _TAG_PLACES, _TAG_TURN = 81, 82
 
 
 class ReaderGroup:
-    """The processes of a node that get their records from one of them, or one alone.
+    """One reader and the processes of its node that share it, or a process alone.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class ReaderGroup:
     shared : bool
         Whether one process of a node reads for all of them.
     clock : Clock
-        Has them wait for each other within an epoch.
+        Lets them wait for each other within an epoch.
     n_places : int
-        Records whose places one reader tells the others; 0: none does (collective).
+        Records whose places one reader sends to the others; 0 for none (collective).
     """
 
     def __init__(self, processes, shared: bool, clock: Clock, n_places: int):
@@ -91,7 +91,7 @@ class ReaderGroup:
         return self._readers.allgather(value)
 
     def send_places(self, offsets: np.ndarray, wanted: Sequence[np.ndarray]) -> None:
-        """Tell each other reader the places of the records that it wants.
+        """Send each other reader the places of the records that it wants.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class ReaderGroup:
         self._clock.give_token(send)
 
     def receive_places(self, wanted: np.ndarray, sender: int) -> np.ndarray:
-        """Return the places of some records, which a reader tells."""
+        """Return the places of some records, received from a reader."""
         places = np.empty(len(wanted), np.int64)
         self._receive(places, sender, _TAG_PLACES)
         if self._places is None:
@@ -125,17 +125,17 @@ class ReaderGroup:
         return self._places.content.view(np.int64)[wanted]
 
     def skip_places(self, sender: int) -> None:
-        """Note that this reader does not want the places that a reader tells."""
+        """Note that this reader does not want the places that a reader sends."""
         self._clock.skip_token(self._ranks[sender])
 
     def await_turn(self, group_size: int) -> None:
-        """Wait until the reader before this one, a group away, has read."""
+        """Wait until the reader `group_size` places before this one has read."""
         if self.reader_rank >= group_size:
             sender = self.reader_rank - group_size
             self._receive(np.empty(0, np.uint8), sender, _TAG_TURN)
 
     def pass_turn(self, group_size: int) -> None:
-        """Let the reader after this one, a group away, read."""
+        """Let the reader `group_size` places after this one read."""
 
         def send() -> None:
             token = np.empty(0, np.uint8)
@@ -153,10 +153,10 @@ class ReaderGroup:
         )
 
     def buffer(self, n_bytes: int) -> np.ndarray:
-        """Return memory of this size at least that all processes of the reader see.
+        """Return memory of at least this size that all processes of the reader share.
 
-        Collective; the size is the same for all. Its pages are touched, so that their
-        first use is in no read's time.
+        Collective; the size is the same for all. The pages are touched here, so no
+        timed read is the first to use them.
         """
         if n_bytes <= len(self._buffer):
             return self._buffer
@@ -184,9 +184,9 @@ class ReaderGroup:
 
 
 class _SharedMemory:
-    """Memory that all processes of a communicator see, which are on one machine.
+    """Memory that all processes of a communicator, on one machine, share.
 
-    Making it is collective, and so is `free`.
+    Creating it is collective, and so is `free`.
     """
 
     def __init__(self, comm, n_bytes: int):
@@ -203,11 +203,11 @@ class _SharedMemory:
             self.content[::512].sum()
 
     def sync(self) -> None:
-        """Make what was written visible, or see what others have written."""
+        """Make written data visible to others, or see their data."""
         self._window.Sync()
 
     def free(self) -> None:
-        """Free it."""
+        """Free the memory."""
         self.content = np.zeros(0, np.uint8)
         self._window.Unlock_all()
         self._window.Free()

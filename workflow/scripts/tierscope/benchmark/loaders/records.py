@@ -1,4 +1,4 @@
-"""Records of a database: how they are referred to, and what a loader notes of them."""
+"""References to records of a database, and a loader's notes of reading them."""
 
 import resource
 from collections import defaultdict
@@ -45,7 +45,7 @@ class RecordReference(NamedTuple):
     Parameters
     ----------
     tier : {"gfs", "lfs"}
-        The tier that it is read from.
+        The tier from which it is read.
     path : str
         The database file on that tier.
     record : int
@@ -59,7 +59,7 @@ class RecordReference(NamedTuple):
 
 @dataclass
 class Usage:
-    """What the thread used while something was measured."""
+    """Resources that the thread used during a measurement."""
 
     time_s: float = 0.0
     major_faults: int = 0
@@ -75,20 +75,20 @@ class Usage:
 
 @dataclass
 class ReadLog:
-    """What a process read since the run began, as rows of the run's tables.
+    """Reads of a process since the run began, as rows of the run's tables.
 
     Faults and context switches are those of the thread while it reads, not while it
-    waits for other processes. On emulated tiers they would be this machine's and are
-    not counted: a call has the fault that it is charged for, and table `faults` no row.
+    waits for other processes. On emulated tiers they would be those of this machine, so
+    they are not counted: a call has one charged fault, and table `faults` has no row.
 
     Parameters
     ----------
     rank : int
         The process.
     clock : Clock
-        Tells how long a call took.
+        Times the calls.
     is_counted : bool
-        Whether faults and context switches are.
+        Whether faults and context switches are counted.
     """
 
     rank: int
@@ -100,13 +100,13 @@ class ReadLog:
     used: dict[int, Usage] = field(default_factory=lambda: defaultdict(Usage))
 
     def begin_epoch(self) -> None:
-        """Count what follows to the next epoch."""
+        """Count the following reads for the next epoch."""
         self.epoch += 1
         self.used[self.epoch] = Usage()
 
     @contextmanager
     def measure(self) -> Iterator[Usage]:
-        """Measure what the thread uses inside, and add it to the epoch's."""
+        """Measure the thread's usage in the context, and add it to the epoch."""
         before, start_ns = (
             resource.getrusage(resource.RUSAGE_THREAD),
             self.clock.now_ns(),
@@ -174,7 +174,7 @@ class ReadLog:
         }
 
     def _columns(self, rows: list[tuple], row: np.dtype) -> dict[str, np.ndarray]:
-        """Return rows as columns, the rank first: what MPI passes on fast."""
+        """Return rows as columns, the rank first, which MPI transfers fast."""
         table = np.array(rows, row)
         columns = {name: np.ascontiguousarray(table[name]) for name in row.names}
         return {"rank": np.full(len(table), self.rank), **columns}

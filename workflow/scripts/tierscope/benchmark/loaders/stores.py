@@ -1,4 +1,4 @@
-"""A database file that is open for an epoch: read by calls, or mapped."""
+"""A database file that is open for an epoch, read by calls or mapped."""
 
 import ctypes
 import os
@@ -31,7 +31,7 @@ class CalledStore:
     provenance : Provenance
         How the file was written.
     log : ReadLog
-        Where every call is noted.
+        Log of every call.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class CalledStore:
             raise
 
     def walk(self) -> np.ndarray:
-        """Read the tree page by page and return where the values lie."""
+        """Read the tree page by page and return the offsets of the values."""
 
         def read(offset: int, n_bytes: int) -> bytes:
             with self._log.measure() as usage:
@@ -61,7 +61,7 @@ class CalledStore:
         return find_records(read, self.path, KEY_BYTES)[0]
 
     def read_into(self, buffer: np.ndarray, offset: int, record: int) -> None:
-        """Fill a buffer from the file; `record` is its first, for the message."""
+        """Fill a buffer from the file; messages name its first record, `record`."""
         done = 0
         while done < len(buffer):
             with self._log.measure() as usage:
@@ -82,24 +82,24 @@ class CalledStore:
 class MappedStore:
     """A database file that LMDB maps.
 
-    A tracer of calls sees nothing of the page faults, so they are timed here. Neither
-    does an emulated device: there every fault is charged in its place, as a read of
-    `fault_bytes`, the part of a file that the kernel brings in at a fault.
+    A tracer of calls does not see page faults, so they are timed here. An emulated
+    device does not see them either: there a read of `fault_bytes`, the part of a file
+    that the kernel loads at a fault, is charged in place of each fault.
 
     Parameters
     ----------
     tier, path, provenance, log
         As for `CalledStore`.
     fault_bytes : int or None
-        Size of a read in place of a fault, on an emulated tier only.
+        Size of the read that replaces a fault, on an emulated tier only.
     charges_tree : bool
-        Whether this process also pays for the pages of the tree, which are the same
-        for all processes of a node and come into its memory once.
+        Whether this process is charged for the pages of the tree, which a node loads
+        into its memory once for all its processes.
 
     Raises
     ------
     DatasetError
-        If LMDB does not open the file or it was cut short.
+        If LMDB cannot open the file, or the file was cut short.
     """
 
     def __init__(
@@ -135,10 +135,10 @@ class MappedStore:
             raise
 
     def walk(self) -> np.ndarray:
-        """Walk LMDB's cursor over all records and return where the values lie.
+        """Walk LMDB's cursor over all records and return the offsets of the values.
 
-        Timed is a walk at LMDB's own speed; what Python takes to look at each record
-        is not part of it.
+        The timed walk runs at LMDB's own speed; the time that Python takes to examine
+        each record is excluded.
         """
         page_bytes = self._provenance.page_bytes
         tree = self._provenance.layout.tree_pages
@@ -157,7 +157,7 @@ class MappedStore:
         return offsets
 
     def value(self, offset: int, record: int) -> np.ndarray:
-        """Return a record's value in mapped memory, all its pages touched."""
+        """Return a record's value in mapped memory after touching all its pages."""
         n_bytes, page_bytes = self._provenance.value_bytes, self._provenance.page_bytes
         if not 0 <= offset <= self._provenance.file_bytes - n_bytes:
             raise DatasetError(
@@ -186,9 +186,9 @@ class MappedStore:
 
 
 def _descriptors() -> dict[int, str]:
-    """Return what this process has open: descriptor and file."""
+    """Return the open files of this process by descriptor."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # that of the listing itself is closed by now
+        with suppress(OSError):  # the descriptor of the listing itself is closed
             found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
     return found

@@ -13,7 +13,7 @@ from tierscope.storage.clock import Role
 class TensorflowLoader:
     """One finite ``TFRecordDataset`` pipeline an epoch.
 
-    The autotuner is off: with it, epochs take 0.64, 1.28, 2.56 ... s whatever the I/O.
+    The autotuner is off: with it, epochs take 0.64, 1.28, 2.56 ... s for any I/O.
     """
 
     teller = Role.CONSUMER
@@ -42,9 +42,9 @@ class TensorflowLoader:
     def fed_epoch(self, feed: Feed) -> Iterator[tuple[int, int]]:
         """Do the same with files whose paths are not known before.
 
-        The pipeline is the same but for its names, which come from a generator, so
-        TensorFlow asks for a path when it is about to open the file. A file counts as
-        read when its batch is taken, which is when Python gets its bytes.
+        Only the names differ: they come from a generator, so TensorFlow asks for a path
+        when it is about to open the file. A file counts as read when its batch is
+        taken, because Python gets its bytes then.
         """
         names = tf.data.Dataset.from_generator(
             lambda: map(feed.path, range(len(feed))),
@@ -74,12 +74,12 @@ def _report(batches: Iterable[tf.Tensor], feed: Feed) -> Iterator[tuple[int, int
 
 
 def _file_of(batch: tf.Tensor, at: int) -> bytes:
-    """Return the file whose sample is at this place of a batch."""
+    """Return the file whose sample has this index in a batch."""
     return framed(batch[at].numpy())
 
 
 def _count(batch: tf.Tensor) -> tuple[int, int]:
     """Return the samples of a batch and the file bytes they took."""
-    payload_bytes = tf.strings.length(batch).numpy()  # to sum them here is cheaper
+    payload_bytes = tf.strings.length(batch).numpy()  # summing in NumPy is cheaper
     n_samples = len(payload_bytes)
     return n_samples, int(payload_bytes.sum(dtype=int)) + n_samples * FRAMING_BYTES

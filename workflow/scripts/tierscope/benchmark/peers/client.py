@@ -21,7 +21,7 @@ Content = bytes | bytearray | memoryview
 
 
 class Transport(Protocol):
-    """Gets files of the ad hoc file system that are not read from the own LFS."""
+    """Gets files of the ad hoc file system that are not on the node's own LFS."""
 
     error: PeerError | None
 
@@ -31,13 +31,13 @@ class Transport(Protocol):
     def fetch(self, epoch: int, file_id: int) -> tuple[Content, float, float, float]:
         """Return a file and three times in seconds.
 
-        From the request to the last byte, and what of it the owner's LFS took to read
-        the file and to look it up.
+        The times are: from the request to the last byte, and the parts of it that the
+        owner's LFS took to read the file and to look it up.
         """
 
 
 class PeerClient:
-    """Asks the owners' servers; connections are kept and used by one read at a time.
+    """Asks the owners' servers; a connection is kept and serves one read at a time.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class PeerClient:
     node, rank : int
         This process's node, and the process.
     clock : Clock
-        Of the launch.
+        Clock of the launch.
     timeout_s : float
-        Time without a byte after which a server is given up, if nothing goes on.
+        Time without a byte and without progress after which a server is given up.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class PeerClient:
     def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float, float]:
         """Return a file, the seconds it took, and those of its owner's LFS.
 
-        It is asked for when its owner has a thread for it, so that as many requests are
-        under way as there are threads.
+        The request waits until the owner has a free thread, so there are never more
+        requests under way than threads.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class PeerClient:
             if content is None:
                 raise EOFError("it closed the connection")
         except (OSError, EOFError) as error:
-            self._clock.refuse_if_stopped()  # who stopped the launch says why
+            self._clock.refuse_if_stopped()  # the stop has its own message
             raise self._given_up(node, file_id, error) from error
         if not is_there:
             self._clock.refuse_if_stopped()
@@ -120,19 +120,19 @@ class PeerClient:
         return content, time_s, read_time_s, meta_time_s
 
     def close(self) -> None:
-        """Close all connections that no read uses."""
+        """Close all idle connections."""
         for connections in self._idle.values():
             while connections:
                 connections.pop().close()
 
     def _check_size(self, is_there: bool, n_bytes: int) -> None:
-        """Refuse an answer of a wrong size before memory is taken for it."""
+        """Refuse an answer of a wrong size before allocating memory for it."""
         is_right = n_bytes == self._size if is_there else 0 <= n_bytes <= MESSAGE_BYTES
         if not is_right:
             raise EOFError(f"it announces {n_bytes} bytes, expected {self._size}")
 
     def _connection(self, node: int) -> socket.socket:
-        """Return a connection to a node that nobody else uses."""
+        """Return a connection to a node that no other read uses."""
         try:
             return self._idle[node].pop()
         except IndexError:
@@ -143,7 +143,7 @@ class PeerClient:
         return connection
 
     def _given_up(self, node: int, file_id: int, reason: Exception) -> PeerError:
-        """Note and return the error of a server that does not answer."""
+        """Record and return the error of a server that does not answer."""
         text: object = reason
         if isinstance(reason, TimeoutError):
             text = f"no answer within {self._timeout_s:g} s"
@@ -184,27 +184,27 @@ class PeerReads:
 class PeerFeed:
     """A process's files of an epoch in an ad hoc file system (a loader's `Feed`).
 
-    A file of a peer is fetched when its path is asked for, and kept in memory under a
-    path of this process until the loader has read it, so that every loader can.
+    The feed fetches a peer's file when the loader asks for its path, and keeps it in
+    memory under a path until the loader has read it. So every loader can read it.
 
     Parameters
     ----------
     policy : AdHoc
-        Says where files are.
+        Decides the places of files.
     transport : Transport
-        Gets those of peers.
+        Gets the files of peers.
     log : PeerReads
-        Takes a row for each of them.
+        Takes a row for each file of a peer.
     epoch : int
         The epoch.
     files : sequence of int
         The files in reading order.
     folders : mapping of Place to str
-        Where files of the GFS and the own LFS are, under the epoch's aliases.
+        Folders on the GFS and the node's own LFS, under the epoch's aliases.
     file_name : callable
         Returns the name of a file.
     clock : Clock
-        Of the launch.
+        Clock of the launch.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class PeerFeed:
         return len(self._files)
 
     def path(self, index: int) -> str:
-        """Return the path of the file of this index, after fetching it if need be."""
+        """Return the path of the file of this index; fetch it first if necessary."""
         file_id = int(self._files[index])
         place = self.places[index] = self._policy.begin_read(file_id)
         if place != Place.PEER:
@@ -253,6 +253,6 @@ class PeerFeed:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Free the memory of files that were not read to their end."""
+        """Free the memory of files that were not read completely."""
         for index in list(self._in_memory):
             self.finished(index, bytes)

@@ -1,8 +1,8 @@
-"""A real ad hoc file system, mounted by the site, in place of our servers.
+"""A real ad hoc file system, mounted by the site, replaces our servers.
 
-Such a file system (GekkoFS, BurstFS and their like) keeps its own namespace, may know
-no links, and may be reached by preloading a library, so a log tells nothing of it for
-sure: its reads are timed in the process, as those from peers.
+A file system such as GekkoFS or BurstFS has its own namespace, may not support links,
+and may work by a preloaded library. So a log may not contain its reads, and the process
+times them like reads from peers.
 """
 
 import errno
@@ -28,26 +28,26 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def folder_name() -> str:
-    """Return a name for a measurement's folder that nobody can foresee."""
+    """Return an unpredictable name for a measurement's folder."""
     return f"{_prefix()}{secrets.token_hex(16)}"
 
 
 def _prefix() -> str:
-    """Return how the names of this user's folders in a mount begin."""
+    """Return the prefix of this user's folders in a mount."""
     return f"tierscope-{os.getuid()}-"
 
 
 class MountedFiles:
     """The files of a dataset in a mounted ad hoc file system (a `Transport`).
 
-    Others may write to the mount, too: the folder's name cannot be foreseen, only this
-    user may use it, no link is followed, and nothing is removed but by a descriptor of
-    a folder of this user.
+    Other users may also write to the mount. So the folder's name is unpredictable, only
+    this user may use it, no link is followed, and files are removed only through a
+    descriptor of a folder of this user.
 
     Parameters
     ----------
     mount : Path
-        Where it is mounted.
+        Mount point.
     name : str
         Name of the measurement's folder in it (`folder_name`), the same in all
         processes.
@@ -56,7 +56,7 @@ class MountedFiles:
     buffer_bytes : int
         Size of a read.
     watch : callable
-        Makes a context for calls with a path, in which it gives up what hangs.
+        Makes a context for calls with a path, which gives up calls that hang.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class MountedFiles:
         self.error: PeerError | None = None
 
     def owner(self, file_id: int) -> int:
-        """Return that it is not known: the file system alone knows."""
+        """Return that the owner is unknown: only the file system knows it."""
         return UNKNOWN_OWNER
 
     def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float, float]:
@@ -91,7 +91,7 @@ class MountedFiles:
         return content, time_s, 0.0, 0.0
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a new file, which nobody reads before all are there."""
+        """Write a new file; it is read only after all files were written."""
         path = self.folder / name
         with self._watch(path):
             descriptor = os.open(name, _NEW_FILE, 0o600, dir_fd=self._descriptor)
@@ -116,12 +116,12 @@ class MountedFiles:
             os.unlink(name, dir_fd=self._descriptor)
 
     def make(self) -> None:
-        """Make the folder, and note that this process uses it.
+        """Make the folder, and mark that this process uses it.
 
         Raises
         ------
         OSError
-            If it cannot be made, or is there.
+            If it cannot be made, or exists.
         """
         with self._watch(self.folder):
             os.mkdir(self.folder, 0o700)
@@ -134,21 +134,21 @@ class MountedFiles:
         Raises
         ------
         FolderError
-            If it is not a directory of this user alone.
+            If it is not a directory that only this user may use.
         OSError
-            If it is not there.
+            If it does not exist.
         """
         if self._descriptor is None:
             with self._watch(self.folder):
                 self._descriptor = open_own(self.folder)
 
     def check(self) -> None:
-        """Refuse to go on if another folder has taken the place of ours.
+        """Stop if another folder has replaced ours.
 
         Raises
         ------
         TierError
-            If so, or if there is none.
+            If it was replaced or is missing.
         """
         with self._watch(self.folder):
             try:
@@ -157,17 +157,17 @@ class MountedFiles:
                 raise TierError(f"{self.folder}: {error.strerror}.") from error
             if not os.path.samestat(found, os.fstat(self._descriptor)):
                 raise TierError(
-                    f"{self.folder}: something else has taken its place while it was "
-                    "read; who else may write to the mount?"
+                    f"{self.folder}: was replaced while it was read; check who else "
+                    "can write to the mount."
                 )
 
     def remove(self) -> None:
-        """Remove the folder; what cannot be removed stays.
+        """Remove the folder; files that cannot be removed stay.
 
         Raises
         ------
         TierError
-            If another folder has taken its place.
+            If another folder has replaced it.
         """
         if self._descriptor is None:
             return
@@ -183,7 +183,7 @@ class MountedFiles:
 
 
 def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
-    """Remove the folders of this user's launches that were killed on this machine."""
+    """Remove the folders of this user's killed launches on this machine."""
     with watch(mount), suppress(OSError):
         names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
         for name in names:
@@ -198,12 +198,12 @@ def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
 
 
 def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
-    """Remove a folder, file by file, as many may take long; its lease comes last.
+    """Remove a folder file by file, because many take long; its lease comes last.
 
     Raises
     ------
     OSError
-        The first one; what can be removed is removed nevertheless.
+        The first one, after removing all files that can be removed.
     """
     with watch(folder):
         names = set(os.listdir(descriptor)) - {NAME}
@@ -222,31 +222,31 @@ def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
 
 
 def check_room(mount: Path, n_bytes: int) -> str | None:
-    """Return why so many bytes cannot be put below a mount, None if they can."""
+    """Return why a mount has no space for `n_bytes`, None if it has."""
     try:
         state = os.statvfs(mount)
     except OSError as error:
-        return f"cannot be asked for its room: {error.strerror}"
+        return f"cannot report its free space: {error.strerror}"
     free_bytes = state.f_bavail * state.f_frsize
     if free_bytes < n_bytes:
-        return f"has {free_bytes} bytes of room, expected {n_bytes}"
+        return f"has {free_bytes} bytes free, expected {n_bytes}"
     return None
 
 
 def check_apart(mount: Path, tiers: Mapping[str, Path]) -> str | None:
-    """Return why a mount is no file system beside the tiers', None if it is one.
+    """Return why a mount is not separate from the tiers, None if it is.
 
     Parameters
     ----------
     mount : Path
-        Where it is mounted; exists.
+        Mount point; exists.
     tiers : mapping of str to Path
         A directory of each tier.
     """
     device = os.stat(mount).st_dev
     for tier, folder in tiers.items():
         if os.stat(folder).st_dev == device:
-            return f"is on the {tier}'s file system, that of {folder}"
+            return f"is on the file system of the {tier}, {folder}"
     return None
 
 
@@ -257,10 +257,10 @@ def check_live(
     n_bytes: int,
     tiers: Mapping[str, Path],
 ) -> None:
-    """Make the folder, and check that all nodes see it: each reads what another wrote.
+    """Make the folder, and check that each node can read a file of another node.
 
-    The first process of each node writes a sentinel file, which that of the next node
-    reads; a system of one node can only read its own.
+    The first process of each node writes a sentinel file. The first process of the
+    preceding node reads it; on a system of one node it reads its own.
 
     Parameters
     ----------
@@ -269,17 +269,17 @@ def check_live(
     processes : Processes
         The MPI processes; all call this.
     launch : str
-        What the sentinel files say: no other launch's.
+        Name of the launch, the content of the sentinel files.
     n_bytes : int
-        Room that is needed.
+        Space that is needed.
     tiers : mapping of str to Path
-        A directory of each tier, whose file system the mount must not be.
+        A directory of each tier; the mount must be on none of their file systems.
 
     Raises
     ------
     TierError
-        On all processes, if the mount is not there, too small, not shared, or a
-        directory of a tier's file system.
+        On all processes, if the mount is missing, too small, not shared, or on the file
+        system of a tier.
     """
     mount = files.folder.parent
     n_nodes = len(processes.hosts)
@@ -307,7 +307,7 @@ def check_live(
             files.open()
             files.write(sentinel(processes.node), written(processes.node))
 
-        return _tried(write, "does not show, or let write to, what rank 0 made there")
+        return _tried(write, "does not show rank 0's folder, or refuses to write to it")
 
     def unread() -> str | None:
         other = (processes.node + 1) % n_nodes
@@ -326,7 +326,7 @@ def check_live(
         found = {rank: reason for rank, reason in enumerate(reasons) if reason}
         if found:
             break
-    processes.barrier()  # if that fails the mount may hang: it is left alone
+    processes.barrier()  # if this fails, the mount may hang and is not used again
     if processes.node_rank == 0:
         with suppress(OSError):
             files.unlink(sentinel(processes.node))
@@ -337,23 +337,23 @@ def check_live(
         files.remove()
     rank, reason = min(found.items())
     raise TierError(
-        f"policies.adhoc.mount: {mount} is no live mount on the node of rank {rank}: "
-        f"it {reason}."
+        f"policies.adhoc.mount: {mount} is not a live mount on the node of rank "
+        f"{rank}: it {reason}."
     )
 
 
 def _left_folders(mount: Path) -> str:
-    """Return how to remove the folders of launches that were killed elsewhere."""
+    """Return how to remove the folders of launches killed on other machines."""
     with suppress(OSError):
         names = sorted(name for name in os.listdir(mount) if name.startswith(_prefix()))
         if names:
             paths = " ".join(shlex.quote(str(mount / name)) for name in names)
-            return f" (of launches that were killed, if none runs: rm -r {paths})"
+            return f" (left by killed launches, if no launch runs: rm -r {paths})"
     return ""
 
 
 def _tried(action: Callable[[], None], failure: str) -> str | None:
-    """Return why an action fails for some seconds, None once it does not."""
+    """Return why an action still fails after some seconds, None once it succeeds."""
     end_s = time.monotonic() + _LIVE_S
     while True:
         try:
@@ -367,5 +367,5 @@ def _tried(action: Callable[[], None], failure: str) -> str | None:
 
 
 def _text(error: Exception) -> str:
-    """Return what an error says, without the path."""
+    """Return the text of an error without the path."""
     return getattr(error, "strerror", None) or str(error)

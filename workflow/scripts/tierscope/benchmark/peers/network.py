@@ -1,4 +1,4 @@
-"""Where a node's server listens, and from where it takes connections."""
+"""The address on which a node's server listens for connections."""
 
 import fcntl
 import socket
@@ -11,7 +11,7 @@ LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR = 0x8915  # of netdevice(7): the IPv4 address of an interface
 _REQUEST = struct.Struct("16s24x")  # its struct ifreq: the name goes in ...
 _ADDRESS = slice(20, 24)  # ... and the address comes back here
-_DISCARD = 9  # a port, to which nothing is sent
+_DISCARD = 9  # a port; nothing is sent to it
 
 
 def own_addresses() -> dict[str, str]:
@@ -22,7 +22,7 @@ def own_addresses() -> dict[str, str]:
             request = bytearray(_REQUEST.pack(name.encode()[:15]))
             try:
                 fcntl.ioctl(asking, _SIOCGIFADDR, request)
-            except OSError:  # it has none
+            except OSError:  # no IPv4 address
                 continue
             addresses[name] = socket.inet_ntoa(bytes(request[_ADDRESS]))
     return addresses
@@ -36,16 +36,16 @@ def listening_address(
     Parameters
     ----------
     interface : str or None
-        What the system says; else that by which the next node is reached.
+        Interface of the system file; if None, the one that reaches the next node.
     machines : sequence of str
         Names of the machines of the job, each at least once.
     machine : str
-        That of this one.
+        Name of this machine.
 
     Raises
     ------
     PeerError
-        If there is no such interface, or no way to the next node.
+        If the interface does not exist, or no route leads to the next node.
     """
     addresses = own_addresses()
     names = {address: name for name, address in addresses.items()}
@@ -65,7 +65,7 @@ def listening_address(
             asking.connect((following, _DISCARD))
         except OSError as error:
             raise PeerError(
-                f"{machine}: finds no way to {following}: {error.strerror or error}."
+                f"{machine}: found no route to {following}: {error.strerror or error}."
             ) from error
         address = asking.getsockname()[0]
     return names.get(address, "?"), address

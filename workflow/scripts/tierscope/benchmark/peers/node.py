@@ -31,14 +31,14 @@ from tierscope.storage.tier import STAGE_IN_EPOCH, peer_alias
 
 
 class NodePeers:
-    """Stage-in, the node's server, and the way to the others'.
+    """Stage-in, the node's server, and a client of the other nodes' servers.
 
     The server belongs to the node's first process.
 
     Parameters
     ----------
     description : RunDescription
-        What the scenario's measurements depend on.
+        Settings that determine the measurements.
     point : Point
         Cache rate and repetition.
     processes : Processes
@@ -48,9 +48,9 @@ class NodePeers:
     say : callable
         Prints a line, on the first process.
     end : callable
-        Ends the launch for a reason, in whatever thread.
+        Ends the launch with a reason, from any thread.
     clock : Clock
-        Of the launch.
+        Clock of the launch.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class NodePeers:
             self._transport = self._start_servers(bytes.fromhex(launch))
 
     def begin(self) -> None:
-        """Stage the dataset in: all nodes at once, each what it owns."""
+        """Stage in the dataset: all nodes at once, each with the files that it owns."""
         processes = self._processes
         mine = self._my_files()
         start_s = self._clock.barrier()
@@ -101,7 +101,7 @@ class NodePeers:
     def feed(
         self, epoch: int, files: Sequence[int], folders: Mapping[Place, str]
     ) -> PeerFeed:
-        """Return this process's files of an epoch, which it gets one by one."""
+        """Return this process's files of an epoch, fetched one by one."""
         feed = PeerFeed(
             self.policy,
             self._transport,
@@ -116,14 +116,14 @@ class NodePeers:
         return feed
 
     def check(self) -> None:
-        """Raise the error that ended the node's server, or a read from a peer."""
+        """Raise the error of the node's server or of a read from a peer, if any."""
         if self._server:
             self._server.check()
         if self._transport.error:
             raise self._transport.error
 
     def end_epoch(self, epoch: int) -> None:
-        """Free what an epoch, and at last the measurement, has left; reads are over."""
+        """Free the memory of an epoch; after the last one remove the mounted folder."""
         self.check()
         while self._feeds:
             self._feeds.pop().close()
@@ -131,10 +131,10 @@ class NodePeers:
         if self._mounted and self._processes.node_rank == 0 and not is_last:
             self._mounted.check()
         if is_last and self._mounted and self._processes.rank == 0:
-            self._mounted.remove()  # checks, too; other nodes may come too late
+            self._mounted.remove()  # also checks; other nodes may come too late
 
     def stop(self) -> None:
-        """End the node's server and threads; a mount, which may hang, is left alone."""
+        """End the node's server and threads; leave a mount alone, as it may hang."""
         if self._server:
             self._server.stop()
         if self._watch:
@@ -152,7 +152,7 @@ class NodePeers:
     # ---- set-up -------------------------------------------------------------------
 
     def _start_servers(self, token: bytes) -> PeerClient:
-        """Start the node's server and return the way to those of all nodes."""
+        """Start the node's server and return a client of all nodes' servers."""
         processes, server = self._processes, None
         self._interface, host = listening_address(
             self._options.get("interface"),
@@ -191,7 +191,7 @@ class NodePeers:
     def _use_mount(
         self, launch: str, end: Callable[[BaseException], None]
     ) -> MountedFiles:
-        """Return the files of a mount that is live and has room for them."""
+        """Return the files of a mount that works and has space for them."""
         processes = self._processes
         mount = Path(self._options["mount"])
         n_bytes = int(self.policy.staged.sum()) * self._dataset.file_size_bytes
@@ -202,7 +202,7 @@ class NodePeers:
             mount, name, self._dataset.file_name, self._buffer_bytes, watch
         )
         if processes.rank == 0:
-            remove_left(mount, watch)  # it takes room
+            remove_left(mount, watch)  # they take up space
         processes.barrier()
         check_live(files, processes, launch, n_bytes, tiers)
         files.open()
@@ -218,7 +218,7 @@ class NodePeers:
     def _my_files(self) -> np.ndarray:
         """Return the files that this process stages in."""
         processes = self._processes
-        if self._mounted:  # whoever writes, the mount chooses the owner
+        if self._mounted:  # the mount chooses the owner, not the writer
             files = np.flatnonzero(self.policy.staged)
             return files[process_share(len(files), processes.rank, processes.size)]
         files = self.policy.files_of(processes.node)
@@ -226,13 +226,13 @@ class NodePeers:
         return files[share]
 
     def _lfs_path(self, epoch: int, file_id: int) -> str:
-        """Return the path by which the server opens a file."""
+        """Return the path with which the server opens a file."""
         alias, folder = self._copier.lfs_root, self._copier.lfs_folder
         name = self._dataset.file_name(file_id)
         return f"{peer_alias(alias, epoch)}/{folder}/{name}"
 
     def _summary(self) -> str:
-        """Return what was staged in, and how evenly."""
+        """Return a line about the staged files and their distribution."""
         n_staged = int(self.policy.staged.sum())
         text = f"  stage-in of {n_staged} files: {self._stage_in_time_s:.3f} s"
         if self._mounted or not n_staged:
@@ -246,6 +246,6 @@ class NodePeers:
 
 
 def _allow_open_files() -> None:
-    """Raise this process's limit of open files as far as it may: one a peer."""
+    """Raise this process's limit of open files to the maximum: one per peer."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""What a run says about its reads from peers: a table, and a part of `run.json`."""
+"""The report of a run on its reads from peers: a table and part of `run.json`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ def write_peer_reads(
     reports: Iterable[Mapping[str, Any]],
     tier_roots: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """Write the table `peer_reads` of a run; return what `run.json` says about it.
+    """Write the table `peer_reads` of a run; return its part of `run.json`.
 
     Parameters
     ----------
     folder : Path
         The run's folder.
     reports : iterable of mapping
-        Of every process (`NodePeers.report`), rank 0 first.
+        Reports of all processes (`NodePeers.report`), rank 0 first.
     tier_roots : mapping of str to sequence of str
         Data directories by tier.
     """

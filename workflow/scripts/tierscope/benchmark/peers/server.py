@@ -1,4 +1,4 @@
-"""A node's server: it reads files of the node's LFS for processes of other nodes."""
+"""A node's server, which reads files of its LFS for processes of other nodes."""
 
 import errno
 import hmac
@@ -18,18 +18,18 @@ from tierscope.data.tfrecord import read_timed
 from tierscope.storage.clock import Clock, Role
 
 TOKEN_BYTES = 16
-# Epoch, file, process that asks; a connection starts with the token.
+# Epoch, file, requesting process; a connection starts with the token.
 REQUEST = struct.Struct("<iqi")
-# Whether there is a file, its bytes or those of a message, which follow, and the time
-# that the LFS took to read and to open and close.
+# Whether a file follows, the bytes of the file or of a message, and the times that the
+# LFS took to read, and to open and close.
 ANSWER = struct.Struct("<?qdd")
-MESSAGE_BYTES = 4096  # of a message, in place of a file, at most
+MESSAGE_BYTES = 4096  # at most, of a message in place of a file
 _STOP_S = 5.0
 _HANDSHAKE_S = 2.0  # for the token
-_STRANGERS = 64  # connections without a token at a time, beside those of the launch
+_STRANGERS = 64  # connections without a token, besides those of the launch
 _PAUSE_S = 0.01
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_BROKEN = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)  # no listener any more
+_BROKEN = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)  # the listener is closed
 _ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
@@ -45,36 +45,36 @@ class _Stranger:
 class PeerServer:
     """Answers requests for the files of one node, several at a time.
 
-    It has no clock: it reads on that of who asks.
+    The server has no clock: it reads on the clock of the requesting process.
 
-    Its threads wait for all connections at once and each takes one request after the
-    other, so their number does not grow with that of the processes.
+    Its threads wait for all connections at once, and each serves one request after the
+    other. So their number does not grow with the number of processes.
 
-    It listens on one interface and takes connections of the job's machines only. A
-    connection has to begin with the launch's token, for which no thread waits.
+    The server listens on one interface and accepts connections only from the job's
+    machines. A connection must begin with the launch's token; no thread waits for it.
 
     Parameters
     ----------
     path : callable
-        Returns the path of a file, given epoch and file, under the peers' aliases.
+        Returns the path, under the peers' aliases, of an epoch and a file.
     file_size_bytes, buffer_bytes : int
         Exact size of each file; size of a read.
     node : int
         Index of the node.
     n_threads : int
-        Requests that are served at a time.
+        Requests served at the same time.
     token : bytes
-        What a connection must begin with: the launch's secret.
+        The launch's secret, with which a connection must begin.
     clock : Clock
-        Of the launch.
+        Clock of the launch.
     host : str
         Address to listen on.
     allowed : collection of str
-        Addresses from which connections are taken.
+        Addresses from which connections are accepted.
     n_expected : int
-        Connections that the launch itself may begin at the same time.
+        Connections that the launch itself may open at the same time.
     timeout_s : float
-        Time for a request or an answer to pass once it has begun.
+        Time limit of a request or an answer that has begun.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class PeerServer:
         self._stopping = False
         self._lock = threading.Lock()
         self._allowed, self._n_strangers = set(allowed), n_expected + _STRANGERS
-        self._connections: dict[int, socket.socket] = {}  # that have sent the token
+        self._connections: dict[int, socket.socket] = {}  # trusted ones
         self._strangers: dict[int, _Stranger] = {}
         self._listener = socket.create_server((host, 0), backlog=1024)
         self._listener.setblocking(False)
@@ -122,7 +122,7 @@ class PeerServer:
             raise self._ended_error() from self.error
 
     def _ended_error(self) -> PeerError:
-        """Return what to raise once the server has ended."""
+        """Return the error to raise once the server has ended."""
         return PeerError(
             f"the server of node {self._node} for other nodes has ended: "
             f"{type(self.error).__name__}: {self.error}"
@@ -145,13 +145,13 @@ class PeerServer:
             self._listener.close()
             strangers = [one.connection for one in self._strangers.values()]
             for connection in (*self._connections.values(), *strangers):
-                with suppress(OSError):  # its reader has reset it
+                with suppress(OSError):  # the reader has reset it
                     connection.shutdown(socket.SHUT_RDWR)
 
     # ---- the threads --------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Take requests until the end, or until something goes wrong."""
+        """Serve requests until the end or an error."""
         try:
             while not self._stopping:
                 for descriptor, _ in self._epoll.poll(self._patience_s(), maxevents=1):
@@ -162,14 +162,14 @@ class PeerServer:
                     else:
                         self._take(descriptor)
                 self._close_late_strangers()
-        except BaseException as error:  # the readers must learn of it, whatever it is
+        except BaseException as error:  # the readers must know of any error
             if not self._stopping:
                 self.error = error
                 self._clock.stop(self._ended_error())
                 self._end()
 
     def _accept(self) -> None:
-        """Take a new connection, if no other thread was faster."""
+        """Accept a new connection, unless another thread was faster."""
         try:
             connection, (address, _) = self._listener.accept()
         except BlockingIOError:
@@ -177,7 +177,7 @@ class PeerServer:
         except OSError as error:
             if error.errno in _BROKEN:
                 raise
-            if error.errno in _SHORTAGES:  # the kernel keeps who waits
+            if error.errno in _SHORTAGES:  # waiting connections stay in the kernel
                 self._close_stranger(at_any_age=True)
                 time.sleep(_PAUSE_S)
             return
@@ -188,7 +188,7 @@ class PeerServer:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stranger = _Stranger(connection, time.monotonic() + _HANDSHAKE_S)
         with self._lock:
-            self._epoll.register(connection, 0)  # nothing yet
+            self._epoll.register(connection, 0)  # no events yet
             self._strangers[connection.fileno()] = stranger
             self._hear(stranger)
             is_one_too_many = len(self._strangers) > self._n_strangers
@@ -196,7 +196,7 @@ class PeerServer:
             self._close_stranger(at_any_age=True)
 
     def _take(self, descriptor: int) -> None:
-        """Go on with a connection that has something to say."""
+        """Handle a connection that has data."""
         with self._lock:
             if stranger := self._strangers.get(descriptor):
                 self._hear(stranger)
@@ -206,7 +206,7 @@ class PeerServer:
             self._serve_request(connection)
 
     def _hear(self, stranger: _Stranger) -> None:
-        """Receive what there is of a token, and trust who sends ours; with the lock."""
+        """Receive part of a token; trust a sender of our token. Needs the lock."""
         connection = stranger.connection
         try:
             more = connection.recv(TOKEN_BYTES - len(stranger.received))
@@ -242,25 +242,25 @@ class PeerServer:
         self._close(connection)
 
     def _close(self, connection: socket.socket) -> None:
-        """Close a connection of which nobody else knows any more."""
+        """Close a connection that no other thread knows."""
         self._epoll.unregister(connection)
         connection.close()
 
     def _patience_s(self) -> float | None:
-        """Return how long the oldest stranger may still take; None if there is none."""
+        """Return the time left to the oldest connection without a token, if any."""
         with self._lock:
             deadlines_s = [one.deadline_s for one in self._strangers.values()]
         return max(0.0, min(deadlines_s) - time.monotonic()) if deadlines_s else None
 
     def _close_late_strangers(self) -> None:
-        """Close the connections that have had their time for the token."""
+        """Close the connections that did not send the token in time."""
         while self._close_stranger():
             pass
 
     def _close_stranger(self, *, at_any_age: bool = False) -> bool:
-        """Close the oldest stranger, if it is late; return whether it was looked at.
+        """Close the oldest connection without a token if late; return whether checked.
 
-        Its token may have come while all threads were busy: then it is none.
+        Its token may have arrived while all threads were busy; then it stays open.
         """
         with self._lock:
             if not self._strangers:
@@ -274,7 +274,7 @@ class PeerServer:
         return True
 
     def _answer(self, connection: socket.socket) -> bool:
-        """Receive a request and answer; return whether it goes on."""
+        """Receive and answer a request; return whether the connection continues."""
         head = receive(connection, REQUEST.size)
         if head is None:
             return False

@@ -11,12 +11,12 @@ def stage_in(
     node: int,
     look_for_failure: Callable[[], None] = lambda: None,
 ) -> None:
-    """Copy files of these names, one after the other.
+    """Copy the files with these names, one after the other.
 
     Parameters
     ----------
     copy : callable
-        Copies the file of a name.
+        Copies the file with a given name.
     names : sequence of str
         Names of the files.
     node : int
@@ -27,7 +27,7 @@ def stage_in(
     Raises
     ------
     TierError
-        If one cannot be copied: without it the dataset is not whole.
+        If a file cannot be copied: the dataset would be incomplete.
     """
     for name in names:
         look_for_failure()

@@ -1,4 +1,4 @@
-"""A time-out for calls that the kernel does not end: those to a mounted file system."""
+"""A time-out for calls to a mounted file system, which the kernel does not end."""
 
 import threading
 import time
@@ -11,19 +11,19 @@ from tierscope.benchmark.placement.messages import TIMEOUT_S
 
 
 class MountWatch:
-    """A thread that ends the launch if what is done with a path of a mount hangs.
+    """A thread that ends the launch if an operation on a path of a mount hangs.
 
-    The calling thread cannot be freed, so it is not told; what it does with a path,
-    such as reading a whole file, costs it no more than a note of when it began.
+    The watch cannot free the calling thread and does not notify it. An operation on a
+    path, such as reading a whole file, costs the caller only a note of when it began.
 
     Parameters
     ----------
     mount : Path
-        Where the file system is mounted.
+        Mount point of the file system.
     end : callable
         Ends the launch, given the reason; called once, in the watch's thread.
     timeout_s : float
-        Time after which what is done with a path is given up.
+        Time after which an operation on a path is given up.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class MountWatch:
         timeout_s: float = TIMEOUT_S,
     ):
         self._mount, self._end, self._timeout_s = mount, end, timeout_s
-        self._calls: dict[int, tuple[float, Path]] = {}  # by thread: begin, path
+        self._calls: dict[int, tuple[float, Path]] = {}  # by thread: start, path
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._look, name="mount", daemon=True)
         self._thread.start()
 
     @contextmanager
     def __call__(self, path: Path) -> Iterator[None]:
-        """Watch what this thread does with a path of the mount."""
+        """Watch an operation of this thread on a path of the mount."""
         thread = threading.get_ident()
         around = self._calls.get(thread)
         self._calls[thread] = time.monotonic(), path
@@ -57,7 +57,7 @@ class MountWatch:
         self._closed.set()
 
     def _look(self) -> None:
-        """Look for a call that takes too long, until the end."""
+        """Look for operations that take too long, until the end."""
         while not self._closed.wait(min(1.0, self._timeout_s / 4)):
             too_late = time.monotonic() - self._timeout_s
             for begun, path in list(self._calls.values()):

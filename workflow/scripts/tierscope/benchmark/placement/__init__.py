@@ -1,16 +1,16 @@
-"""Dynamic policies at work: on every node one server decides, and threads copy.
+"""Dynamic policies: on every node one server decides, and threads copy files.
 
-The server is a thread of the node's first process: one decision thread, as in Monarch,
-so that all processes of the node see one state and no lock is held during I/O. The
-processes ask it over a Unix socket and not by MPI messages: a socket wakes a waiting
-process at once, where MPI would spin or poll on cores that readers need, it needs no
-MPI_THREAD_MULTIPLE, and a server that ends closes it, which the others notice.
+The server is a thread of the node's first process. As in Monarch there is one decision
+thread, so all processes of the node see one state and no lock is held during I/O. The
+processes ask it over a Unix socket, not by MPI messages: a socket wakes a waiting
+process at once, while MPI would spin or poll on cores that readers need; a socket needs
+no MPI_THREAD_MULTIPLE; and the processes notice when a server ends and closes it.
 
-Background traffic (the copies) opens its files through aliases of its own,
-``<tier root>.bg.ep<N>``, so a log tells it from the epochs' reads by path, whichever
-tracer wrote it. Emulated devices serve both from the same queues.
+Background traffic (the copies) opens its files through its own aliases,
+``<tier root>.bg.ep<N>``. So the paths in a log of any tracer separate it from the
+epochs' reads. Emulated devices serve both from the same queues.
 """
 
 
 class PlacementError(RuntimeError):
-    """A node's placement server does not answer any more."""
+    """A node's placement server no longer answers."""

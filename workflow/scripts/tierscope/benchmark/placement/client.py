@@ -20,7 +20,7 @@ from tierscope.storage.clock import Clock, Role, Turn
 class PlacementClient:
     """Asks a node's placement server; each thread has a connection of its own.
 
-    Every request is made in a turn of its own, which lasts until the answer is there.
+    Every request has its own turn, which lasts until the answer arrives.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class PlacementClient:
     clock : Clock
         Gives the turns.
     teller : Role
-        Who reports reads that have ended.
+        The role that reports ended reads.
     timeout_s : float
         Time without an answer after which the server is given up.
     """
@@ -51,7 +51,7 @@ class PlacementClient:
         self.error: PlacementError | None = None
 
     def begin(self, epoch: int, file_id: int) -> Place:
-        """Return where a file that is about to be opened is read from."""
+        """Return the place from which to read a file that is about to be opened."""
         now_ns = self._clock.take_turn(Role.READER, Turn.STARTING)
         self._send(Kind.BEGIN, epoch, file_id, now_ns)
         return PLACES[self._answer()]
@@ -59,7 +59,7 @@ class PlacementClient:
     def end(
         self, epoch: int, file_id: int, place: Place, content: Callable[[], bytes]
     ) -> None:
-        """Report a file that was read whole, and hand its bytes over if wanted."""
+        """Report a file that was read whole, and hand over its bytes if wanted."""
         now_ns = self._clock.take_turn(self._teller, Turn.ENDED)
         self._send(Kind.END, epoch, file_id, now_ns, place)
         if self._answer():
@@ -106,8 +106,8 @@ class PlacementClient:
         return self._local.connection
 
     def _given_up(self, reason: object) -> PlacementError:
-        """Note and return the error of a server that does not answer."""
-        self._clock.refuse_if_stopped()  # who stopped the launch says why
+        """Record and return the error of a server that does not answer."""
+        self._clock.refuse_if_stopped()  # the stop has its own message
         if isinstance(reason, TimeoutError):
             reason = f"no answer within {self._timeout_s:g} s"
         self.error = PlacementError(
@@ -128,7 +128,7 @@ class NodeFeed:
     files : sequence of int
         The files in reading order.
     folders : mapping of Place to str
-        Where the files are, by place, under the epoch's aliases.
+        Folders of the files by place, under the epoch's aliases.
     file_name : callable
         Returns the name of a file.
     """

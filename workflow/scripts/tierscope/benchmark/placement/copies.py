@@ -1,4 +1,4 @@
-"""Background I/O of a node: copy a file to the LFS, remove one."""
+"""Background I/O of a node: copy a file to the LFS, or remove one."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether a copy failed for want of space."""
+    """Return whether a copy failed because of a full LFS."""
     return isinstance(error, OSError) and error.errno in _NO_SPACE
 
 
@@ -28,7 +28,7 @@ class Copier:
     gfs_root, lfs_root : Path
         The tiers' data directories.
     gfs_folder, lfs_folder : str
-        Where the files are below them.
+        Folders of the files below them.
     file_size_bytes : int
         Exact size of each file.
     """
@@ -47,14 +47,14 @@ class Copier:
         name : str
             Name of the file on both tiers.
         epoch : int
-            Epoch that the traffic belongs to.
+            Epoch of the traffic.
         content : bytes, optional
-            The file, if a reader handed it over; else it is read from the GFS.
+            The file, if a reader handed it over; otherwise it is read from the GFS.
 
         Raises
         ------
         OSError
-            If it cannot be read or written whole; nothing is left then.
+            If it cannot be read or written whole; then no file remains.
         """
         if content is None:
             content = self.read(name, epoch)
@@ -77,7 +77,7 @@ class Copier:
             raise
 
     def read(self, name: str, epoch: int) -> bytes:
-        """Return a file of the GFS; an OSError if it is not whole."""
+        """Return a file of the GFS; raise an OSError if it is not whole."""
         content, _, _ = read_timed(os.path.join(self._gfs(epoch), name), READ_BYTES)
         self._check_size(name, content)
         return content

@@ -1,4 +1,4 @@
-"""Threads that copy files for a node, each a copier with a clock of its own."""
+"""Threads that copy files for a node; each is a copier with its own clock."""
 
 import heapq
 import threading
@@ -15,14 +15,14 @@ from tierscope.storage.clock import Clock, ClockStoppedError, Role, Turn
 
 @dataclass(frozen=True)
 class CopyOrder:
-    """A copy that is to be made.
+    """An order for a copy.
 
     Parameters
     ----------
     file_id, epoch : int
-        The file, and the epoch that its traffic belongs to.
+        The file, and the epoch of its traffic.
     content : Future or None
-        Will hold the file if a reader hands it over; else it is read again.
+        Will hold the file if a reader hands it over; otherwise it is read again.
     """
 
     file_id: int
@@ -31,19 +31,19 @@ class CopyOrder:
 
 
 class CopyThreads:
-    """Makes copies, as many at a time as there are threads, the first ordered first.
+    """Makes copies first come, first served, one at a time per thread.
 
     A copy goes to the copier that has been free for longest, of several to the first.
-    But for `stop`, one thread calls all methods.
+    One thread calls all methods except `stop`.
 
     Parameters
     ----------
     n_threads, node, rank : int
         Copies at a time; index of the node; this process.
     copy : callable
-        Makes a copy, given its order and the bytes that were handed over, if any.
+        Makes a copy, given its order and the handed-over bytes, if any.
     report : callable
-        Called in the copier's turn: with the copier, the order, the error or None, and
+        Called in the copier's turn with the copier, the order, the error or None, and
         the instant.
     fail : callable
         Called with an error that ends a copier.
@@ -79,7 +79,7 @@ class CopyThreads:
             thread.start()
 
     def order(self, order: CopyOrder, now_ns: int) -> None:
-        """Have a copy made as soon as a copier is free."""
+        """Give an order to the next free copier."""
         if self._idle:
             _, copier = heapq.heappop(self._idle)
             self._begin(copier, order, now_ns)
@@ -87,19 +87,19 @@ class CopyThreads:
             self._waiting.append(order)
 
     def is_free(self, copier: int, now_ns: int) -> None:
-        """Let a copier that has reported take the next copy."""
+        """Let a copier that has reported take the next order."""
         if self._waiting:
             self._begin(copier, self._waiting.popleft(), now_ns)
         else:
             heapq.heappush(self._idle, (now_ns, copier))
 
     def rest(self, copier: int) -> None:
-        """Let a copier hold nobody any more if it has nothing to do."""
+        """Let an idle copier stop holding back virtual time."""
         if any(copier == idle for _, idle in self._idle):
             self._clock.rest(copier)
 
     def stop(self, timeout_s: float) -> None:
-        """End the threads; copies not yet begun are dropped."""
+        """End the threads; drop copies that have not begun."""
         self._waiting.clear()
         for orders in self._orders:
             orders.put(None)
@@ -108,17 +108,17 @@ class CopyThreads:
             thread.join(max(0.0, end_s - time.monotonic()))
 
     def _begin(self, copier: int, order: CopyOrder, now_ns: int) -> None:
-        """Have a copier make a copy from an instant on."""
+        """Let a copier begin a copy at an instant."""
         self._clock.begin_copy(copier, now_ns)
         self._orders[copier].put(order)
 
     def _work(self, copier: int) -> None:
-        """Make a copier's copies until the end, or until something goes wrong."""
+        """Make a copier's copies until the end or an error."""
         try:
             self._make_copies(copier)
         except ClockStoppedError:
             return
-        except BaseException as error:  # else all would wait for this copier
+        except BaseException as error:  # otherwise all would wait for this copier
             self._fail(error)
 
     def _make_copies(self, copier: int) -> None:
@@ -130,7 +130,7 @@ class CopyThreads:
                 try:
                     content = order.content.result(TIMEOUT_S) if order.content else None
                     self._copy(order, content)
-                except BaseException as failure:  # the policy must learn of it
+                except BaseException as failure:  # the policy must know of it
                     error = failure
             now_ns = self._clock.take_turn(role, Turn.COPIED)
             self._report(copier, order, error, now_ns)

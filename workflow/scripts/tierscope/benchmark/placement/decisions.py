@@ -21,19 +21,19 @@ _ROW = np.dtype(
 
 @dataclass
 class Decisions:
-    """The log of a node's server: a row for everything that it was told or decided.
+    """The log of a node's server: one row per event or decision.
 
-    `rank` is the server's process, which copies and evicts.
+    `rank` is the process of the server, which copies and evicts.
     """
 
     node: int
     rank: int
     started_ns: int = 0
-    now_ns: int = 0  # when what is noted next happens
+    now_ns: int = 0  # instant of the next row
     rows: list[tuple] = field(default_factory=list)
 
     def pass_time(self, now_ns: int) -> None:
-        """Note when what follows happens; in real time requests may overtake others."""
+        """Set the instant of the next rows; real-time requests may overtake others."""
         self.now_ns = max(self.now_ns, now_ns)
 
     def add(
@@ -45,7 +45,7 @@ class Decisions:
         rank: int | None = None,
         detail: str = "",
     ) -> None:
-        """Note an event (see the table `decisions`)."""
+        """Add a row (see the table `decisions`)."""
         time_s = (self.now_ns - self.started_ns) / 1e9
         rank = self.rank if rank is None else rank
         self.rows.append((time_s, event, epoch, rank, file_id, place.value, detail))

@@ -1,8 +1,8 @@
-"""What processes and a node's placement server say to each other.
+"""Messages between processes and a node's placement server.
 
-A request is a fixed record, which for `HAND_OVER` the file's bytes follow. It carries
-the instant at which its sender has its turn. `BEGIN` is answered with a place, `END`
-with whether the file's bytes are wanted, and `HAND_OVER` is not answered.
+A request is a fixed record; after `HAND_OVER` the bytes of the file follow. It carries
+the instant of its sender's turn. The server answers `BEGIN` with a place and `END` with
+whether it wants the file's bytes. It does not answer `HAND_OVER`.
 """
 
 import socket
@@ -16,7 +16,7 @@ from tierscope.policies.node import Place
 REQUEST = struct.Struct("<BBiiqqq")
 ANSWER = struct.Struct("<B")
 PLACES = list(Place)
-TIMEOUT_S = 60.0  # without an answer or progress: the other side is given up
+TIMEOUT_S = 60.0  # without an answer or progress, then give up
 
 
 class Kind(IntEnum):
@@ -30,24 +30,24 @@ class Kind(IntEnum):
 def receive(
     connection: socket.socket, n_bytes: int, events: Callable[[], int] = lambda: 0
 ) -> bytearray | None:
-    """Return so many bytes, None if the other side has closed before the first one.
+    """Return `n_bytes` bytes, None if the other side closed before the first one.
 
     Parameters
     ----------
     connection : socket
-        Where they come from; its timeout is that of a byte.
+        Source of the bytes; its timeout applies to each byte.
     n_bytes : int
-        How many.
+        Number of bytes.
     events : callable
-        Returns a number that grows while the other side waits for its turn; that long
-        no timeout counts (`tierscope.storage.clock.Clock.events`).
+        Returns a number that grows while the other side waits for its turn; during that
+        time no timeout applies (`tierscope.storage.clock.Clock.events`).
 
     Raises
     ------
     EOFError
-        If the other side has closed within them.
+        If the other side closed before the last byte.
     TimeoutError
-        If none comes in time.
+        If no byte arrives in time.
     """
     content = bytearray(n_bytes)
     view, n_received = memoryview(content), 0

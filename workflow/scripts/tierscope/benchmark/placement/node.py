@@ -13,7 +13,7 @@ from tierscope.storage.clock import Clock, Role
 
 
 class NodePlacement:
-    """The node's server, in its first process, and this process's way to it.
+    """The node's server, in its first process, and this process's client of it.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class NodePlacement:
     say : callable
         Prints a line, on any process.
     clock : Clock
-        Of the launch.
+        Clock of the launch.
     teller : Role
-        Who tells of reads that have ended: what the loader does it in.
+        The loader's role that reports ended reads.
     """
 
     def __init__(
@@ -76,20 +76,20 @@ class NodePlacement:
     def feed(
         self, epoch: int, files: Sequence[int], folders: Mapping[Place, str]
     ) -> NodeFeed:
-        """Return this process's files of an epoch, which are placed one by one."""
+        """Return this process's files of an epoch; the policy places each of them."""
         return NodeFeed(self._client, epoch, files, folders, self._file_name)
 
     def check(self) -> None:
-        """Raise the error that ended the server, or this process's with it, if any."""
+        """Raise the error of the server, or of this process's client, if any."""
         if self._server:
             self._server.check()
         if self._client.error:
             raise self._client.error
 
     def end_epoch(self, epoch: int) -> None:
-        """Wait for all nodes' copies where the options say so, or at last.
+        """Wait for all nodes' copies after the last epoch, or if the options say so.
 
-        Copies that were held back go on when the next epoch can begin.
+        Copies that were held back continue when the next epoch can begin.
         """
         is_last = epoch == self._last_epoch
         is_drained = self._options["drain"] or is_last
@@ -110,7 +110,7 @@ class NodePlacement:
             self._server.stop()
 
     def report(self) -> dict[str, Any] | None:
-        """Return the node's log and summary, once a node, after the last epoch."""
+        """Return the node's log and summary, once per node, after the last epoch."""
         if not self._server:
             return None
         return {

@@ -31,12 +31,12 @@ from tierscope.storage.clock import Clock, Role, Turn
 
 _STOP_S = 5.0
 _POLL_S = 0.001
-_MESSAGES = 3  # about failures of a kind, before they are only counted
+_MESSAGES = 3  # per kind of failure; further failures are only counted
 _PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
 
 
 class Storage(Protocol):
-    """Carries out what the policy wants (`placement.copies.Copier`)."""
+    """Carries out the policy's actions (`placement.copies.Copier`)."""
 
     file_size_bytes: int
 
@@ -50,13 +50,13 @@ class Storage(Protocol):
 class PlacementServer:
     """Decides for the processes of a node and has their files copied.
 
-    The decision thread has no clock. What it does happens at the instant of who asks:
-    a reader or a copier in its turn, or the epochs' own process.
+    The decision thread has no clock. It acts at the instant of the caller: a reader or
+    a copier in its turn, or the process that runs the epochs.
 
     Parameters
     ----------
     policy : NodePolicy
-        Decides; only the decision thread asks it.
+        Decides; only the decision thread calls it.
     storage : Storage
         Carries the actions out.
     file_name : callable
@@ -66,13 +66,13 @@ class PlacementServer:
     n_copy_threads : int
         Copies at a time.
     hand_over : bool
-        Whether readers hand the bytes over that they have read.
+        Whether readers hand over the bytes that they have read.
     say : callable
         Prints a line.
     clock : Clock
-        Of the launch.
+        Clock of the launch.
     timeout_s : float
-        Time in which at least one copy must end while copies are waited for.
+        Time in which at least one copy must end during `drain`.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PlacementServer:
         self.error: BaseException | None = None
         self.n_failed = self.n_not_removed = 0
         self._epoch = self._held_bytes = self._n_copying = 0
-        self._owing: dict[socket.socket, Future] = {}  # who is to hand bytes over
+        self._owing: dict[socket.socket, Future] = {}  # readers that owe bytes
         self._held_back: list[Action] = []
         self._drained: threading.Event | None = None
         self._orders: queue.SimpleQueue[tuple[Callable[[], None], int]] = (
@@ -106,7 +106,7 @@ class PlacementServer:
         )
         self._selector = selectors.DefaultSelector()
         self._wake_up, self._woken = socket.socketpair()
-        self._wake_up.setblocking(False)  # if it is full, the thread will wake up
+        self._wake_up.setblocking(False)  # if full, the thread wakes up anyway
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind("")  # the kernel chooses a free name
         self._listener.listen(128)
@@ -126,15 +126,15 @@ class PlacementServer:
         self._order_and_wait(lambda: self._carry_out(self._policy.start()), now_ns)
 
     def drain(self, meanwhile: Callable[[], None] = lambda: None) -> float:
-        """Wait until no copy is under way, and return for how long, in seconds.
+        """Wait until no copy is under way, and return the waiting time in seconds.
 
-        Copies that the policy wants meanwhile begin at `resume`; `meanwhile` is called
-        again and again.
+        Copies that the policy orders during the wait begin at `resume`; `meanwhile` is
+        called repeatedly.
 
         Raises
         ------
         PlacementError
-            If the server has ended, or no copy ends any more.
+            If the server has ended, or copies hang.
         """
         start_ns = self._clock.take_turn(Role.CONSUMER, Turn.ENDING_EPOCH)
         drained = threading.Event()
@@ -165,33 +165,33 @@ class PlacementServer:
             raise self._ended_error() from self.error
 
     def _fail(self, error: BaseException) -> None:
-        """Note what has ended the server, and let nobody wait for it."""
+        """Record the error that ended the server, and release all waiting threads."""
         self.error = error
         self._clock.stop(self._ended_error())
 
     def _ended_error(self) -> PlacementError:
-        """Return what to raise once the server has ended."""
+        """Return the error to raise once the server has ended."""
         return PlacementError(
             f"the placement server of node {self.decisions.node} has ended: "
             f"{type(self.error).__name__}: {self.error}"
         )
 
     def stop(self) -> None:
-        """End the server; copies not yet begun are dropped."""
+        """End the server; drop copies that have not begun."""
         self._stopping = True
         self._order(lambda: None, 0)
         self._thread.join(_STOP_S)
         self._copiers.stop(_STOP_S)
 
     def _order_and_wait(self, order: Callable[[], None], now_ns: int) -> None:
-        """Have the decision thread do something at an instant, wait until it has."""
+        """Let the decision thread run a function at an instant, and wait for it."""
         done = threading.Event()
         self._order(lambda: (order(), done.set()), now_ns)
         while not done.wait(_POLL_S):
             self.check()
 
     def _order(self, order: Callable[[], None], now_ns: int) -> None:
-        """Have the decision thread do something at an instant."""
+        """Let the decision thread run a function at an instant."""
         self._orders.put((order, now_ns))
         try:
             self._wake_up.send(b"\0")
@@ -201,12 +201,12 @@ class PlacementServer:
     # ---- the decision thread ----------------------------------------------------
 
     def _serve(self) -> None:
-        """Answer requests until the end, or until something goes wrong."""
+        """Answer requests until the end or an error."""
         try:
             while not self._stopping:
                 for ready, _ in self._selector.select():
                     ready.data(ready.fileobj)
-        except BaseException as error:  # the processes must learn of it, whatever it is
+        except BaseException as error:  # the processes must know of any error
             self._fail(error)
         finally:
             for content in self._owing.values():
@@ -217,7 +217,7 @@ class PlacementServer:
             self._selector.close()
 
     def _accept(self, listener: socket.socket) -> None:
-        """Take a new connection, unless it comes from another user."""
+        """Accept a new connection, unless it comes from another user."""
         connection, _ = listener.accept()
         peer = connection.getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_ID.size
@@ -229,7 +229,7 @@ class PlacementServer:
         self._selector.register(connection, selectors.EVENT_READ, self._request)
 
     def _obey(self, woken: socket.socket) -> None:
-        """Do what other threads have ordered."""
+        """Run the functions that other threads have ordered."""
         woken.recv(4096)
         while True:
             try:
@@ -249,7 +249,7 @@ class PlacementServer:
             kind, at, epoch, rank, file_id, now_ns, n_bytes = REQUEST.unpack(head)
             content = receive(connection, n_bytes) if n_bytes else b""
             if content is None:
-                raise EOFError(f"got none of {n_bytes} bytes")
+                raise EOFError(f"got 0 of {n_bytes} bytes")
             if kind == Kind.HAND_OVER:
                 self._owing.pop(connection).set_result(content)
                 return
@@ -261,11 +261,11 @@ class PlacementServer:
                 if answer := wanted is not None:
                     self._owing[connection] = wanted
             connection.sendall(ANSWER.pack(answer))
-        except (ConnectionError, EOFError):  # a process that ended while it asked
+        except (ConnectionError, EOFError):  # the process ended during its request
             self._close(connection)
 
     def _close(self, connection: socket.socket) -> None:
-        """Give a connection up, and with it the copy of a file that it was to send."""
+        """Close a connection, and cancel the copy of a file that it should send."""
         self._selector.unregister(connection)
         connection.close()
         if connection in self._owing:
@@ -282,7 +282,7 @@ class PlacementServer:
     def _end_read(
         self, epoch: int, rank: int, file_id: int, place: Place
     ) -> Future | None:
-        """Do what follows a read; return what its bytes are wanted for, if they are."""
+        """Tell the policy of a read; return the future that takes its bytes, if any."""
         self.decisions.add("end", epoch, file_id, place, rank)
         actions = self._policy.end_read(file_id, place)
         content = None
@@ -303,7 +303,7 @@ class PlacementServer:
         epoch: int | None = None,
         contents: Mapping[int, Future | None] = MappingProxyType({}),
     ) -> None:
-        """Evict at once, and have files copied; contents of some will come."""
+        """Evict at once and order copies; readers hand over some of the contents."""
         epoch = self._epoch if epoch is None else epoch
         for action in actions:
             event = "evict" if isinstance(action, Evict) else "copy"
@@ -316,7 +316,7 @@ class PlacementServer:
                 self._submit(action.file_id, epoch, contents.get(action.file_id))
 
     def _submit(self, file_id: int, epoch: int, content: Future | None) -> None:
-        """Have a file copied."""
+        """Order the copy of a file."""
         self._n_copying += 1
         if content:
             self._held_bytes += self._storage.file_size_bytes
@@ -330,13 +330,13 @@ class PlacementServer:
     def _report(
         self, copier: int, order: CopyOrder, error: BaseException | None, now_ns: int
     ) -> None:
-        """Have the decision thread learn how a copy ended, in a copier's turn."""
+        """Report the end of a copy to the decision thread, in a copier's turn."""
         self._order(partial(self._end_copy, copier, order, error), now_ns)
 
     def _end_copy(
         self, copier: int, order: CopyOrder, error: BaseException | None
     ) -> None:
-        """Tell the policy how a copy ended; its copier takes the next one."""
+        """Report the end of a copy to the policy; its copier takes the next one."""
         file_id, epoch, now_ns = order.file_id, order.epoch, self.decisions.now_ns
         self._n_copying -= 1
         if order.content:
@@ -358,16 +358,16 @@ class PlacementServer:
         self._copiers.rest(copier)
 
     def _evict(self, file_id: int, epoch: int) -> None:
-        """Remove a file from the LFS; what cannot be removed takes up room."""
+        """Remove a file from the LFS; a file that cannot be removed takes up space."""
         try:
             self._storage.evict(self._file_name(file_id), epoch)
         except OSError as error:
             self.n_not_removed += 1
             what = f"removing {self._file_name(file_id)} from the LFS failed"
-            self._tell(what, error, self.n_not_removed, "; it still takes up room")
+            self._tell(what, error, self.n_not_removed, "; it still takes up space")
 
     def _tell(self, what: str, error: BaseException, number: int, then: str) -> None:
-        """Print the first few failures of a kind, and what follows from them."""
+        """Print the first few failures of a kind, and their effect."""
         if number <= _MESSAGES:
             more = "; further failures are counted" * (number == _MESSAGES)
             reason = getattr(error, "strerror", None) or f"{error!r}"
@@ -382,7 +382,7 @@ class PlacementServer:
         self._note_drained()
 
     def _note_drained(self) -> None:
-        """Say so if copies are waited for and none is under way."""
+        """End the wait of `drain` if no copy is under way."""
         if self._drained is not None and not self._n_copying:
             self._clock.copies_ended(self.decisions.now_ns)
             self._drained.set()

@@ -1,7 +1,7 @@
-"""Where the samples of a run come from: files, placed files, peers, a database.
+"""Sources of the samples of a run: files, placed files, peers, a database.
 
-The driver asks a source what to read and when it may begin; it does not ask of which
-kind the run is. `SOURCES` is the registry.
+The driver asks a source what to read and when to begin, and does not know the kind of
+the run. `SOURCES` is the registry.
 """
 
 from tierscope.benchmark.sources.database import DatabaseSource

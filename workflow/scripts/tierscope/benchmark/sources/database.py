@@ -1,4 +1,4 @@
-"""Samples that are records of one LMDB file: the first ones are on the LFS."""
+"""Samples that are records of one LMDB file; the LFS holds the first ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -43,7 +43,7 @@ class Database:
     Parameters
     ----------
     description : RunDescription
-        What the scenario's measurements depend on; has a section `lmdb`.
+        Settings that determine the measurements; has a section `lmdb`.
     """
 
     def __init__(self, description: RunDescription):
@@ -65,12 +65,12 @@ class Database:
         Raises
         ------
         TierError
-            If the database is not there or was written otherwise than described.
+            If the database is missing or was not written as described.
         """
         folder, dataset = self.gfs_folder, self._description.dataset
         if not (folder / DATA_FILE).is_file():
             raise TierError(
-                f"{folder}: no such database, though it has a manifest; make it again: "
+                f"{folder}: no such database, but its manifest exists; make it again: "
                 "snakemake ... --forcerun generate_database --until generate_database"
             )
         found = read_provenance(folder)
@@ -85,7 +85,7 @@ class Database:
         return found
 
     def make_loader(self, processes, clock: Clock):
-        """Return the loader, which reads by a clock; every process calls this."""
+        """Return the loader, which reads by this clock; every process calls this."""
         from tierscope.benchmark.loaders.lmdb import DatabaseLoader
 
         self.check(processes)
@@ -101,7 +101,7 @@ class Database:
         )
 
     def check(self, processes) -> None:
-        """Refuse a damaged database before anybody reads it; the first process looks.
+        """Refuse a damaged database before any read; the first process checks it.
 
         Raises
         ------
@@ -125,15 +125,15 @@ class Database:
         return first_records(self._n_records, cache_rate_percent)
 
     def begin_fill(self, folder: Path, n_first: int) -> None:
-        """Make the file in a node's LFS, which takes no space yet."""
+        """Create the file on a node's LFS; it takes no space yet."""
         if n_first:
             make_hollow(folder / DATA_FILE, self.provenance.file_bytes)
 
     def fill(self, folder: Path, n_first: int, part: int, n_parts: int) -> None:
         """Copy one process's part of the first records to the node's LFS.
 
-        Pages of the GFS's file to the same places, with the metadata and the whole
-        tree: the copy is a database in which later records are holes.
+        The pages keep their offsets, and the metadata and the whole tree are copied as
+        well. So the copy is a database in which later records are holes.
         """
         ranges = page_ranges(self.provenance, n_first)
         share = process_share(n_pieces(ranges), part, n_parts)
@@ -142,7 +142,7 @@ class Database:
 
 
 class DatabaseSource(FileSource):
-    """The records of a database, which the loader reads by references."""
+    """The records of a database; the loader reads them by reference."""
 
     def __init__(self, site: LaunchSite):
         super().__init__(site)
@@ -154,7 +154,7 @@ class DatabaseSource(FileSource):
         return self.database.folder_name
 
     def start(self) -> None:
-        """Make the loader, which starts nothing lazily."""
+        """Make the loader, which has no lazy start-up."""
         self.loader = self.database.make_loader(self.site.processes, self.site.clock)
 
     def end(self) -> None:
@@ -166,7 +166,7 @@ class DatabaseSource(FileSource):
         return self.database.on_lfs(point.cache_rate_percent)
 
     def room(self, point: Point) -> tuple[int, int]:
-        """Return one file, in which later records are holes, and what it takes."""
+        """Return one file and its size without the holes of later records."""
         n_held = int(self.on_lfs(point).sum())
         if not n_held:
             return 1, 0
@@ -174,7 +174,7 @@ class DatabaseSource(FileSource):
         return 1, sum(end - start for start, end in ranges)
 
     def hold(self, on_lfs: np.ndarray) -> float:
-        """Fill the LFS anew for each point: the file is copied in part."""
+        """Fill the LFS again for each point with a part of the file."""
         fill_time_s = self.fill(np.flatnonzero(on_lfs))
         return 0.0 if self.site.is_virtual else fill_time_s
 
@@ -187,12 +187,12 @@ class DatabaseSource(FileSource):
         self.database.fill(folder, len(held), processes.node_rank, processes.node_size)
 
     def check_filled(self, folder: Path, held: np.ndarray) -> None:
-        """Refuse a copy whose tree is damaged; the node's first process looks."""
+        """Refuse a copy with a damaged tree; the node's first process checks it."""
         if self.site.processes.node_rank == 0:
             self.database.check_copy(folder, len(held))
 
     def reset(self) -> None:
-        """Forget what was read before."""
+        """Clear the notes of earlier reads."""
         self.loader.begin_run()
 
     def samples(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
@@ -206,8 +206,8 @@ class DatabaseSource(FileSource):
     def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:
         """Return what this process reads in an epoch.
 
-        Records are read by the thread that consumes them, so virtual time has nothing
-        to plan. As in the simulator, they take no processor time.
+        The thread that consumes records also reads them, so virtual time plans no
+        reads. As in the simulator, records take no processor time.
         """
         records, folders = self.samples(point, epoch, on_lfs), self.folders(epoch)
         on_gfs, on_node = (
@@ -224,13 +224,13 @@ class DatabaseSource(FileSource):
         )
 
     def gather(self) -> list[dict[str, dict[str, np.ndarray]]] | None:
-        """Return on rank 0 what all processes read, by rank."""
+        """Return on rank 0 the reads of all processes, by rank."""
         return self.site.processes.gather(self.loader.tables())
 
     def write_tables(
         self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
     ) -> dict[str, Any]:
-        """Write what was read, and return what `run.json` says."""
+        """Write the tables of reads, and return their part of `run.json`."""
         from tierscope.core.tables import write_table
 
         for name, table in tables_of(gathered).items():
@@ -241,7 +241,7 @@ class DatabaseSource(FileSource):
 def tables_of(
     parts: Sequence[Mapping[str, Mapping[str, np.ndarray]]],
 ) -> dict[str, Any]:
-    """Return a run's further tables from the columns of all processes, by name."""
+    """Return a run's additional tables by name, from the columns of all processes."""
     import pandas as pd
 
     from tierscope.core.columns import TABLES
@@ -258,6 +258,6 @@ def tables_of(
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Return a column of all processes; texts come as bytes."""
+    """Join a column of all processes; texts are bytes."""
     column = np.concatenate(parts)
     return np.char.decode(column) if column.dtype.kind == "S" else column

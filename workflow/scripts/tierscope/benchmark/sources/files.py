@@ -1,4 +1,4 @@
-"""Samples that are files, which lie on their tiers before the first epoch."""
+"""Samples that are files and are on their tiers before the first epoch."""
 
 import os
 import tempfile
@@ -27,12 +27,12 @@ from tierscope.storage.tier import epoch_alias
 
 @dataclass(frozen=True)
 class LaunchSite:
-    """What the parts of a launch share.
+    """Objects that the parts of a launch share.
 
     Parameters
     ----------
     description : RunDescription
-        What the scenario's measurements depend on.
+        Settings that determine the measurements.
     processes : Processes
         The MPI processes.
     storage : LocalStorage
@@ -42,7 +42,7 @@ class LaunchSite:
     say : callable
         Prints a line of progress (rank 0 only).
     release : callable
-        Ends placement and removes this node's LFS contents.
+        Ends placement and removes the contents of this node's LFS.
     """
 
     description: RunDescription
@@ -69,7 +69,7 @@ class LaunchSite:
 
     @property
     def is_virtual(self) -> bool:
-        """Return whether the launch keeps virtual time."""
+        """Return whether the launch runs in virtual time."""
         return self.emulation is not None
 
     @property
@@ -85,16 +85,16 @@ class LaunchSite:
 
 @dataclass(frozen=True)
 class EpochReads:
-    """What this process reads in an epoch.
+    """The reads of this process in an epoch.
 
     Parameters
     ----------
     batches : iterator of (int, int)
         The loader's epoch: samples and bytes of each batch.
     n_samples : int
-        Samples that it will have read.
+        Number of samples that this process will read.
     n_planned : int
-        Files whose reads virtual time has to plan for.
+        Number of files whose reads virtual time must plan.
     places : callable
         Returns the number of samples that came from the LFS and from the GFS, after
         the epoch.
@@ -109,21 +109,21 @@ class EpochReads:
 class FileSource:
     """The files of a dataset, placed by a static policy before the first epoch.
 
-    Other sources say what is different with them. `loader` reads the samples.
+    Other sources override what differs. `loader` reads the samples.
 
     Parameters
     ----------
     site : LaunchSite
-        What the source shares with the rest of the launch.
+        Objects that the source shares with the rest of the launch.
     """
 
-    has_copies = False  # files are opened under the names of background traffic, too
-    has_servers = False  # and under those of reads for other nodes
+    has_copies = False  # whether aliases of background traffic are needed
+    has_servers = False  # whether aliases of reads for other nodes are needed
 
     def __init__(self, site: LaunchSite):
         self.site = site
         self.loader: Loader | None = None
-        self._held: np.ndarray | None = None  # by the LFS, in virtual time
+        self._held: np.ndarray | None = None  # files on the LFS, in virtual time
 
     @property
     def folder_name(self) -> str:
@@ -134,9 +134,9 @@ class FileSource:
     # ---- a launch -----------------------------------------------------------------
 
     def start(self) -> None:
-        """Make the loader, and have it read a few files of no tier.
+        """Make the loader, and let it read a few files outside the tiers.
 
-        So lazy start-up is in no epoch's time.
+        So no epoch's time includes lazy start-up.
         """
         description = self.site.description
         self.loader = make_loader(
@@ -153,13 +153,13 @@ class FileSource:
             self.warm_up([os.path.join(folder, name) for name in names])
 
     def warm_up(self, paths: Sequence[str]) -> None:
-        """Read some files as an epoch does."""
+        """Read some files in the same way as an epoch."""
         run_epoch(self.loader.epoch(paths), self.site.real_clock)
 
     def end(self) -> None:
-        """Do what is to be done after the last point: nothing."""
+        """Clean up after the last point: nothing to do."""
 
-    # ---- what the LFS holds -------------------------------------------------------
+    # ---- the contents of the LFS --------------------------------------------------
 
     def on_lfs(self, point: Point) -> np.ndarray:
         """Return which samples the LFS holds before the first epoch: bool."""
@@ -173,17 +173,17 @@ class FileSource:
         )
 
     def room(self, point: Point) -> tuple[int, int]:
-        """Return how many files a node's LFS has to hold at a point, and their size.
+        """Return how many files a node's LFS must hold at a point, and their size.
 
-        Policies that copy while files are read need no room: they go on without.
+        Policies that copy while files are read need no space: they work without.
         """
         return int(self.on_lfs(point).sum()), self.site.dataset.file_size_bytes
 
     def hold(self, on_lfs: np.ndarray) -> float:
-        """Let this node's LFS hold samples and return the time it took, in seconds.
+        """Put samples on this node's LFS and return the time that took, in seconds.
 
-        In virtual time no device charges for that: it takes no time, and files that
-        are there stay.
+        In virtual time no device charges for filling: it takes no time, and existing
+        files stay.
         """
         if not self.site.is_virtual:
             return self.fill(np.flatnonzero(on_lfs))
@@ -203,7 +203,7 @@ class FileSource:
         Parameters
         ----------
         held : ndarray of int, shape (n_held,)
-            The samples that the LFS is to hold.
+            The samples that the LFS must hold.
         """
         processes, storage = self.site.processes, self.site.storage
         processes.barrier()
@@ -223,9 +223,9 @@ class FileSource:
         return fill_time_s
 
     def write(self, folder: Path, held: np.ndarray) -> None:
-        """Write this process's part of the samples that a folder of the LFS holds.
+        """Write this process's part of the samples to a folder of the LFS.
 
-        As in the paper (Sec. 5.1) files are generated, not copied.
+        As in the paper (Sec. 5.1), files are generated, not copied.
         """
         processes, dataset = self.site.processes, self.site.dataset
         share = process_share(len(held), processes.node_rank, processes.node_size)
@@ -233,15 +233,15 @@ class FileSource:
         generate_files(folder, names, held[share], dataset.file_size_bytes)
 
     def check_filled(self, folder: Path, held: np.ndarray) -> None:
-        """Refuse a folder of the LFS that does not hold what it should."""
+        """Refuse a folder of the LFS with wrong contents."""
 
     # ---- a run --------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Forget the last run, on all processes, before the tracer begins."""
+        """Clear the state of the last run on all processes, before tracing begins."""
 
     def begin(self, point: Point) -> None:
-        """Begin a run, when the tracer has begun."""
+        """Begin a run after the tracer has begun."""
 
     def samples(self, point: Point, epoch: int, on_lfs: np.ndarray) -> np.ndarray:
         """Return the samples that this process reads in an epoch, in reading order."""
@@ -258,7 +258,7 @@ class FileSource:
         )
 
     def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:
-        """Return what this process reads in an epoch."""
+        """Return the reads of this process in an epoch."""
         files, folders = self.samples(point, epoch, on_lfs), self.folders(epoch)
         site = self.site
         policy = node_policy(site.description, point, site.processes.on_node)
@@ -283,37 +283,37 @@ class FileSource:
 
     @property
     def teller(self) -> Role | None:
-        """Return who tells of reads that have ended, None if nobody has to know."""
+        """Return the role that reports ended reads, None if no policy needs reports."""
         return None
 
     def check(self) -> None:
-        """Raise the error of what works behind the loader, if there is one."""
+        """Raise the error of threads or servers behind the loader, if any."""
 
     def explain(self, error: Exception, where: str) -> None:
-        """Raise the error that a loader's error follows from, if there is one."""
+        """Raise the error that caused a loader's error, if known."""
 
     def end_epoch(self, epoch: int) -> None:
-        """End an epoch, when all its samples are read."""
+        """End an epoch after all its samples were read."""
 
     def stop(self) -> None:
-        """End what works behind the loader."""
+        """End the threads or servers behind the loader."""
 
-    # ---- what a run leaves --------------------------------------------------------
+    # ---- the results of a run -----------------------------------------------------
 
     def gather(self) -> Any:
-        """Return on rank 0 what all processes noted; all processes call this."""
+        """Return on rank 0 the notes of all processes; all processes call this."""
 
     def write_tables(
         self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
     ) -> dict[str, Any]:
-        """Write the tables of this kind of run, and return what `run.json` says.
+        """Write the tables of this kind of run, and return their part of `run.json`.
 
         Parameters
         ----------
         folder : Path
             The run's folder.
         gathered : object
-            What `gather` has returned.
+            Result of `gather`.
         tier_roots : mapping of str to sequence of str
             Data directories by tier.
         """

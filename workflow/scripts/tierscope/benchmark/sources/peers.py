@@ -1,4 +1,4 @@
-"""Samples that are files which nodes own, and read from each other."""
+"""Samples that are files; each node owns some and serves them to the others."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,12 +15,12 @@ from tierscope.storage.emulated.scale import scale_network
 
 
 class PeerSource(PlacedSource):
-    """Files of an ad hoc file system: staged in, then read from their owners."""
+    """Files of an ad hoc file system, staged in and then read from their owners."""
 
     has_servers = True
 
     def room(self, point: Point) -> tuple[int, int]:
-        """Return how many files this node owns, none in a mount, and their size."""
+        """Return how many files this node owns (none with a mount), and their size."""
         description, node = self.site.description, self.site.processes.node
         policy = node_policy(description, point, [], node=node)
         is_mounted = description.policy_options["mount"] is not None
@@ -28,7 +28,7 @@ class PeerSource(PlacedSource):
         return n_held, description.dataset.file_size_bytes
 
     def reset(self) -> None:
-        """Tell the emulated devices of the network between nodes."""
+        """Give the emulated devices the settings of the network between nodes."""
         if not self.site.is_virtual or self.site.processes.rank:
             return
         way_s, bytes_per_s = scale_network(self.site.description.system)
@@ -53,13 +53,13 @@ class PeerSource(PlacedSource):
 
     @property
     def teller(self) -> Role | None:
-        """Return nobody: no policy waits for the end of a read."""
+        """Return None: no policy waits for the end of a read."""
         return None
 
     def write_tables(
         self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
     ) -> dict[str, Any]:
-        """Write the reads from peers, and return what `run.json` says."""
+        """Write the reads from peers, and return their part of `run.json`."""
         from tierscope.benchmark.peers.report import write_peer_reads  # rank 0 only
 
         return write_peer_reads(folder, gathered, tier_roots)

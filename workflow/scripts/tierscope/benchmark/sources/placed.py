@@ -1,4 +1,4 @@
-"""Samples that are files which a policy moves to the LFS while they are read."""
+"""Samples that are files; a policy moves them to the LFS while they are read."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from tierscope.storage.clock import OtherRankFailed, Role
 
 
 class PlacedSource(FileSource):
-    """Files whose path the loader asks for when their turn comes."""
+    """Files; the loader asks for the path of each one when its turn comes."""
 
     has_copies = True
 
@@ -30,17 +30,17 @@ class PlacedSource(FileSource):
         self.placement: NodePlacement | NodePeers | None = None
 
     def warm_up(self, paths: Sequence[str]) -> None:
-        """Read some files both ways."""
+        """Read some files with known paths and some by a feed."""
         super().warm_up(paths)
         run_epoch(self.loader.fed_epoch(KnownFiles(paths)), self.site.real_clock)
 
     def hold(self, on_lfs: np.ndarray) -> float:
-        """Fill the LFS anew for each point: the policy has changed what it holds."""
+        """Fill the LFS again for each point: the policy has changed its contents."""
         fill_time_s = self.fill(np.flatnonzero(on_lfs))
         return 0.0 if self.site.is_virtual else fill_time_s
 
     def begin(self, point: Point) -> None:
-        """Start the node's placement, whose LFS is empty."""
+        """Start the node's placement with an empty LFS."""
         self.placement = self.make_placement(point)
         self.placement.begin()
 
@@ -57,7 +57,7 @@ class PlacedSource(FileSource):
         )
 
     def copier(self) -> Copier:
-        """Return what copies files from the GFS to the node's LFS."""
+        """Return the copier from the GFS to the node's LFS."""
         return Copier(
             self.site.gfs_root,
             self.site.lfs_root,
@@ -67,7 +67,7 @@ class PlacedSource(FileSource):
         )
 
     def epoch(self, point: Point, epoch: int, on_lfs: np.ndarray) -> EpochReads:
-        """Return what this process reads in an epoch; where from, is decided then."""
+        """Return the reads of this process in an epoch; the policy decides places."""
         files = self.samples(point, epoch, on_lfs)
         feed = self.placement.feed(epoch, files, self.folders(epoch))
         return EpochReads(
@@ -79,17 +79,17 @@ class PlacedSource(FileSource):
 
     @property
     def teller(self) -> Role | None:
-        """Return who tells the policy of reads that have ended."""
+        """Return the role that reports ended reads to the policy."""
         return self.loader.teller
 
     def check(self) -> None:
-        """Raise the placement's error, if there is one."""
+        """Raise the placement's error, if any."""
         self.placement.check()
 
     def explain(self, error: Exception, where: str) -> None:
-        """Raise the placement's own error where it is behind a loader's."""
+        """Raise the placement's own error if it caused a loader's error."""
         if isinstance(error, (OtherRankFailed, RankGoneError)):
-            return  # what follows from that is no cause
+            return  # a consequence, not a cause
         try:
             self.placement.check()
         except PlacementError as reason:
@@ -108,11 +108,11 @@ class PlacedSource(FileSource):
             self.placement.stop()
 
     def gather(self) -> list[dict[str, Any] | None] | None:
-        """Return on rank 0 what placement reports, by rank."""
+        """Return on rank 0 the reports of placement, by rank."""
         return self.site.processes.gather(self.placement.report())
 
     def write_tables(
         self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
     ) -> dict[str, Any]:
-        """Write what the nodes decided, and return what `run.json` says."""
+        """Write the nodes' decisions, and return their part of `run.json`."""
         return write_decisions(folder, gathered, tier_roots, self.site.say)

@@ -1,1 +1,1 @@
-"""Datasets in one LMDB file: how they are written, and what a loader reads of them."""
+"""Datasets in one LMDB file: writing them, and a loader's reads of them."""

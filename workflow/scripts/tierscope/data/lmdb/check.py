@@ -1,4 +1,4 @@
-"""Refuse LMDB files that were damaged, with the file, the page and the record."""
+"""Refuse damaged LMDB files; messages name the file, the page and the record."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def check_size(path: str | Path, n_bytes: int, provenance: Provenance) -> None:
     Raises
     ------
     DatasetError
-        With the file and the first record that is not whole.
+        With the file and the first incomplete record.
     """
     if n_bytes >= provenance.file_bytes:
         return
@@ -31,7 +31,7 @@ def check_size(path: str | Path, n_bytes: int, provenance: Provenance) -> None:
 
 
 def check_record(path: str | Path, record: int, value, crc32c: int) -> None:
-    """Refuse a record whose bytes are not those that were written.
+    """Refuse a record whose bytes differ from the written ones.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ def check_record(path: str | Path, record: int, value, crc32c: int) -> None:
     record : int
         Number of the record.
     value : read-only buffer
-        Its value as it was read.
+        Its value as read.
     crc32c : int
-        The checksum that was written.
+        The checksum of the written value.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def check_record(path: str | Path, record: int, value, crc32c: int) -> None:
 def check_records(
     path: str | Path, records: np.ndarray, provenance: Provenance
 ) -> None:
-    """Refuse a table of records (`RECORD`) that arithmetic contradicts.
+    """Refuse a table of records (`RECORD`) that differs from the computed one.
 
     Raises
     ------
@@ -82,10 +82,10 @@ def check_records(
 
 
 def check_tree(path: Path, provenance: Provenance) -> None:
-    """Refuse a file whose tree is not that of its provenance.
+    """Refuse a file whose tree differs from that of its provenance.
 
-    LMDB believes what it maps: of a damaged tree it gives wrong records, or the process
-    is ended by a signal. So this comes before it opens a file.
+    LMDB does not check what it maps: with a damaged tree it returns wrong records, or a
+    signal ends the process. So this check comes before LMDB opens a file.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def check_tree(path: Path, provenance: Provenance) -> None:
 
 
 def check_open_tree(path: Path, descriptor: int, provenance: Provenance) -> None:
-    """Refuse an open file whose tree says otherwise than arithmetic."""
+    """Refuse an open file whose tree differs from the computed one."""
     found, sizes, tree_pages = find_records(
         lambda offset, n_bytes: os.pread(descriptor, n_bytes, offset),
         str(path),

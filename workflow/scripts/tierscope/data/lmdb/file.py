@@ -1,9 +1,9 @@
 """Datasets in one LMDB file: the samples of the TFRecord files as records.
 
-Record i has the key ``b"%010d" % i`` and as value the payload of TFRecord file i, byte
-for byte. Records are appended and committed at regular intervals, so that the place of
-each one follows from the provenance (`tierscope.data.lmdb.layout`). Beside `data.mdb`
-lie `provenance.json` and `records.npy`: offset, size and CRC-32C of each record.
+Record i has the key ``b"%010d" % i``; its value is the payload of TFRecord file i, byte
+for byte. Records are appended and committed at regular intervals, so the place of each
+record follows from the provenance (`tierscope.data.lmdb.layout`). The folder also has
+`provenance.json` and `records.npy`: offset, size and CRC-32C of each record.
 """
 
 import errno
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import lmdb
 
 DATA_FILE, PROVENANCE_FILE, RECORDS_FILE = "data.mdb", "provenance.json", "records.npy"
-# 0 stands for LMDB 0.9, whose file format is that of LMDBIO; py-lmdb also has 1.0.
+# 0 means LMDB 0.9, whose file format LMDBIO uses; py-lmdb also has 1.0.
 _LMDB_MAJOR_VERSION = 0
-_LARGEST_PAGE_BYTES = 1 << 15  # of LMDB, where the machine's are larger
+_LARGEST_PAGE_BYTES = 1 << 15  # limit of LMDB if the machine's pages are larger
 _SPARE_BYTES = 1 << 20
 _COPY_BYTES = 4 << 20
 RECORD = np.dtype([("offset", "<i8"), ("bytes", "<i8"), ("crc32c", "<u4")])
@@ -52,7 +52,7 @@ def provenance_here(
     n_records, file_size_bytes : int
         Number and size of the TFRecord files whose payloads are the values.
     records_per_commit : int
-        Records of a transaction.
+        Records per transaction.
     """
     page_bytes = min(mmap.PAGESIZE, _LARGEST_PAGE_BYTES)
     value_bytes = file_size_bytes - FRAMING_BYTES
@@ -65,7 +65,7 @@ def read_provenance(folder: Path) -> Provenance:
     Raises
     ------
     DatasetError
-        If it is missing or is not one.
+        If it is missing or invalid.
     """
     path = folder / PROVENANCE_FILE
     try:
@@ -98,8 +98,8 @@ def key_of(record: int) -> bytes:
 
 
 def open_database(path: str, map_bytes: int | None = None) -> "lmdb.Environment":
-    """Open a database, for reading unless the size of its map is given."""
-    import lmdb  # here, as readers of files and of arithmetic do without
+    """Open a database; read only, unless the size of its map is given."""
+    import lmdb  # here: other loaders do not need it
 
     options = {"subdir": False, "lock": False, "lib_version": _LMDB_MAJOR_VERSION}
     if map_bytes is None:
@@ -108,20 +108,20 @@ def open_database(path: str, map_bytes: int | None = None) -> "lmdb.Environment"
 
 
 def address_of(value: memoryview) -> int:
-    """Return where a buffer lies in memory."""
+    """Return the address of a buffer in memory."""
     return np.frombuffer(value, np.uint8).ctypes.data
 
 
 def map_address(descriptor: int, maps: Path = Path("/proc/self/maps")) -> int:
-    """Return where this process has mapped the file of a descriptor.
+    """Return the address at which this process has mapped a descriptor's file.
 
-    File systems may share inode numbers, and some show another device in the list of
-    maps than for a file; so the path counts as well.
+    File systems may share inode numbers, and some show a device in the list of maps
+    that differs from the file's. So the path is compared as well.
 
     Raises
     ------
     DatasetError
-        If it is not mapped.
+        If the file is not mapped.
     """
     inode, path = (
         os.fstat(descriptor).st_ino,
@@ -136,25 +136,25 @@ def map_address(descriptor: int, maps: Path = Path("/proc/self/maps")) -> int:
 
 
 def walk_cursor(environment: "lmdb.Environment") -> None:
-    """Walk a cursor over all records at LMDB's own speed; touches the tree's pages."""
+    """Walk a cursor over all records at LMDB's own speed; touch the tree's pages."""
     with environment.begin(buffers=True) as transaction:
         deque(transaction.cursor().iternext(keys=False, values=True), maxlen=0)
 
 
 def walked_offsets(environment: "lmdb.Environment", base: int) -> np.ndarray:
-    """Walk a cursor over all records and return where their values lie in the file.
+    """Walk a cursor over all records and return the offsets of their values.
 
     Parameters
     ----------
     environment : lmdb.Environment
         The open database.
     base : int
-        Where its file is mapped (`map_address`).
+        Address of the mapped file (`map_address`).
 
     Returns
     -------
     ndarray of int64, shape (n_records,)
-        Addresses of the values less that of the map. No value's page is touched.
+        Addresses of the values minus that of the map. No value's page is touched.
     """
     with environment.begin(buffers=True) as transaction:
         values = transaction.cursor().iternext(keys=False, values=True)
@@ -162,7 +162,7 @@ def walked_offsets(environment: "lmdb.Environment", base: int) -> np.ndarray:
 
 
 def is_complete(folder: Path, provenance: Provenance) -> bool:
-    """Return whether a folder holds the whole database of just this provenance."""
+    """Return whether a folder holds the complete database of this provenance."""
     try:
         size = (folder / DATA_FILE).stat().st_size
         return read_provenance(folder) == provenance and size == provenance.file_bytes
@@ -175,22 +175,22 @@ def generate_database(
     provenance: Provenance,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Write a database, unless it is there.
+    """Write a database, unless it exists.
 
     Parameters
     ----------
     folder : Path
         Directory, made if it is missing.
     provenance : Provenance
-        What to write and how.
+        Size of the database, and how to write it.
     report : callable
         Called with the number of records written and the number wanted.
 
     Raises
     ------
     DatasetError
-        If the space does not suffice, the database cannot be written, or LMDB did not
-        put a record where arithmetic and tree say. Nothing half is left.
+        If there is too little space, the database cannot be written, or a record is not
+        at the offset that is computed or in the tree. No partial database remains.
     """
     import lmdb
 
@@ -219,7 +219,7 @@ def generate_database(
         np.save(temporary[RECORDS_FILE], records)
         text = json.dumps(asdict(provenance), indent=1)
         temporary[PROVENANCE_FILE].write_text(text + "\n")
-        for name, path in temporary.items():  # the data last: they mark it complete
+        for name, path in temporary.items():  # the data come last and mark it complete
             path.rename(folder / name)
     except (OSError, lmdb.Error) as error:
         raise DatasetError(f"{folder}: cannot write {DATA_FILE}: {error}.") from error
@@ -270,13 +270,13 @@ def _commits(provenance: Provenance) -> Iterator[range]:
 def _check_offsets(
     path: Path, descriptor: int, recorded: np.ndarray, provenance: Provenance
 ) -> None:
-    """Refuse offsets that arithmetic or the file's own tree contradict."""
+    """Refuse offsets that differ from the computed ones or the file's own tree."""
     check_open_tree(path, descriptor, provenance)
     computed = provenance.layout.offsets
     if wrong := np.flatnonzero(computed != recorded).tolist():
         raise DatasetError(
-            f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, but "
-            f"arithmetic says {computed[wrong[0]]}."
+            f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, "
+            f"expected the computed byte {computed[wrong[0]]}."
         )
     if (size := os.fstat(descriptor).st_size) != provenance.file_bytes:
         raise DatasetError(
@@ -292,13 +292,13 @@ def page_ranges(provenance: Provenance, n_first: int) -> list[tuple[int, int]]:
     provenance : Provenance
         How the file was written.
     n_first : int
-        Records that the copy is to hold; 0 needs nothing.
+        Number of records in the copy; 0 needs nothing.
 
     Returns
     -------
     list of (int, int)
-        Start and end in bytes, ascending, whole pages: metadata, tree, and the pages
-        of the records, joined where they touch.
+        Start and end in bytes, ascending, in whole pages: metadata, tree, and the pages
+        of the records. Adjacent ranges are joined.
     """
     if not n_first:
         return []
@@ -322,7 +322,7 @@ def page_ranges(provenance: Provenance, n_first: int) -> list[tuple[int, int]]:
 def copy_ranges(
     source: Path, target: Path, ranges: list[tuple[int, int]], part: slice | None = None
 ) -> None:
-    """Copy parts of a file to the same places of another, which has holes elsewhere.
+    """Copy parts of a file to the same offsets of another, which has holes elsewhere.
 
     Parameters
     ----------
@@ -331,12 +331,12 @@ def copy_ranges(
     ranges : list of (int, int)
         Start and end of each part.
     part : slice, optional
-        Which of the pieces of 4 MiB at most to copy: this process's share.
+        Which of the pieces (at most 4 MiB each) to copy: this process's share.
 
     Raises
     ------
     DatasetError
-        If it cannot be read or written whole.
+        If a part cannot be read or written completely.
     """
     pieces = [
         (at, min(_COPY_BYTES, end - at))
@@ -359,7 +359,7 @@ def copy_ranges(
 
 
 def make_hollow(path: Path, n_bytes: int) -> None:
-    """Make a file of a size that takes no space yet."""
+    """Make a sparse file of this size, which takes no space yet."""
     try:
         with open(path, "wb") as file:
             file.truncate(n_bytes)
@@ -368,5 +368,5 @@ def make_hollow(path: Path, n_bytes: int) -> None:
 
 
 def n_pieces(ranges: list[tuple[int, int]]) -> int:
-    """Return into how many pieces `copy_ranges` cuts the parts."""
+    """Return the number of pieces into which `copy_ranges` cuts the parts."""
     return sum(-(-(end - start) // _COPY_BYTES) for start, end in ranges)

@@ -1,12 +1,12 @@
-"""Where LMDB puts the records of a database that was appended to, by arithmetic.
+"""Compute where LMDB puts the records of a database that was written by appending.
 
-LMDBIO calls this provenance: how a database was written determines the page on which
-each record lies, so a reader needs neither cursor nor tree. Here LMDB 0.9 is followed
-page by page: copy on write of the path to the last leaf in every transaction, splits of
-full leaves and branches, pages of earlier transactions used again, the list of free
-pages that every commit writes. Equal to what LMDB does (a test compares them); valid
-for sequential keys of one length, values of one length and commits at regular
-intervals, written by one process without readers.
+LMDBIO calls this provenance: the way in which a database was written determines the
+page of each record, so a reader needs neither cursor nor tree. This module follows LMDB
+0.9 page by page: copy on write of the path to the last leaf in every transaction,
+splits of full leaves and branches, reuse of pages of earlier transactions, and the list
+of free pages that every commit writes. The result equals that of LMDB (a test compares
+them). It is valid for sequential keys of one length, values of one length and commits
+at regular intervals, written by one process without readers.
 """
 
 from dataclasses import dataclass, field
@@ -19,32 +19,32 @@ NODE_HEADER_BYTES = 8
 INDEX_BYTES = 2
 PAGE_NUMBER_BYTES = 8
 N_META_PAGES = 2
-KEY_BYTES = 10  # of our keys: record numbers in decimal digits
+KEY_BYTES = 10  # our keys are record numbers in decimal digits
 
 
 def node_limit(page_bytes: int) -> int:
-    """Return the largest node; a value that would make it larger gets its own pages."""
+    """Return the largest node size; larger values get their own pages."""
     half = (page_bytes - PAGE_HEADER_BYTES) // 2
     return (half & ~1) - INDEX_BYTES
 
 
 def overflow_pages(value_bytes: int, page_bytes: int) -> int:
-    """Return how many pages a value of its own pages takes, page header included."""
+    """Return the number of own pages of a value, with the page header."""
     return -(-(PAGE_HEADER_BYTES + value_bytes) // page_bytes)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything of a database lies.
+    """The places of a database's values and pages.
 
     Parameters
     ----------
     offsets : ndarray of int64, shape (n_records,)
-        Byte of the file at which each value starts.
+        Byte offset of each value in the file.
     tree_pages : ndarray of int64, shape (n_tree_pages,)
-        Pages of the tree of records, ascending: its branches and leaves.
+        Branches and leaves of the tree of records, ascending.
     n_pages : int
-        Pages of the file, metadata and free ones included.
+        Number of pages of the file, with metadata and free pages.
     """
 
     offsets: np.ndarray
@@ -63,18 +63,18 @@ class _TreePage:
 
 @dataclass
 class _Pages:
-    """LMDB's allocation of pages: what is free, and what a transaction changes.
+    """LMDB's allocation of pages: free pages, and the changes of a transaction.
 
     Attributes
     ----------
     next_number : int
         First page beyond the file.
     saved : dict of int to list of int
-        The database of free pages: by transaction, pages that it has freed.
+        The database of free pages: the pages that each transaction has freed.
     saved_in : int or None
-        The page on which that database lies.
+        The page of that database.
     taken : list of int or None
-        Free pages that this transaction has taken over, None if it has taken none.
+        Free pages that this transaction has taken over, None if none.
     taken_until : int
         Last transaction whose pages were taken over.
     """
@@ -95,7 +95,7 @@ class _Pages:
         self.freed, self.dirty = [], set()
 
     def allocate(self, n_pages: int = 1) -> int:
-        """Return the first of consecutive pages; the lowest free ones that fit."""
+        """Return the first of consecutive pages: the lowest free ones that fit."""
         attempts = 60 * n_pages
         while True:
             if self.taken and len(self.taken) >= n_pages:
@@ -104,7 +104,7 @@ class _Pages:
                 attempts -= 1
                 if attempts < 0:
                     break
-            # Pages that the last transaction has freed are still in use by its reader.
+            # Pages freed by the last transaction are still in use by its reader.
             older = [
                 number
                 for number in self.saved
@@ -120,7 +120,7 @@ class _Pages:
         return first
 
     def _find(self, n_pages: int) -> int | None:
-        """Take the lowest run of free pages and return its first, None without one."""
+        """Take the lowest run of free pages; return its first page, if one fits."""
         for start in range(len(self.taken) - n_pages + 1):
             first = self.taken[start]
             if self.taken[start + n_pages - 1] == first + n_pages - 1:
@@ -130,7 +130,7 @@ class _Pages:
         return None
 
     def touch(self, number: int) -> int:
-        """Return the page as this transaction may change it: a copy of an older one."""
+        """Return the page that this transaction may change: a copy of an older page."""
         if number in self.dirty:
             return number
         copy = self.allocate()
@@ -138,7 +138,7 @@ class _Pages:
         return copy
 
     def commit(self) -> None:
-        """Save the free pages, which itself takes and frees pages."""
+        """Save the free pages; saving itself takes and frees pages."""
         if self.taken is not None:
             self._touch_saved()
         done_until = head = n_freed = room = head_room = 0
@@ -173,7 +173,7 @@ class _Pages:
             self.saved[head] = list(self.taken)
 
     def _touch_saved(self) -> None:
-        """Make the page of the database of free pages writable, if there is one."""
+        """Make the page of the database of free pages writable, if it exists."""
         if self.saved_in is not None:
             self.saved_in = self.touch(self.saved_in)
 
@@ -236,16 +236,16 @@ class _Appended:
             self._of_last_leaf.append(start + NODE_HEADER_BYTES + self._key_bytes)
 
     def _settle_leaf(self) -> None:
-        """Note where the values in the last leaf have come to lie."""
+        """Record the final offsets of the values in the last leaf."""
         start = self._path[-1].number * self._page_bytes
         self.offsets += [start + offset for offset in self._of_last_leaf]
         self._of_last_leaf = []
 
     def _split(self, level: int) -> None:
-        """Give a level a new last page; a full branch gives its last entry to it.
+        """Add a new last page to a level; a full branch moves its last entry there.
 
-        A leaf stays as full as it is. A new branch starts with the last entry of the
-        old one, whose key it does not need, and the new entry.
+        A leaf keeps its entries. A new branch starts with the last entry of the old
+        one, without its key, and the new entry.
         """
         old, is_leaf = self._path[level], level == len(self._path) - 1
         new = self._new_page()
@@ -273,7 +273,7 @@ class _Appended:
             branch.n_entries += 1
 
     def layout(self) -> Layout:
-        """Return where everything lies now."""
+        """Return the current layout."""
         self._settle_leaf()
         tree = [*self._finished, *(page.number for page in self._path)]
         return Layout(
@@ -290,7 +290,7 @@ def layout_of(
     records_per_commit: int,
     page_bytes: int,
 ) -> Layout:
-    """Return where LMDB puts appended records.
+    """Return the layout of appended records in LMDB.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def layout_of(
     key_bytes, value_bytes : int
         Length of every key and of every value.
     records_per_commit : int
-        Records of a transaction; the last one may have fewer.
+        Records per transaction; the last one may have fewer.
     page_bytes : int
         Size of a page.
     """
@@ -315,16 +315,16 @@ def layout_of(
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a database was written: all that the place of its records depends on.
+    """How a database was written: the settings that determine its layout.
 
     Parameters
     ----------
     n_records, value_bytes : int
         Number of records and length of each value.
     records_per_commit : int
-        Records of a transaction.
+        Records per transaction.
     page_bytes : int
-        Size of LMDB's pages: the machine's that wrote it, 32 KiB at most.
+        Page size of LMDB: that of the writing machine, at most 32 KiB.
     """
 
     n_records: int
@@ -335,7 +335,7 @@ class Provenance:
 
     @cached_property
     def layout(self) -> Layout:
-        """Return where everything lies, by arithmetic."""
+        """Return the computed layout."""
         return layout_of(
             self.n_records,
             self.key_bytes,

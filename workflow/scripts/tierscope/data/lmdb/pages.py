@@ -1,8 +1,8 @@
-"""Read the pages of an LMDB 0.9 file: where its tree says that the records lie.
+"""Read the pages of an LMDB 0.9 file: the offsets of the records in its tree.
 
 The format is that of LMDB's source, `mdb.c`: two metadata pages, of which the one with
-the later transaction counts, and a B+ tree of branch and leaf pages. A value too large
-for a leaf lies on pages of its own behind a header of 16 bytes.
+the later transaction is valid, and a B+ tree of branch and leaf pages. A value that is
+too large for a leaf has its own pages, after a header of 16 bytes.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ Read = Callable[[int, int], bytes]
 
 @dataclass(frozen=True)
 class Meta:
-    """What the metadata pages say: page size, root page, entries, pages of the file."""
+    """Content of the metadata pages: page size, root page, entries, pages of file."""
 
     page_bytes: int
     root: int
@@ -85,7 +85,7 @@ def read_meta(read: Read, path: str) -> Meta:
 
 
 def _parse_meta(content: bytes, path: str) -> Meta:
-    """Return what one metadata page says."""
+    """Return the content of one metadata page."""
     if len(content) < META_BYTES:
         raise DatasetError(f"{path}: is cut short: it ends within its metadata.")
     meta = np.frombuffer(content, _META, 1)[0]
@@ -107,7 +107,7 @@ def _parse_meta(content: bytes, path: str) -> Meta:
 def find_records(
     read: Read, path: str, key_bytes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Walk the tree and return where every record lies.
+    """Walk the tree and return the place of every record.
 
     Parameters
     ----------
@@ -121,9 +121,9 @@ def find_records(
     Returns
     -------
     offsets, sizes : ndarray of int64, shape (n_records,)
-        Of each value, in bytes.
+        Offset and size of each value, in bytes.
     tree_pages : ndarray of int64, shape (n_tree_pages,)
-        The pages that were read besides the metadata, ascending.
+        The pages read in addition to the metadata, ascending.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def find_records(
 
 
 def _nodes(page: bytes, number: int) -> tuple[int, np.ndarray, np.ndarray]:
-    """Return a tree page's flags, where its nodes start, and their headers."""
+    """Return a tree page's flags, the offsets of its nodes, and their headers."""
     own_number = int.from_bytes(page[:8], "little")
     flags, lower = np.frombuffer(page, "<u2", 2, 10).tolist()
     n_nodes = (lower - PAGE_HEADER_BYTES) // 2
@@ -174,7 +174,7 @@ def _nodes(page: bytes, number: int) -> tuple[int, np.ndarray, np.ndarray]:
 
 
 def _gather(page: bytes, starts: np.ndarray, n_bytes: int) -> np.ndarray:
-    """Return the bytes at several places of a page: shape (n_places, n_bytes)."""
+    """Return the bytes at several offsets of a page: shape (n_places, n_bytes)."""
     return np.frombuffer(page, np.uint8)[starts[:, np.newaxis] + np.arange(n_bytes)]
 
 

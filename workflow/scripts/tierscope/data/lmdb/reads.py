@@ -1,6 +1,6 @@
-"""What is read of a database at once: records that one call joins, parts of a fault.
+"""The reads of a database: records that one call joins, and parts of a fault.
 
-Loaders read so, and the simulator of their runs asks the same.
+The loaders and the simulator of their runs use the same functions.
 """
 
 import numpy as np
@@ -13,22 +13,22 @@ GAP_PAGES = 4  # pages of the tree that one read may carry between two records
 def is_joined(
     tiers: np.ndarray, records: np.ndarray, offsets: np.ndarray, provenance: Provenance
 ) -> np.ndarray:
-    """Return whether each record but the first is read by the call of the one before.
+    """Return whether the call of the preceding record also reads each record.
 
     Parameters
     ----------
     tiers, records, offsets : ndarray of int, shape (n_records,)
-        Records of a fetch in the order of their tiers and of their places in the file.
+        Records of a fetch in the order of their tiers and their offsets in the file.
     provenance : Provenance
         How the file was written.
 
     Returns
     -------
     ndarray of bool, shape (n_records - 1,)
-        Whether they follow each other on a tier, with but pages of the tree between.
+        Whether two records of a tier follow each other, except for pages of the tree.
     """
     gaps = offsets[1:] - offsets[:-1] - provenance.value_bytes
-    return (  # values within a leaf lie in descending order
+    return (  # values within a leaf are in descending order
         (tiers[1:] == tiers[:-1])
         & (np.abs(records[1:] - records[:-1]) == 1)
         & (gaps <= GAP_PAGES * provenance.page_bytes)
@@ -48,22 +48,22 @@ def touched_pages(
 def cut(
     starts: np.ndarray, n_bytes: np.ndarray, largest: int, *, at_multiples: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cut ranges of bytes into pieces of a largest size.
+    """Cut ranges of bytes into pieces of limited size.
 
     Parameters
     ----------
     starts, n_bytes : ndarray of int, shape (n_ranges,)
         The ranges, none of them empty.
     largest : int
-        Size of a piece.
+        Largest size of a piece.
     at_multiples : bool
-        Whether the cuts are at the multiples of that size; else they are counted from
-        each range's start.
+        Whether the cuts are at multiples of that size; otherwise they count from each
+        range's start.
 
     Returns
     -------
     range_of, starts, n_bytes : ndarray of int, shape (n_pieces,)
-        The range that each piece belongs to and the piece, range after range.
+        The range of each piece, and the piece, range after range.
     """
     phases = starts % largest if at_multiples else np.zeros_like(starts)
     n_pieces = -(-(phases + n_bytes) // largest)

@@ -1,4 +1,4 @@
-"""How loaders of LMDB files read: order, blocks, steps that are read at once."""
+"""Settings of loaders of LMDB files: order, blocks and steps per fetch."""
 
 import math
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ def steps_per_fetch(
     n_nodes: int,
     coalesced_bytes: int,
 ) -> int:
-    """Return how many steps of a node are read at once where reads are coalesced.
+    """Return how many steps of a node one fetch reads if reads are coalesced.
 
-    As in LMDBIO: enough for the bytes wanted, rounded up to a power of two, and not
-    more than there are.
+    As in LMDBIO, it is enough for the wanted bytes, rounded up to a power of two, and
+    at most the number of steps.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def steps_per_fetch(
     n_nodes : int
         Number of nodes.
     coalesced_bytes : int
-        Size that a read is to have at least.
+        Minimum size of a read.
     """
     wanted = math.ceil(coalesced_bytes / (step_records * record_bytes))
     power = 1 << max(0, wanted - 1).bit_length()
@@ -44,7 +44,7 @@ def lmdb_settings(
     dataset: Dataset,
     system: Machine,
 ) -> LmdbSettings:
-    """Return what a description says about an LMDB loader.
+    """Return the settings of an LMDB loader for a description.
 
     Parameters
     ----------
@@ -53,15 +53,15 @@ def lmdb_settings(
     config : mapping
         Section `lmdb` of the configuration.
     dataset, system : Dataset, Machine
-        What is read, and where the processes run.
+        The dataset, and the machine of the processes.
 
     Returns
     -------
     LmdbSettings
-        The section without the switches, and the `optimisations` that are on,
-        `block_records` (contiguous records that are shuffled as one) and
-        `steps_per_fetch`. Blocks are as large as coalesced reads for all loaders, so
-        that all read in the same order.
+        The section without the switches, and the enabled `optimisations`,
+        `block_records` (contiguous records that are shuffled as one block) and
+        `steps_per_fetch`. Blocks have the size of coalesced reads for all loaders, so
+        that all of them read in the same order.
     """
     settings = {key: value for key, value in config.items() if key != "lmdbio"}
     optimisations = optimisations_of(loader, config["lmdbio"])

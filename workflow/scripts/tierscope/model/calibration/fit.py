@@ -1,30 +1,30 @@
 """Fit a system's devices to measurements: a few points of the sweep and micro-probes.
 
-The model is the simulator with the experiment's own seeds, so it reads the files that
-the measured processes read, in their order and from the same tier. Fitted are keys of
-the system's `devices`, in units of the machine (`PARAMETERS`); all others, and whatever
-says how the storage is built (servers, groups, request sizes), and the
-processor time of a sample stay as the system file has them. What the file says of a
-fitted parameter is not looked at.
+The model is the simulator with the experiment's own seeds. So it reads the same files
+as the measured processes, in the same order and from the same tier. The fitted
+parameters are keys of the system's `devices`, in units of the machine (`PARAMETERS`).
+All other values stay as in the system file, such as the structure of the storage
+(servers, groups, request sizes) and the processor time of a sample. The file's value of
+a fitted parameter is ignored.
 
 The sum of squares (`scipy.optimize.least_squares`, logarithms of the parameters,
 bounds) has one term for
 
-- each epoch of a point and each I/O class that did something: mean over the processes;
+- each epoch of a point and each I/O class with operations: mean over the processes;
 - each epoch of a point: I/O time of the slowest process; both as difference of model
   and measurement over the measured I/O time of the slowest process;
-- each probe on each OST count that the model gives a duration: logarithm of modelled
-  over measured time, the median of its repeats.
+- each probe on each OST count with a duration in the model: logarithm of modelled over
+  measured time, the median of its repeats.
 
-Terms have weight 1, those of probes less where the repeats scatter: `NOISE` over the
-root of the sum of the squares of `NOISE` and the median's error.
+Terms have weight 1. The weight of a probe is lower if its repeats scatter: `NOISE` over
+the root of the sum of the squares of `NOISE` and the median's error.
 
 Standard errors are those of a linear fit, s^2 (J'J)^-1 with s^2 the sum of squares over
-the degrees of freedom, but s at least `NOISE`: that a simulated table is met exactly
-does not make its parameters known exactly. They hold the scatter of these data, not
-what the model leaves out. Processor time that the system file does not tell makes
-fitted service times too short. What the data do not tell is refused: see
-`Calibration.check`.
+the degrees of freedom. s is at least `NOISE`, because an exact fit of a simulated table
+does not make its parameters exact. Standard errors include the scatter of these data,
+not effects that the model omits. If the system file omits processor time, the fitted
+service times are too short. If the data cannot determine a parameter, calibration stops
+(`Calibration.check`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,15 +59,15 @@ from tierscope.model.calibration.starting_values import (
 )
 from tierscope.storage.network import ModelError
 
-NOISE = 0.01  # no time is known better, as a share of it
-_CLEARLY = 3.0  # standard errors by which another solution must be worse
-_STEP = 0.1  # of derivatives in the search, in logarithms
-# The simulator is rough: a small change lets another rank come first somewhere, and all
-# that follows differs. It is averaged over neighbours this far away (logarithms), as
-# many as make so many reads, and few where a run has many itself.
+NOISE = 0.01  # relative precision of any time, at best
+_CLEARLY = 3.0  # standard errors by which any other solution must be worse
+_STEP = 0.1  # step of derivatives in the search, in logarithms
+# The simulator is not smooth: a small change can reorder two ranks and so change all
+# later events. So it is averaged over neighbours at this distance (logarithms). Their
+# number gives `_READS` reads in total, so it is small for a run with many reads.
 _NEAR = 0.01
 _READS, _MOST_PAIRS = 16_000, 8
-_DISTANCES = 4  # of the differences behind the standard errors
+_DISTANCES = 4  # number of distances for the standard errors
 _TOLERANCE = 1e-5
 _MOST_EVALUATIONS = 60
 
@@ -96,7 +96,7 @@ def read_devices(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ModelError
-        If it cannot be read or has no such section.
+        If the file cannot be read or lacks this section.
     """
     try:
         content = yaml.safe_load(Path(path).read_text())
@@ -130,7 +130,7 @@ def calibrate(
     Returns
     -------
     Calibration
-        Not yet checked (`Calibration.check`).
+        The calibration, not yet checked (`Calibration.check`).
 
     Raises
     ------
@@ -148,7 +148,7 @@ def calibrate(
 
 
 class _Fit:
-    """The sum of squares of a calibration and its least value."""
+    """The sum of squares of a calibration, and its minimisation."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class _Fit:
         self.shifts = self._shifts()
 
     def _shifts(self) -> np.ndarray:
-        """Return the neighbours over which the simulator is averaged: in logarithms."""
+        """Return the neighbours for averaging the simulator, in logarithms."""
         n_files = self.description.dataset.n_files
         n_pairs = min(_MOST_PAIRS, _READS // (2 * n_files))
         shifts = np.random.default_rng(0).standard_normal((n_pairs, len(self.names)))
@@ -175,14 +175,14 @@ class _Fit:
         return _NEAR * np.concatenate([shifts, -shifts])
 
     def _start(self) -> np.ndarray:
-        """Return logarithms of the values from which the search starts."""
+        """Return the logarithms of the starting values."""
         found = {one.name: np.sqrt(one.lower * one.upper) for one in self.parameters}
         found |= starting_values(self.description, self.measured, self.measured_probes)
         start = np.log([found[name] for name in self.names])
         return np.clip(start, self.bounds[0] + 0.1, self.bounds[1] - 0.1)
 
     def at(self, x: np.ndarray) -> RunDescription:
-        """Return the description with the values of these logarithms."""
+        """Return the description with the parameters of these logarithms."""
         values = dict(zip(self.names, np.exp(x), strict=True))
         return with_values(self.description, values)
 
@@ -213,7 +213,7 @@ class _Fit:
         return np.concatenate([self.table_residuals(x), self.probe_residuals(x)])
 
     def run(self) -> Calibration:
-        """Return the values of the least sum of squares, probes alone first."""
+        """Return the parameters with the least sum of squares; fit probes first."""
         x = self._start()
         if len(self.probe_residuals(x)):
             x = self._least_squares(self.probe_residuals, x)
@@ -239,7 +239,7 @@ class _Fit:
         )
 
     def _is_ambiguous(self, x: np.ndarray, limit: float) -> bool:
-        """Return whether OSTs and links may be exchanged: a sum of squares below."""
+        """Return whether exchanging OSTs and links keeps the sum below a limit."""
         if not set(IN_SERIES) <= set(self.names):
             return False
         n_osts = self.description.scenario.n_osts
@@ -253,7 +253,7 @@ class _Fit:
         return bool((self.residuals(exchanged) ** 2).sum() < limit)
 
     def _least_squares(self, residuals, start: np.ndarray) -> np.ndarray:
-        """Return where a sum of squares is least."""
+        """Return the minimum of a sum of squares."""
         found = least_squares(
             residuals,
             start,
@@ -266,7 +266,7 @@ class _Fit:
         if not found.success:
             raise ModelError(
                 f"{', '.join(self.names)}: the fit has not converged after "
-                f"{found.nfev} evaluations; measure again, or fit fewer of them."
+                f"{found.nfev} evaluations; measure again, or fit fewer parameters."
             )
         return found.x
 
@@ -282,8 +282,8 @@ def _derivatives(residuals, x: np.ndarray, step: float = _STEP) -> np.ndarray:
 def _broad_derivatives(residuals, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return derivatives over the range of an acceptable error, and their noise.
 
-    Half the differences at several distances h are fitted by ``a h + b h^3``: ``a`` is
-    the derivative, and what is left is the simulator's roughness.
+    ``a h + b h^3`` is fitted to half the differences at several distances h. ``a`` is
+    the derivative, and the residual is the simulator's roughness.
 
     Returns
     -------
@@ -311,8 +311,8 @@ def _uncertainty(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return standard errors and correlations of the logarithms of the parameters.
 
-    Noise adds to the diagonal of J'J as if it were information; it is taken off twice.
-    A direction of which then nothing is left has the error `NOTHING_KNOWN`.
+    Noise adds to the diagonal of J'J like information, so it is subtracted twice. A
+    direction without remaining information has the error `NOTHING_KNOWN`.
     """
     information = jacobian.T @ jacobian - 2 * np.diag(noise)
     eigenvalues, directions = np.linalg.eigh(information)

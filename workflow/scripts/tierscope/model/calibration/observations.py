@@ -1,4 +1,4 @@
-"""What a calibration compares: five numbers of each epoch, the time of each probe."""
+"""The data of a calibration: five times per epoch, and the time of each probe."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from tierscope.storage.probes import plan
 def measured_epochs(
     description: RunDescription, io_time: pd.DataFrame
 ) -> dict[Point, np.ndarray]:
-    """Return what was measured at each point: shape (n_epochs, 5), in seconds.
+    """Return the measured times of each point: shape (n_epochs, 5), in seconds.
 
     Columns: the mean of each I/O class over the processes, in the order of `IOClass`,
     then the I/O time of the slowest process. A class without operations is missing.
@@ -25,7 +25,7 @@ def measured_epochs(
     Raises
     ------
     ModelError
-        If the table is of another scenario or size, or an epoch took no time.
+        If the table has another scenario or size, or an epoch of 0 s.
     """
     _check_scenario(description, io_time)
     processes, times_s = process_times(io_time)
@@ -67,7 +67,7 @@ def _check_scenario(description: RunDescription, io_time: pd.DataFrame) -> None:
 
 
 def modelled_epochs(description: RunDescription, point: Point) -> np.ndarray:
-    """Return what the simulator makes of a point, as `measured_epochs` does."""
+    """Return the simulated times of a point in the form of `measured_epochs`."""
     return np.array([_epoch(reads) for reads in simulate_reads(description, point)])
 
 
@@ -91,15 +91,14 @@ def measured_probes(
     """Return the time of each probe, by OST count and name.
 
     The error is that of a median of normally distributed logarithms of times: sqrt(pi /
-    2) of their standard deviation over the root of the number of repeats. The standard
-    deviation is 1.4826 of the median distance to the median, so that one repeat that
-    something has disturbed does not count.
+    2) times their standard deviation over the root of the number of repeats. The
+    standard deviation is 1.4826 times the median distance to the median, so one
+    disturbed repeat has no effect.
 
     Raises
     ------
     ModelError
-        If they are of another dataset or made other calls than `plan` says, or one
-        took no time.
+        If the probes have another dataset or other calls than `plan`, or one took 0 s.
     """
     if probes is None or probes.empty:
         return {}
@@ -117,7 +116,7 @@ def measured_probes(
                 f"probes of {dataset} on {n_osts} OSTs: got other calls than those of "
                 f"dataset {description.dataset.name}; delete them to probe again."
             )
-        # In virtual time closes of the LFS, which asks nobody, take none at all.
+        # In virtual time a close on the LFS passes no queue and takes 0 s.
         is_free = (part["time_s"] == 0) & (part["tier"] == "lfs")
         part = part[~(is_free & (part["operation"] == "close"))]
         worst = part.loc[part["time_s"].idxmin()]

@@ -1,9 +1,9 @@
-"""What the micro-probes take according to a model: the simulator, one kind of call.
+"""The times of the micro-probes in a model: the simulator with one kind of call.
 
-A probe touches few stations: opens and closes those of metadata, reads those behind
-them. The simulator runs it on a network of just these, from the same start, all clients
-at once, so start-up and last calls are as in the measurement. Exact for the emulated
-devices. Of a file's place only its number counts (modulo the object servers).
+A probe uses few stations: opens and closes use those of metadata, reads those behind
+them. The simulator runs the probe on a network of exactly these stations. All clients
+start at once, so start-up and last calls are as in the measurement. The times are exact
+for emulated devices. A file's place depends only on its number (modulo the servers).
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ def probe_times(probed: ProbeDescription, n_osts: int) -> dict[str, float]:
     Parameters
     ----------
     probed : ProbeDescription
-        What the probes depend on, with the system's devices.
+        Settings of the probes, with the system's devices.
     n_osts : int
         OSTs over which the probed files are spread.
     """

@@ -1,4 +1,4 @@
-"""What a calibration finds: parameters with their uncertainty, or why it is none."""
+"""The result of a calibration: parameters with uncertainty, or a refusal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from tierscope.core.description import RunDescription
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.network import ModelError
 
-LARGEST_ERROR = 0.2  # of an identified parameter, as a share of it
-NOTHING_KNOWN = 5.0  # error of what the data tell nothing of, in logarithms
+LARGEST_ERROR = 0.2  # relative error of an identified parameter
+NOTHING_KNOWN = 5.0  # error without any information, in logarithms
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")
-_TIED = 0.9  # correlation of parameters that the data tell together only
-_AT_BOUND = 0.05  # closer to a bound, as a share of it, is stuck there
+_TIED = 0.9  # correlation of parameters that the data determine only jointly
+_AT_BOUND = 0.05  # relative distance to a bound below which a value is stuck
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A key of `devices` that can be fitted, and the range it is looked for in."""
+    """A key of `devices` that can be fitted, and the range of the search."""
 
     name: str
     unit: str
@@ -52,12 +52,12 @@ class Calibration:
     Parameters
     ----------
     description : RunDescription
-        The scenario's description, with the system as its file has it.
+        The scenario's description, with the system of its file.
     parameters : tuple of Parameter
-        What was fitted.
+        The fitted parameters.
     values, standard_errors : ndarray of float, shape (n_parameters,)
-        In the parameters' units; the error is at least `NOTHING_KNOWN`
-        times the value where the data tell nothing.
+        In the parameters' units; without information the error is at least
+        `NOTHING_KNOWN` times the value.
     correlation : ndarray of float, shape (n_parameters, n_parameters)
         Correlation of the errors.
     n_observations : int
@@ -65,8 +65,8 @@ class Calibration:
     rms_percent : float
         Root of the mean square of its terms.
     is_ambiguous : bool
-        Whether OSTs as fast as the links, and links as fast as the OSTs, would be met
-        as well: one after the other, two stations may be told only from two OST counts.
+        Whether the data fit as well with the rates of OSTs and links exchanged. Two
+        stations in series may need two OST counts to be distinguished.
     """
 
     description: RunDescription
@@ -93,7 +93,7 @@ class Calibration:
         system = with_values(self.description, values).system
         devices = dict(system.devices)
         for name in ("n_processes", "processes_per_node"):
-            devices.pop(name, None)  # of an emulation, which knows them itself
+            devices.pop(name, None)  # of an emulation, which sets them itself
         if "sources" in devices:
             devices["sources"] = _with_fitted(devices["sources"], names)
         return {**devices, "origin": "calibrated"}
@@ -104,16 +104,16 @@ class Calibration:
         Raises
         ------
         ModelError
-            In one line, the parameters and what would identify them, if the standard
-            error of one exceeds `LARGEST_ERROR` of its value or one is at a bound.
+            One line with the parameters and the missing measurements, if a standard
+            error exceeds `LARGEST_ERROR` of its value or a value is at a bound.
         """
         share = self.standard_errors / self.values
         if not (flat := share > LARGEST_ERROR).any():
             if self.is_ambiguous:
                 raise ModelError(
-                    f"{' and '.join(IN_SERIES)}: these data are met as well with the "
-                    "two exchanged; add probes on another OST count (probed_n_osts) or "
-                    "fit one of them."
+                    f"{' and '.join(IN_SERIES)}: the data fit as well with the two "
+                    "values exchanged; add probes on another OST count (probed_n_osts) "
+                    "or fit only one of them."
                 )
             if self.at_bound.any():
                 raise ModelError(self._stuck(int(np.argmax(self.at_bound))))
@@ -126,9 +126,9 @@ class Calibration:
             if is_flat or is_tied
         ]
         error = share[worst]
-        how_far = f"is known to {error:.0%} only"
+        how_far = f"has a standard error of {error:.0%}"
         if error >= NOTHING_KNOWN:
-            how_far = "cannot be told"
+            how_far = "cannot be determined"
         subject = f"{self.parameters[worst].name} " if len(names) > 1 else ""
         raise ModelError(
             f"{' and '.join(names)}: {subject}{how_far}, expected {LARGEST_ERROR:.0%} "
@@ -136,16 +136,16 @@ class Calibration:
         )
 
     def _stuck(self, at: int) -> str:
-        """Return the refusal of a value at a bound."""
+        """Return the message about a value at a bound."""
         one = self.parameters[at]
         return (
             f"{one.name}: got {self.values[at]:.3g} {one.unit}, expected a value "
-            f"between the bounds {one.lower:g} and {one.upper:g}: these data have no "
-            "place for it; do not fit it, or check what the system file says besides."
+            f"between the bounds {one.lower:g} and {one.upper:g}: these data do not "
+            "determine it; do not fit it, or check the other values of the system file."
         )
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return table `calibration` of a calibration of this name."""
+        """Return table `calibration` under the name of the calibration."""
         frame = pd.DataFrame(
             {
                 "parameter": [one.name for one in self.parameters],
@@ -165,7 +165,7 @@ class Calibration:
         )[list(TABLES["calibration"])]
 
     def text(self) -> str:
-        """Return the parameters with their uncertainty, to be read."""
+        """Return the parameters with their uncertainty, as text for readers."""
         width = max(len(one.name) for one in self.parameters)
         lines = [
             f"{one.name:{width}}  {value:12.6g} {one.unit:3}  +- {error / value:6.1%}"
@@ -183,7 +183,7 @@ class Calibration:
 def _with_fitted(
     sources: Mapping[str, Mapping[str, str]], names: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Return where a system's numbers come from after a fit of some of them."""
+    """Return the sources of a system's numbers after fitting some of them."""
     sources = {tier: dict(part) for tier, part in sources.items()}
     for name in names:
         tier, key = name.split(".")
@@ -192,11 +192,11 @@ def _with_fitted(
 
 
 def _advice(worst: str, names: Sequence[str]) -> str:
-    """Return what would identify a parameter and those it is refused with."""
+    """Return which measurements would identify the refused parameters."""
     if worst in _SUMMED and set(names) >= set(_SUMMED):
         return (
-            f"only the sum of {' and '.join(_SUMMED)} acts on these data; add the "
-            "probes (probed_n_osts) or fit one of them"
+            f"only the sum of {' and '.join(_SUMMED)} affects these data; add the "
+            "probes (probed_n_osts) or fit only one of them"
         )
     if worst == "gfs.link_bytes_per_s":
         return (
@@ -205,10 +205,10 @@ def _advice(worst: str, names: Sequence[str]) -> str:
         )
     if worst == "gfs.ost_bandwidth_bytes_per_s":
         return (
-            "these OSTs are not what limits the reads; add probes on fewer OSTs "
+            "these OSTs do not limit the reads; add probes on fewer OSTs "
             "(probed_n_osts) or do not fit it"
         )
     return (
-        "too little of it is in these data, or they scatter too much; add the probes "
+        "it affects these data too little, or they scatter too much; add the probes "
         "(probed_n_osts) or points, measure again, or do not fit it"
     )

@@ -1,9 +1,9 @@
-"""Where a calibration starts to search: closed forms of what was measured.
+"""Starting values of a calibration, in closed form from the measurements.
 
-From the probes, each by what it shows: the rate of a shared server from all processes
-at once, a latency from one alone. Where there are none, from the class times of the
-lowest and the highest cache rate, as if the busiest server were nearly always busy and
-the rest were latency. The search corrects both.
+Probes of all processes give the rate of a shared server, probes of one process a
+latency. Without probes, the class times of the lowest and the highest cache rate are
+used. They are treated as if the busiest server were nearly always busy and the rest
+were latency. The search corrects these values.
 """
 
 from collections.abc import Mapping
@@ -48,15 +48,15 @@ def starting_values(
     measured: Mapping[Point, np.ndarray],
     probes: Mapping[int, Mapping[str, ProbeTime]],
 ) -> dict[str, float]:
-    """Return values of the parameters that the measurements show, in machine units.
+    """Return approximate parameters from the measurements, in machine units.
 
     Parameters
     ----------
     description : RunDescription
-        As for `tierscope.model.calibration.fit.calibrate`; of its devices only what
-        says how they are built is used.
+        As for `tierscope.model.calibration.fit.calibrate`; only the structure of its
+        devices is used.
     measured, probes : mapping
-        What `measured_epochs` and `measured_probes` return.
+        Results of `measured_epochs` and `measured_probes`.
     """
     known = with_values(description, _REFERENCE)
     stations = _stations_by_tables(known, measured)
@@ -73,7 +73,7 @@ def starting_values(
 
 
 def station(description: RunDescription, n_osts: int, name: str) -> float:
-    """Return the network's number that a parameter sets, of all servers together."""
+    """Return the network's value of a parameter, for all servers together."""
     network = network_of(description.system, n_osts)
     gfs, lfs = network.gfs, network.lfs
     return {
@@ -92,7 +92,7 @@ def station(description: RunDescription, n_osts: int, name: str) -> float:
 def _stations_by_probes(
     description: RunDescription, probes: Mapping[int, Mapping[str, ProbeTime]]
 ) -> dict[str, float]:
-    """Return the network's numbers as the probes show them."""
+    """Return the network's values from the probes."""
     calls = {one.name: one for one in plan(ProbeDescription.of(description))}
     fewest, most = (
         {name: one.time_s for name, one in probes[n_osts].items()}
@@ -130,7 +130,7 @@ def _stations_by_probes(
 def _stations_by_tables(
     description: RunDescription, measured: Mapping[Point, np.ndarray]
 ) -> dict[str, float]:
-    """Return the network's numbers as the class times suggest them."""
+    """Return the network's values from the class times."""
     network = network_of(description.system, description.scenario.n_osts)
     workload, n_ranks = workload_of(description), network.n_ranks
     lowest, highest = min(measured), max(measured)
@@ -145,7 +145,7 @@ def _stations_by_tables(
 def _of_file_times(
     network: Network, workload, gfs_s: Mapping[str, float], lfs_s: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the network's numbers from what a file takes of each class."""
+    """Return the network's values from the class times of a file."""
     n_ranks = network.n_ranks
     in_group = min(network.lfs.group_size or n_ranks, n_ranks)
     n_gfs, n_lfs = (

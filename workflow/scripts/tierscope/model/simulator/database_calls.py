@@ -1,10 +1,10 @@
-"""What the readers of a database ask of the storage in an epoch, call by call.
+"""The calls of a database's readers to the storage in an epoch.
 
-The calls are those of the loaders (`tierscope.benchmark.loaders.lmdb`): who opens the
-file, walks its tree, faults or reads, in which order, and who waits for whom. What
-follows from the order of records and from the arithmetic of the file is computed by the
-same functions. Only the order in which explicit reads walk the tree differs: here by
-page number.
+The calls are those of the loaders (`tierscope.benchmark.loaders.lmdb`): which reader
+opens the file, walks its tree, faults or reads, in which order, and which readers wait
+for each other. The same functions compute the order of records and their offsets in the
+file. Only the order in which explicit reads walk the tree differs: here it is by page
+number.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from tierscope.model.simulator.programs import (
 )
 from tierscope.storage.network import Network
 
-# The file is striped over the OSTs as `lfs setstripe -c` does it by default.
+# Default stripe size of `lfs setstripe -c`, by which the file is striped.
 STRIPE_BYTES = 1 << 20
 # Kinds of calls, as in the table `read_calls`.
 TREE, FAULT, DATA = range(3)
@@ -49,9 +49,9 @@ class Calls:
     Parameters
     ----------
     reader, stage, fetch : ndarray of int
-        Number of the reader, and when in its epoch: with which stage and fetch.
+        Number of the reader, and stage and fetch of its epoch.
     kind, tier, offset, n_bytes : ndarray of int
-        What is read from where: TREE, FAULT or DATA; GFS 0, LFS 1.
+        What is read and where: TREE, FAULT or DATA; GFS 0, LFS 1; the bytes.
     """
 
     reader: np.ndarray
@@ -73,7 +73,7 @@ class Calls:
         offset: Numbers,
         n_bytes: Numbers,
     ) -> "Calls":
-        """Return calls; a number stands for an array in which all are the same."""
+        """Return calls; a number means an array of this value."""
         columns = np.broadcast_arrays(reader, stage, fetch, kind, tier, offset, n_bytes)
         return cls(*columns)
 
@@ -89,14 +89,14 @@ class Calls:
 
 
 class DatabaseEpoch:
-    """What the readers do in an epoch.
+    """The calls of all readers in an epoch.
 
     Parameters
     ----------
     settings : LmdbSettings
-        How it reads.
+        Settings of the loader.
     order : RecordOrder
-        Who reads which record when.
+        Order of the records by process.
     provenance : Provenance
         How the file was written.
     on_lfs : ndarray of bool, shape (n_records,)
@@ -107,17 +107,17 @@ class DatabaseEpoch:
     Attributes
     ----------
     readers : ndarray of int, shape (n_readers,)
-        The process that each reader is.
+        The process of each reader.
     uses : ndarray of bool, shape (n_readers, 2)
         Whether each reader opens the file on GFS and LFS.
     calls : Calls
-        All read calls; those of a reader, a stage and a fetch in their order.
+        All read calls; those of one reader, stage and fetch are in order.
     records_of_rank : ndarray of int, shape (n_ranks,)
         How many records each process consumes.
     records, rank_of : ndarray of int, shape (n_records,)
-        The records that are consumed, process after process, and by whom.
+        The consumed records, process after process, and their processes.
     on_lfs : ndarray of bool, shape (n_records,)
-        Whether each of these is on the LFS.
+        Whether each of these records is on the LFS.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class DatabaseEpoch:
         self.rank_of = np.repeat(np.arange(n_ranks), self.records_of_rank)
         self.uses = self._uses()
         self._is_direct = not {"lmm", "dio"} & self._on
-        # Direct accesses follow the batches, whatever is coalesced.
+        # Direct accesses follow the batches, with or without coalescing.
         steps = 1 if self._is_direct else settings.steps_per_fetch
         self._n_places = self._batch_size * steps
         self.calls = Calls.joined([*self._opening(), *self._walk(), self._data()])
@@ -161,7 +161,7 @@ class DatabaseEpoch:
         return np.column_stack([n_gfs, n_lfs]) > 0
 
     def _opening(self) -> list[Calls]:
-        """Return how a file that is mapped is opened: both metadata pages are read."""
+        """Return the calls that open a mapped file: reads of both metadata pages."""
         if "dio" in self._on:
             return []
         reader, tier = np.nonzero(self.uses)
@@ -170,9 +170,9 @@ class DatabaseEpoch:
         return [Calls.of(reader, _OPENING, tier, TREE, tier, pages, META_BYTES)]
 
     def _walk(self) -> list[Calls]:
-        """Return the walk of the tree, on the LFS where a reader has it there.
+        """Return the walk of the tree, on the LFS if a reader has the file there.
 
-        Pages that are mapped come into a node's memory once: its first process pays.
+        A node loads mapped pages into its memory once, so its first process is charged.
         """
         if "prov" in self._on:
             return []
@@ -203,7 +203,7 @@ class DatabaseEpoch:
         ]
 
     def _places(self) -> np.ndarray:
-        """Return the place of each record among those of its process."""
+        """Return the index of each record among those of its process."""
         first = np.cumsum(self.records_of_rank) - self.records_of_rank
         return np.arange(len(self.records)) - np.repeat(first, self.records_of_rank)
 
@@ -213,7 +213,7 @@ class DatabaseEpoch:
         fetch = self._places() // self._n_places
         tier, records = self.on_lfs.astype(np.int64), self.records
         offsets = self._provenance.layout.offsets[records]
-        if not self._is_direct:  # in the order of the file
+        if not self._is_direct:  # in file order
             order = np.lexsort([offsets, tier, fetch, reader])
             reader, fetch, tier = reader[order], fetch[order], tier[order]
             records, offsets = records[order], offsets[order]
@@ -247,7 +247,7 @@ class DatabaseEpoch:
 
     @property
     def n_fetches(self) -> int:
-        """Return the number of fetches of the reader that has most."""
+        """Return the largest number of fetches of any reader."""
         return int(-(-self.records_of_rank.max() // self._n_places))
 
     def programs(self, network: Network) -> Programs:
@@ -271,7 +271,7 @@ class DatabaseEpoch:
         return builder.programs(self.readers, gates)
 
     def _add_requests(self, builder: "_Builder", network: Network) -> None:
-        """Add the requests that the calls are cut into, in the order of the calls."""
+        """Cut the calls into requests and add these in the order of the calls."""
         calls, parts = self.calls, []
         ranks = self.readers[calls.reader]
         for tier, model in enumerate((network.gfs, network.lfs)):
@@ -303,7 +303,7 @@ class DatabaseEpoch:
         )
 
     def _add_pauses(self, builder: "_Builder") -> None:
-        """Add the computing after each fetch: that of the process with most batches."""
+        """Add the compute time after each fetch, of the process with most batches."""
         most = self.records_of_rank.reshape(-1, self._group_size).max(axis=1)
         for fetch in range(self.n_fetches):
             left = np.clip(most - fetch * self._n_places, 0, self._n_places)
@@ -312,7 +312,7 @@ class DatabaseEpoch:
             builder.add(users, _FETCHES, fetch, _PAUSE, PAUSE, amount=batches[users])
 
     def _add_turns(self, builder: "_Builder", gates: np.ndarray) -> np.ndarray:
-        """Add the readers' turns of every fetch and return the gates with theirs."""
+        """Add the readers' turns of every fetch; return the gates with new ones."""
         size, n_readers = self._settings.stagger_size, len(self.readers)
         for fetch in range(self.n_fetches):
             followers = np.arange(size, n_readers)
@@ -324,9 +324,9 @@ class DatabaseEpoch:
 
 
 class _Builder:
-    """Puts steps that are added in any order where they belong.
+    """Sorts steps, which may be added in any order, into programs.
 
-    Steps of the same reader, stage, fetch and turn stay as they were added.
+    Steps of the same reader, stage, fetch and turn keep the order of adding.
     """
 
     def __init__(self, n_readers: int, n_fetches: int):
@@ -347,7 +347,8 @@ class _Builder:
     ) -> None:
         """Add steps, one for each of the readers' numbers.
 
-        When in the readers' epoch: `stage`, `fetch`, `turn`; what: the fields of STEP.
+        `stage`, `fetch` and `turn` give the time in the readers' epoch; the rest are
+        fields of STEP.
         """
         reader = np.atleast_1d(reader)
         key = ((reader * 4 + stage) * self._n_fetches + fetch) * 4 + turn

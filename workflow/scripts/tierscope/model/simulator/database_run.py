@@ -1,9 +1,9 @@
 """Simulate runs whose samples are records of one LMDB file, as tables of the benchmark.
 
-The customers are the readers; processes that one reads for wait for it and have no
-I/O time. Known are the requests and the queues of the storage. Not known is what
-happens inside a node: how processes that fault in one map wake each other up, context
-switches, copies and checksums. LMDBIO's authors blame the former for most of LMDB's
+The customers are the readers. Other processes wait for their reader and have no I/O
+time. The model includes the requests and the queues of the storage. It omits effects
+inside a node: how processes that fault in one map wake each other up, context switches,
+copies and checksums. LMDBIO's authors name the wake-ups as the main cause of LMDB's
 slowness.
 """
 
@@ -40,7 +40,7 @@ from tierscope.model.simulator.run import (
 )
 from tierscope.storage.network import network_of
 
-# Of the machine that wrote the file; the usual one, whatever machine simulates.
+# Usual page size of the machine that writes the file, on any simulating machine.
 PAGE_BYTES = 4096
 
 
@@ -54,7 +54,7 @@ def provenance_of(description: RunDescription) -> Provenance:
 
 @cache
 def _provenance(n_records: int, value_bytes: int, per_commit: int) -> Provenance:
-    """Return how a file was written; its layout takes a while to reckon."""
+    """Return how a file was written; cached, as its layout takes long to compute."""
     return Provenance(n_records, value_bytes, per_commit, PAGE_BYTES)
 
 
@@ -66,7 +66,7 @@ def simulate_database(
     Parameters
     ----------
     description : RunDescription
-        What the scenario depends on, with `lmdb`.
+        Settings of the scenario, with `lmdb`.
     point : Point
         Cache rate and repetition.
     """
@@ -81,7 +81,7 @@ def simulate_database(
 def _epochs(
     description: RunDescription, point: Point, provenance: Provenance
 ) -> Iterator[tuple[DatabaseEpoch, SimulatedPrograms]]:
-    """Yield what is read in each epoch of a run, and when."""
+    """Yield the reads of each epoch of a run, and their times."""
     network = network_of(description.system, description.scenario.n_osts)
     training, repetition = description.training, point.repetition
     seeds = training.seed, repetition
@@ -137,7 +137,7 @@ def _execution_times(
 
 
 def describe_database(description: RunDescription) -> dict[str, Any]:
-    """Return what a scenario's simulations were made of, ready for JSON."""
+    """Return the description of a scenario's simulations, ready for JSON."""
     return {
         **describe(description),
         "database": asdict(provenance_of(description)),

@@ -1,8 +1,8 @@
 """Simulate an epoch: ranks read their files from two tiers, event by event.
 
-The network is closed (see `tierscope.storage.network`): a rank has one call at a time,
-so its waiting at one station keeps it away from the others. Service times are drawn
-from the generator that is passed in; all else is exact (see
+The network is closed (see `tierscope.storage.network`): a rank makes one call at a
+time, so while it waits at one station it is absent from the others. Service times are
+drawn from the given generator; all else is exact (see
 `tierscope.model.simulator.events`).
 """
 
@@ -29,21 +29,21 @@ from tierscope.storage.network import (
     Workload,
 )
 
-# Sums of no more nanoseconds are exact as floats, too: 104 days.
+# Up to this sum, 104 days, nanoseconds are also exact as floats.
 MOST_S = (1 << 53) / NS_PER_S
 
 
 @dataclass(frozen=True)
 class SimulatedEpoch:
-    """What happened in an epoch; times count from its start, in whole nanoseconds.
+    """The events of an epoch; times count from its start, in whole nanoseconds.
 
     Parameters
     ----------
     instants_ns : ndarray of int, shape (n_reads, 5)
-        When each read's open began and ended, its last byte came, its close began and
-        ended.
+        Times of each read: start and end of its open, its last byte, start and end of
+        its close.
     finished_ns : ndarray of int, shape (n_ranks,)
-        When each rank's last step ended; an epoch lasts to the last of them.
+        End of each rank's last step; the latest one ends the epoch.
     busy_ns : ndarray of int, shape (n_servers,)
         Sum of the service times of each server: the metadata servers, object servers
         and links of the GFS, then those of the LFS, group by group.
@@ -84,7 +84,7 @@ class SimulatedEpoch:
 
 
 def first_reads(n_reads: int, n_ranks: int) -> np.ndarray:
-    """Return where each rank's part of an order begins, and the end: (n_ranks + 1,)."""
+    """Return the start of each rank's part of an order, and the end: (n_ranks + 1,)."""
     starts = [process_share(n_reads, rank, n_ranks).start for rank in range(n_ranks)]
     return np.array([*starts, n_reads])
 
@@ -109,15 +109,15 @@ def simulate_epoch(
     network : Network
         Ranks and stations.
     workload : Workload
-        What a read is made of.
+        The parts of a read.
     files : ndarray of int, shape (n_files,)
-        The file of each read: the ranks' parts (`process_share`) one after the other,
-        each in reading order.
+        The file of each read: the parts of the ranks (`process_share`) one after the
+        other, each in reading order.
     on_lfs : ndarray of bool, shape (n_files,)
-        Whether each read is served by the LFS, in the same order. A policy decides by
-        file, epoch, rank or place in the order.
+        Whether the LFS serves each read, in the same order. A policy decides by file,
+        epoch, rank or position in the order.
     generator : numpy.random.Generator
-        Draws service times; not used where all are deterministic.
+        Draws service times; not used if all are deterministic.
     slowness : pair of ndarray, optional
         Factors of the object servers of GFS and LFS (`TierModel.draw_slowness`);
         default 1.
@@ -125,7 +125,7 @@ def simulate_epoch(
     Raises
     ------
     ModelError
-        If there are fewer files than ranks, arguments are of a wrong length or type, or
+        If there are fewer files than ranks, arguments have a wrong length or type, or
         the epoch may last for months.
     """
     n_ranks, n_reads = network.n_ranks, workload.n_files
@@ -172,19 +172,19 @@ def check_n_files(n_files: int, n_ranks: int) -> None:
 
 
 def _check_reads(n_reads: int, files: np.ndarray, on_lfs: np.ndarray) -> None:
-    """Refuse reads of another number or type."""
+    """Refuse reads with a wrong number or type."""
     if files.shape != (n_reads,) or on_lfs.shape != (n_reads,):
         raise ModelError(
             f"reads: got {files.shape} files and {on_lfs.shape} decisions, expected "
             f"{n_reads} of both."
         )
     if on_lfs.dtype != bool:
-        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one a read.")
+        raise ModelError(f"on_lfs: got {on_lfs.dtype}, expected bool, one per read.")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a tier's servers stand among all servers: metadata, object, links.
+    """The numbers of a tier's servers among all servers: metadata, object, links.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class Layout:
 
 
 def layouts_of(network: Network) -> tuple[Layout, Layout]:
-    """Return where the servers of both tiers stand."""
+    """Return the numbers of the servers of both tiers."""
     gfs = Layout(network.gfs, network.n_ranks, 0)
     return gfs, Layout(network.lfs, network.n_ranks, gfs.end)
 
@@ -250,16 +250,16 @@ def metadata_servers_and_links(
 
 
 def loading_of(network: Network, workload: Workload) -> tuple[int, int, int, int]:
-    """Return how ranks take samples, for event loops.
+    """Return the settings of the ranks' loading, for event loops.
 
-    Batch size, prefetched batches, time between steps and processor time of a sample.
+    These are batch size, prefetched batches, step time and processor time of a sample.
     """
     times_ns = to_ns(np.array([workload.compute_time_s, network.sample_s], float))
     return workload.batch_size, workload.prefetch_batches, *times_ns.tolist()
 
 
 def last_batches(n_ranks: int, workload: Workload) -> np.ndarray:
-    """Return room for when ranks took the last batches that are of concern."""
+    """Return an array for the times at which ranks took the last relevant batches."""
     return np.zeros((n_ranks, max(workload.prefetch_batches, 1)), np.int64)
 
 
@@ -269,7 +269,7 @@ def check_times(
     factors: np.ndarray,
     sample_s: float,
 ) -> None:
-    """Refuse times of which whole nanoseconds could not be summed.
+    """Refuse times whose sum in whole nanoseconds would not be exact.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def check_total(total_s: float) -> None:
     if not total_s < MOST_S:
         raise ModelError(
             f"times: got up to {total_s:.2g} s, expected less than {MOST_S:.2g} s: "
-            "smaller service times."
+            "use smaller service times."
         )
 
 
@@ -305,14 +305,14 @@ def server_factors(
     Parameters
     ----------
     layouts : pair of Layout
-        Of GFS and LFS (`layouts_of`).
+        Layouts of GFS and LFS (`layouts_of`).
     slowness : pair of ndarray or None
-        Factors of the object servers of GFS and LFS; all others, or all, have 1.
+        Factors of the object servers of GFS and LFS; all other factors are 1.
 
     Raises
     ------
     ModelError
-        If there are other than one factor for each object server.
+        If the number of factors differs from that of the object servers.
     """
     factors = np.ones(layouts[-1].end)
     if slowness is None:
@@ -330,7 +330,7 @@ def server_factors(
 
 
 def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:
-    """Return both tiers as the event loop takes them."""
+    """Return both tiers in the form of the event loop."""
     stations = np.zeros(2, STATIONS)
     for at, tier in zip(stations, tiers, strict=True):
         for name in ("n_metadata_servers", "open_s", "close_s", "n_links"):
@@ -350,8 +350,8 @@ def request_times(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean service time and the time on a link of each request of a file.
 
-    Seconds, as service times are drawn, and whole nanoseconds. Each row is of a
-    workload's files on a tier: shape (n_rows, most requests).
+    Means are in seconds, as service times are drawn; link times in whole nanoseconds.
+    Each row is for a workload's files on a tier: shape (n_rows, most requests).
     """
     sizes = [workload.request_bytes(tier) for tier, workload in rows]
     request_s = np.zeros((len(rows), max(map(len, sizes))))

@@ -1,6 +1,6 @@
-"""Write a simulated run as a benchmark leaves it: Darshan log, `run.json`, epochs.
+"""Write a simulated run like one of the benchmark: Darshan log, `run.json`, epochs.
 
-So everything that reads runs can be tried on a machine of any size.
+So all code that reads runs can be tested for a machine of any size.
 """
 
 import math
@@ -46,7 +46,7 @@ def write_simulated_log(
     path : path
         The log.
     description : RunDescription
-        What the scenario depends on (`Experiment.description`).
+        Settings of the scenario (`Experiment.description`).
     reads : iterable of SimulatedReads
         The run's epochs (`simulate_reads`).
     """
@@ -78,7 +78,7 @@ def _fill_records(
     reads: SimulatedReads,
     start_s: float,
 ) -> None:
-    """Fill the POSIX records of an epoch that starts at a time; all but the ids."""
+    """Fill the POSIX records of an epoch that starts at a time, except the ids."""
     workload = workload_of(description)
     records["rank"] = reads.rank_of
     records["POSIX_OPENS"] = 1
@@ -99,7 +99,7 @@ def _fill_records(
 
 
 def _paths(description: RunDescription, reads: SimulatedReads, epoch: int) -> list[str]:
-    """Return the paths under which an epoch's reads open their files."""
+    """Return the paths with which an epoch's reads open their files."""
     dataset = description.dataset
     folder = dataset.directory(description.scenario.n_osts)
     gfs, lfs = (epoch_alias(Path(root), epoch) for root in TIER_ROOTS.values())

@@ -1,6 +1,6 @@
 """Simulate a run whose policy fills the LFS while it runs, or reads from other nodes.
 
-As `tierscope.model.simulator.run`, with more tables: copies, stage-in, reads of peers.
+It adds tables to `tierscope.model.simulator.run`: copies, stage-in, reads from peers.
 """
 
 from collections.abc import Iterator
@@ -41,11 +41,11 @@ from tierscope.model.simulator.run import (
 from tierscope.policies import NodePolicy, node_policy
 from tierscope.storage.network import ModelError, Network, Workload, network_of
 
-_MOST_CHECKED_READS = 100_000  # whose decisions take about 4 s to check
+_MOST_CHECKED_READS = 100_000  # checking their decisions takes about 4 s
 
 
 class _Run:
-    """What runs of all such policies need."""
+    """The common part of runs with these policies."""
 
     def __init__(self, description: RunDescription, point: Point):
         self.description, self.point = description, point
@@ -60,7 +60,7 @@ class _Run:
         self._rank_of = ranks_of_reads(n_files, n_ranks)
 
     def order(self, epoch: int) -> np.ndarray:
-        """Return what all ranks read in an epoch, rank after rank."""
+        """Return the files that all ranks read in an epoch, rank after rank."""
         seed, repetition = self._seeds
         return epoch_order(
             self.workload.n_files,
@@ -166,7 +166,7 @@ class DynamicRun(_Run):
         return {"background": pd.DataFrame({"node": nodes, "epoch": epochs, **columns})}
 
     def check(self) -> None:
-        """Raise a ModelError if decisions break the policy or any placement's rules."""
+        """Raise a ModelError if decisions break the policy or placement rules."""
         differences = broken = 0
         for node, part in self.placement.decisions().groupby("node"):
             rows = part.to_dict("records")
@@ -174,8 +174,8 @@ class DynamicRun(_Run):
             broken += n_broken_rules(rows, self.description, self.point)
         if differences or broken:
             raise ModelError(
-                f"simulated decisions: got {differences} that the policy would not have"
-                f" made and {broken} that the contents of the LFS forbid, expected none"
+                f"simulated decisions: got {differences} that the policy would not "
+                f"make and {broken} that the contents of the LFS forbid, expected none"
             )
 
 
@@ -206,7 +206,7 @@ class AdHocRun(_Run):
         self._parts: list[pd.DataFrame] = []
 
     def places(self, files: np.ndarray) -> np.ndarray:
-        """Return where each read of an order is served: int8, shape (n_reads,)."""
+        """Return the place of each read of an order: int8, shape (n_reads,)."""
         nodes = self._rank_of // self._storage.per_node
         elsewhere = np.where(self.policy.owners[files] == nodes, FROM_LFS, FROM_PEER)
         place = np.where(self.policy.staged[files], elsewhere, FROM_GFS)
@@ -233,7 +233,7 @@ class AdHocRun(_Run):
     def stage_in(self) -> pd.DataFrame:
         """Simulate the stage-in and return the table `run_stage_in`.
 
-        Each process copies its part of its node's files, one after the other.
+        Each process copies its part of the files of its node, one after the other.
         """
         per_node = self._storage.per_node
         parts = [
@@ -304,9 +304,9 @@ def _copies(
     copy_s: np.ndarray,
     file_size_bytes: int,
 ) -> dict[str, np.ndarray]:
-    """Return the columns of tables about what was copied: calls, bytes, times.
+    """Return the columns of a table of copies: calls, bytes, times.
 
-    Numbers of files read and written have any shape, the times one more axis of 4.
+    Numbers of files read and written have any shape; the times have one more axis of 4.
     """
     return {
         "gfs_opens": n_read,

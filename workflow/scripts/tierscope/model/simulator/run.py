@@ -1,8 +1,8 @@
-"""Simulate a run: the epochs of one point of a scenario, as tables of the benchmark's.
+"""Simulate a run: the epochs of one point, as tables like those of the benchmark.
 
-A run's random numbers come from the experiment's seed, the repetition and the epoch,
-not from the cache rate: points of one repetition share the files' order, the servers'
-slowness and the streams of service times, so that they differ by the cache rate only.
+A run's random numbers depend on the experiment's seed, the repetition and the epoch,
+not on the cache rate. So points of one repetition share the order of files, the
+servers' slowness and the streams of service times, and differ only in the cache rate.
 """
 
 import platform
@@ -29,24 +29,24 @@ from tierscope.model.simulator.events import NS_PER_S
 from tierscope.policies import held_files, strata
 from tierscope.storage.network import Network, Workload, network_of
 
-# Streams of random numbers; 1 is that of the pinning.
+# Streams of random numbers; pinning has stream 1.
 SLOWNESS, SERVICES, STAGE_IN = 0, 2, 3
 
 
 @dataclass(frozen=True)
 class SimulatedReads:
-    """The reads of an epoch in the order of `files`: rank after rank.
+    """The reads of an epoch in the order of `files`, rank after rank.
 
     Parameters
     ----------
     files, rank_of : ndarray of int, shape (n_files,)
         File and process of each read.
     on_lfs : ndarray of bool, shape (n_files,)
-        Whether the LFS served it.
+        Whether the LFS served the read.
     epoch : SimulatedEpoch
-        When it happened.
+        Times of the reads.
     on_peer : ndarray of bool, shape (n_files,), optional
-        Whether another node's LFS served it, where a policy reads from there.
+        Whether another node's LFS served the read, for policies that read from peers.
     """
 
     files: np.ndarray
@@ -57,7 +57,7 @@ class SimulatedReads:
 
     @property
     def classes(self) -> tuple[IOClass | NetClass, ...]:
-        """Return the I/O classes that there are."""
+        """Return the I/O classes of the reads."""
         return tuple(IOClass) if self.on_peer is None else ALL_CLASSES
 
     def is_of(self, io_class: IOClass | NetClass) -> np.ndarray:
@@ -70,7 +70,7 @@ class SimulatedReads:
 
 
 def workload_of(description: RunDescription) -> Workload:
-    """Return what the ranks of a described scenario read in an epoch."""
+    """Return the workload of the ranks of a scenario in an epoch."""
     dataset, loader = description.dataset, description.loader
     return Workload(
         n_files=dataset.n_files,
@@ -92,11 +92,11 @@ def simulate_reads(
     Parameters
     ----------
     description : RunDescription
-        What the scenario depends on (`Experiment.description`).
+        Settings of the scenario (`Experiment.description`).
     point : Point
         Cache rate and repetition.
     epochs : iterable of int, optional
-        Which epochs; default: all. No epoch depends on another one.
+        The epochs; default: all. No epoch depends on another one.
     """
     network = network_of(description.system, description.scenario.n_osts)
     workload, training = workload_of(description), description.training
@@ -129,7 +129,7 @@ def simulate_reads(
 
 
 def stream(number: int, *seeds: int) -> np.random.Generator:
-    """Return the generator of a stream, apart from those of shuffle and pinning."""
+    """Return the generator of a stream, separate from shuffle and pinning."""
     return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(number,)))
 
 
@@ -153,12 +153,12 @@ def tables_of(
     description, point
         As for `simulate_reads`.
     reads : iterable of SimulatedReads
-        What that yields.
+        Output of `simulate_reads`.
 
     Returns
     -------
     io_time, epochs : DataFrame
-        The tables of these names. Nothing fills the LFS: `lfs_fill_time_s` is 0.
+        The tables of these names. The LFS is not filled: `lfs_fill_time_s` is 0.
     """
     io_time, epochs = [], []
     for one in reads:
@@ -174,7 +174,7 @@ def run_tables(
     io_time: Sequence[pd.DataFrame],
     epochs: Sequence[pd.DataFrame],
 ) -> dict[str, pd.DataFrame]:
-    """Return a run's tables `io_time` and `epochs`, put together from its epochs'."""
+    """Return a run's tables `io_time` and `epochs`, joined from those of its epochs."""
     keys = run_keys(description, point)
     tables = {}
     for name, parts in (("io_time", io_time), ("epochs", epochs)):
@@ -213,7 +213,7 @@ def epochs_table(
 ) -> pd.DataFrame:
     """Return an epoch's part of `epochs`; arrays of shape (n_ranks,).
 
-    Nothing fills the LFS, so `lfs_fill_time_s` is 0.
+    The LFS is not filled, so `lfs_fill_time_s` is 0.
     """
     ranks = np.arange(len(n_samples))
     return pd.DataFrame(
@@ -231,14 +231,14 @@ def epochs_table(
 
 
 def n_read_calls(workload: Workload) -> int:
-    """Return the read calls of a file; the loaders' last finds the file's end."""
+    """Return the read calls of a file; the last one finds the end of the file."""
     return len(workload.call_bytes()) + 1
 
 
 def class_times(reads: SimulatedReads) -> np.ndarray:
-    """Return the I/O time of each rank by class, shape (n_ranks, 4), 5 with peers.
+    """Return the I/O time of each rank by class: shape (n_ranks, 4), 5 with peers.
 
-    Sums of whole nanoseconds, then seconds: equal times give equal numbers.
+    Whole nanoseconds are summed, so equal times give equal numbers of seconds.
     """
     n_ranks = int(reads.rank_of[-1]) + 1
     read_ns, meta_ns = reads.epoch.read_time_ns, reads.epoch.meta_time_ns
@@ -251,7 +251,7 @@ def class_times(reads: SimulatedReads) -> np.ndarray:
 
 
 def slowest_class_times(times_s: np.ndarray) -> np.ndarray:
-    """Return the times by class of the slowest of some ranks, shape (4,).
+    """Return the times by class of the slowest of some ranks: shape (4,).
 
     The first of equally slow ones, as `tierscope.analysis.breakdown.slowest_process`.
     """
@@ -289,7 +289,7 @@ def _execution_times(
 
 
 def describe(description: RunDescription) -> dict[str, Any]:
-    """Return what a scenario's simulations were made of, ready for JSON."""
+    """Return the description of a scenario's simulations, ready for JSON."""
     network = network_of(description.system, description.scenario.n_osts)
     return {
         **description.as_json(),
@@ -300,6 +300,6 @@ def describe(description: RunDescription) -> dict[str, Any]:
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of everything that takes part in a simulation."""
+    """Return the versions of all software in a simulation."""
     packages = {name: version(name) for name in ("numpy", "numba", "llvmlite")}
     return {"python": platform.python_version(), **packages}

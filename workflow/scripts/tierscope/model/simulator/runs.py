@@ -21,23 +21,23 @@ def simulate_run(description: RunDescription, point: Point) -> Tables:
     Parameters
     ----------
     description : RunDescription
-        What the scenario depends on.
+        Settings of the scenario.
     point : Point
         Cache rate and repetition.
 
     Returns
     -------
     mapping of str to DataFrame
-        Tables ``io_time`` and ``epochs``, and those that are summed up of its kind of
-        run (`tierscope.policies.kinds.RunKind.sums`). Nothing fills the LFS, so
+        Tables ``io_time`` and ``epochs``, and the sums of this kind of run
+        (`tierscope.policies.kinds.RunKind.sums`). The LFS is not filled, so
         `lfs_fill_time_s` is 0.
 
     Raises
     ------
     ModelError
-        If the system's network is needed and not described; if a policy asked anew
-        would decide otherwise, or the contents of an LFS forbid what was decided, which
-        is checked in runs of up to 100,000 reads.
+        If the system's network is needed but not described. In runs of up to 100,000
+        reads also if a new instance of the policy would decide otherwise, or the
+        contents of an LFS forbid a decision.
     """
     return SIMULATIONS[kind_of(description.scenario)](description, point)
 
@@ -60,7 +60,7 @@ def _simulate_peers(description: RunDescription, point: Point) -> Tables:
 
 
 def _with_sums(run: DynamicRun | AdHocRun) -> Tables:
-    """Return the tables of a run and those that it sums up itself."""
+    """Return the tables of a run, with those that the run sums up itself."""
     io_time, epochs = tables_of(run.description, run.point, run.epochs())
     keys = run_keys(run.description, run.point)
     sums = {

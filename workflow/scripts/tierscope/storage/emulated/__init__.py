@@ -1,1 +1,1 @@
-"""Emulated devices: their parameters, their scale and the library that plays them."""
+"""Emulated devices: their parameters, their scale and their library."""

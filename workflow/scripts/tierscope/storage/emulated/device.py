@@ -1,8 +1,8 @@
 """Emulated devices: their parameters and their configuration file.
 
-The devices themselves are ``workflow/native/device.c``, a library preloaded into
-the reading processes, which make real calls. This module writes the file that it
-reads, one device a line.
+``workflow/native/device.c`` implements the devices. It is a library that is preloaded
+into the reading processes, which make real calls. This module writes the library's
+configuration file, with one device per line.
 """
 
 import os
@@ -36,34 +36,34 @@ _EPOCH_SUFFIX = re.compile(r"(?<=[^/])((\.bg|\.peer)?\.ep[0-9]+)+(?=/|$)")
 class Device:
     """A storage device in front of directories: a small network of queues.
 
-    Opens and closes pass the metadata queue; a read is cut into requests, one
-    after the other, and each passes the object server of its file and the link.
+    Opens and closes pass the metadata queue. A read is cut into consecutive requests;
+    each passes the object server of its file and the link.
 
     Parameters
     ----------
     prefixes : tuple of str
-        Directories of the device, absolute and normalised. A path belongs to the
-        device with the longest prefix; epoch aliases ``<directory>.ep<N>`` of a
-        prefix or of a directory above it, ``<directory>.bg.ep<N>`` of background
-        traffic and ``<directory>.peer.ep<N>`` of reads for other nodes, count as the
-        directory itself, in a prefix as well.
+        Directories of the device, absolute and normalised. A path belongs to the device
+        with the longest prefix. The aliases ``<directory>.ep<N>`` of epochs,
+        ``<directory>.bg.ep<N>`` of background traffic and ``<directory>.peer.ep<N>`` of
+        reads for other nodes count as the directory itself. This holds for a prefix and
+        the directories above it, and also within a prefix.
     open_s, close_s : float
         Service time of the metadata queue per open and per close, in seconds. A
-        device with ``close_s`` 0 answers closes without asking: no latency either.
+        device with ``close_s`` 0 closes files at once, also without latency.
     metadata_latency_s : float
-        Time on top of each open and each close that no other call waits for.
+        Additional time of each open and close, for which no other call waits.
     n_object_servers : int
-        Object servers; a file lives on one: the last run of digits in the stem of its
-        name, modulo the servers, so that numbered files go round robin; a name without
-        digits is hashed (FNV-1a).
+        Number of object servers. A file is on one of them: the last run of digits in
+        the stem of its name, modulo the servers, so numbered files go round robin. A
+        name without digits is hashed (FNV-1a).
     request_bytes : int
         Largest request; a read of b bytes is ``ceil(b / request_bytes)`` requests.
     request_s : float
-        Service time of an object server per request, besides the transfer.
+        Service time of an object server per request, without the transfer.
     bandwidth_bytes_per_s : float or None
         Transfer rate of each object server; None is unlimited.
     read_latency_s : float
-        Time on top of each request that no other call waits for.
+        Additional time of each request, for which no other call waits.
     link_bytes_per_s : float or None
         Rate of the link that all object servers share; None is unlimited.
     """
@@ -97,7 +97,7 @@ class Device:
         return tuple(dict.fromkeys(names))
 
     def _check_range(self, name: str) -> None:
-        """Refuse a value outside of its range, and what is not a number."""
+        """Refuse a value outside its range, or one that is not a number."""
         value, (minimum, maximum) = getattr(self, name), _RANGES[name]
         if value is None and name.endswith("bytes_per_s"):
             return
@@ -112,7 +112,7 @@ class Device:
 
 
 def _check_prefix(prefix: str) -> None:
-    """Refuse a directory that the configuration file or the matching cannot hold."""
+    """Refuse a directory that configuration file or matching does not support."""
     prefix = os.fspath(prefix)
     if unwritable := [c for c in "\t\n\0" if c in prefix]:
         raise ValueError(
@@ -133,9 +133,9 @@ def write_device_config(devices: Sequence[Device], path: str | Path) -> None:
     Parameters
     ----------
     devices : sequence of Device
-        The devices, one line each; their order is that of their counts.
+        The devices, one line each, in the order of their counts.
     path : path-like
-        The file to write; there must be none.
+        The file to write; it must not exist.
     """
     _check_devices(devices)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -144,7 +144,7 @@ def write_device_config(devices: Sequence[Device], path: str | Path) -> None:
 
 
 def _check_devices(devices: Sequence[Device]) -> None:
-    """Refuse no devices at all, and a directory that belongs to two of them."""
+    """Refuse an empty list, and a directory that belongs to two devices."""
     if not devices:
         raise ValueError("The list of devices is empty, expected one or more.")
     device_of = {}

@@ -1,8 +1,8 @@
 """Tier kind `emulated`: the preload library that puts devices in front of directories.
 
-The devices are the modelled machine scaled down to the processes there are
-(`tierscope.storage.emulated.scale`); all processes of one machine share their state.
-They keep virtual time (`tierscope.storage.clock`).
+The devices are the modelled machine, scaled down to the processes of the launch
+(`tierscope.storage.emulated.scale`). All processes of one machine share their state.
+The devices run in virtual time (`tierscope.storage.clock`).
 """
 
 import os
@@ -29,7 +29,7 @@ from tierscope.storage.emulated.scale import (
 from tierscope.storage.local_folder import node_name
 from tierscope.storage.preloaded import refuse_unless_loaded
 
-# Raise it when equal settings give other times: runs of other devices are refused.
+# Increase it when equal settings give other times; then older runs are refused.
 DEVICES_VERSION = 3
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -55,8 +55,8 @@ class Emulation:
     library : Path
         `libtierscope_device.so`.
     folder : Path
-        Where configuration and state of the devices are kept during the launch if
-        there is no shared memory directory.
+        Folder for configuration and state of the devices during the launch, if no
+        shared memory directory exists.
     launch : str
         Name of the launch, the same for all its processes and for no other launch.
     n_processes : int
@@ -73,7 +73,7 @@ class Emulation:
     ):
         self.devices, self.library = devices, library
         self._n_processes, self.clock = n_processes, None
-        # In memory, as writing a page back to a disk would stall the devices.
+        # In memory, because writing a page back to a disk would stall the devices.
         folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else folder
         name = f"tierscope-{os.getuid()}-{launch}"
         self._config = folder.absolute() / f"{name}.tsv"
@@ -83,7 +83,7 @@ class Emulation:
     def of(
         cls, system: Machine, n_osts: int, native: Path, folder: Path, launch: str
     ) -> "Emulation | None":
-        """Return the emulation of a machine, None where no tier is emulated."""
+        """Return the emulation of a machine, None if no tier is emulated."""
         devices = []
         if system.gfs.kind == "emulated":
             devices.append(emulated_gfs(system, n_osts))
@@ -103,9 +103,9 @@ class Emulation:
         return cls(devices, library, folder, launch, n_processes)
 
     def environment(self) -> dict[str, str]:
-        """Make the devices' files, once a machine, and return the library's variables.
+        """Make the devices' files once per machine; return the library's variables.
 
-        The first process wins: the state must not be replaced once it is mapped.
+        The first process makes them: a mapped state must not be replaced.
         """
         self._state.parent.mkdir(parents=True, exist_ok=True)
         own = self._state.with_suffix(f".{os.getpid()}")
@@ -117,8 +117,8 @@ class Emulation:
                 os.link(own, self._state)
             if os.lstat(self._state).st_uid != os.geteuid():
                 raise TierError(
-                    f"{self._state}: belongs to another user; start again, under "
-                    "another name of the launch."
+                    f"{self._state}: belongs to another user; start again with "
+                    "another launch name."
                 )
         except OSError as error:
             raise TierError(
@@ -132,10 +132,10 @@ class Emulation:
         }
 
     def join(self, processes) -> None:
-        """Check that all processes have the devices, and the same; start virtual time.
+        """Check that all processes have the same devices; start virtual time.
 
-        The devices' files are removed as soon as all have them, so nothing is left
-        behind however the launch ends; no child may want them.
+        The devices' files are removed as soon as all processes have opened them, so
+        none remain however the launch ends. Child processes cannot use them.
         """
         refuse_unless_loaded(self.library, processes)
         machines = processes.comm.allgather(platform.node())
@@ -156,11 +156,11 @@ class Emulation:
         self.clock.watch()
 
     def reset(self) -> None:
-        """Set the devices' clocks, queues and counts to zero, when nobody waits."""
+        """Reset the devices' clocks, queues and counts while no process waits."""
         self.clock.reset()
 
     def describe(self) -> dict[str, Any]:
-        """Return the devices and what they did since the last reset."""
+        """Return the devices and their counts since the last reset."""
         return {
             "devices": [asdict(device) for device in self.devices],
             "statistics": self.clock.counts(len(self.devices)),

@@ -1,18 +1,18 @@
-"""Fugaku in small: emulated devices that keep the balance of a large machine.
+"""Scaled-down emulated devices that keep the balance of a large machine.
 
-With P processes instead of the N of the modelled machine, what all processes share
-must be N / P times slower, or a few processes would never make it busy; what a call
-waits for alone (a latency) stays. Time per epoch and the shape over the cache rate are
-those of the large machine.
+If P processes replace the N processes of the modelled machine, devices that all
+processes share must be N / P times slower, or a few processes would never load them. A
+latency, which delays only its own call, stays the same. Time per epoch and its shape
+over the cache rate are then those of the large machine.
 
-The layout is the machine's where it decides about waiting. The OSTs become one pool
-(`scale_gfs`). LFS servers are shared by whole nodes, as many processes to each as the
-system says (`modelled_machine`): with several, no server is shared by all processes, as
-on the machine; every process keeps its share of a server's time whatever their number.
+The layout follows the machine where it determines waiting. The OSTs become one pool
+(`scale_gfs`). Whole nodes share an LFS server, with the number of processes per server
+of the system (`modelled_machine`). With several servers no server is shared by all
+processes, as on the machine. Every process always keeps its share of a server's time.
 
-The machine's numbers come from a system file. Fugaku's are this project's fit of a
-queueing model to the statements of the paper (Fukai et al.): a reconstruction that is
-consistent with them, not data.
+The machine's numbers come from a system file. Fugaku's numbers are this project's fit
+of a queueing model to the statements of the paper (Fukai et al.): a reconstruction that
+is consistent with them, not data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
 
-# What each kind of I/O class waits for, in the words of devices and of models.
+# The times of each kind of I/O class, as fields of devices and of models.
 _TIMES = {
     "read": ("request_s", "read_latency_s"),
     "meta": (
@@ -49,11 +49,11 @@ class GfsModel:
     open_s, close_s : float
         Service time of the metadata server per open and per close.
     metadata_latency_s : float
-        Time on top of each open and close.
+        Additional time of each open and close.
     ost_bandwidth_bytes_per_s : float
         Rate of one OST.
     read_latency_s : float
-        Time on top of each read request.
+        Additional time of each read request.
     link_bytes_per_s : float
         Rate of the links to the GFS together.
     request_bytes : int
@@ -83,7 +83,7 @@ class LfsModel:
     request_s : float
         Service time per request, transfer included.
     latency_s : float
-        Time on top of each open and of each request. Closes are free.
+        Additional time of each open and each request. Closes are free.
     """
 
     processes_per_server: int
@@ -94,16 +94,16 @@ class LfsModel:
 
 @dataclass(frozen=True)
 class ModelledMachine:
-    """The machine that the emulated devices stand for.
+    """The machine that the emulated devices represent.
 
     Parameters
     ----------
     n_processes : int
         Processes of the modelled job.
     gfs : GfsModel
-        Its global file system.
+        Global file system.
     lfs : LfsModel
-        Its local file system.
+        Local file system.
     """
 
     n_processes: int
@@ -123,8 +123,8 @@ def modelled_machine(
     n_osts : int
         OSTs over which the files are spread.
     processes_per_lfs_server : int, optional
-        How many processes share an LFS server, if not as many as the devices say; its
-        service time is then as much shorter as fewer processes ask it, or longer.
+        Processes that share an LFS server, if not the number of the devices. The
+        service time is inversely proportional to it.
     """
     lfs = LfsModel(**devices["lfs"])
     if processes_per_lfs_server is not None:
@@ -142,7 +142,7 @@ def modelled_machine(
 
 
 def emulated_machine(system: Machine, n_osts: int) -> ModelledMachine:
-    """Return the machine that the emulated devices of a system stand for."""
+    """Return the machine that the emulated devices of a system represent."""
     n_sharing = system.emulation["processes_per_lfs_server"]
     return modelled_machine(system.devices, n_osts, n_sharing)
 
@@ -150,11 +150,11 @@ def emulated_machine(system: Machine, n_osts: int) -> ModelledMachine:
 def scale_gfs(
     machine: ModelledMachine, n_processes: int, prefixes: Sequence[str]
 ) -> Device:
-    """Return the global file system in small.
+    """Return the scaled-down global file system.
 
     The pool of OSTs is scaled, not each OST: 60 OSTs for 8 of 3072 processes become
-    one server of 60 x 8 / 3072 of an OST's rate. Sixty servers with each a 384th of
-    the rate would carry the same load, but make a single read 60 times too slow.
+    one server with 60 x 8 / 3072 of an OST's rate. Sixty servers, each with a 384th of
+    the rate, would carry the same load but make a single read 60 times too slow.
 
     Parameters
     ----------
@@ -203,9 +203,9 @@ def scale_lfs(
     n_processes: int,
     prefixes_of: Callable[[range], Sequence[str]],
 ) -> list[Device]:
-    """Return the local file systems in small, one device per group of ranks.
+    """Return the scaled-down local file systems, one device per group of ranks.
 
-    A group smaller than the machine's gets a server slower by as much, so that each
+    A group smaller than the machine's gets a proportionally slower server, so that each
     rank keeps its share of it.
 
     Parameters
@@ -232,10 +232,10 @@ def scale_lfs(
 
 
 def scale_network(system: Machine) -> tuple[float, float]:
-    """Return the network between emulated nodes: seconds of a way, bytes per second.
+    """Return latency (s) and rate (bytes/s) of the network between emulated nodes.
 
-    A link carries what the processes of one node ask and serve, so every process keeps
-    its share of it; the way is as long as the machine's.
+    A link carries the requests and answers of one node's processes, so every process
+    keeps its share of it. The latency is that of the machine.
 
     Parameters
     ----------
@@ -252,14 +252,14 @@ def improve_tier(
 ) -> Station:
     """Return a tier's stations with more throughput of some I/O classes.
 
-    N % more throughput of a class divides by 1 + N / 100 what one of its calls takes
-    on an idle tier: service times and latencies alike. That is what the paper's rule
-    (Fukai et al., Sec. 4.4) supposes of the whole class, waiting included.
+    N % more throughput of a class divides the time of its calls on an idle tier, both
+    service times and latencies, by 1 + N / 100. The paper's rule (Fukai et al., Sec.
+    4.4) assumes this for the whole class, waiting included.
 
     Parameters
     ----------
     station : Device or tierscope.storage.network.TierModel
-        The tier as it is.
+        The tier without improvements.
     tier : {"gfs", "lfs"}
         Which tier it is.
     improvements : mapping of str to int
@@ -278,6 +278,6 @@ def improve_tier(
 
 
 def _check_processes(n_processes: int) -> None:
-    """Refuse a number of processes that is not above zero."""
+    """Refuse a number of processes that is not positive."""
     if not n_processes > 0:
         raise ValueError(f"n_processes is {n_processes!r}, expected a number above 0.")
