@@ -16,7 +16,6 @@ from tierscope.model.simulator.epoch import (
     SimulatedEpoch,
     check_n_files,
     check_times,
-    last_batches,
     layouts_of,
     loading_of,
     metadata_servers_and_links,
@@ -33,6 +32,7 @@ from tierscope.model.simulator.events import (
     MOST_RANKS,
     NEVER,
     NS_PER_S,
+    Servers,
     empty_heap,
     to_ns,
 )
@@ -155,7 +155,7 @@ class PlacedStorage:
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
         self._slowness = server_factors(layouts, slowness)
         check_times(tiers, workload, self._slowness, network.sample_s)
-        self._loading = loading_of(network, workload)
+        self._network = network
         self._stations = stations_of(tiers, workload)
         self._n_object_servers = np.array([tier.n_object_servers for tier in tiers])
         self._homes = _homes(layouts, n_ranks, n_nodes, n_copiers)
@@ -221,7 +221,7 @@ class PlacedStorage:
         """
         self._begin_epoch(first_read)
         instants_ns = np.zeros((len(files), 5), np.int64)
-        finished_ns = np.zeros(self.n_ranks, np.int64)
+        loading = loading_of(self._network, self.workload)
         busy_ns = np.zeros_like(self._free_ns)
         peer_lfs_ns = np.zeros((self.n_ranks, 2), np.int64)
         events = run_placed(
@@ -233,30 +233,30 @@ class PlacedStorage:
             self._stations,
             self._n_requests,
             *self._request_times,
-            self._slowness,
-            self._loading,
+            Servers(self._slowness, self._free_ns, busy_ns, generator),
+            loading,
             self._peers,
-            generator,
             self._heap,
             self._customers,
             self._orders,
             self._control,
             self._clock,
             instants_ns,
-            last_batches(self.n_ranks, self.workload),
-            finished_ns,
-            self._free_ns,
-            busy_ns,
             self._net_free_ns,
             self._threads,
             self._waiting,
             self._copy_ns,
             peer_lfs_ns,
         )
-        self._run(events, files, place, decider, finished_ns, at_end)
+        self._run(events, files, place, decider, loading.finished_ns, at_end)
         n_events = int(self._control[N_EVENTS])
         return PlacedEpoch(
-            instants_ns, finished_ns, busy_ns, n_events, place, peer_lfs_ns
+            instants_ns,
+            loading.finished_ns,
+            busy_ns,
+            n_events,
+            place,
+            peer_lfs_ns,
         )
 
     def _run(

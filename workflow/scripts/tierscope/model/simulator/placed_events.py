@@ -154,20 +154,15 @@ def run_placed(
     n_requests,
     request_s,
     link_ns,
-    slowness,
+    servers,
     loading,
     peers,
-    generator,
     heap,
     customers,
     orders,
     control,
     clock,
     instants_ns,
-    taken_ns,
-    finished_ns,
-    free_ns,
-    busy_ns,
     net_free_ns,
     threads,
     waiting,
@@ -194,20 +189,16 @@ def run_placed(
         Mean service time of each of them.
     link_ns : int array, shape (4, most requests)
         Its time on a link.
-    slowness : float array, shape (n_servers,)
-        Factor of each server's service times.
-    loading
-        As in `run_events`.
+    servers, loading
+        As in `Epoch`.
     peers : (int, int, int, int)
         One way's latency, a file's time on a link, server threads, ranks of a node.
-    generator : numpy.random.Generator
-        Draws the service times.
     heap, customers, orders, control, clock
         State that is kept from epoch to epoch (`PlacedStorage`).
-    instants_ns, taken_ns, finished_ns, busy_ns
-        As in `run_events`, filled here; reads from peers open and close at once.
-    free_ns, net_free_ns : int array, shape (n_servers,), (2, n_nodes)
-        When servers, and the nodes' links out and in, are free again.
+    instants_ns
+        As in `Reads`, filled here; reads from peers open and close at once.
+    net_free_ns : int array, shape (2, n_nodes)
+        When the nodes' links out and in are free again.
     threads : int array, shape (3, n_nodes)
         Busy server threads; first and last customer that waits for one, or -1.
     waiting : int array, shape (n_customers,)
@@ -293,22 +284,18 @@ def run_placed(
         if me.station == AT_OPEN or me.station == AT_CLOSE:
             is_closed = me.station == AT_CLOSE
             first = home[METADATA_SERVER + me.tier]
-            now_ns = pass_metadata(
-                at, not is_closed, first, now_ns, free_ns, busy_ns, generator
-            )
+            now_ns = pass_metadata(at, not is_closed, first, now_ns, servers)
             if not is_closed:
                 me.open_ns, me.station = now_ns, AT_SERVER
         elif me.station == AT_SERVER:
             mean_s, server = request_s[me.row, me.request], me.object_server
-            now_ns = pass_object_server(
-                at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
-            )
+            now_ns = pass_object_server(at, mean_s, server, now_ns, servers)
             me.station = AT_LINK
             is_read = at.n_links == 0
         elif me.station == AT_LINK:
             service_ns = link_ns[me.row, me.request]
             link = home[LINK + me.tier]
-            now_ns = serve(free_ns, busy_ns, link, now_ns, service_ns)
+            now_ns = serve(servers, link, now_ns, service_ns)
             is_read = True
         elif me.station == AT_OWNER:
             owner = owners[me.file]
@@ -351,7 +338,7 @@ def run_placed(
                 _schedule(heap, control, at_ns, tag)
             me.opened_ns = me.open_ns = me.asked_ns
             me.read_ns = net_free_ns[1, node] + latency_ns
-            now_ns = finish_read(me, customer, me.read_ns, loading, taken_ns)
+            now_ns = finish_read(me, customer, me.read_ns, loading)
             me.closing_ns = now_ns
             is_done = True
         if is_read:
@@ -361,7 +348,7 @@ def run_placed(
             if me.request == n_requests[me.row]:
                 me.read_ns = now_ns
                 if me.place == FROM_GFS or me.place == FROM_LFS:
-                    now_ns = finish_read(me, customer, now_ns, loading, taken_ns)
+                    now_ns = finish_read(me, customer, now_ns, loading)
                 me.closing_ns = now_ns
                 me.station = AT_CLOSE
                 if at.close_s == 0:
@@ -381,7 +368,7 @@ def run_placed(
                     now_ns = _begin(
                         me, now_ns, customer, 1, 1, homes, n_object_servers, stations
                     )
-                elif customer < len(finished_ns):
+                elif customer < len(loading.finished_ns):
                     is_done = True
                 else:
                     me.station = AT_COPIED
@@ -392,6 +379,6 @@ def run_placed(
             instants[0], instants[1] = me.opened_ns, me.open_ns
             instants[2], instants[3] = me.read_ns, me.closing_ns
             instants[4] = now_ns
-            finish_file(me, customer, now_ns, loading, taken_ns, finished_ns)
+            finish_file(me, customer, now_ns, loading)
             me.station = AT_END
         replace_root(heap, control[HEAP_SIZE], now_ns, tag_of(me.station, key))

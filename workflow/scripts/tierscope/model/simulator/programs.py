@@ -15,6 +15,7 @@ import numpy as np
 from tierscope.core.io_class import IOClass
 from tierscope.model.simulator.epoch import (
     check_total,
+    idle_servers,
     layouts_of,
     metadata_servers_and_links,
     server_factors,
@@ -166,21 +167,18 @@ def simulate_programs(
     )
     times_ns = np.zeros((n_customers, 2, 2), np.int64)
     finished_ns = np.full(n_customers, _NOT_YET)
-    free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
+    servers = idle_servers(factors, generator)
     n_events = run_programs(
         programs.steps,
         programs.first_step,
         *metadata_servers_and_links(layouts, programs.ranks),
         stations,
         rates,
-        factors,
+        servers,
         programs.gates.astype(np.int64),
         int(to_ns(float(pause_s))),
-        generator,
         times_ns,
         finished_ns,
-        free_ns,
-        busy_ns,
     )
     if stuck := int((finished_ns == _NOT_YET).sum()):
         raise ModelError(
@@ -188,7 +186,9 @@ def simulate_programs(
             "each gate to open."
         )
     in_order = [times_ns[:, TIERS.index(c.tier), int(not c.is_read)] for c in IOClass]
-    return SimulatedPrograms(np.column_stack(in_order), finished_ns, busy_ns, n_events)
+    return SimulatedPrograms(
+        np.column_stack(in_order), finished_ns, servers.busy_ns, n_events
+    )
 
 
 @compiled
@@ -220,14 +220,11 @@ def run_programs(
     link_of,
     stations,
     rates,
-    slowness,
+    servers,
     gates,
     pause_ns,
-    generator,
     times_ns,
     finished_ns,
-    free_ns,
-    busy_ns,
 ):
     """Follow the programs from the first to the last event and return their number.
 
@@ -242,8 +239,8 @@ def run_programs(
     rates : array, shape (2,)
         What a request takes at an object server, and how many bytes a second that and a
         link serve.
-    slowness, free_ns, busy_ns : array, shape (n_servers,)
-        As for `run_events`.
+    servers : Servers
+        Who serves the calls.
     pause_ns : int
         Length of a pause's unit.
     times_ns : int array, shape (n_customers, 2, 2), filled here
@@ -282,26 +279,21 @@ def run_programs(
                     at,
                     mean_s,
                     step.target,
-                    slowness,
                     now_ns,
-                    free_ns,
-                    busy_ns,
-                    generator,
+                    servers,
                 )
                 is_done = at.n_links == 0
                 station[customer] = AT_LINK
             else:
                 link_ns = to_ns(step.amount / rate.link_bytes_per_s)
                 link = link_of[customer, tier]
-                now_ns = serve(free_ns, busy_ns, link, now_ns, link_ns)
+                now_ns = serve(servers, link, now_ns, link_ns)
             if is_done:
                 now_ns += at.read_latency_ns
                 times_ns[customer, tier, 0] += now_ns - begun_ns[customer]
         elif step.kind == OPEN or step.kind == CLOSE:
             is_open, first = step.kind == OPEN, metadata_server_of[customer, tier]
-            now_ns = pass_metadata(
-                at, is_open, first, now_ns, free_ns, busy_ns, generator
-            )
+            now_ns = pass_metadata(at, is_open, first, now_ns, servers)
             times_ns[customer, tier, 1] += now_ns - begun_ns[customer]
         elif step.kind == PAUSE:
             now_ns += step.amount * pause_ns
