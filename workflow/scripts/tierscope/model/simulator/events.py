@@ -304,7 +304,7 @@ def _rise(heap, position, time_ns, tag):
     heap[position].time_ns, heap[position].tag = time_ns, tag
 
 
-@compiled
+@inlined
 def replace_root(heap, size, time_ns, tag):
     """Replace the earliest event of the heap, of four children a node, by a new one.
 
