@@ -14,5 +14,5 @@ def test_point_is_read_from_the_folder_that_it_names(rate, repetition):
     "text", ["", "5/0", "cache-5/rep-0", "cache-005/rep-0/x", "cache-005/rep-", "a\n"]
 )
 def test_other_texts_are_no_points(text):
-    with pytest.raises(ValueError, match="expected such as cache-065/rep-0"):
+    with pytest.raises(ValueError, match="expected one like cache-065/rep-0"):
         Point.parse(text)

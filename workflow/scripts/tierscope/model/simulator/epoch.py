@@ -18,6 +18,11 @@ from tierscope.model.simulator.events import (
     OPEN,
     READ,
     STATIONS,
+    Epoch,
+    Loading,
+    Reads,
+    Servers,
+    Tiers,
     run_events,
     to_ns,
 )
@@ -141,24 +146,18 @@ def simulate_epoch(
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
     check_times(tiers, workload, factors, network.sample_s)
     instants_ns = np.zeros((n_reads, 5), np.int64)
-    finished_ns = np.zeros(n_ranks, np.int64)
-    free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
-    n_events = run_events(
-        first_read,
-        server_of,
-        layouts[1].first,
-        *metadata_servers_and_links(layouts, np.arange(n_ranks)),
-        stations_of(tiers, workload),
-        *request_times([(tier, workload) for tier in tiers]),
-        factors,
+    epoch = Epoch(
+        Reads(first_read, server_of, layouts[1].first, instants_ns),
+        Tiers(
+            stations_of(tiers, workload),
+            *request_times([(tier, workload) for tier in tiers]),
+            *metadata_servers_and_links(layouts, np.arange(n_ranks)),
+        ),
         loading_of(network, workload),
-        generator,
-        instants_ns,
-        last_batches(n_ranks, workload),
-        finished_ns,
-        free_ns,
-        busy_ns,
+        idle_servers(factors, generator),
     )
+    n_events = run_events(epoch)
+    finished_ns, busy_ns = epoch.loading.finished_ns, epoch.servers.busy_ns
     return SimulatedEpoch(instants_ns, finished_ns, busy_ns, n_events)
 
 
@@ -249,18 +248,23 @@ def metadata_servers_and_links(
     return servers, np.column_stack([layout.links(ranks) for layout in layouts])
 
 
-def loading_of(network: Network, workload: Workload) -> tuple[int, int, int, int]:
-    """Return the settings of the ranks' loading, for event loops.
-
-    These are batch size, prefetched batches, step time and processor time of a sample.
-    """
+def loading_of(network: Network, workload: Workload) -> Loading:
+    """Return how ranks take samples, with room for when they do."""
     times_ns = to_ns(np.array([workload.compute_time_s, network.sample_s], float))
-    return workload.batch_size, workload.prefetch_batches, *times_ns.tolist()
+    n_kept = max(workload.prefetch_batches, 1)
+    return Loading(
+        workload.batch_size,
+        workload.prefetch_batches,
+        *times_ns.tolist(),
+        taken_ns=np.zeros((network.n_ranks, n_kept), np.int64),
+        finished_ns=np.zeros(network.n_ranks, np.int64),
+    )
 
 
-def last_batches(n_ranks: int, workload: Workload) -> np.ndarray:
-    """Return an array for the times at which ranks took the last relevant batches."""
-    return np.zeros((n_ranks, max(workload.prefetch_batches, 1)), np.int64)
+def idle_servers(factors: np.ndarray, generator: np.random.Generator) -> Servers:
+    """Return servers with their factors (`server_factors`) that have served nobody."""
+    free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
+    return Servers(factors, free_ns, busy_ns, generator)
 
 
 def check_times(

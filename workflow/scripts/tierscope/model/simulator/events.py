@@ -8,6 +8,7 @@ heap.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, vectorize
@@ -77,8 +78,107 @@ NEVER = np.iinfo(np.int64).max
 NS_PER_S = 1e9
 
 compiled = njit(cache=True, error_model="numpy")
-# What is called at every event; a call with so many arguments would take time.
-inlined = njit(cache=True, error_model="numpy", forceinline=True)
+# What is called at every event. To pass all arrays of a struct would take time, and to
+# count references to them more than the event takes: none are counted (`_nrt`), so what
+# is inlined makes no arrays. The loops do count, so they hand their struct on as it is:
+# a part that they took out of it for a call would be counted.
+inlined = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)
+
+
+class Reads(NamedTuple):
+    """What the ranks read in an epoch, rank after rank, and when.
+
+    Parameters
+    ----------
+    first_read : ndarray of int, shape (n_ranks + 1,)
+        Where each rank's reads, at least one, begin among all reads, and the end.
+    server_of : ndarray of int, shape (n_reads,)
+        Object server of each read; those of the LFS are numbered last, from
+        `first_lfs_server` on.
+    first_lfs_server : int
+        Number of the LFS's first server.
+    instants_ns : ndarray of int, shape (n_reads, 5), filled by the loop
+        When each read's open began and ended, its last byte came, its close began and
+        ended.
+    """
+
+    first_read: np.ndarray
+    server_of: np.ndarray
+    first_lfs_server: int
+    instants_ns: np.ndarray
+
+
+class Tiers(NamedTuple):
+    """GFS and LFS, as the ranks use them.
+
+    Parameters
+    ----------
+    stations : ndarray of STATIONS, shape (2,)
+        What the loop must know of each.
+    request_s : ndarray of float, shape (2, most requests of a file)
+        Mean service time of an object server by request.
+    link_ns : ndarray of int, shape (2, most requests of a file)
+        Time on a link by request.
+    metadata_server_of, link_of : ndarray of int, shape (n_ranks, 2)
+        First metadata server and link of each rank.
+    """
+
+    stations: np.ndarray
+    request_s: np.ndarray
+    link_ns: np.ndarray
+    metadata_server_of: np.ndarray
+    link_of: np.ndarray
+
+
+class Loading(NamedTuple):
+    """How ranks take samples, and when they did.
+
+    Parameters
+    ----------
+    batch_size, prefetch_batches : int
+        Samples of a batch, and batches that are read ahead.
+    compute_ns, sample_ns : int
+        Time between steps, and processor time of a sample.
+    taken_ns : ndarray of int, shape (n_ranks, at least prefetch), filled by the loop
+        When the ranks took their last batches.
+    finished_ns : ndarray of int, shape (n_ranks,), filled by the loop
+        When each rank's last step ended.
+    """
+
+    batch_size: int
+    prefetch_batches: int
+    compute_ns: int
+    sample_ns: int
+    taken_ns: np.ndarray
+    finished_ns: np.ndarray
+
+
+class Servers(NamedTuple):
+    """All servers, in the order of `SimulatedEpoch.busy_ns`.
+
+    Parameters
+    ----------
+    slowness : ndarray of float, shape (n_servers,)
+        Factor of each server's service times.
+    free_ns, busy_ns : ndarray of int, shape (n_servers,), changed by the loop
+        When each server is free again, and the sum of its service times.
+    generator : numpy.random.Generator
+        Draws the service times.
+    """
+
+    slowness: np.ndarray
+    free_ns: np.ndarray
+    busy_ns: np.ndarray
+    generator: np.random.Generator
+
+
+class Epoch(NamedTuple):
+    """All that `run_events` works on."""
+
+    reads: Reads
+    tiers: Tiers
+    loading: Loading
+    servers: Servers
 
 
 @vectorize
@@ -104,13 +204,13 @@ def draw_service_s(mean_s, distribution, sigma, generator):
     return mean_s * math.exp(sigma * (z - 0.5 * sigma))
 
 
-@compiled
-def serve(free_ns, busy_ns, server, arrival_ns, service_ns):
+@inlined
+def serve(servers, server, arrival_ns, service_ns):
     """Let a server serve one more arrival and return when that is done."""
-    start_ns = max(free_ns[server], arrival_ns)
-    busy_ns[server] += service_ns
-    free_ns[server] = start_ns + service_ns
-    return free_ns[server]
+    start_ns = max(servers.free_ns[server], arrival_ns)
+    servers.busy_ns[server] += service_ns
+    servers.free_ns[server] = start_ns + service_ns
+    return servers.free_ns[server]
 
 
 @compiled
@@ -124,7 +224,7 @@ def first_free(free_ns, first, n_servers):
 
 
 @inlined
-def pass_metadata(at, is_open, first_server, now_ns, free_ns, busy_ns, generator):
+def pass_metadata(at, is_open, first_server, now_ns, servers):
     """Let a rank open a file, or close it, and return when that is done.
 
     `first_server` is the first metadata server of the rank's group.
@@ -132,22 +232,20 @@ def pass_metadata(at, is_open, first_server, now_ns, free_ns, busy_ns, generator
     mean_s = at.open_s if is_open else at.close_s
     if mean_s > 0:
         service_s = draw_service_s(
-            mean_s, at.metadata_distribution, at.metadata_sigma, generator
+            mean_s, at.metadata_distribution, at.metadata_sigma, servers.generator
         )
-        server = first_free(free_ns, first_server, at.n_metadata_servers)
-        now_ns = serve(free_ns, busy_ns, server, now_ns, to_ns(service_s))
+        server = first_free(servers.free_ns, first_server, at.n_metadata_servers)
+        now_ns = serve(servers, server, now_ns, to_ns(service_s))
     return now_ns + (at.open_latency_ns if is_open else at.close_latency_ns)
 
 
 @inlined
-def pass_object_server(
-    at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
-):
+def pass_object_server(at, mean_s, server, now_ns, servers):
     """Let an object server serve a request and return when that is done."""
-    service_s = slowness[server] * draw_service_s(
-        mean_s, at.object_distribution, at.object_sigma, generator
+    service_s = servers.slowness[server] * draw_service_s(
+        mean_s, at.object_distribution, at.object_sigma, servers.generator
     )
-    return serve(free_ns, busy_ns, server, now_ns, to_ns(service_s))
+    return serve(servers, server, now_ns, to_ns(service_s))
 
 
 @compiled
@@ -159,6 +257,12 @@ def empty_heap(n_customers):
     heap = np.zeros(n_customers + 4, EVENT)
     heap["time_ns"][:], heap["tag"][:] = NEVER, NEVER
     return heap
+
+
+@inlined
+def first_event(heap):
+    """Return when the earliest event of the heap is, and which customer's."""
+    return np.int64(heap[0].time_ns), heap[0].tag & (MOST_RANKS - 1)
 
 
 @compiled
@@ -200,7 +304,7 @@ def _rise(heap, position, time_ns, tag):
     heap[position].time_ns, heap[position].tag = time_ns, tag
 
 
-@compiled
+@inlined
 def replace_root(heap, size, time_ns, tag):
     """Replace the earliest event of the heap, of four children a node, by a new one.
 
@@ -241,186 +345,162 @@ def remove_root(heap, size):
         replace_root(heap, size - 1, time_ns, tag)
 
 
-@compiled
-def _start_file(me, now_ns, server_of, first_lfs_server, stations, instants_ns):
+@inlined
+def _start_file(me, now_ns, reads, stations):
     """Let a rank turn to its next file; return when it arrives at a station."""
-    me.object_server = server_of[me.read]
-    me.tier = 1 if me.object_server >= first_lfs_server else 0
+    me.object_server = reads.server_of[me.read]
+    me.tier = 1 if me.object_server >= reads.first_lfs_server else 0
     me.station, me.request = AT_OPEN, 0
-    instants_ns[me.read, OPENED] = now_ns
+    reads.instants_ns[me.read, OPENED] = now_ns
     if stations[me.tier].open_s == 0:
         now_ns += stations[me.tier].open_latency_ns
-        instants_ns[me.read, OPEN] = now_ns
+        reads.instants_ns[me.read, OPEN] = now_ns
         me.station = AT_SERVER
     return now_ns
 
 
-@compiled
-def _finish_batch(me, now_ns, taken_ns, prefetch_batches, compute_ns):
-    """Note when a batch that is ready is taken; return when its reader may go on.
-
-    `taken_ns` holds when the rank took its last batches, shape (at least prefetch,).
-    """
+@inlined
+def _finish_batch(me, rank, now_ns, loading):
+    """Note when a batch that is ready is taken; return when its reader may go on."""
+    taken_ns, prefetch_batches = loading.taken_ns[rank], loading.prefetch_batches
     n_kept, at_ns = len(taken_ns), now_ns
     if me.batch > 0:  # the first one is asked for at the start
-        asked_ns = taken_ns[(me.batch - 1) % n_kept] + compute_ns
+        asked_ns = taken_ns[(me.batch - 1) % n_kept] + loading.compute_ns
         at_ns = max(now_ns, asked_ns)
     taken_ns[me.batch % n_kept] = at_ns
     me.batch += 1
     if prefetch_batches == 0:
-        return at_ns + compute_ns
+        return at_ns + loading.compute_ns
     if me.batch >= prefetch_batches:
         now_ns = max(now_ns, taken_ns[(me.batch - prefetch_batches) % n_kept])
     return now_ns
 
 
 @inlined
-def finish_read(me, rank, now_ns, loading, taken_ns):
+def finish_read(me, rank, now_ns, loading):
     """Note that a rank has the last byte of a file; return when it may close it.
 
     That is when it has processed the sample and, if that was the last of a batch, there
-    is room for another batch. `loading` and `taken_ns` are those of `run_events`.
+    is room for another batch.
     """
-    batch_size, prefetch_batches, compute_ns, sample_ns = loading
-    now_ns += sample_ns
+    now_ns += loading.sample_ns
     me.left_in_batch -= 1
     if me.left_in_batch == 0:
-        me.left_in_batch = batch_size
-        now_ns = _finish_batch(me, now_ns, taken_ns[rank], prefetch_batches, compute_ns)
+        me.left_in_batch = loading.batch_size
+        now_ns = _finish_batch(me, rank, now_ns, loading)
     return now_ns
 
 
 @inlined
-def finish_file(me, rank, now_ns, loading, taken_ns, finished_ns):
+def finish_file(me, rank, now_ns, loading):
     """Note that a rank has closed a file, and after its last when its last step ends.
 
     A last batch that is not full is ready only now: this is how its end is found.
     """
-    batch_size, prefetch_batches, compute_ns, _ = loading
     me.read += 1
     if me.read == me.end:
-        if me.left_in_batch < batch_size:
-            _finish_batch(me, now_ns, taken_ns[rank], prefetch_batches, compute_ns)
-        last = (me.batch - 1) % taken_ns.shape[1]
-        finished_ns[rank] = max(now_ns, taken_ns[rank, last] + compute_ns)
+        if me.left_in_batch < loading.batch_size:
+            _finish_batch(me, rank, now_ns, loading)
+        last = (me.batch - 1) % loading.taken_ns.shape[1]
+        ready_ns = loading.taken_ns[rank, last] + loading.compute_ns
+        loading.finished_ns[rank] = max(now_ns, ready_ns)
+
+
+@inlined
+def _begin_epoch(ranks, heap, epoch):
+    """Let all ranks turn to their first files, at time 0."""
+    first_read = epoch.reads.first_read
+    for rank in range(len(ranks)):
+        me = ranks[rank]
+        me.read, me.end = first_read[rank], first_read[rank + 1]
+        me.left_in_batch = epoch.loading.batch_size
+        first_ns = _start_file(me, 0, epoch.reads, epoch.tiers.stations)
+        add_event(heap, rank, first_ns, tag_of(me.station, rank))
+
+
+@inlined
+def _pass_station(me, rank, now_ns, epoch):
+    """Let a rank pass the station it has arrived at.
+
+    Return when that is done, whether a request has ended and whether the file's close.
+    """
+    tiers, servers = epoch.tiers, epoch.servers
+    at = tiers.stations[me.tier]
+    if me.station == AT_OPEN or me.station == AT_CLOSE:
+        is_closed = me.station == AT_CLOSE
+        first = tiers.metadata_server_of[rank, me.tier]
+        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers)
+        if not is_closed:
+            epoch.reads.instants_ns[me.read, OPEN] = now_ns
+            me.station = AT_SERVER
+        return now_ns, False, is_closed
+    if me.station == AT_SERVER:
+        mean_s = tiers.request_s[me.tier, me.request]
+        now_ns = pass_object_server(at, mean_s, me.object_server, now_ns, servers)
+        me.station = AT_LINK
+        return now_ns, at.n_links == 0, False
+    service_ns = tiers.link_ns[me.tier, me.request]
+    now_ns = serve(servers, tiers.link_of[rank, me.tier], now_ns, service_ns)
+    return now_ns, True, False
+
+
+@inlined
+def _end_request(me, rank, now_ns, epoch):
+    """Let a rank turn to the next request of its file or, after the last, to its close.
+
+    Return when it arrives there, and whether the close has ended, too.
+    """
+    instants_ns, at = epoch.reads.instants_ns, epoch.tiers.stations[me.tier]
+    now_ns += at.read_latency_ns
+    me.request += 1
+    me.station = AT_SERVER
+    if me.request < at.n_requests:
+        return now_ns, False
+    instants_ns[me.read, READ] = now_ns
+    now_ns = finish_read(me, rank, now_ns, epoch.loading)
+    instants_ns[me.read, CLOSING] = now_ns
+    me.station = AT_CLOSE
+    if at.close_s == 0:
+        return now_ns + at.close_latency_ns, True
+    return now_ns, False
+
+
+@inlined
+def _end_file(me, rank, now_ns, epoch):
+    """Let a rank turn to its next file, if any; return when it arrives at a station."""
+    epoch.reads.instants_ns[me.read, CLOSED] = now_ns
+    finish_file(me, rank, now_ns, epoch.loading)
+    if me.read == me.end:
+        return NEVER
+    return _start_file(me, now_ns, epoch.reads, epoch.tiers.stations)
 
 
 @compiled
-def run_events(
-    first_read,
-    server_of,
-    first_lfs_server,
-    metadata_server_of,
-    link_of,
-    stations,
-    request_s,
-    link_ns,
-    slowness,
-    loading,
-    generator,
-    instants_ns,
-    taken_ns,
-    finished_ns,
-    free_ns,
-    busy_ns,
-):
+def run_events(epoch):
     """Simulate an epoch from its first to its last event.
 
     Parameters
     ----------
-    first_read : int array, shape (n_ranks + 1,)
-        Where each rank's reads, at least one, begin among all reads, and the end.
-    server_of : int array, shape (n_reads,)
-        Object server of each read; those of the LFS are numbered last, from
-        `first_lfs_server` on.
-    metadata_server_of, link_of : int array, shape (n_ranks, 2)
-        First metadata server and link of each rank, on GFS and LFS.
-    stations : array of STATIONS, shape (2,)
-        GFS and LFS.
-    request_s : float array, shape (2, most requests of a file)
-        Mean service time of an object server by request.
-    link_ns : int array, shape (2, most requests of a file)
-        Time on a link by request.
-    slowness : float array, shape (n_servers,)
-        Factor of each server's service times.
-    loading : (int, int, int, int)
-        Batch size, prefetched batches, time between steps and processor time of a
-        sample (`tierscope.model.simulator.epoch.loading_of`).
-    generator : numpy.random.Generator
-        Draws the service times.
-    instants_ns : int array, shape (n_reads, 5), filled here
-        When each read's open began and ended, its last byte came, its close began and
-        ended.
-    taken_ns : int array, shape (n_ranks, at least prefetch), filled here
-        When the ranks took their last batches.
-    finished_ns : int array, shape (n_ranks,), filled here
-        When each rank's last step ended.
-    free_ns, busy_ns : int array, shape (n_servers,), filled here
-        When each server is free again, and the sum of its service times.
+    epoch : Epoch
+        What is simulated; what happens is noted there.
 
     Returns
     -------
     int
         Number of events: arrivals at a station.
     """
-    n_ranks = len(first_read) - 1
+    n_ranks = len(epoch.reads.first_read) - 1
     ranks, heap = np.zeros(n_ranks, _RANK), empty_heap(n_ranks)
-    for rank in range(n_ranks):
-        me = ranks[rank]
-        me.read, me.end = first_read[rank], first_read[rank + 1]
-        me.left_in_batch = loading[0]
-        first_ns = _start_file(
-            me, 0, server_of, first_lfs_server, stations, instants_ns
-        )
-        add_event(heap, rank, first_ns, tag_of(me.station, rank))
+    _begin_epoch(ranks, heap, epoch)
     n_events = 0
     while heap[0].time_ns < NEVER:
-        now_ns, rank = np.int64(heap[0].time_ns), heap[0].tag & (MOST_RANKS - 1)
+        now_ns, rank = first_event(heap)
         n_events += 1
         me = ranks[rank]
-        tier = me.tier
-        at = stations[tier]
-        is_read = is_closed = False
-        if me.station == AT_OPEN or me.station == AT_CLOSE:
-            is_closed = me.station == AT_CLOSE
-            first = metadata_server_of[rank, tier]
-            now_ns = pass_metadata(
-                at, not is_closed, first, now_ns, free_ns, busy_ns, generator
-            )
-            if not is_closed:
-                instants_ns[me.read, OPEN] = now_ns
-                me.station = AT_SERVER
-        elif me.station == AT_SERVER:
-            mean_s, server = request_s[tier, me.request], me.object_server
-            now_ns = pass_object_server(
-                at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
-            )
-            me.station = AT_LINK
-            is_read = at.n_links == 0
-        else:
-            service_ns = link_ns[tier, me.request]
-            now_ns = serve(free_ns, busy_ns, link_of[rank, tier], now_ns, service_ns)
-            is_read = True
+        now_ns, is_read, is_closed = _pass_station(me, rank, now_ns, epoch)
         if is_read:
-            now_ns += at.read_latency_ns
-            me.request += 1
-            me.station = AT_SERVER
-            if me.request == at.n_requests:
-                instants_ns[me.read, READ] = now_ns
-                now_ns = finish_read(me, rank, now_ns, loading, taken_ns)
-                instants_ns[me.read, CLOSING] = now_ns
-                me.station = AT_CLOSE
-                if at.close_s == 0:
-                    now_ns += at.close_latency_ns
-                    is_closed = True
+            now_ns, is_closed = _end_request(me, rank, now_ns, epoch)
         if is_closed:
-            instants_ns[me.read, CLOSED] = now_ns
-            finish_file(me, rank, now_ns, loading, taken_ns, finished_ns)
-            if me.read == me.end:
-                now_ns = NEVER
-            else:
-                now_ns = _start_file(
-                    me, now_ns, server_of, first_lfs_server, stations, instants_ns
-                )
+            now_ns = _end_file(me, rank, now_ns, epoch)
         replace_root(heap, n_ranks, now_ns, tag_of(me.station, rank))
     return n_events

@@ -16,7 +16,6 @@ from tierscope.model.simulator.epoch import (
     SimulatedEpoch,
     check_n_files,
     check_times,
-    last_batches,
     layouts_of,
     loading_of,
     metadata_servers_and_links,
@@ -33,6 +32,7 @@ from tierscope.model.simulator.events import (
     MOST_RANKS,
     NEVER,
     NS_PER_S,
+    Servers,
     empty_heap,
     to_ns,
 )
@@ -56,6 +56,11 @@ from tierscope.model.simulator.placed_events import (
     READ,
     STOP_NS,
     STOPPED,
+    Epoch,
+    Machine,
+    Nodes,
+    PlacedReads,
+    State,
     run_placed,
 )
 from tierscope.policies.copy_limits import READ_BYTES
@@ -155,24 +160,24 @@ class PlacedStorage:
         tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
         self._slowness = server_factors(layouts, slowness)
         check_times(tiers, workload, self._slowness, network.sample_s)
-        self._loading = loading_of(network, workload)
-        self._stations = stations_of(tiers, workload)
-        self._n_object_servers = np.array([tier.n_object_servers for tier in tiers])
-        self._homes = _homes(layouts, n_ranks, n_nodes, n_copiers)
-        self._n_requests, *self._request_times = _all_request_times(tiers, workload)
-        self._peers = _peer_numbers(network, workload, peers, self.per_node)
-        self._owners = np.zeros(0, np.int64) if peers is None else peers.owners
-        self._heap = empty_heap(n_customers)
-        self._customers = np.zeros(n_customers, CUSTOMERS)
-        self._customers["station"][n_ranks:] = AT_COPIED
-        self._orders = np.zeros((n_customers, 4), np.int64)
-        self._control, self._clock = np.zeros(6, np.int64), np.zeros(2, np.int64)
+        self._network = network
+        self._machine = Machine(
+            _homes(layouts, n_ranks, n_nodes, n_copiers),
+            stations_of(tiers, workload),
+            np.array([tier.n_object_servers for tier in tiers]),
+            *_all_request_times(tiers, workload),
+        )
+        self._nodes = _idle_nodes(network, workload, peers, n_nodes, n_customers)
+        self._state = State(
+            heap=empty_heap(n_customers),
+            customers=np.zeros(n_customers, CUSTOMERS),
+            orders=np.zeros((n_customers, 4), np.int64),
+            control=np.zeros(6, np.int64),
+            clock=np.zeros(2, np.int64),
+            copy_ns=np.zeros((n_nodes, n_epochs, 4), np.int64),
+        )
+        self._state.customers["station"][n_ranks:] = AT_COPIED
         self._free_ns = np.zeros(len(self._slowness), np.int64)
-        self._net_free_ns = np.zeros((2, n_nodes), np.int64)
-        self._threads = np.zeros((3, n_nodes), np.int64)
-        self._threads[1:] = -1
-        self._waiting = np.full(n_customers, -1)
-        self._copy_ns = np.zeros((n_nodes, n_epochs, 4), np.int64)
 
     @property
     def copy_s(self) -> np.ndarray:
@@ -181,16 +186,16 @@ class PlacedStorage:
         Seconds, shape (n_nodes, n_epochs, 4): GFS_META, GFS_READ, LFS_META, LFS_WRITE
         of `tierscope.model.simulator.placed_events`.
         """
-        return self._copy_ns / NS_PER_S
+        return self._state.copy_ns / NS_PER_S
 
     def order_copy(
         self, node: int, copier: int, file_id: int, epoch: int, from_gfs: bool
     ) -> None:
         """Let an idle copier of a node begin a copy, now."""
-        number = self._control[N_ORDERS]
+        number = self._state.control[N_ORDERS]
         customer = self.n_ranks + node * self.n_copiers + copier
-        self._orders[number] = customer, file_id, epoch, from_gfs
-        self._control[N_ORDERS] = number + 1
+        self._state.orders[number] = customer, file_id, epoch, from_gfs
+        self._state.control[N_ORDERS] = number + 1
 
     def run_epoch(
         self,
@@ -221,75 +226,52 @@ class PlacedStorage:
         """
         self._begin_epoch(first_read)
         instants_ns = np.zeros((len(files), 5), np.int64)
-        finished_ns = np.zeros(self.n_ranks, np.int64)
-        busy_ns = np.zeros_like(self._free_ns)
         peer_lfs_ns = np.zeros((self.n_ranks, 2), np.int64)
-        events = run_placed(
-            files,
-            place,
-            self._owners,
-            self._homes,
-            self._n_object_servers,
-            self._stations,
-            self._n_requests,
-            *self._request_times,
-            self._slowness,
-            self._loading,
-            self._peers,
-            generator,
-            self._heap,
-            self._customers,
-            self._orders,
-            self._control,
-            self._clock,
-            instants_ns,
-            last_batches(self.n_ranks, self.workload),
-            finished_ns,
-            self._free_ns,
-            busy_ns,
-            self._net_free_ns,
-            self._threads,
-            self._waiting,
-            self._copy_ns,
-            peer_lfs_ns,
+        busy_ns = np.zeros_like(self._free_ns)
+        epoch = Epoch(
+            PlacedReads(files, place, instants_ns, peer_lfs_ns),
+            self._machine,
+            self._nodes,
+            self._state,
+            loading_of(self._network, self.workload),
+            Servers(self._slowness, self._free_ns, busy_ns, generator),
         )
-        self._run(events, files, place, decider, finished_ns, at_end)
-        n_events = int(self._control[N_EVENTS])
+        self._run(epoch, decider, at_end)
         return PlacedEpoch(
-            instants_ns, finished_ns, busy_ns, n_events, place, peer_lfs_ns
+            instants_ns,
+            epoch.loading.finished_ns,
+            busy_ns,
+            int(epoch.state.control[N_EVENTS]),
+            place,
+            peer_lfs_ns,
         )
 
     def _run(
-        self,
-        events: Iterator[int],
-        files: np.ndarray,
-        place: np.ndarray,
-        decider: Decider | None,
-        finished_ns: np.ndarray,
-        at_end: Callable[[], bool],
+        self, epoch: Epoch, decider: Decider | None, at_end: Callable[[], bool]
     ) -> None:
         """Let the ranks read, then the copies go on that are awaited, if any are."""
-        if self._control[N_RUNNING]:
-            self._run_until(RANKS_DONE, events, files, place, decider)
-        end_ns = int(finished_ns.max())
-        self._clock[STOP_NS] = end_ns
-        self._run_until(STOPPED, events, files, place, decider)
+        events, clock = run_placed(epoch), epoch.state.clock
+        if epoch.state.control[N_RUNNING]:
+            self._run_until(RANKS_DONE, events, epoch.reads, decider)
+        end_ns = int(epoch.loading.finished_ns.max())
+        clock[STOP_NS] = end_ns
+        self._run_until(STOPPED, events, epoch.reads, decider)
         if at_end():
-            self._clock[STOP_NS] = NEVER
-            self._run_until(STOPPED, events, files, place, decider)
-            end_ns = max(end_ns, int(self._clock[NOW_NS]))
+            clock[STOP_NS] = NEVER
+            self._run_until(STOPPED, events, epoch.reads, decider)
+            end_ns = max(end_ns, int(clock[NOW_NS]))
         self._end_epoch(end_ns)
 
     def _run_until(
         self,
         wanted: int,
         events: Iterator[int],
-        files: np.ndarray,
-        place: np.ndarray,
+        reads: PlacedReads,
         decider: Decider | None,
     ) -> None:
         """Go on until the loop stops for this reason, and answer what it asks."""
-        control, clock, n_ranks = self._control, self._clock, self.n_ranks
+        control, clock = self._state.control, self._state.clock
+        files, place = reads.files, reads.place
         for reason in events:
             if reason == BEGINS:
                 read = control[READ]
@@ -301,37 +283,37 @@ class PlacedStorage:
                     decider.ended(rank, int(files[read]), int(place[read]))
             elif reason == COPIED:
                 customer = int(control[CUSTOMER])
-                node, copier = divmod(customer - n_ranks, self.n_copiers)
-                file_id = int(self._customers[customer]["file"])
+                node, copier = divmod(customer - self.n_ranks, self.n_copiers)
+                file_id = int(self._state.customers[customer]["file"])
                 decider.copied(node, copier, file_id, int(clock[NOW_NS]))
             if reason == wanted:
                 return
 
     def _begin_epoch(self, first_read: np.ndarray) -> None:
         """Let all ranks start at time 0, in their order, before copies go on."""
-        n_ranks, control = self.n_ranks, self._control
-        customers = self._customers[:n_ranks]
+        n_ranks, control = self.n_ranks, self._state.control
+        heap, customers = self._state.heap, self._state.customers[:n_ranks]
         customers["read"], customers["end"] = first_read[:-1], first_read[1:]
         customers["left_in_batch"] = self.workload.batch_size
         customers["batch"], customers["station"] = 0, AT_START
         customers["epoch"] = 0  # of its copies: stage-in only, a run of its own
         ranks = np.flatnonzero(np.diff(first_read))
         starts = np.zeros(len(ranks), EVENT)
-        starts["tag"] = AT_START << KEY_BITS | self._homes[ranks, KEY]
-        under_way = self._heap[: control[HEAP_SIZE]]
+        starts["tag"] = AT_START << KEY_BITS | self._machine.homes[ranks, KEY]
+        under_way = heap[: control[HEAP_SIZE]]
         events = np.sort(np.concatenate([under_way, starts]), order=["time_ns", "tag"])
-        self._heap[: len(events)] = events
+        heap[: len(events)] = events
         control[HEAP_SIZE], control[N_RUNNING] = len(events), len(ranks)
         control[N_EVENTS] = 0
-        self._clock[:] = 0, NEVER
+        self._state.clock[:] = 0, NEVER
 
     def _end_epoch(self, end_ns: int) -> None:
         """Count times from when the next epoch begins."""
-        self._heap["time_ns"][: self._control[HEAP_SIZE]] -= end_ns
-        for free_ns in (self._free_ns, self._net_free_ns):
+        self._state.heap["time_ns"][: self._state.control[HEAP_SIZE]] -= end_ns
+        for free_ns in (self._free_ns, self._nodes.free_ns):
             np.maximum(free_ns - end_ns, 0, out=free_ns)
         for name in ("opened_ns", "open_ns", "read_ns", "closing_ns"):
-            self._customers[name] -= end_ns
+            self._state.customers[name] -= end_ns
 
 
 def _check_customers(n_ranks: int, n_nodes: int, n_customers: int) -> None:
@@ -390,14 +372,32 @@ def _all_request_times(
     return np.array(n_requests), *request_times(rows)
 
 
-def _peer_numbers(
-    network: Network, workload: Workload, peers: Peers | None, per_node: int
-) -> tuple[int, int, int, int]:
-    """Return what the loop must know of reads from peers."""
-    if peers is None:
-        return 0, 0, 0, per_node
-    if network.peers is None:
-        raise ModelError("network: got none between nodes, expected its numbers.")
-    transfer_s = workload.file_size_bytes / network.peers.bandwidth_bytes_per_s
-    times_ns = to_ns(np.array([network.peers.latency_s, transfer_s], float))
-    return *times_ns.tolist(), peers.server_threads, per_node
+def _idle_nodes(
+    network: Network,
+    workload: Workload,
+    peers: Peers | None,
+    n_nodes: int,
+    n_customers: int,
+) -> Nodes:
+    """Return nodes that have read nothing from each other yet."""
+    latency_ns = transfer_ns = n_threads = 0
+    owners = np.zeros(0, np.int64)
+    if peers is not None:
+        if network.peers is None:
+            raise ModelError("network: got none between nodes, expected its numbers.")
+        transfer_s = workload.file_size_bytes / network.peers.bandwidth_bytes_per_s
+        times_ns = to_ns(np.array([network.peers.latency_s, transfer_s], float))
+        latency_ns, transfer_ns = times_ns.tolist()
+        n_threads, owners = peers.server_threads, peers.owners
+    threads = np.zeros((3, n_nodes), np.int64)
+    threads[1:] = -1  # nobody waits
+    return Nodes(
+        latency_ns,
+        transfer_ns,
+        n_threads,
+        network.n_ranks // n_nodes,
+        owners,
+        np.zeros((2, n_nodes), np.int64),
+        threads,
+        np.full(n_customers, -1),
+    )

@@ -6,6 +6,8 @@ begins or has ended a file and where a copy has ended, and goes on when its arra
 the answer. Ranks and copy threads are customers alike, of the same stations.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tierscope.model.simulator.events import (
@@ -19,11 +21,14 @@ from tierscope.model.simulator.events import (
     AT_OWNER,
     AT_SERVER,
     AT_START,
-    MOST_RANKS,
+    Loading,
+    Servers,
     add_event,
     compiled,
     finish_file,
     finish_read,
+    first_event,
+    inlined,
     pass_metadata,
     pass_object_server,
     put_at_root,
@@ -74,324 +79,432 @@ CUSTOMERS = np.dtype(
 )
 
 
-@compiled
-def _begin(me, now_ns, via, tier, is_copy, homes, n_object_servers, stations):
+class PlacedReads(NamedTuple):
+    """What the ranks read in an epoch, rank after rank, from where, and when.
+
+    Parameters
+    ----------
+    files : ndarray of int, shape (n_reads,)
+        File of each read.
+    place : ndarray of int8, shape (n_reads,)
+        Where each read is served; those `UNDECIDED` are asked for.
+    instants_ns : ndarray of int, shape (n_reads, 5), filled by the loop
+        As in `Reads` of `events`; reads from peers open and close at once.
+    peer_lfs_ns : ndarray of int, shape (n_ranks, 2), filled by the loop
+        Time that owners' LFS took for a rank's reads: reading, opening and closing.
+    """
+
+    files: np.ndarray
+    place: np.ndarray
+    instants_ns: np.ndarray
+    peer_lfs_ns: np.ndarray
+
+
+class Machine(NamedTuple):
+    """GFS and LFS, and what customers use of them.
+
+    Parameters
+    ----------
+    homes : ndarray of int, shape (n_customers, 8)
+        Each customer's servers, node and key; customer 0 of a node is its first rank.
+    stations : ndarray of STATIONS, shape (2,)
+        What the loop must know of GFS and LFS.
+    n_object_servers : ndarray of int, shape (2,)
+        Of a group, on GFS and LFS.
+    n_requests : ndarray of int, shape (4,)
+        Requests of a read from GFS and LFS, of a copy's read and of its write.
+    request_s : ndarray of float, shape (4, most requests)
+        Mean service time of each of them.
+    link_ns : ndarray of int, shape (4, most requests)
+        Its time on a link.
+    """
+
+    homes: np.ndarray
+    stations: np.ndarray
+    n_object_servers: np.ndarray
+    n_requests: np.ndarray
+    request_s: np.ndarray
+    link_ns: np.ndarray
+
+
+class Nodes(NamedTuple):
+    """How nodes read files from each other.
+
+    Parameters
+    ----------
+    latency_ns, transfer_ns : int
+        One way's latency, and a file's time on a link.
+    n_threads, per_node : int
+        Server threads and ranks of a node.
+    owners : ndarray of int, shape (n_files,), or (0,) without peers
+        The node that has each file of peers.
+    free_ns : ndarray of int, shape (2, n_nodes), changed by the loop
+        When the nodes' links out and in are free again.
+    threads : ndarray of int, shape (3, n_nodes), changed by the loop
+        Busy server threads; first and last customer that waits for one, or -1.
+    waiting : ndarray of int, shape (n_customers,), changed by the loop
+        Who waits behind a customer, or -1.
+    """
+
+    latency_ns: int
+    transfer_ns: int
+    n_threads: int
+    per_node: int
+    owners: np.ndarray
+    free_ns: np.ndarray
+    threads: np.ndarray
+    waiting: np.ndarray
+
+
+class State(NamedTuple):
+    """Where all customers are; changed by the loop and by who answers its questions.
+
+    Parameters
+    ----------
+    heap : ndarray of EVENT, shape (n_customers + 4,)
+        Events to come (`empty_heap`).
+    customers : ndarray of CUSTOMERS, shape (n_customers,)
+        Where each customer is: the ranks, then the copiers of each node.
+    orders : ndarray of int, shape (n_customers, 4)
+        Copies to begin: copier, file, epoch, whether the file is read from the GFS.
+    control : ndarray of int, shape (6,)
+        How many there are of what, and whom and which read a stop is about.
+    clock : ndarray of int, shape (2,)
+        Time of the event, end.
+    copy_ns : ndarray of int, shape (n_nodes, n_epochs, 4)
+        Time of the copies' calls by the epoch in which they were begun.
+    """
+
+    heap: np.ndarray
+    customers: np.ndarray
+    orders: np.ndarray
+    control: np.ndarray
+    clock: np.ndarray
+    copy_ns: np.ndarray
+
+
+class Epoch(NamedTuple):
+    """All that `run_placed` works on; nodes and state are kept from epoch to epoch."""
+
+    reads: PlacedReads
+    machine: Machine
+    nodes: Nodes
+    state: State
+    loading: Loading
+    servers: Servers
+
+
+@inlined
+def _begin(me, now_ns, via, tier, is_copy, machine):
     """Let a customer open a file with the servers of customer `via`, maybe itself.
 
     Return when it arrives at a station.
     """
     me.via, me.tier, me.row, me.request = via, tier, tier + 2 * is_copy, 0
-    me.object_server = (
-        homes[via, OBJECT_SERVER + tier] + me.file % n_object_servers[tier]
-    )
+    first = machine.homes[via, OBJECT_SERVER + tier]
+    me.object_server = first + me.file % machine.n_object_servers[tier]
     me.opened_ns, me.station = now_ns, AT_OPEN
-    if stations[tier].open_s == 0:
-        now_ns += stations[tier].open_latency_ns
+    if machine.stations[tier].open_s == 0:
+        now_ns += machine.stations[tier].open_latency_ns
         me.open_ns, me.station = now_ns, AT_SERVER
     return now_ns
 
 
-@compiled
-def _begin_read(
-    me,
-    now_ns,
-    customer,
-    files,
-    place,
-    latency_ns,
-    homes,
-    n_object_servers,
-    stations,
-):
+@inlined
+def _begin_read(me, customer, now_ns, epoch):
     """Let a rank turn to its next file, whose place is known.
 
     Return when it arrives at a station.
     """
-    me.place, me.file = place[me.read], files[me.read]
+    me.place, me.file = epoch.reads.place[me.read], epoch.reads.files[me.read]
     if me.place == FROM_PEER:
         me.station, me.asked_ns = AT_OWNER, now_ns
-        return now_ns + latency_ns
+        return now_ns + epoch.nodes.latency_ns
     tier = 1 if me.place == FROM_LFS else 0
     is_copy = 1 if me.place == STAGED else 0
-    return _begin(
-        me, now_ns, customer, tier, is_copy, homes, n_object_servers, stations
-    )
+    return _begin(me, now_ns, customer, tier, is_copy, epoch.machine)
 
 
-@compiled
-def _schedule(heap, control, at_ns, tag):
+@inlined
+def _tag(customer, epoch):
+    """Return the tag of a customer's next event."""
+    key = epoch.machine.homes[customer, KEY]
+    return tag_of(epoch.state.customers[customer].station, key)
+
+
+@inlined
+def _schedule(customer, at_ns, epoch):
     """Add the next event of a customer that has none."""
-    add_event(heap, control[HEAP_SIZE], at_ns, tag)
+    heap, control = epoch.state.heap, epoch.state.control
+    add_event(heap, control[HEAP_SIZE], at_ns, _tag(customer, epoch))
     control[HEAP_SIZE] += 1
 
 
-@compiled
-def _leave(heap, control):
+@inlined
+def _leave(epoch):
     """Remove the event that is handled: its customer has none from now on."""
+    heap, control = epoch.state.heap, epoch.state.control
     remove_root(heap, control[HEAP_SIZE])
     control[HEAP_SIZE] -= 1
 
 
-@compiled
-def _wait_for_thread(customer, owner, threads, waiting):
-    """Let a customer wait for a server thread of an owner, behind all others."""
+@inlined
+def _begin_copies(epoch):
+    """Let copiers begin what was ordered of them."""
+    state = epoch.state
+    for number in range(state.control[N_ORDERS]):
+        customer = state.orders[number, 0]
+        me = state.customers[customer]
+        me.file, me.epoch = state.orders[number, 1], state.orders[number, 2]
+        me.place, tier = STAGED, 0 if state.orders[number, 3] else 1
+        at_ns = _begin(me, state.clock[NOW_NS], customer, tier, 1, epoch.machine)
+        _schedule(customer, at_ns, epoch)
+    state.control[N_ORDERS] = 0
+
+
+@inlined
+def _is_over(epoch):
+    """Return whether no event is left before the end."""
+    state = epoch.state
+    return state.control[HEAP_SIZE] == 0 or state.heap[0].time_ns > state.clock[STOP_NS]
+
+
+@inlined
+def _turn_to_event(epoch):
+    """Turn to the earliest event; return whose it is."""
+    now_ns, customer = first_event(epoch.state.heap)
+    epoch.state.clock[NOW_NS], epoch.state.control[CUSTOMER] = now_ns, customer
+    return customer
+
+
+@inlined
+def _asks_for_place(me, epoch):
+    """Return whether a rank must ask where to read its next file; note which read."""
+    epoch.state.control[READ] = me.read
+    return epoch.reads.place[me.read] == UNDECIDED
+
+
+@inlined
+def _start_read(customer, epoch):
+    """Let a rank at the start of a read, whose place is known, begin it."""
+    heap, control = epoch.state.heap, epoch.state.control
+    me, now_ns = epoch.state.customers[customer], epoch.state.clock[NOW_NS]
+    at_ns = _begin_read(me, customer, now_ns, epoch)
+    put_at_root(heap, control[HEAP_SIZE], at_ns, _tag(customer, epoch))
+
+
+@inlined
+def _end_read(me, customer, epoch):
+    """Let a rank turn from a read that has ended to its next, if any.
+
+    Return whether it was the last of all ranks' reads.
+    """
+    heap, control = epoch.state.heap, epoch.state.control
+    control[READ] = me.read - 1
+    if me.read == me.end:
+        _leave(epoch)
+        control[N_RUNNING] -= 1
+        return control[N_RUNNING] == 0
+    at_ns = epoch.state.clock[NOW_NS]
+    me.station = AT_START
+    if epoch.reads.place[me.read] != UNDECIDED:
+        at_ns = _begin_read(me, customer, at_ns, epoch)
+    put_at_root(heap, control[HEAP_SIZE], at_ns, _tag(customer, epoch))
+    return False
+
+
+@inlined
+def _pass_station(me, now_ns, machine, servers):
+    """Let a customer pass the station of a tier that it has arrived at.
+
+    Return when that is done, whether a request has ended and whether the file's close.
+    """
+    at, home = machine.stations[me.tier], machine.homes[me.via]
+    if me.station == AT_OPEN or me.station == AT_CLOSE:
+        is_closed = me.station == AT_CLOSE
+        first = home[METADATA_SERVER + me.tier]
+        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers)
+        if not is_closed:
+            me.open_ns, me.station = now_ns, AT_SERVER
+        return now_ns, False, is_closed
+    if me.station == AT_SERVER:
+        mean_s = machine.request_s[me.row, me.request]
+        now_ns = pass_object_server(at, mean_s, me.object_server, now_ns, servers)
+        me.station = AT_LINK
+        return now_ns, at.n_links == 0, False
+    service_ns = machine.link_ns[me.row, me.request]
+    return serve(servers, home[LINK + me.tier], now_ns, service_ns), True, False
+
+
+@inlined
+def _end_request(me, customer, now_ns, machine, loading):
+    """Let a customer turn to the next request of its file or, after the last, to close.
+
+    Return when it arrives there, and whether the close has ended, too.
+    """
+    at = machine.stations[me.tier]
+    now_ns += at.read_latency_ns
+    me.request += 1
+    me.station = AT_SERVER
+    if me.request < machine.n_requests[me.row]:
+        return now_ns, False
+    me.read_ns = now_ns
+    if me.place == FROM_GFS or me.place == FROM_LFS:
+        now_ns = finish_read(me, customer, now_ns, loading)
+    me.closing_ns, me.station = now_ns, AT_CLOSE
+    if at.close_s == 0:
+        return now_ns + at.close_latency_ns, True
+    return now_ns, False
+
+
+@inlined
+def _end_close(me, customer, now_ns, epoch):
+    """Let a customer turn from a file that is closed to what comes next.
+
+    Return when it arrives there, and whether it is a rank that has its file.
+    """
+    meta_ns = (me.open_ns - me.opened_ns) + (now_ns - me.closing_ns)
+    read_ns = me.read_ns - me.open_ns
+    if me.place == FROM_PEER:
+        epoch.reads.peer_lfs_ns[customer, 0] += read_ns
+        epoch.reads.peer_lfs_ns[customer, 1] += meta_ns
+        me.station = AT_OUT_LINK
+        return now_ns, False
+    if me.place != STAGED:
+        return now_ns, True
+    copy_ns = epoch.state.copy_ns[epoch.machine.homes[customer, NODE], me.epoch]
+    copy_ns[2 * me.tier] += meta_ns
+    copy_ns[2 * me.tier + 1] += read_ns
+    if me.tier == 0:
+        return _begin(me, now_ns, customer, 1, 1, epoch.machine), False
+    me.station = AT_COPIED
+    return now_ns, customer < len(epoch.loading.finished_ns)
+
+
+@inlined
+def _gets_thread(me, customer, nodes):
+    """Return whether a rank gets a server thread of its file's owner.
+
+    If not, it waits for one, behind all others.
+    """
+    owner, threads, waiting = nodes.owners[me.file], nodes.threads, nodes.waiting
+    if threads[0, owner] < nodes.n_threads:
+        threads[0, owner] += 1
+        return True
     waiting[customer] = -1
     if threads[1, owner] < 0:
         threads[1, owner] = customer
     else:
         waiting[threads[2, owner]] = customer
     threads[2, owner] = customer
+    return False
+
+
+@inlined
+def _free_thread(owner, now_ns, epoch):
+    """Let an owner's server thread turn to who waits for one, if anybody."""
+    nodes = epoch.nodes
+    other = nodes.threads[1, owner]
+    if other < 0:
+        nodes.threads[0, owner] -= 1
+        return
+    nodes.threads[1, owner] = nodes.waiting[other]
+    next_one, via = epoch.state.customers[other], owner * nodes.per_node
+    at_ns = _begin(next_one, now_ns, via, 1, 0, epoch.machine)
+    # Its kind comes after that of the event that is handled, which stays the root.
+    _schedule(other, at_ns, epoch)
+
+
+@inlined
+def _pass_network(me, customer, now_ns, epoch):
+    """Let a rank that reads from a peer get its thread, or its bytes out or in.
+
+    Return when that is done, and whether the rank has its file.
+    """
+    nodes, owner = epoch.nodes, epoch.nodes.owners[me.file]
+    if me.station == AT_OWNER:
+        via = owner * nodes.per_node
+        return _begin(me, now_ns, via, 1, 0, epoch.machine), False
+    free_ns, transfer_ns = nodes.free_ns, nodes.transfer_ns
+    if me.station == AT_OUT_LINK:
+        free_ns[0, owner] = max(free_ns[0, owner], now_ns) + transfer_ns
+        me.station = AT_IN_LINK
+        return free_ns[0, owner], False
+    # The last byte has left the owner: its thread serves the next one.
+    _free_thread(owner, now_ns, epoch)
+    node = epoch.machine.homes[customer, NODE]
+    # Bytes arrive while others leave.
+    free_ns[1, node] = max(free_ns[1, node], now_ns - transfer_ns) + transfer_ns
+    me.opened_ns = me.open_ns = me.asked_ns
+    me.read_ns = free_ns[1, node] + nodes.latency_ns
+    me.closing_ns = finish_read(me, customer, me.read_ns, epoch.loading)
+    return me.closing_ns, True
+
+
+@inlined
+def _note_read(me, customer, now_ns, reads, loading):
+    """Note what happened when in a read that has ended."""
+    instants = reads.instants_ns[me.read]
+    instants[0], instants[1] = me.opened_ns, me.open_ns
+    instants[2], instants[3] = me.read_ns, me.closing_ns
+    instants[4] = now_ns
+    finish_file(me, customer, now_ns, loading)
+    me.station = AT_END
+
+
+@inlined
+def _handle_arrival(me, customer, epoch):
+    """Let a customer pass the station it has arrived at, and turn to the next."""
+    heap, control = epoch.state.heap, epoch.state.control
+    now_ns, is_done = epoch.state.clock[NOW_NS], False
+    control[N_EVENTS] += 1
+    if me.station == AT_OWNER and not _gets_thread(me, customer, epoch.nodes):
+        _leave(epoch)
+        return
+    if me.station in (AT_OWNER, AT_OUT_LINK, AT_IN_LINK):
+        now_ns, is_done = _pass_network(me, customer, now_ns, epoch)
+    else:
+        now_ns, is_read, is_closed = _pass_station(
+            me, now_ns, epoch.machine, epoch.servers
+        )
+        if is_read:
+            now_ns, is_closed = _end_request(
+                me, customer, now_ns, epoch.machine, epoch.loading
+            )
+        if is_closed:
+            now_ns, is_done = _end_close(me, customer, now_ns, epoch)
+    if is_done:
+        _note_read(me, customer, now_ns, epoch.reads, epoch.loading)
+    replace_root(heap, control[HEAP_SIZE], now_ns, _tag(customer, epoch))
 
 
 @compiled
-def run_placed(
-    files,
-    place,
-    owners,
-    homes,
-    n_object_servers,
-    stations,
-    n_requests,
-    request_s,
-    link_ns,
-    slowness,
-    loading,
-    peers,
-    generator,
-    heap,
-    customers,
-    orders,
-    control,
-    clock,
-    instants_ns,
-    taken_ns,
-    finished_ns,
-    free_ns,
-    busy_ns,
-    net_free_ns,
-    threads,
-    waiting,
-    copy_ns,
-    peer_lfs_ns,
-):
-    """Simulate an epoch; yield why it stops, with the details in `control`.
+def run_placed(epoch):
+    """Simulate an epoch; yield why it stops, with the details in the control.
 
     Parameters
     ----------
-    files, place : int array, shape (n_reads,)
-        File of each read and where from; those `UNDECIDED` are asked for.
-    owners : int array, shape (n_files,), or (0,) without peers
-        The node that has each file of peers.
-    homes : int array, shape (n_customers, 8)
-        Each customer's servers, node and key; customer 0 of a node is its first rank.
-    n_object_servers : int array, shape (2,)
-        Of a group, on GFS and LFS.
-    stations : array of STATIONS, shape (2,)
-        GFS and LFS.
-    n_requests : int array, shape (4,)
-        Requests of a read from GFS and LFS, of a copy's read and of its write.
-    request_s : float array, shape (4, most requests)
-        Mean service time of each of them.
-    link_ns : int array, shape (4, most requests)
-        Its time on a link.
-    slowness : float array, shape (n_servers,)
-        Factor of each server's service times.
-    loading
-        As in `run_events`.
-    peers : (int, int, int, int)
-        One way's latency, a file's time on a link, server threads, ranks of a node.
-    generator : numpy.random.Generator
-        Draws the service times.
-    heap, customers, orders, control, clock
-        State that is kept from epoch to epoch (`PlacedStorage`).
-    instants_ns, taken_ns, finished_ns, busy_ns
-        As in `run_events`, filled here; reads from peers open and close at once.
-    free_ns, net_free_ns : int array, shape (n_servers,), (2, n_nodes)
-        When servers, and the nodes' links out and in, are free again.
-    threads : int array, shape (3, n_nodes)
-        Busy server threads; first and last customer that waits for one, or -1.
-    waiting : int array, shape (n_customers,)
-        Who waits behind a customer, or -1.
-    copy_ns : int array, shape (n_nodes, n_epochs, 4), added to here
-        Time of the copies' calls by the epoch in which they were begun.
-    peer_lfs_ns : int array, shape (n_ranks, 2), added to here
-        Time that owners' LFS took for a rank's reads: reading, opening and closing.
+    epoch : Epoch
+        What is simulated; what happens is noted there.
     """
-    latency_ns, transfer_ns, n_threads, per_node = peers
     while True:
-        for number in range(control[N_ORDERS]):
-            customer = orders[number, 0]
-            me = customers[customer]
-            me.file, me.epoch, me.place = orders[number, 1], orders[number, 2], STAGED
-            tier = 0 if orders[number, 3] else 1
-            at_ns = _begin(
-                me, clock[NOW_NS], customer, tier, 1, homes, n_object_servers, stations
-            )
-            _schedule(heap, control, at_ns, tag_of(me.station, homes[customer, KEY]))
-        control[N_ORDERS] = 0
-        if control[HEAP_SIZE] == 0 or heap[0].time_ns > clock[STOP_NS]:
+        _begin_copies(epoch)
+        if _is_over(epoch):
             yield STOPPED
             continue
-        now_ns = np.int64(heap[0].time_ns)
-        customer = heap[0].tag & (MOST_RANKS - 1)
-        key = homes[customer, KEY]
-        me = customers[customer]
-        clock[NOW_NS], control[CUSTOMER] = now_ns, customer
+        customer = _turn_to_event(epoch)
+        me = epoch.state.customers[customer]
         if me.station == AT_COPIED:
-            _leave(heap, control)
+            _leave(epoch)
             yield COPIED
-            continue
-        if me.station == AT_END:
-            control[READ] = me.read - 1
-            is_last = me.read == me.end
-            if is_last:
-                _leave(heap, control)
-                control[N_RUNNING] -= 1
-            else:
-                at_ns = now_ns
-                me.station = AT_START
-                if place[me.read] != UNDECIDED:
-                    at_ns = _begin_read(
-                        me,
-                        now_ns,
-                        customer,
-                        files,
-                        place,
-                        latency_ns,
-                        homes,
-                        n_object_servers,
-                        stations,
-                    )
-                tag = tag_of(me.station, key)
-                put_at_root(heap, control[HEAP_SIZE], at_ns, tag)
+        elif me.station == AT_END:
+            are_done = _end_read(me, customer, epoch)
             yield ENDED
-            if is_last and control[N_RUNNING] == 0:
+            if are_done:
                 yield RANKS_DONE
-            continue
-        if me.station == AT_START:
-            if place[me.read] == UNDECIDED:
-                control[READ] = me.read
+        elif me.station == AT_START:
+            if _asks_for_place(me, epoch):
                 yield BEGINS
-                me = customers[customer]  # a stop keeps records as copies
-            at_ns = _begin_read(
-                me,
-                now_ns,
-                customer,
-                files,
-                place,
-                latency_ns,
-                homes,
-                n_object_servers,
-                stations,
-            )
-            put_at_root(heap, control[HEAP_SIZE], at_ns, tag_of(me.station, key))
-            continue
-        control[N_EVENTS] += 1
-        at = stations[me.tier]
-        home = homes[me.via]
-        is_read = is_closed = is_done = False
-        if me.station == AT_OPEN or me.station == AT_CLOSE:
-            is_closed = me.station == AT_CLOSE
-            first = home[METADATA_SERVER + me.tier]
-            now_ns = pass_metadata(
-                at, not is_closed, first, now_ns, free_ns, busy_ns, generator
-            )
-            if not is_closed:
-                me.open_ns, me.station = now_ns, AT_SERVER
-        elif me.station == AT_SERVER:
-            mean_s, server = request_s[me.row, me.request], me.object_server
-            now_ns = pass_object_server(
-                at, mean_s, server, slowness, now_ns, free_ns, busy_ns, generator
-            )
-            me.station = AT_LINK
-            is_read = at.n_links == 0
-        elif me.station == AT_LINK:
-            service_ns = link_ns[me.row, me.request]
-            link = home[LINK + me.tier]
-            now_ns = serve(free_ns, busy_ns, link, now_ns, service_ns)
-            is_read = True
-        elif me.station == AT_OWNER:
-            owner = owners[me.file]
-            if threads[0, owner] == n_threads:
-                _leave(heap, control)
-                _wait_for_thread(customer, owner, threads, waiting)
-                continue
-            threads[0, owner] += 1
-            via = owner * per_node
-            now_ns = _begin(me, now_ns, via, 1, 0, homes, n_object_servers, stations)
-        elif me.station == AT_OUT_LINK:
-            owner = owners[me.file]
-            net_free_ns[0, owner] = max(net_free_ns[0, owner], now_ns) + transfer_ns
-            now_ns = net_free_ns[0, owner]
-            me.station = AT_IN_LINK
-        else:  # the last byte has left the owner: its thread serves the next one
-            owner, node = owners[me.file], homes[customer, NODE]
-            other = threads[1, owner]
-            # Bytes arrive while others leave.
-            net_free_ns[1, node] = (
-                max(net_free_ns[1, node], now_ns - transfer_ns) + transfer_ns
-            )
-            if other < 0:
-                threads[0, owner] -= 1
-            else:
-                threads[1, owner] = waiting[other]
-                next_one = customers[other]
-                at_ns = _begin(
-                    next_one,
-                    now_ns,
-                    owner * per_node,
-                    1,
-                    0,
-                    homes,
-                    n_object_servers,
-                    stations,
-                )
-                # Its kind comes after this one: this event stays the root.
-                tag = tag_of(next_one.station, homes[other, KEY])
-                _schedule(heap, control, at_ns, tag)
-            me.opened_ns = me.open_ns = me.asked_ns
-            me.read_ns = net_free_ns[1, node] + latency_ns
-            now_ns = finish_read(me, customer, me.read_ns, loading, taken_ns)
-            me.closing_ns = now_ns
-            is_done = True
-        if is_read:
-            now_ns += at.read_latency_ns
-            me.request += 1
-            me.station = AT_SERVER
-            if me.request == n_requests[me.row]:
-                me.read_ns = now_ns
-                if me.place == FROM_GFS or me.place == FROM_LFS:
-                    now_ns = finish_read(me, customer, now_ns, loading, taken_ns)
-                me.closing_ns = now_ns
-                me.station = AT_CLOSE
-                if at.close_s == 0:
-                    now_ns += at.close_latency_ns
-                    is_closed = True
-        if is_closed:
-            meta_ns = (me.open_ns - me.opened_ns) + (now_ns - me.closing_ns)
-            if me.place == FROM_PEER:
-                peer_lfs_ns[customer, 0] += me.read_ns - me.open_ns
-                peer_lfs_ns[customer, 1] += meta_ns
-                me.station = AT_OUT_LINK
-            elif me.place == STAGED:
-                node = homes[customer, NODE]
-                copy_ns[node, me.epoch, 2 * me.tier] += meta_ns
-                copy_ns[node, me.epoch, 2 * me.tier + 1] += me.read_ns - me.open_ns
-                if me.tier == 0:
-                    now_ns = _begin(
-                        me, now_ns, customer, 1, 1, homes, n_object_servers, stations
-                    )
-                elif customer < len(finished_ns):
-                    is_done = True
-                else:
-                    me.station = AT_COPIED
-            else:
-                is_done = True
-        if is_done:
-            instants = instants_ns[me.read]
-            instants[0], instants[1] = me.opened_ns, me.open_ns
-            instants[2], instants[3] = me.read_ns, me.closing_ns
-            instants[4] = now_ns
-            finish_file(me, customer, now_ns, loading, taken_ns, finished_ns)
-            me.station = AT_END
-        replace_root(heap, control[HEAP_SIZE], now_ns, tag_of(me.station, key))
+            _start_read(customer, epoch)
+        else:
+            _handle_arrival(me, customer, epoch)

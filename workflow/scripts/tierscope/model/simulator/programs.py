@@ -9,12 +9,14 @@ between the calls.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tierscope.core.io_class import IOClass
 from tierscope.model.simulator.epoch import (
     check_total,
+    idle_servers,
     layouts_of,
     metadata_servers_and_links,
     server_factors,
@@ -31,9 +33,12 @@ from tierscope.model.simulator.events import (
     AT_WAIT,
     MOST_RANKS,
     NS_PER_S,
+    Servers,
     add_event,
     compiled,
     empty_heap,
+    first_event,
+    inlined,
     pass_metadata,
     pass_object_server,
     remove_root,
@@ -112,6 +117,80 @@ class SimulatedPrograms:
         return self.finished_ns / NS_PER_S
 
 
+class _Plan(NamedTuple):
+    """What the customers do.
+
+    Parameters
+    ----------
+    steps, first_step : ndarray
+        As in `Programs`.
+    gates : ndarray of int, shape (n_gates,), changed by the loop
+        How many times each gate must still be passed on before it opens.
+    pause_ns : int
+        Length of a pause's unit.
+    """
+
+    steps: np.ndarray
+    first_step: np.ndarray
+    gates: np.ndarray
+    pause_ns: int
+
+
+class _Tiers(NamedTuple):
+    """GFS and LFS, as the customers use them.
+
+    Parameters
+    ----------
+    stations : ndarray of STATIONS, shape (2,)
+        What the loop must know of each; without the number of requests.
+    rates : ndarray of _RATES, shape (2,)
+        What a request takes at an object server, and how many bytes a second that and a
+        link serve.
+    metadata_server_of, link_of : ndarray of int, shape (n_customers, 2)
+        First metadata server and link of each customer.
+    """
+
+    stations: np.ndarray
+    rates: np.ndarray
+    metadata_server_of: np.ndarray
+    link_of: np.ndarray
+
+
+class _Progress(NamedTuple):
+    """Where the customers are and what that took; all changed by the loop.
+
+    Parameters
+    ----------
+    at_step, station : ndarray of int, shape (n_customers,)
+        Each one's step, and the kind of its next event.
+    begun_ns, finished_ns : ndarray of int, shape (n_customers,)
+        When each one's call began, and its last step ended.
+    times_ns : ndarray of int, shape (n_customers, 2, 2)
+        Time in calls by tier and by kind: reads, metadata.
+    waiter : ndarray of int, shape (n_gates,)
+        Who came last of those that wait at each gate, or nobody.
+    next_waiter : ndarray of int, shape (n_customers,)
+        Who came there before a customer, or nobody.
+    """
+
+    at_step: np.ndarray
+    station: np.ndarray
+    begun_ns: np.ndarray
+    finished_ns: np.ndarray
+    times_ns: np.ndarray
+    waiter: np.ndarray
+    next_waiter: np.ndarray
+
+
+class _Epoch(NamedTuple):
+    """All that `run_programs` works on."""
+
+    plan: _Plan
+    tiers: _Tiers
+    progress: _Progress
+    servers: Servers
+
+
 def object_servers(
     network: Network, tier: int, ranks: np.ndarray, stripes: np.ndarray
 ) -> np.ndarray:
@@ -164,31 +243,42 @@ def simulate_programs(
     check_total(
         _total_s(programs.steps, stations, rates, factors.max(), float(pause_s))
     )
-    times_ns = np.zeros((n_customers, 2, 2), np.int64)
-    finished_ns = np.full(n_customers, _NOT_YET)
-    free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
-    n_events = run_programs(
-        programs.steps,
-        programs.first_step,
-        *metadata_servers_and_links(layouts, programs.ranks),
-        stations,
-        rates,
-        factors,
-        programs.gates.astype(np.int64),
-        int(to_ns(float(pause_s))),
-        generator,
-        times_ns,
-        finished_ns,
-        free_ns,
-        busy_ns,
+    epoch = _Epoch(
+        _Plan(
+            programs.steps,
+            programs.first_step,
+            programs.gates.astype(np.int64),
+            int(to_ns(float(pause_s))),
+        ),
+        _Tiers(stations, rates, *metadata_servers_and_links(layouts, programs.ranks)),
+        _at_start(programs),
+        idle_servers(factors, generator),
     )
+    n_events = run_programs(epoch)
+    times_ns, finished_ns = epoch.progress.times_ns, epoch.progress.finished_ns
     if stuck := int((finished_ns == _NOT_YET).sum()):
         raise ModelError(
             f"programs: got {stuck} customers that wait for a gate for ever, expected "
             "each gate to open."
         )
     in_order = [times_ns[:, TIERS.index(c.tier), int(not c.is_read)] for c in IOClass]
-    return SimulatedPrograms(np.column_stack(in_order), finished_ns, busy_ns, n_events)
+    return SimulatedPrograms(
+        np.column_stack(in_order), finished_ns, epoch.servers.busy_ns, n_events
+    )
+
+
+def _at_start(programs: Programs) -> _Progress:
+    """Return where customers are before their first step."""
+    n_customers = len(programs.ranks)
+    return _Progress(
+        at_step=programs.first_step[:-1].copy(),
+        station=np.zeros(n_customers, np.int64),
+        begun_ns=np.zeros(n_customers, np.int64),
+        finished_ns=np.full(n_customers, _NOT_YET),
+        times_ns=np.zeros((n_customers, 2, 2), np.int64),
+        waiter=np.full(len(programs.gates), _NOBODY),
+        next_waiter=np.full(n_customers, _NOBODY),
+    )
 
 
 @compiled
@@ -212,123 +302,138 @@ def _total_s(steps, stations, rates, factor, pause_s):
     return total_s
 
 
+@inlined
+def _tag(customer, epoch):
+    """Return the tag of a customer's next event."""
+    return tag_of(epoch.progress.station[customer], customer)
+
+
+@inlined
+def _turn_to_step(customer, epoch):
+    """Note the kind of the event at which a customer's step begins."""
+    plan, progress = epoch.plan, epoch.progress
+    at_step = progress.at_step[customer]
+    if at_step == plan.first_step[customer + 1]:
+        progress.station[customer] = AT_END
+    else:
+        progress.station[customer] = plan.steps[at_step].kind
+
+
+@inlined
+def _request(step, customer, now_ns, epoch):
+    """Let a request pass an object server, or the link after it.
+
+    Return when that is done, and whether the request is.
+    """
+    tiers, progress = epoch.tiers, epoch.progress
+    at, rate = tiers.stations[step.tier], tiers.rates[step.tier]
+    if progress.station[customer] == AT_LINK:
+        link_ns = to_ns(step.amount / rate.link_bytes_per_s)
+        link = tiers.link_of[customer, step.tier]
+        now_ns = serve(epoch.servers, link, now_ns, link_ns)
+    else:
+        progress.begun_ns[customer] = now_ns
+        mean_s = rate.request_s + step.amount / rate.bytes_per_s
+        now_ns = pass_object_server(at, mean_s, step.target, now_ns, epoch.servers)
+        if at.n_links > 0:
+            progress.station[customer] = AT_LINK
+            return now_ns, False
+    now_ns += at.read_latency_ns
+    progress.times_ns[customer, step.tier, 0] += now_ns - progress.begun_ns[customer]
+    return now_ns, True
+
+
+@inlined
+def _open_or_close(step, customer, now_ns, epoch):
+    """Let a customer open or close a file; return when that is done."""
+    tiers = epoch.tiers
+    at, first = tiers.stations[step.tier], tiers.metadata_server_of[customer, step.tier]
+    done_ns = pass_metadata(at, step.kind == OPEN, first, now_ns, epoch.servers)
+    epoch.progress.times_ns[customer, step.tier, 1] += done_ns - now_ns
+    return done_ns
+
+
+@inlined
+def _take_step(step, customer, now_ns, epoch):
+    """Let a customer take its step, or a part of it, and turn to what comes next.
+
+    Return when it arrives there.
+    """
+    is_done = True
+    if step.kind == REQUEST:
+        now_ns, is_done = _request(step, customer, now_ns, epoch)
+    elif step.kind == OPEN or step.kind == CLOSE:
+        now_ns = _open_or_close(step, customer, now_ns, epoch)
+    elif step.kind == PAUSE:
+        now_ns += step.amount * epoch.plan.pause_ns
+    elif step.kind == PASS:
+        epoch.plan.gates[step.target] -= 1
+    if is_done:
+        epoch.progress.at_step[customer] += 1
+        _turn_to_step(customer, epoch)
+    return now_ns
+
+
+@inlined
+def _must_wait(step, customer, epoch):
+    """Return whether a customer is at a gate that is shut, and let it wait there."""
+    progress = epoch.progress
+    if step.kind != WAIT or epoch.plan.gates[step.target] <= 0:
+        return False
+    progress.next_waiter[customer] = progress.waiter[step.target]
+    progress.waiter[step.target] = customer
+    return True
+
+
+@inlined
+def _open_gate(step, now_ns, heap, size, epoch):
+    """Let all go on that wait at a gate, if the step has opened it.
+
+    Return the number of events that are under way then.
+    """
+    if step.kind != PASS or epoch.plan.gates[step.target] != 0:
+        return size
+    woken = epoch.progress.waiter[step.target]
+    while woken != _NOBODY:
+        add_event(heap, size, now_ns, _tag(woken, epoch))
+        size += 1
+        woken = epoch.progress.next_waiter[woken]
+    return size
+
+
 @compiled
-def run_programs(
-    steps,
-    first_step,
-    metadata_server_of,
-    link_of,
-    stations,
-    rates,
-    slowness,
-    gates,
-    pause_ns,
-    generator,
-    times_ns,
-    finished_ns,
-    free_ns,
-    busy_ns,
-):
-    """Follow the programs from the first to the last event and return their number.
+def run_programs(epoch):
+    """Follow the programs from the first to the last event.
 
     Parameters
     ----------
-    steps, first_step, gates
-        As in `Programs`; `gates` is changed.
-    metadata_server_of, link_of : int array, shape (n_customers, 2)
-        First metadata server and link of each customer, on GFS and LFS.
-    stations : array of STATIONS, shape (2,)
-        GFS and LFS; without the number of requests.
-    rates : array, shape (2,)
-        What a request takes at an object server, and how many bytes a second that and a
-        link serve.
-    slowness, free_ns, busy_ns : array, shape (n_servers,)
-        As for `run_events`.
-    pause_ns : int
-        Length of a pause's unit.
-    times_ns : int array, shape (n_customers, 2, 2), filled here
-        Time in calls by tier and by kind: reads, metadata.
-    finished_ns : int array, shape (n_customers,), filled here
-        When each one's last step ended.
+    epoch : _Epoch
+        What is simulated; what happens is noted there.
+
+    Returns
+    -------
+    int
+        Number of events: steps, and arrivals at links.
     """
-    n_customers = len(first_step) - 1
-    at_step, station = first_step[:-1].copy(), np.zeros(n_customers, np.int64)
-    begun_ns = np.zeros(n_customers, np.int64)
-    waiter = np.full(len(gates), _NOBODY)  # the last one at each gate
-    next_waiter = np.full(n_customers, _NOBODY)
-    heap = empty_heap(n_customers)
-    for customer in range(n_customers):
-        station[customer] = _next_station(steps, at_step, first_step, customer)
-        add_event(heap, customer, 0, tag_of(station[customer], customer))
-    size, n_events = n_customers, 0
+    size, n_events = len(epoch.progress.station), 0
+    heap = empty_heap(size)
+    for customer in range(size):
+        _turn_to_step(customer, epoch)
+        add_event(heap, customer, 0, _tag(customer, epoch))
     while size > 0:
-        now_ns, customer = np.int64(heap[0].time_ns), heap[0].tag & (MOST_RANKS - 1)
+        now_ns, customer = first_event(heap)
         n_events += 1
-        if station[customer] == AT_END:
-            finished_ns[customer] = now_ns
+        if epoch.progress.station[customer] == AT_END:
+            epoch.progress.finished_ns[customer] = now_ns
             remove_root(heap, size)
             size -= 1
             continue
-        step = steps[at_step[customer]]
-        tier = step.tier
-        at, is_done = stations[tier], True
-        if station[customer] != AT_LINK:
-            begun_ns[customer] = now_ns
-        if step.kind == REQUEST:
-            rate = rates[tier]
-            if station[customer] == REQUEST:
-                mean_s = rate.request_s + step.amount / rate.bytes_per_s
-                now_ns = pass_object_server(
-                    at,
-                    mean_s,
-                    step.target,
-                    slowness,
-                    now_ns,
-                    free_ns,
-                    busy_ns,
-                    generator,
-                )
-                is_done = at.n_links == 0
-                station[customer] = AT_LINK
-            else:
-                link_ns = to_ns(step.amount / rate.link_bytes_per_s)
-                link = link_of[customer, tier]
-                now_ns = serve(free_ns, busy_ns, link, now_ns, link_ns)
-            if is_done:
-                now_ns += at.read_latency_ns
-                times_ns[customer, tier, 0] += now_ns - begun_ns[customer]
-        elif step.kind == OPEN or step.kind == CLOSE:
-            is_open, first = step.kind == OPEN, metadata_server_of[customer, tier]
-            now_ns = pass_metadata(
-                at, is_open, first, now_ns, free_ns, busy_ns, generator
-            )
-            times_ns[customer, tier, 1] += now_ns - begun_ns[customer]
-        elif step.kind == PAUSE:
-            now_ns += step.amount * pause_ns
-        elif step.kind == PASS:
-            gates[step.target] -= 1
-        if is_done:
-            at_step[customer] += 1
-            station[customer] = _next_station(steps, at_step, first_step, customer)
-        if step.kind == WAIT and gates[step.target] > 0:
-            next_waiter[customer] = waiter[step.target]
-            waiter[step.target] = customer
+        step = epoch.plan.steps[epoch.progress.at_step[customer]]
+        now_ns = _take_step(step, customer, now_ns, epoch)
+        if _must_wait(step, customer, epoch):
             remove_root(heap, size)
             size -= 1
         else:
-            replace_root(heap, size, now_ns, tag_of(station[customer], customer))
-        if step.kind == PASS and gates[step.target] == 0:
-            woken = waiter[step.target]
-            while woken != _NOBODY:
-                add_event(heap, size, now_ns, tag_of(station[woken], woken))
-                size += 1
-                woken = next_waiter[woken]
+            replace_root(heap, size, now_ns, _tag(customer, epoch))
+        size = _open_gate(step, now_ns, heap, size, epoch)
     return n_events
-
-
-@compiled
-def _next_station(steps, at_step, first_step, customer):
-    """Return the kind of the event at which a customer's next step begins."""
-    if at_step[customer] == first_step[customer + 1]:
-        return AT_END
-    return np.int64(steps[at_step[customer]].kind)
