@@ -1,15 +1,18 @@
 """Read a folder's files with a bare loop on all MPI ranks, epoch by epoch.
 
-``mpiexec -n N python bare_loops.py {tfrecord,os} FOLDER BATCH_SIZE EPOCHS`` prints each
-epoch's time, and that of building its pipeline before (slowest rank's), as JSON.
-Measured as our driver measures: the pipeline is built, then barrier, reading, barrier.
+``mpiexec -n N python bare_loops.py {tfrecord,os,ahead} FOLDER BATCH_SIZE EPOCHS``
+prints each epoch's time, and that of building its pipeline before (slowest rank's), as
+JSON. Measured as our driver measures: the pipeline is built, then barrier, reading,
+barrier.
 """
 
 import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from mpi4py import MPI
@@ -38,6 +41,19 @@ def os_reads(paths: Sequence[str]) -> Iterator[bytes]:
         os.close(descriptor)
 
 
+def read_ahead(paths: Sequence[str], batch_size: int) -> Iterator[list[bytes]]:
+    """Yield batches of files' contents, while a thread reads the next ones."""
+    batches = [paths[at : at + batch_size] for at in range(0, len(paths), batch_size)]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque()
+        for batch in batches:
+            waiting.append(pool.submit(lambda files: list(os_reads(files)), batch))
+            if len(waiting) > PREFETCH_BATCHES:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
 def main() -> None:
     """Read all epochs and print their times."""
     kind, folder, batch_size, epochs = sys.argv[1:]
@@ -51,6 +67,8 @@ def main() -> None:
         start = time.perf_counter()
         if kind == "tfrecord":
             pieces = tfrecord_batches(paths, int(batch_size))
+        elif kind == "ahead":
+            pieces = read_ahead(paths, int(batch_size))
         else:
             pieces = os_reads(paths)
         build_s.append(comm.allreduce(time.perf_counter() - start, MPI.MAX))

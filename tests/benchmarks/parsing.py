@@ -66,6 +66,7 @@ def _read(results: Results, log: Path) -> None:
         results.add(case, f"{MEMORY}, {what}", [sample["peak_memory_mb"]], "MB")
     results.compare(case, OURS, FLOOR, at_most=1.6)
     results.compare(case, PYDARSHAN, OURS, at_least=12, start="5.3-6.6")
+    results.compare(case, PYDARSHAN, FLOOR)  # what the ratio above cannot exceed
     results.limit(case, f"{MEMORY}, {OURS}", at_most=600)
 
 

@@ -42,6 +42,7 @@ from tierscope.experiment.system import System
 
 TENSORFLOW, POSIX = "tierscope (tensorflow)", "tierscope (posix)"
 DLIO, TFRECORD, OS_READ = "DLIO step block", "bare TFRecordDataset", "bare os.read"
+READ_AHEAD = "bare os.read, a thread reads ahead"
 BUILD = "  building the bare pipeline"
 DROPPED_EPOCHS = 1
 
@@ -90,6 +91,7 @@ def _measure_files(results: Results, files: Files, folder: Path) -> None:
         DLIO: lambda: dlio.read_epochs(folder / "dlio", files_folder, files, epochs),
         TFRECORD: lambda: bare("tfrecord"),
         OS_READ: lambda: bare("os"),
+        READ_AHEAD: lambda: bare("ahead"),
     }
     if not dlio.FOLDER.is_dir() or results.small:
         del runs[DLIO]
@@ -101,6 +103,8 @@ def _measure_files(results: Results, files: Files, folder: Path) -> None:
     starts = ("1.04", "2.7") if judged else ("", "")
     results.compare(case, TENSORFLOW, TFRECORD, at_most=goals[0], start=starts[0])
     results.compare(case, POSIX, OS_READ, at_most=goals[1], start=starts[1])
+    results.compare(case, READ_AHEAD, OS_READ)  # what the goal above cannot fall below
+    results.compare(case, POSIX, READ_AHEAD)
 
 
 def _without_first(run: Callable[[], list[float]]) -> Callable[[], list[float]]:
