@@ -8,7 +8,7 @@ and on files whose calls really wait (`waiting.c`), a little too long on any mac
 
 import platform
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -59,8 +59,8 @@ def _measure_cost(results: Results, folder: Path, n_ranks: int) -> None:
     n_files, n_rounds = (12, 1) if results.small else (192, 3)
     n_epochs = 2 if results.small else 6
     data = _generate(folder, Files("small", n_ranks * n_files, 1 << 17, 12))
-    system = asdict(read_system("scale-model", ROOT / "resources" / "systems"))
-    system["gfs"]["root"] = str(folder / "gfs")
+    system = read_system("scale-model", ROOT / "resources" / "systems")
+    system = replace(system, gfs=replace(system.gfs, root=str(folder / "gfs")))
     device = emulated_gfs(system, 60)
 
     def us_per_file(loader: str, what: str) -> list[float]:
