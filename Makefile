@@ -112,3 +112,4 @@ docs: setup
 
 clean:
 	rm -rf results scratch .snakemake .pytest_cache .ruff_cache
+	find workflow -name "*.nb[ci]" -delete

@@ -7,7 +7,7 @@ from pathlib import Path
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 RULE = re.compile(
-    r"^ *(?:use rule \w+ as |rule )(\w+)(.*?)(?=^ *(?:use )?rule |\Z)", re.M | re.S
+    r"^ *(?:use rule \w+ as |rule ?)(\w*)(.*?)(?=^ *(?:use )?rule[ :]|\Z)", re.M | re.S
 )
 IMPORT = re.compile(r"^from tierscope\S* import (?:\([^)]*\)|.+)", re.M)
 # What is measured, generated or only written down is not made again for new code.

@@ -64,7 +64,7 @@ rule keep_table:
     log:
         f"{LOGS}/keep_{{table}}/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
     wildcard_constraints:
-        table="decisions|peer_reads",
+        table="|".join(PLACED.tables + PEERS.tables),
     localrule: True
     conda:
         "../../environment.yml"

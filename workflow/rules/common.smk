@@ -35,7 +35,7 @@ from tierscope.experiment.snakemake_internals import (
     refuse_prefix,
     try_to,
 )
-from tierscope.policies import DATABASE, kind_of
+from tierscope.policies import DATABASE, PEERS, PLACED, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
 # Snakemake asks for this type when it puts a table into its report.
@@ -250,13 +250,13 @@ def page(name, title):
     )
 
 
-def table(path, title, source=EXPERIMENT.source):
+def table(path, title):
     """Return a table that sums up results, marked for Snakemake's report."""
     return report(
         path,
         caption="../report/table.rst",
         category="Tables",
-        labels={"table": title, "source of the numbers": source},
+        labels={"table": title, "source of the numbers": EXPERIMENT.source},
     )
 
 

@@ -2,16 +2,18 @@
 
 import json
 import sys
+import traceback
 from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
-from tierscope.core.columns import run_keys
-from tierscope.core.description import Run
+from tierscope.core.description import Run, run_keys
 from tierscope.core.tables import read_table, write_table
 from tierscope.policies import kind_of
 from tierscope.trace.file_records import read_background_records, read_file_records
+
+MOST_FAILURES = 8  # of which an error names the runs
 
 
 def read_evidence(
@@ -53,25 +55,39 @@ def written_records(evidence: Evidence) -> pd.DataFrame:
     return evidence.all_records if has_peers else evidence.file_records
 
 
+def audit_one(number: int) -> str | None:
+    """Audit a run and write what it gives; return why it failed, None if it passed."""
+    files, written = snakemake.input, snakemake.output
+    run, folder = Run.read(files.runs[number]), Path(files.runs[number]).parent
+    tables = [table for table in files.tables if Path(table).parent == folder]
+    log, epochs = files.logs[number], files.epochs[number]
+    evidence = read_evidence(run, log, epochs, files.manifest, tables)
+    checks = audit(evidence, snakemake.params.limits)
+    if failure := why_failed(checks, str(folder)):
+        return failure
+    records = written_records(evidence)
+    write_table(records, written.file_records[number], "file_records")
+    write_table(io_time_of(evidence), written.io_time[number], "io_time")
+    text = json.dumps(as_json(checks), indent=1)
+    Path(written.audit[number]).write_text(text + "\n")
+    return None
+
+
 def main() -> None:
-    """Audit all runs, write their results, and report failed ones."""
-    files, written, failures = snakemake.input, snakemake.output, []
-    for number, path in enumerate(files.runs):
-        run, folder = Run.read(path), Path(path).parent
-        tables = [table for table in files.tables if Path(table).parent == folder]
-        log, epochs = files.logs[number], files.epochs[number]
-        evidence = read_evidence(run, log, epochs, files.manifest, tables)
-        checks = audit(evidence, snakemake.params.limits)
-        if failure := why_failed(checks, str(folder)):
+    """Audit all runs, and report all that failed at once."""
+    failures = []
+    for number, path in enumerate(snakemake.input.runs):
+        try:
+            failure = audit_one(number)
+        except (ValueError, KeyError, OSError) as error:  # of a log or a table
+            traceback.print_exc()
+            failure = f"{Path(path).parent}: {error}"
+        if failure:
             failures.append(failure)
-            continue
-        records = written_records(evidence)
-        write_table(records, written.file_records[number], "file_records")
-        write_table(io_time_of(evidence), written.io_time[number], "io_time")
-        text = json.dumps(as_json(checks), indent=1)
-        Path(written.audit[number]).write_text(text + "\n")
     if failures:
-        raise AuditError("\n".join(failures))
+        first, n_more = failures[:MOST_FAILURES], len(failures) - MOST_FAILURES
+        more = [f"and {n_more} more runs"] if n_more > 0 else []
+        raise AuditError("\n".join([*first, *more]))
 
 
 if __name__ == "__main__":

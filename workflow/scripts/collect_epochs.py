@@ -3,8 +3,7 @@
 import sys
 
 import pandas as pd
-from tierscope.core.columns import run_keys
-from tierscope.core.description import Run
+from tierscope.core.description import Run, run_keys
 from tierscope.core.tables import read_table, write_table
 
 

@@ -5,8 +5,7 @@ import sys
 import pandas as pd
 from tierscope.analysis.nodes import count_switches, save_by_epoch, save_up_to
 from tierscope.analysis.policies import add_up, compare_epochs
-from tierscope.core.columns import run_keys
-from tierscope.core.description import Run
+from tierscope.core.description import Run, run_keys
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":

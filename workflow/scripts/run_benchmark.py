@@ -17,6 +17,14 @@ from tierscope.benchmark.preparation import start_again
 from tierscope.core.scenario import Point
 
 
+def parse_point(text: str) -> Point:
+    """Return the point of this text; argparse prints the reason of a refusal."""
+    try:
+        return Point.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -26,7 +34,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--native", type=Path, required=True, help="compiled libraries")
     parser.add_argument("--launch", required=True, help="name of this launch")
     parser.add_argument("--prepare", action="store_true", help="only print the start")
-    parser.add_argument("points", type=Point.parse, nargs="+", metavar="POINT")
+    parser.add_argument("points", type=parse_point, nargs="+", metavar="POINT")
     return parser.parse_args()
 
 

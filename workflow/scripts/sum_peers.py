@@ -2,8 +2,7 @@
 
 import sys
 
-from tierscope.core.columns import run_keys
-from tierscope.core.description import Run
+from tierscope.core.description import Run, run_keys
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.file_records import read_background_records
 from tierscope.trace.peers import sum_peers, sum_stage_in

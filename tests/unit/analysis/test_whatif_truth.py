@@ -252,7 +252,7 @@ def test_panel_names_the_rules_largest_error_with_both_cuts(drawing):
     title = figure.axes[0].get_title().split("\n")
     assert title == [
         "GFS-META +100 %",
-        "the rule promises 25 %, 0 % is real at 60 %",
+        "the rule promises 25 %, 0 % was found at 60 %",
         "the model errs by 20.0 points at most",
         "best at 60 % \N{RIGHTWARDS ARROW} 50 % (rule 60 %, model 50 %)",
     ]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from descriptions import changed, describe_run
 from tierscope.audit.run import Evidence, as_json, audit, why_failed
-from tierscope.core.columns import run_keys
+from tierscope.core.description import run_keys
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import Pinning, strata
 

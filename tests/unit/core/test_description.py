@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from descriptions import changed, describe_run, describe_scenario
+from snakemake.utils import update_config
 from tierscope.core.description import (
     ProbeDescription,
     Run,
@@ -31,6 +32,25 @@ def experiment():
         },
     }
     return read_experiment(config, ROOT / "resources")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")))
+def test_launches_of_an_experiment_run_each_point_once(path):
+    config = read_yaml(ROOT / "config" / "config.yaml")
+    update_config(config, read_yaml(path))
+    experiment = read_experiment(config, ROOT / "resources")
+    launched = [
+        (scenario, point)
+        for scenario, points in experiment.launches
+        for point in points
+    ]
+    wanted = {
+        (scenario, point)
+        for scenario, points in experiment.all_points.items()
+        for point in points
+    }
+    assert len(launched) == len(wanted)
+    assert set(launched) == wanted
 
 
 def test_description_survives_its_file(experiment, tmp_path):
@@ -90,6 +110,15 @@ def test_unknown_and_missing_keys_are_named(section, change, message):
     with pytest.raises(ConfigError, match=message) as error:
         RunDescription.from_json(content)
     assert "\n" not in str(error.value)
+
+
+def test_keys_outside_of_types_are_named():
+    content = describe_scenario().as_json()
+    with pytest.raises(ConfigError, match=r"^darshan: missing key runtime$"):
+        RunDescription.from_json(content | {"darshan": {}})
+    run = content | {"n_processes": 1, "tier_roots": {}, "point": {"repetition": 0}}
+    with pytest.raises(ConfigError, match=r"^point: missing .*'cache_rate_percent'"):
+        Run.from_json(run)
 
 
 def test_file_that_is_no_json_is_named(tmp_path):

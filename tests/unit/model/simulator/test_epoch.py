@@ -10,8 +10,8 @@ from descriptions import changed
 from snakemake.utils import update_config
 from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.run import Evidence, audit
-from tierscope.core.columns import RUN_KEYS, run_keys
-from tierscope.core.description import Run
+from tierscope.core.columns import RUN_KEYS
+from tierscope.core.description import Run, run_keys
 from tierscope.core.scenario import Point, Scenario
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, read_yaml

@@ -65,8 +65,7 @@ def sum_io_time(
     counters = ["opens", "reads", "bytes_read", "read_time_s", "meta_time_s"]
     sums = file_records.groupby(by)[counters].sum()
     epochs, ranks = sorted(set(epochs)), sorted(set(ranks))
-    tiers = list(dict.fromkeys(sorted(one.tier for one in IOClass)))
-    tiers += [one.tier for one in classes if one.tier not in tiers]
+    tiers = TIERS + [one.tier for one in classes if one.tier not in TIERS]
     expected = pd.MultiIndex.from_product([epochs, ranks, tiers], names=by)
     if len(foreign := sums.index.difference(expected)):
         epoch, rank, tier = foreign[0]

@@ -32,7 +32,10 @@ class BenchmarkLaunch:
 
     def __post_init__(self):
         arguments = self.arguments
-        self.description = RunDescription.read(arguments.scenario)
+        try:
+            self.description = RunDescription.read(arguments.scenario)
+        except (ConfigError, OSError) as error:
+            sys.exit(f"tierscope: {error}")
         self.points = [point for point in arguments.points if self._is_missing(point)]
         native = arguments.native / platform.machine()
         self.tracer, self.emulation = None, None

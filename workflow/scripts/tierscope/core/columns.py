@@ -7,12 +7,8 @@ the number of a claim without one, and the number of epochs if staging never pay
 """
 
 import math
-from dataclasses import asdict
-from typing import Any
 
-from tierscope.core.description import RunDescription
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.core.scenario import Point
 
 INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
 SECONDS = NUMBER
@@ -571,16 +567,6 @@ MAY_BE_MISSING = {
     "pays_after_epochs",
     "value",
 }
-
-
-def run_keys(description: RunDescription, point: Point) -> dict[str, Any]:
-    """Return the key columns of the tables of a run."""
-    return {
-        "source": description.source,
-        "system": description.system.name,
-        **description.scenario.keys,
-        **asdict(point),
-    }
 
 
 def allowed_values(table: str, column: str) -> list[str]:

@@ -227,7 +227,7 @@ class Run(RunDescription):
         further = {name: content[name] for name in own if name in content}
         if missing := [name for name in _OF_RUNS if name not in further]:
             raise ConfigError(f"missing key {missing[0]}")
-        further["point"] = Point(**content["point"])
+        further["point"] = _built(Point, content, "point")
         return cls(**_sections(content), **further)
 
 
@@ -280,8 +280,8 @@ class ProbeDescription:
                 source=_section(content, "source"),
                 system=_machine(_section(content, "system")),
                 dataset=_built(Dataset, content, "dataset"),
-                n_osts=_section(content, "scenario")["n_osts"],
-                buffer_bytes=_section(content, "loader")["buffer_bytes"],
+                n_osts=_key(content, "scenario", "n_osts"),
+                buffer_bytes=_key(content, "loader", "buffer_bytes"),
             )
         except ValueError as error:
             raise ConfigError(f"{path}: {error}") from error
@@ -300,6 +300,16 @@ class ProbeDescription:
     def hash(self) -> str:
         """Return a short hash, equal for equal content."""
         return content_hash(self.as_json())
+
+
+def run_keys(description: RunDescription, point: Point) -> dict[str, Any]:
+    """Return the key columns of the tables of a run."""
+    return {
+        "source": description.source,
+        "system": description.system.name,
+        **description.scenario.keys,
+        **asdict(point),
+    }
 
 
 def content_hash(content: Mapping[str, Any]) -> str:
@@ -326,7 +336,7 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     for key, value in new.items():
         where = f"{path}.{key}".lstrip(".")
         if key not in old and value is not None:
-            lines.append(f"without {where} (now {value!r})")
+            lines.append(f"no {where} (now {value!r})")
         else:
             lines += differences(old.get(key), value, where)
     return lines
@@ -341,10 +351,17 @@ def _sections(content: Mapping[str, Any]) -> dict[str, Any]:
         "scenario": _built(Scenario, content, "scenario"),
         "training": _built(Training, content, "training"),
         "loader": _built(LoaderSettings, content, "loader"),
-        "runtime": _section(content, "darshan")["runtime"],
+        "runtime": _key(content, "darshan", "runtime"),
         "policy_options": content.get("policy", {}),
         "lmdb": _built(LmdbSettings, content, "lmdb") if "lmdb" in content else None,
     }
+
+
+def _key(content: Mapping[str, Any], section: str, name: str) -> Any:
+    """Return a key of a section, both of which must exist."""
+    if name not in _section(content, section):
+        raise ConfigError(f"{section}: missing key {name}")
+    return content[section][name]
 
 
 def _section(content: Mapping[str, Any], name: str) -> Any:

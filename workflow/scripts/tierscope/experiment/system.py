@@ -265,7 +265,8 @@ def _devices_of_nodes(
     if n_sharing != int(n_sharing):
         raise ConfigError(
             f"{origin}: processes_per_node: got {values['processes_per_node']}, "
-            f"expected a whole number for each LFS server of system {model}"
+            f"expected a number that gives each LFS server of system {model} whole "
+            "processes"
         )
     lfs = {**there.devices["lfs"], "processes_per_server": int(n_sharing)}
     return {**there.devices, "lfs": lfs}

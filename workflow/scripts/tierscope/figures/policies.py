@@ -232,8 +232,8 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
         if (pays := row["pays_after_epochs"]) <= further[-1]:
             ax.plot(pays, all_s[int(pays)], marker, ms=10, mec="black", color=colour)
         if row["staging"] == ESTIMATED:
-            words = "never" if np.isnan(pays) else f"after {pays:.0f} epochs"
-            words = f"pays off {words}"
+            words = f"pays off after {pays:.0f} epochs"
+            words = "never pays off" if np.isnan(pays) else words
             name, staging_s = row["policy"], row["staging_time_s"]
             starts[f"{name}: {staging_s:.0f} s of staging, {words}"] = saved_s[0]
         else:

@@ -159,7 +159,7 @@ def _rule_words(points: pd.DataFrame, row: Mapping) -> str:
     worst = _worst(points, row)
     return (
         f"the rule promises {worst['rule_cut_percent']:.0f} %, "
-        f"{worst['measured_cut_percent']:.0f} % is real at "
+        f"{worst['measured_cut_percent']:.0f} % was found at "
         f"{worst['cache_rate_percent']} %"
     ).replace("-", _MINUS)
 

@@ -284,7 +284,7 @@ def _check_file_ids(
 def _nothing_found(tiers: Mapping[str, Roots], names: Names) -> str:
     """Return the reason why no record can be used, with an example."""
     roots = {tier: ", ".join(_root_folders(tiers[tier])) for tier in tiers}
-    example = f", for example {names.path(0)!r} is not" if len(names.ids) else ""
+    example = f", the first path is {names.path(0)!r}" if len(names.ids) else ""
     return f"has no record below {roots}{example}."
 
 

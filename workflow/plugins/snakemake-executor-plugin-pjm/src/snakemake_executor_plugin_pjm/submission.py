@@ -140,7 +140,7 @@ class _Resources:
         if any(has_control_characters(text) for text in (*words, str(value))):
             raise self.refuse(name, "expected pjsub options without control characters")
         if words and not words[0].startswith("-"):
-            raise self.refuse(name, "expected pjsub options; the first has no dash")
+            raise self.refuse(name, "expected pjsub options, which begin with a dash")
         return tuple(words)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from snakemake_logger_plugin_tierscope.words import duration, plural
+from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
 MOST_WARNINGS = 20  # of one job
 TAKES_OVER_S = 5  # longest time of a job that only takes over results of a launch
@@ -58,7 +58,7 @@ class Job:
     """A job of a Snakemake record, and its log up to the last read."""
 
     def __init__(self, record: logging.LogRecord, now=time.monotonic):
-        self.rule, self.logs = record.rule_name, [Path(p) for p in record.log]
+        self.rule, self.logs = family(record.rule_name), [Path(p) for p in record.log]
         resources = dict(getattr(record, "resources", None) or {})
         self.is_point = "launch" in resources
         self._terminal = "progress" if self.is_point else resources.get("terminal")

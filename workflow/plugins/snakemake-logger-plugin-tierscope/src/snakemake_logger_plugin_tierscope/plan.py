@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile, zip_longest
 
-from snakemake_logger_plugin_tierscope.words import plural
+from snakemake_logger_plugin_tierscope.words import family, plural
 
 # A reason that follows from the reason of another job.
 _FOLLOWS = "Input files updated by another job"
@@ -46,7 +46,7 @@ def plan_lines(records: Sequence[logging.LogRecord]) -> list[str]:
     by_rule: dict[str, list[logging.LogRecord]] = {}
     for record in records:
         if record.output:
-            by_rule.setdefault(record.rule_name, []).append(record)
+            by_rule.setdefault(family(record.rule_name), []).append(record)
     width = max(map(len, by_rule), default=0)
     lines = []
     for rule, jobs in by_rule.items():

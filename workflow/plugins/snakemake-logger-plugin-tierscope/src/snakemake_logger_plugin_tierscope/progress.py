@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from snakemake_logger_plugin_tierscope.jobs import Job
-from snakemake_logger_plugin_tierscope.words import duration, plural
+from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
 POINT_RULE = "run_benchmark"
 _ENOUGH = 3  # finished jobs that allow an estimate of the time left
@@ -20,7 +20,9 @@ class Progress:
     """
 
     def __init__(self, counts: Mapping[str, int], now=time.monotonic):
-        self._counts = Counter(counts)
+        self._counts = Counter()
+        for rule, n in counts.items():
+            self._counts[family(rule)] += n
         self._n_points = self._counts.pop(POINT_RULE, 0)
         self._points_done = self._measured = 0
         self._done: Counter = Counter()

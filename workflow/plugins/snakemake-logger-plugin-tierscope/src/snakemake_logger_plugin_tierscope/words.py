@@ -29,6 +29,11 @@ def is_noise(level: int, text: str) -> bool:
     return bool(_NOISE.match(text))
 
 
+def family(rule: str) -> str:
+    """Return the name of a rule without its number: one line shows all of a family."""
+    return re.sub(r"_\d+$", "", rule)
+
+
 def plural(number: int, name: str) -> str:
     """Return a number of things in words."""
     return f"{number} {name}{'' if number == 1 else 's'}"

@@ -218,7 +218,6 @@ class DatabaseSource(FileSource):
         n_lfs = int(on_lfs[records].sum())
         return EpochReads(
             self.loader.epoch(references),
-            len(records),
             0,
             lambda: (n_lfs, len(records) - n_lfs),
         )

@@ -91,8 +91,6 @@ class EpochReads:
     ----------
     batches : iterator of (int, int)
         The loader's epoch: samples and bytes of each batch.
-    n_samples : int
-        Number of samples that this process will read.
     n_planned : int
         Number of files whose reads virtual time must plan.
     places : callable
@@ -101,7 +99,6 @@ class EpochReads:
     """
 
     batches: Iterator[tuple[int, int]]
-    n_samples: int
     n_planned: int
     places: Callable[[], tuple[int, int]]
 
@@ -269,7 +266,6 @@ class FileSource:
         n_lfs = int(on_lfs[files].sum())
         return EpochReads(
             self.loader.epoch(paths),
-            len(files),
             len(files),
             lambda: (n_lfs, len(files) - n_lfs),
         )

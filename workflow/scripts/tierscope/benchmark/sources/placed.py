@@ -73,7 +73,6 @@ class PlacedSource(FileSource):
         return EpochReads(
             self.loader.fed_epoch(feed),
             len(files),
-            len(files),
             lambda: (feed.places.count(Place.LFS), feed.places.count(Place.GFS)),
         )
 

@@ -140,8 +140,8 @@ class Calibration:
         one = self.parameters[at]
         return (
             f"{one.name}: got {self.values[at]:.3g} {one.unit}, expected a value "
-            f"between the bounds {one.lower:g} and {one.upper:g}: these data do not "
-            "determine it; do not fit it, or check the other values of the system file."
+            f"between the bounds {one.lower:g} and {one.upper:g}: these data ask "
+            "for one outside; do not fit it, or check the system file's other values."
         )
 
     def table(self, name: str) -> pd.DataFrame:

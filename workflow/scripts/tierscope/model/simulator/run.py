@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import total_s
-from tierscope.core.columns import TABLES, run_keys
-from tierscope.core.description import RunDescription
+from tierscope.core.columns import TABLES
+from tierscope.core.description import RunDescription, run_keys
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
 from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_order

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from tierscope.core.columns import TABLES, run_keys
-from tierscope.core.description import RunDescription
+from tierscope.core.columns import TABLES
+from tierscope.core.description import RunDescription, run_keys
 from tierscope.core.scenario import Point
 from tierscope.model.simulator.database_run import simulate_database
 from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun

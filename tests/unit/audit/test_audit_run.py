@@ -1,0 +1,44 @@
+from types import SimpleNamespace
+
+import audit_run
+import pytest
+from tierscope.audit.run import AuditError
+from tierscope.trace.log import LogError
+
+
+@pytest.fixture
+def audit(monkeypatch):
+    """Return a function that audits runs, each of which ends in a given way."""
+
+    def run(*ends):
+        def end(number):
+            if isinstance(ends[number], Exception):
+                raise ends[number]
+            return ends[number]
+
+        runs = [f"runs/{number}/run.json" for number in range(len(ends))]
+        given = SimpleNamespace(input=SimpleNamespace(runs=runs))
+        monkeypatch.setattr(audit_run, "snakemake", given, raising=False)
+        monkeypatch.setattr(audit_run, "audit_one", end)
+        audit_run.main()
+
+    return run
+
+
+def test_runs_that_pass_say_nothing(audit):
+    audit(None, None)
+
+
+def test_damaged_log_hides_no_failed_audit(audit):
+    damaged = LogError("runs/1/log.darshan", "is cut short.")
+    with pytest.raises(AuditError) as error:
+        audit("runs/0: audit failed: opens", damaged, None, KeyError("epoch"))
+    first, second, third = str(error.value).splitlines()
+    assert first == "runs/0: audit failed: opens"
+    assert second.startswith("runs/1: ") and "is cut short" in second
+    assert third.startswith("runs/3: ")
+
+
+def test_many_failures_are_counted(audit):
+    with pytest.raises(AuditError, match=r"\nand 3 more runs$"):
+        audit(*[f"runs/{number}: failed" for number in range(11)])
