@@ -35,7 +35,8 @@ def test_damaged_log_hides_no_failed_audit(audit):
         audit("runs/0: audit failed: opens", damaged, None, KeyError("epoch"))
     first, second, third = str(error.value).splitlines()
     assert first == "runs/0: audit failed: opens"
-    assert second.startswith("runs/1: ") and "is cut short" in second
+    assert second.startswith("runs/1: ")
+    assert "is cut short" in second
     assert third.startswith("runs/3: ")
 
 

@@ -154,9 +154,9 @@ def simulate_epoch(
             *metadata_servers_and_links(layouts, np.arange(n_ranks)),
         ),
         loading_of(network, workload),
-        idle_servers(factors, generator),
+        idle_servers(factors),
     )
-    n_events = run_events(epoch)
+    n_events = run_events(epoch, generator)
     finished_ns, busy_ns = epoch.loading.finished_ns, epoch.servers.busy_ns
     return SimulatedEpoch(instants_ns, finished_ns, busy_ns, n_events)
 
@@ -261,10 +261,10 @@ def loading_of(network: Network, workload: Workload) -> Loading:
     )
 
 
-def idle_servers(factors: np.ndarray, generator: np.random.Generator) -> Servers:
+def idle_servers(factors: np.ndarray) -> Servers:
     """Return servers with their factors (`server_factors`) that have served nobody."""
     free_ns, busy_ns = np.zeros((2, len(factors)), np.int64)
-    return Servers(factors, free_ns, busy_ns, generator)
+    return Servers(factors, free_ns, busy_ns)
 
 
 def check_times(

@@ -162,14 +162,11 @@ class Servers(NamedTuple):
         Factor of each server's service times.
     free_ns, busy_ns : ndarray of int, shape (n_servers,), changed by the loop
         When each server is free again, and the sum of its service times.
-    generator : numpy.random.Generator
-        Draws the service times.
     """
 
     slowness: np.ndarray
     free_ns: np.ndarray
     busy_ns: np.ndarray
-    generator: np.random.Generator
 
 
 class Epoch(NamedTuple):
@@ -224,7 +221,7 @@ def first_free(free_ns, first, n_servers):
 
 
 @inlined
-def pass_metadata(at, is_open, first_server, now_ns, servers):
+def pass_metadata(at, is_open, first_server, now_ns, servers, generator):
     """Let a rank open a file, or close it, and return when that is done.
 
     `first_server` is the first metadata server of the rank's group.
@@ -232,7 +229,7 @@ def pass_metadata(at, is_open, first_server, now_ns, servers):
     mean_s = at.open_s if is_open else at.close_s
     if mean_s > 0:
         service_s = draw_service_s(
-            mean_s, at.metadata_distribution, at.metadata_sigma, servers.generator
+            mean_s, at.metadata_distribution, at.metadata_sigma, generator
         )
         server = first_free(servers.free_ns, first_server, at.n_metadata_servers)
         now_ns = serve(servers, server, now_ns, to_ns(service_s))
@@ -240,10 +237,10 @@ def pass_metadata(at, is_open, first_server, now_ns, servers):
 
 
 @inlined
-def pass_object_server(at, mean_s, server, now_ns, servers):
+def pass_object_server(at, mean_s, server, now_ns, servers, generator):
     """Let an object server serve a request and return when that is done."""
     service_s = servers.slowness[server] * draw_service_s(
-        mean_s, at.object_distribution, at.object_sigma, servers.generator
+        mean_s, at.object_distribution, at.object_sigma, generator
     )
     return serve(servers, server, now_ns, to_ns(service_s))
 
@@ -419,7 +416,7 @@ def _begin_epoch(ranks, heap, epoch):
 
 
 @inlined
-def _pass_station(me, rank, now_ns, epoch):
+def _pass_station(me, rank, now_ns, epoch, generator):
     """Let a rank pass the station it has arrived at.
 
     Return when that is done, whether a request has ended and whether the file's close.
@@ -429,14 +426,15 @@ def _pass_station(me, rank, now_ns, epoch):
     if me.station == AT_OPEN or me.station == AT_CLOSE:
         is_closed = me.station == AT_CLOSE
         first = tiers.metadata_server_of[rank, me.tier]
-        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers)
+        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers, generator)
         if not is_closed:
             epoch.reads.instants_ns[me.read, OPEN] = now_ns
             me.station = AT_SERVER
         return now_ns, False, is_closed
     if me.station == AT_SERVER:
         mean_s = tiers.request_s[me.tier, me.request]
-        now_ns = pass_object_server(at, mean_s, me.object_server, now_ns, servers)
+        server = me.object_server
+        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
         me.station = AT_LINK
         return now_ns, at.n_links == 0, False
     service_ns = tiers.link_ns[me.tier, me.request]
@@ -476,13 +474,16 @@ def _end_file(me, rank, now_ns, epoch):
 
 
 @compiled
-def run_events(epoch):
+def run_events(epoch, generator):
     """Simulate an epoch from its first to its last event.
 
     Parameters
     ----------
     epoch : Epoch
         What is simulated; what happens is noted there.
+    generator : numpy.random.Generator
+        Draws the service times. In a struct, it would keep numba from knowing the
+        struct's type at once.
 
     Returns
     -------
@@ -497,7 +498,7 @@ def run_events(epoch):
         now_ns, rank = first_event(heap)
         n_events += 1
         me = ranks[rank]
-        now_ns, is_read, is_closed = _pass_station(me, rank, now_ns, epoch)
+        now_ns, is_read, is_closed = _pass_station(me, rank, now_ns, epoch, generator)
         if is_read:
             now_ns, is_closed = _end_request(me, rank, now_ns, epoch)
         if is_closed:

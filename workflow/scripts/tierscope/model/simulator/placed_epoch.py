@@ -234,9 +234,9 @@ class PlacedStorage:
             self._nodes,
             self._state,
             loading_of(self._network, self.workload),
-            Servers(self._slowness, self._free_ns, busy_ns, generator),
+            Servers(self._slowness, self._free_ns, busy_ns),
         )
-        self._run(epoch, decider, at_end)
+        self._run(epoch, generator, decider, at_end)
         return PlacedEpoch(
             instants_ns,
             epoch.loading.finished_ns,
@@ -247,10 +247,14 @@ class PlacedStorage:
         )
 
     def _run(
-        self, epoch: Epoch, decider: Decider | None, at_end: Callable[[], bool]
+        self,
+        epoch: Epoch,
+        generator: np.random.Generator,
+        decider: Decider | None,
+        at_end: Callable[[], bool],
     ) -> None:
         """Let the ranks read, then the copies go on that are awaited, if any are."""
-        events, clock = run_placed(epoch), epoch.state.clock
+        events, clock = run_placed(epoch, generator), epoch.state.clock
         if epoch.state.control[N_RUNNING]:
             self._run_until(RANKS_DONE, events, epoch.reads, decider)
         end_ns = int(epoch.loading.finished_ns.max())

@@ -314,7 +314,7 @@ def _end_read(me, customer, epoch):
 
 
 @inlined
-def _pass_station(me, now_ns, machine, servers):
+def _pass_station(me, now_ns, machine, servers, generator):
     """Let a customer pass the station of a tier that it has arrived at.
 
     Return when that is done, whether a request has ended and whether the file's close.
@@ -323,13 +323,14 @@ def _pass_station(me, now_ns, machine, servers):
     if me.station == AT_OPEN or me.station == AT_CLOSE:
         is_closed = me.station == AT_CLOSE
         first = home[METADATA_SERVER + me.tier]
-        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers)
+        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers, generator)
         if not is_closed:
             me.open_ns, me.station = now_ns, AT_SERVER
         return now_ns, False, is_closed
     if me.station == AT_SERVER:
         mean_s = machine.request_s[me.row, me.request]
-        now_ns = pass_object_server(at, mean_s, me.object_server, now_ns, servers)
+        server = me.object_server
+        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
         me.station = AT_LINK
         return now_ns, at.n_links == 0, False
     service_ns = machine.link_ns[me.row, me.request]
@@ -453,7 +454,7 @@ def _note_read(me, customer, now_ns, reads, loading):
 
 
 @inlined
-def _handle_arrival(me, customer, epoch):
+def _handle_arrival(me, customer, epoch, generator):
     """Let a customer pass the station it has arrived at, and turn to the next."""
     heap, control = epoch.state.heap, epoch.state.control
     now_ns, is_done = epoch.state.clock[NOW_NS], False
@@ -465,7 +466,7 @@ def _handle_arrival(me, customer, epoch):
         now_ns, is_done = _pass_network(me, customer, now_ns, epoch)
     else:
         now_ns, is_read, is_closed = _pass_station(
-            me, now_ns, epoch.machine, epoch.servers
+            me, now_ns, epoch.machine, epoch.servers, generator
         )
         if is_read:
             now_ns, is_closed = _end_request(
@@ -479,13 +480,15 @@ def _handle_arrival(me, customer, epoch):
 
 
 @compiled
-def run_placed(epoch):
+def run_placed(epoch, generator):
     """Simulate an epoch; yield why it stops, with the details in the control.
 
     Parameters
     ----------
     epoch : Epoch
         What is simulated; what happens is noted there.
+    generator : numpy.random.Generator
+        Draws the service times.
     """
     while True:
         _begin_copies(epoch)
@@ -507,4 +510,4 @@ def run_placed(epoch):
                 yield BEGINS
             _start_read(customer, epoch)
         else:
-            _handle_arrival(me, customer, epoch)
+            _handle_arrival(me, customer, epoch, generator)

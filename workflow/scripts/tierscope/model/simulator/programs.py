@@ -252,9 +252,9 @@ def simulate_programs(
         ),
         _Tiers(stations, rates, *metadata_servers_and_links(layouts, programs.ranks)),
         _at_start(programs),
-        idle_servers(factors, generator),
+        idle_servers(factors),
     )
-    n_events = run_programs(epoch)
+    n_events = run_programs(epoch, generator)
     times_ns, finished_ns = epoch.progress.times_ns, epoch.progress.finished_ns
     if stuck := int((finished_ns == _NOT_YET).sum()):
         raise ModelError(
@@ -320,21 +320,22 @@ def _turn_to_step(customer, epoch):
 
 
 @inlined
-def _request(step, customer, now_ns, epoch):
+def _request(step, customer, now_ns, epoch, generator):
     """Let a request pass an object server, or the link after it.
 
     Return when that is done, and whether the request is.
     """
-    tiers, progress = epoch.tiers, epoch.progress
+    tiers, progress, servers = epoch.tiers, epoch.progress, epoch.servers
     at, rate = tiers.stations[step.tier], tiers.rates[step.tier]
     if progress.station[customer] == AT_LINK:
         link_ns = to_ns(step.amount / rate.link_bytes_per_s)
         link = tiers.link_of[customer, step.tier]
-        now_ns = serve(epoch.servers, link, now_ns, link_ns)
+        now_ns = serve(servers, link, now_ns, link_ns)
     else:
         progress.begun_ns[customer] = now_ns
         mean_s = rate.request_s + step.amount / rate.bytes_per_s
-        now_ns = pass_object_server(at, mean_s, step.target, now_ns, epoch.servers)
+        server = step.target
+        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
         if at.n_links > 0:
             progress.station[customer] = AT_LINK
             return now_ns, False
@@ -344,26 +345,27 @@ def _request(step, customer, now_ns, epoch):
 
 
 @inlined
-def _open_or_close(step, customer, now_ns, epoch):
+def _open_or_close(step, customer, now_ns, epoch, generator):
     """Let a customer open or close a file; return when that is done."""
-    tiers = epoch.tiers
+    tiers, servers = epoch.tiers, epoch.servers
     at, first = tiers.stations[step.tier], tiers.metadata_server_of[customer, step.tier]
-    done_ns = pass_metadata(at, step.kind == OPEN, first, now_ns, epoch.servers)
+    is_open = step.kind == OPEN
+    done_ns = pass_metadata(at, is_open, first, now_ns, servers, generator)
     epoch.progress.times_ns[customer, step.tier, 1] += done_ns - now_ns
     return done_ns
 
 
 @inlined
-def _take_step(step, customer, now_ns, epoch):
+def _take_step(step, customer, now_ns, epoch, generator):
     """Let a customer take its step, or a part of it, and turn to what comes next.
 
     Return when it arrives there.
     """
     is_done = True
     if step.kind == REQUEST:
-        now_ns, is_done = _request(step, customer, now_ns, epoch)
+        now_ns, is_done = _request(step, customer, now_ns, epoch, generator)
     elif step.kind == OPEN or step.kind == CLOSE:
-        now_ns = _open_or_close(step, customer, now_ns, epoch)
+        now_ns = _open_or_close(step, customer, now_ns, epoch, generator)
     elif step.kind == PAUSE:
         now_ns += step.amount * epoch.plan.pause_ns
     elif step.kind == PASS:
@@ -402,13 +404,15 @@ def _open_gate(step, now_ns, heap, size, epoch):
 
 
 @compiled
-def run_programs(epoch):
+def run_programs(epoch, generator):
     """Follow the programs from the first to the last event.
 
     Parameters
     ----------
     epoch : _Epoch
         What is simulated; what happens is noted there.
+    generator : numpy.random.Generator
+        Draws the service times.
 
     Returns
     -------
@@ -429,7 +433,7 @@ def run_programs(epoch):
             size -= 1
             continue
         step = epoch.plan.steps[epoch.progress.at_step[customer]]
-        now_ns = _take_step(step, customer, now_ns, epoch)
+        now_ns = _take_step(step, customer, now_ns, epoch, generator)
         if _must_wait(step, customer, epoch):
             remove_root(heap, size)
             size -= 1
