@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tierscope.core.columns import TABLES
 from tierscope.trace.file_records import read_background_records, read_file_records
-from tierscope.trace.log import LogError, read_job, read_posix
+from tierscope.trace.log import LogError, read_posix
 from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import COUNTERS, POSIX_RECORD, TIMERS
 
@@ -141,7 +141,7 @@ def test_read_times_are_those_that_pydarshan_reads():
 
 
 def test_job_says_processes_times_and_command():
-    job = read_job(LOGS / "mpi4_small_alias.darshan")
+    job, *_ = read_posix(LOGS / "mpi4_small_alias.darshan")
     assert job.n_processes == 4
     assert job.end_time_s - job.start_time_s == 6
     assert job.exe.startswith("/opt/study/tfvenv/bin/python reader.py")
@@ -537,7 +537,8 @@ def test_written_log_replaces_an_older_one_and_leaves_nothing_else(write):
 
 def test_log_without_records_is_written_but_holds_no_posix_module(write):
     log = write([])
-    assert read_job(log).n_processes == 2
+    report = darshan.DarshanReport(str(log), read_all=False)
+    assert report.metadata["job"]["nprocs"] == 2
     with pytest.raises(LogError, match="no POSIX module"):
         read_file_records(log, TIERS)
 
@@ -555,7 +556,8 @@ def test_long_commands_and_mount_tables_are_cut(tmp_path):
         start_time_s=0,
         end_time_s=1,
     )
-    assert len(read_job(log).exe) == 2048
+    job, *_ = read_posix(log)
+    assert len(job.exe) == 2048
     report = darshan.DarshanReport(str(log), read_all=True)
     assert 10 < len(report.mounts) < 20
     assert report.mounts[0][0].startswith("/mnt/with\\040space/0")

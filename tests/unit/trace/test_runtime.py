@@ -9,7 +9,7 @@ import pytest
 from descriptions import changed, describe_scenario
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
-from tierscope.trace.log import LogError, read_job
+from tierscope.trace.log import LogError, read_posix
 from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import POSIX_RECORD
 from tierscope.trace.runtime import (
@@ -244,7 +244,7 @@ def test_log_that_a_failed_run_left_is_removed(description, tmp_path, monkeypatc
 def check(log, n_processes=4, after_end_s=-5):
     """Check a log as that of a run that started so long after the log's end."""
     try:
-        end_s = read_job(log).end_time_s
+        end_s = read_posix(log)[0].end_time_s
     except LogError:
         end_s = 0
     started = datetime.fromtimestamp(end_s, UTC) + timedelta(seconds=after_end_s)

@@ -263,22 +263,6 @@ def _check_regions(log: _Log, n_bytes: int) -> None:
         raise log.error(f"corrupt: got {n_bytes} bytes, expected {end}.")
 
 
-def read_job(path: str | Path) -> Job:
-    """Return the job data of a log.
-
-    Parameters
-    ----------
-    path : path
-        A Darshan log.
-
-    Raises
-    ------
-    LogError
-        If the log cannot be read.
-    """
-    return _read_job(_open(path))
-
-
 def _read_job(log: _Log) -> Job:
     """Read the job region: record, command line and mounts."""
     start, regions = log.header.dtype.itemsize, _regions(log)
