@@ -267,7 +267,7 @@ def test_failure_without_our_profile_says_how_to_go_on(strict):
     project.snakemake(*start)
     be_strict(True)
     output = project.snakemake(*start, expect=1)
-    assert "Error in rule audit_launch_1" in output
+    assert "Error in rule audit_run_1" in output
     assert "the same command with --rerun-incomplete (the" in output
     be_strict(False)
     output = project.snakemake(*start, "--rerun-incomplete")

@@ -212,7 +212,7 @@ def test_one_figure_is_redrawn_alone(finished, target, stems):
     ("module", "rerun"),
     [
         ("figures/breakdown.py", ["plot_breakdown"]),
-        ("audit/run.py", ["audit_launch"]),
+        ("audit/run.py", ["audit_run"]),
         ("benchmark/driver.py", []),  # only measurements use it
     ],
 )

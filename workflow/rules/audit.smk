@@ -10,7 +10,7 @@ if EXPERIMENT.launches_several:
 
         rule:
             name:
-                f"audit_launch_{number}"
+                f"audit_run_{number}"
             input:
                 logs=of_runs(runs, "log.darshan"),
                 epochs=of_runs(runs, "epochs.parquet"),
@@ -21,7 +21,7 @@ if EXPERIMENT.launches_several:
             output:
                 **audited(runs),
             log:
-                f"{LOGS}/audit_launch/{number}-{scenario.name}.log",
+                f"{LOGS}/audit_run/{number}-{scenario.name}.log",
             localrule: True
             conda:
                 "../../environment.yml"
