@@ -122,6 +122,26 @@ rule collect_epochs:
         "../scripts/collect_epochs.py"
 
 
+rule collect_verdicts:
+    input:
+        epochs=of_sweep("epochs.parquet"),
+        runs=of_sweep("run.json"),
+        io_time=of_sweep("io_time.parquet"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
+        library=library("collect_verdicts"),
+    output:
+        f"{RESULTS}/{{sweep}}/verdicts.parquet",
+    log:
+        f"{LOGS}/collect_verdicts/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Collecting where the reads of all runs came from ({wildcards.sweep})."
+    script:
+        "../scripts/collect_verdicts.py"
+
+
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),

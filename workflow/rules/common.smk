@@ -155,6 +155,12 @@ def summed_tables(*names):
     ]
 
 
+def verdicts(sweep=MAIN_SWEEP):
+    """Return the table of verdicts on reads of real tiers, if the tiers are real."""
+    is_real = EXPERIMENT.source == "measured"
+    return [f"{RESULTS}/{sweep}/verdicts.parquet"] if is_real else []
+
+
 def background_table():
     """Return the table of the sweep's copies, if any policy copies."""
     return summed_tables("background")

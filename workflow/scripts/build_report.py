@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tierscope.analysis.page_cache import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.tables import read_table
 from tierscope.pages.report.facts import Run
@@ -39,7 +40,7 @@ if __name__ == "__main__":
     context = report_context(
         experiment=params.experiment,
         description=params.description,
-        provenance=params.provenance,
+        provenance=origin_of(snakemake).words,
         epoch=params.epoch,
         dataset_titles=params.dataset_titles,
         paper=paper["paper"],

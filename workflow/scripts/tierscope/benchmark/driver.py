@@ -21,6 +21,7 @@ from tierscope.benchmark.node_storage import (
     check_room,
     release_storage,
 )
+from tierscope.benchmark.page_cache import PageCache
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_writer import Measured, RunWriter
 from tierscope.benchmark.sources import source_of
@@ -81,6 +82,7 @@ class Benchmark:
             self.emulation,
             self._source,
         )
+        self._page_cache: PageCache | None = None  # of real tiers
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
         """Run points in turn; each ends as a complete folder below `staging`."""
@@ -97,6 +99,10 @@ class Benchmark:
                 gfs_root, self.training.epochs, background=source.has_copies
             )
         check_room(self.processes, self.storage, map(source.room, points))
+        if not self.emulation:
+            tiers = self.description.system.tiers
+            roots = {name: tier.data_root().parent for name, tier in tiers.items()}
+            self._page_cache = PageCache(self.description, self.processes, roots)
         for number, point in enumerate(points, start=1):
             self.say(
                 f"point {number} of {len(points)}: cache rate "
@@ -141,6 +147,7 @@ class Benchmark:
             rows=processes.gather(rows),
             lfs_roots=processes.gather(str(self._site.lfs_root)),
             gathered=self._source.gather(),
+            page_cache=self._page_cache and self._page_cache.describe(),
         )
         if processes.rank == 0:
             self._writer.write(folder, measured)
@@ -162,6 +169,9 @@ class Benchmark:
         source.begin(point)
         rows, n_epochs = [], self.training.epochs
         for epoch in range(n_epochs):
+            if self._page_cache:
+                paths = source.paths_of_epoch(point, epoch, on_lfs)
+                self._page_cache.begin_epoch(paths)
             started_s = time.perf_counter()
             rows.append(self._epoch_row(point, epoch, on_lfs))
             times = f"{rows[-1]['execution_time_s']:.3f} s"
@@ -170,6 +180,8 @@ class Benchmark:
                 times += f" of virtual time, {real_s:.1f} s of real time"
             self.say(f"  epoch {epoch + 1} of {n_epochs}: {times}")
             source.end_epoch(epoch)
+            if self._page_cache:
+                rows[-1] |= self._page_cache.end_epoch()
         source.stop()
         self.tracer.end()
         processes.barrier()

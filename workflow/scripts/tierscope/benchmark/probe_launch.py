@@ -18,6 +18,7 @@ from tierscope.benchmark.node_storage import (
     claim_storage,
     release_storage,
 )
+from tierscope.benchmark.page_cache import names_can_be_dropped
 from tierscope.benchmark.preparation import announce
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
@@ -78,6 +79,7 @@ class ProbeLaunch:
             "lfs": self.storage.folder / self.folder_name,
         }
         self.plan = plan(self.description)
+        self._drops_names = False
 
     def run(self, folder: Path) -> None:
         """Run the probes and write table and summary into a folder."""
@@ -88,6 +90,7 @@ class ProbeLaunch:
         if processes.rank == 0:
             check_is_there(self.folders["gfs"])
         self._fill()
+        self._drops_names = not self.emulation and names_can_be_dropped(processes)
         started = datetime.now(UTC)
         rows = self._measure()
         if processes.rank == 0:
@@ -141,6 +144,8 @@ class ProbeLaunch:
             else:
                 if probe.operation == "read":
                     client.forget_pages()
+                if probe.operation == "open" and self._drops_names:
+                    names_can_be_dropped(processes)
                 processes.barrier()  # this one polls slowly, the next one fast
                 processes.barrier(_POLL_S)
                 timing = client.run(probe) if takes_part else None

@@ -36,6 +36,8 @@ class Measured:
         The LFS's data directory, by rank.
     gathered : object
         Data that the source of the samples gathered from all ranks.
+    page_cache : mapping, optional
+        What tells whether reads left the page cache (`PageCache.describe`).
     """
 
     point: Point
@@ -44,6 +46,7 @@ class Measured:
     rows: list[list[dict[str, Any]]]
     lfs_roots: list[str]
     gathered: Any
+    page_cache: dict[str, Any] | None = None
 
 
 class RunWriter:
@@ -88,6 +91,7 @@ class RunWriter:
             **further,
             "tracer": self._tracer.describe(),
             "emulation": self._emulation.describe() if self._emulation else None,
+            "page_cache": measured.page_cache,
             "versions": software_versions(),
         }
         if self._tracer.writes_log_at_end:

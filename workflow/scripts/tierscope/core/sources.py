@@ -1,6 +1,7 @@
 """Say in words what the numbers of each source and of each estimate are worth."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tierscope.core.columns import MODEL, RULE
 
@@ -15,6 +16,21 @@ _FITTED = (
     "The properties of the devices stand in a system file; those of fugaku were fitted "
     "to statements of the paper, not measured on the machine."
 )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the numbers of a figure come from, in words.
+
+    `mark` stands in the title, where numbers are not those of devices; sources other
+    than measurement stand there anyway.
+    """
+
+    words: str
+    mark: str = ""
+
+    def __str__(self) -> str:
+        return self.words
 
 
 def source_note(source: str, system_description: str = "") -> str:
