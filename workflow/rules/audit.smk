@@ -142,6 +142,26 @@ rule collect_verdicts:
         "../scripts/collect_verdicts.py"
 
 
+rule collect_drift:
+    input:
+        runs=of_sweep("run.json"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
+        library=library("collect_drift"),
+    output:
+        f"{RESULTS}/{{sweep}}/drift.parquet",
+    log:
+        f"{LOGS}/collect_drift/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        limit=SETTINGS["figures"]["max_drift_percent"],
+    message:
+        "Comparing what the sentinel read at all runs ({wildcards.sweep})."
+    script:
+        "../scripts/collect_drift.py"
+
+
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),

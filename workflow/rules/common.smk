@@ -155,10 +155,11 @@ def summed_tables(*names):
     ]
 
 
-def verdicts(sweep=MAIN_SWEEP):
-    """Return the table of verdicts on reads of real tiers, if the tiers are real."""
+def observations(sweep=MAIN_SWEEP):
+    """Return what real tiers did: where reads came from, and the machine's drift."""
     is_real = EXPERIMENT.source == "measured"
-    return [f"{RESULTS}/{sweep}/verdicts.parquet"] if is_real else []
+    names = ("verdicts", "drift") if is_real else ()
+    return [f"{RESULTS}/{sweep}/{name}.parquet" for name in names]
 
 
 def background_table():

@@ -99,7 +99,7 @@ rule search_combinations:
 rule tables:
     input:
         [ESTIMATES[method] for method in METHODS],
-        verdicts(),
+        observations(),
         expand(
             f"{TABLES}/{{table}}.parquet",
             table=[

@@ -24,7 +24,7 @@ rule compare_policies:
         epochs=f"{TABLES}/epochs.parquet",
         background=background_table(),
         stage_in=peer_tables()[:1],
-        verdicts=verdicts(),
+        observations=observations(),
         library=library("compare_policies"),
     output:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
@@ -51,7 +51,7 @@ rule plot_policies:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
         totals=f"{COMPARISON}/policy_totals.parquet",
         summary=f"{COMPARISON}/policy_summary.parquet",
-        verdicts=verdicts(),
+        observations=observations(),
         library=library("plot_policies"),
     output:
         **figure("policies"),
@@ -73,7 +73,7 @@ rule plot_policies:
 rule plot_loaders:
     input:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
-        verdicts=verdicts(),
+        observations=observations(),
         library=library("plot_loaders"),
     output:
         **figure("loaders"),
@@ -102,7 +102,7 @@ rule score_policy_claims:
         node_totals=node_table("policy_totals"),
         node_switches=node_table("node_switches"),
         accuracy=accuracy_tests(),
-        verdicts=verdicts(),
+        observations=observations(),
         library=library("score_policy_claims"),
     output:
         claims=f"{COMPARISON}/policy_claims.parquet",

@@ -40,7 +40,7 @@ rule plot_prediction:
     input:
         predictions=f"{PREDICT}/predictions.parquet",
         errors=f"{PREDICT}/prediction_errors.parquet",
-        verdicts=verdicts(),
+        observations=observations(),
         library=library("plot_prediction"),
     output:
         **figure("prediction"),

@@ -30,7 +30,7 @@ rule build_report:
         scorecard_caption=caption("scorecard"),
         paper=workflow.source_path("../../resources/paper/claims.yaml"),
         template=workflow.source_path("../templates/report.html.j2"),
-        verdicts=verdicts(),
+        observations=observations(),
         library=library("build_report"),
     output:
         report=page("report", "Report"),

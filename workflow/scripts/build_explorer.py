@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario, without_peers
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.tables import read_table
 from tierscope.pages.explorer.data import Start

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.tables import read_table
 from tierscope.pages.report.facts import Run

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.policies import add_up, compare_epochs, summarise
 from tierscope.core.tables import read_table, write_table
 from tierscope.pages.policy_summary import summary_text

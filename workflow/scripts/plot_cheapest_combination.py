@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 from tierscope.analysis.breakdown import select_epoch, select_scenario
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS

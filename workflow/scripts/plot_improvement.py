@@ -3,7 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import estimated_breakdown
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.improvement import plot_improvement

@@ -3,7 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_scenarios
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.core.lmdb_loaders import LOADERS
 from tierscope.core.tables import read_table
 from tierscope.figures.loaders import plot_loaders

@@ -2,7 +2,7 @@
 
 import sys
 
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.core.tables import read_table
 from tierscope.figures.prediction import plot_prediction
 from tierscope.figures.style import save_figure

@@ -3,7 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import (
     improvement_grid,
     select_improvements,

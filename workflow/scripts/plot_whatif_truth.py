@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tierscope.analysis.breakdown import slowest_process, spread_over_repetitions
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.core.tables import read_table
 from tierscope.figures.style import save_figure
 from tierscope.figures.whatif_truth import plot_whatif_truth, summary_text

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims, score_claims
 from tierscope.core.tables import read_table, write_table
 from tierscope.figures.scorecard import plot_scorecard

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tierscope.analysis.breakdown import select_scenarios
-from tierscope.analysis.page_cache import origin_of
+from tierscope.analysis.origin import origin_of
 from tierscope.claims.policies import (
     NodeTables,
     claims_lines,

@@ -1,7 +1,7 @@
 """Did the bytes come from a device? A verdict for each tier and epoch of a real run.
 
-The verdicts stand on every figure and page of measured runs: a note says them, and the
-title says so if not all bytes came from devices.
+The verdicts stand on every figure and page of measured runs
+(`tierscope.analysis.origin`).
 """
 
 import math
@@ -14,8 +14,6 @@ import pandas as pd
 from tierscope.core.columns import RUN_KEYS, TABLES
 from tierscope.core.description import Run, run_keys
 from tierscope.core.io_class import IOClass
-from tierscope.core.sources import Origin
-from tierscope.core.tables import read_tables
 from tierscope.policies import kind_of
 
 DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"
@@ -153,28 +151,6 @@ def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
         return most if most - least <= _NONE else math.nan
     part = min(expected, most)
     return least if least > part + _CONTRADICTION else part
-
-
-def origin_of(snakemake: Any) -> Origin:
-    """Return where the numbers of a script come from.
-
-    Parameters
-    ----------
-    snakemake : object
-        The script's object: parameter ``provenance``; input ``verdicts``, if there are
-        verdicts; parameters ``epoch`` and ``scenario``, if the script shows only these.
-    """
-    words = snakemake.params.provenance
-    if not (paths := snakemake.input.get("verdicts")):
-        return Origin(words)
-    verdicts = read_tables([paths] if isinstance(paths, str) else paths, "verdicts")
-    wanted = {"epoch": snakemake.params.get("epoch")}
-    wanted |= snakemake.params.get("scenario") or {}
-    for key, value in wanted.items():
-        if value is not None:
-            verdicts = verdicts[verdicts[key] == value]
-    notes = [words, *verdict_words(verdicts)]
-    return Origin("; ".join(notes), verdict_mark(verdicts))
 
 
 def verdict_mark(verdicts: pd.DataFrame) -> str:

@@ -21,7 +21,8 @@ from tierscope.benchmark.node_storage import (
     check_room,
     release_storage,
 )
-from tierscope.benchmark.page_cache import PageCache
+from tierscope.benchmark.observations.page_cache import PageCache
+from tierscope.benchmark.observations.sentinel import Sentinel
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_writer import Measured, RunWriter
 from tierscope.benchmark.sources import source_of
@@ -83,6 +84,7 @@ class Benchmark:
             self._source,
         )
         self._page_cache: PageCache | None = None  # of real tiers
+        self._sentinel: Sentinel | None = None  # of real tiers on one machine
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
         """Run points in turn; each ends as a complete folder below `staging`."""
@@ -103,6 +105,8 @@ class Benchmark:
             tiers = self.description.system.tiers
             roots = {name: tier.data_root().parent for name, tier in tiers.items()}
             self._page_cache = PageCache(self.description, self.processes, roots)
+            if len(set(self.processes.hosts)) == 1:
+                self._sentinel = Sentinel(self.processes, source.sentinel_paths())
         for number, point in enumerate(points, start=1):
             self.say(
                 f"point {number} of {len(points)}: cache rate "
@@ -138,8 +142,12 @@ class Benchmark:
         processes = self.processes
         on_lfs = self._source.on_lfs(point)
         fill_time_s = self._source.hold(on_lfs)
+        if self._sentinel:
+            self._sentinel.place(self.storage.folder, self.description.dataset)
+        before = self._sentinel and self._sentinel.measure()
         started = datetime.now(UTC)
         rows = self.measure(point, folder, on_lfs)
+        after = self._sentinel and self._sentinel.measure()
         measured = Measured(
             point,
             started,
@@ -148,6 +156,7 @@ class Benchmark:
             lfs_roots=processes.gather(str(self._site.lfs_root)),
             gathered=self._source.gather(),
             page_cache=self._page_cache and self._page_cache.describe(),
+            sentinel={"before_s": before, "after_s": after} if before else None,
         )
         if processes.rank == 0:
             self._writer.write(folder, measured)

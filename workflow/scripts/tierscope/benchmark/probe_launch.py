@@ -18,7 +18,7 @@ from tierscope.benchmark.node_storage import (
     claim_storage,
     release_storage,
 )
-from tierscope.benchmark.page_cache import names_can_be_dropped
+from tierscope.benchmark.observations.page_cache import names_can_be_dropped
 from tierscope.benchmark.preparation import announce
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say

@@ -38,6 +38,8 @@ class Measured:
         Data that the source of the samples gathered from all ranks.
     page_cache : mapping, optional
         What tells whether reads left the page cache (`PageCache.describe`).
+    sentinel : mapping, optional
+        Times of the sentinel's reads by tier, before and after the epochs.
     """
 
     point: Point
@@ -47,6 +49,7 @@ class Measured:
     lfs_roots: list[str]
     gathered: Any
     page_cache: dict[str, Any] | None = None
+    sentinel: dict[str, Any] | None = None
 
 
 class RunWriter:
@@ -92,6 +95,7 @@ class RunWriter:
             "tracer": self._tracer.describe(),
             "emulation": self._emulation.describe() if self._emulation else None,
             "page_cache": measured.page_cache,
+            "sentinel": measured.sentinel,
             "versions": software_versions(),
         }
         if self._tracer.writes_log_at_end:

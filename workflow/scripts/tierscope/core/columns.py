@@ -314,6 +314,16 @@ TABLES = {
         "reason": TEXT,
         "names": TEXT,
     },
+    "drift": RUN_KEYS
+    | {
+        "tier": TEXT,
+        "before_s": SECONDS,
+        "after_s": SECONDS,
+        "median_s": SECONDS,
+        "drift_percent": NUMBER,
+        "max_drift_percent": INTEGER,
+        "flagged": FLAG,
+    },
     "breakdown": RUN_KEYS
     | {
         "epoch": INTEGER,
@@ -558,6 +568,7 @@ _SIGNED = [
     "difference_s",
     "value",
     "mean_error_percent",
+    "drift_percent",
     "time_cut_percent",
     "io_time_cut_percent",
     "gfs_operations_cut_percent",

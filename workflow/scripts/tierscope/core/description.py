@@ -208,6 +208,8 @@ class Run(RunDescription):
         The emulated devices, and their counts.
     page_cache : mapping, optional
         What tells whether reads of real tiers left the page cache.
+    sentinel : mapping, optional
+        Times of the sentinel's reads before and after the epochs, on one real machine.
     """
 
     point: Point
@@ -220,6 +222,7 @@ class Run(RunDescription):
     database: Mapping[str, Any] | None = None
     emulation: Mapping[str, Any] | None = None
     page_cache: Mapping[str, Any] | None = None
+    sentinel: Mapping[str, Any] | None = None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

@@ -234,6 +234,10 @@ class DatabaseSource(FileSource):
         folders = {"gfs": self._gfs_folder, "lfs": self._lfs_folder}
         return {tier: [f"{folder}/{DATA_FILE}"] for tier, folder in folders.items()}
 
+    def sentinel_paths(self) -> list[str]:
+        """Return the database, of which each process reads the start."""
+        return [f"{self._gfs_folder}/{DATA_FILE}"]
+
     def gather(self) -> list[dict[str, dict[str, np.ndarray]]] | None:
         """Return on rank 0 the reads of all processes, by rank."""
         return self.site.processes.gather(self.loader.tables())

@@ -14,7 +14,8 @@ from tierscope.benchmark.epoch import run_epoch
 from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.loaders.loader import Loader
 from tierscope.benchmark.node_storage import claim_storage, exchange_files
-from tierscope.benchmark.page_cache import files_below
+from tierscope.benchmark.observations.page_cache import files_below
+from tierscope.benchmark.observations.sentinel import sentinel_files
 from tierscope.benchmark.processes import Processes
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Dataset, Point
@@ -311,6 +312,12 @@ class FileSource:
                 ("lfs", self._lfs_folder, files[on_lfs[files]]),
             )
         }
+
+    def sentinel_paths(self) -> list[str]:
+        """Return the files on the GFS that this process reads as a sentinel."""
+        dataset, processes = self.site.dataset, self.site.processes
+        files = sentinel_files(dataset, processes.rank, processes.size)
+        return [f"{self._gfs_folder}/{dataset.file_name(file_id)}" for file_id in files]
 
     @property
     def _gfs_folder(self) -> Path:

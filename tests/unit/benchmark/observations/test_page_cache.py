@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 from descriptions import describe_run
 from tierscope.analysis.page_cache import verdicts_of
-from tierscope.benchmark.page_cache import SAMPLE_FILES, PageCache, files_below
+from tierscope.benchmark.observations.page_cache import (
+    SAMPLE_FILES,
+    PageCache,
+    files_below,
+)
 from tierscope.data.tfrecord import generate_files
 from tierscope.storage.mounts import mount_of
 from tierscope.storage.page_cache import BLOCK, drop_pages, told_by
@@ -92,7 +96,7 @@ def test_files_that_another_program_has_read_are_dropped_again(files):
 def test_only_a_sample_is_opened_before_an_epoch(files, monkeypatch):
     opened = []
     monkeypatch.setattr(
-        "tierscope.benchmark.page_cache.residency",
+        "tierscope.benchmark.observations.page_cache.residency",
         lambda paths: opened.extend(paths) or _nothing(),
     )
     run = describe_run(training={"cold": True})
