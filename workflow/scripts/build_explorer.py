@@ -46,7 +46,7 @@ if __name__ == "__main__":
         page=Path(snakemake.input.page).read_text(encoding="utf-8"),
         computation=Path(snakemake.input.computation).read_text(encoding="utf-8"),
         title=f"What-if explorer: {params.experiment}",
-        provenance=origin_of(snakemake).words,
+        provenance=str(origin_of(snakemake)),
         dataset_titles=params.dataset_titles,
         estimates=estimates,
         pairs=params.pairs,

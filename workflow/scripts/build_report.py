@@ -40,7 +40,7 @@ if __name__ == "__main__":
     context = report_context(
         experiment=params.experiment,
         description=params.description,
-        provenance=origin_of(snakemake).words,
+        provenance=origin_of(snakemake),
         epoch=params.epoch,
         dataset_titles=params.dataset_titles,
         paper=paper["paper"],

@@ -21,6 +21,6 @@ if __name__ == "__main__":
     write_table(policy_epochs, snakemake.output.epochs, "policy_epochs")
     write_table(totals, snakemake.output.totals, "policy_totals")
     write_table(summary, snakemake.output.summary, "policy_summary")
-    text = summary_text(summary, policy_epochs, provenance=origin_of(snakemake).words)
+    text = summary_text(summary, policy_epochs, provenance=str(origin_of(snakemake)))
     Path(snakemake.output.text).write_text(text, encoding="utf-8")
     print(text)

@@ -25,7 +25,7 @@ if __name__ == "__main__":
         dataset_titles=snakemake.params.dataset_titles,
     )
     write_table(claims, snakemake.output.claims, "claims")
-    provenance, needs = origin_of(snakemake).words, needed_sweep(paper, claims)
+    provenance, needs = str(origin_of(snakemake)), needed_sweep(paper, claims)
     for write, path in ((markdown, "markdown"), (html, "html")):
         text = write(claims, paper["paper"], provenance, needs)
         Path(snakemake.output[path]).write_text(text, encoding="utf-8")

@@ -68,7 +68,7 @@ def test_only_the_epoch_and_the_scenario_shown_count(tmp_path):
 def test_drift_is_named_and_marked(tmp_path):
     origin = origin_of(script(tmp_path, [(0, 0, "device")], [(0, 50.0)]))
     assert origin.mark == "drifted"
-    assert "drifted by more than 20 % at cache rate 0 %" in origin.words
+    assert "drifted by more than 20 % at cache rate 0 %" in str(origin)
 
 
 def test_numbers_of_models_have_no_observations():

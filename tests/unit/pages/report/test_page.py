@@ -17,6 +17,7 @@ from tierscope.analysis.search import search_combinations
 from tierscope.analysis.whatif import estimate, make_goal
 from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
+from tierscope.core.sources import Origin
 from tierscope.core.tables import check_table
 from tierscope.pages.report.facts import Run, devices_table, setting_words
 from tierscope.pages.report.marks import UNKNOWN
@@ -175,7 +176,7 @@ def context_of(io_time, runs=None, epoch=0, **changes):
     arguments = {
         "experiment": "first",
         "description": "A cluster",
-        "provenance": "measured, system cluster",
+        "provenance": Origin("measured, system cluster"),
         "epoch": epoch,
         "dataset_titles": {"small": "128 KiB files"},
         "paper": "A paper",
@@ -625,7 +626,7 @@ def test_names_and_descriptions_are_escaped():
         io_time_of(system="<b>"),
         experiment="<b>",
         description="Tom & Jerry's <script>",
-        provenance='"quoted" & <i>',
+        provenance=Origin('"quoted" & <i>'),
     )
     assert "<script" not in page
     assert "<b>" not in page

@@ -37,9 +37,9 @@ def origin_of(snakemake: Any) -> Origin:
     )
     if (epoch := given.get("epoch")) is not None:
         verdicts = verdicts[verdicts["epoch"] == epoch]
-    notes = [words, *verdict_words(verdicts), *drift_words(drift)]
+    observed = (*verdict_words(verdicts), *drift_words(drift))
     mark = [verdict_mark(verdicts), "drifted" if drift["flagged"].any() else ""]
-    return Origin("; ".join(notes), ", ".join(filter(None, mark)))
+    return Origin(words, observed, ", ".join(filter(None, mark)))
 
 
 def _select(table: pd.DataFrame, wanted: Mapping[str, Any]) -> pd.DataFrame:
