@@ -972,8 +972,8 @@ def test_roots_of_the_configuration_replace_those_of_the_system(config):
 @pytest.mark.parametrize(
     ("roots", "words"),
     [
-        ({"gfs": "/a", "lfs": "/a/b"}, r"lfs.root: got '/a/b', expected a directory ap"),
-        ({"gfs": "/a", "lfs": "/a/"}, r"lfs.root: got '/a/', expected a directory ap"),
+        ({"gfs": "/a", "lfs": "/a/b"}, r"lfs.root: got '/a/b', expected a directory"),
+        ({"gfs": "/a", "lfs": "/a/"}, r"lfs.root: got '/a/', expected a directory"),
         ({"gfs": "", "lfs": None}, r"roots.gfs: got '', expected a path without tabs"),
         ({"gfs": None}, r"roots: missing key lfs"),
     ],

@@ -57,6 +57,8 @@ class JobSettings:
         How often a failed benchmark job is repeated, with a longer time limit.
     lfs_gib_per_node : float, optional
         Most local storage that a job gets on a node, in GiB.
+    memory_gib_per_node : float, optional
+        Memory of a node, in GiB; None for this machine's, or unknown with a scheduler.
     lfs_reserve_percent : float
         Local storage requested in addition to the files.
     lfs_in_memory : bool
@@ -75,6 +77,7 @@ class JobSettings:
     darshan: str = "auto"
     retries: int = 0
     lfs_gib_per_node: float | None = None
+    memory_gib_per_node: float | None = None
     lfs_reserve_percent: float = 10
     lfs_in_memory: bool = False
     estimates: Estimates = field(default_factory=Estimates)

@@ -1,0 +1,65 @@
+"""What this machine says of its memory and file systems."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tierscope.storage.room import _disk, _mount_of, file_system, memory_bytes
+
+MOUNTS = """\
+22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw
+30 22 0:40 / /mnt rw - autofs systemd-1 rw
+31 30 0:45 / /mnt/n\\040f\\040s rw - nfs4 server:/export\\040one rw,vers=4.2
+32 22 0:50 / /mnt rw - ext4 /dev/sdb1 rw
+33 22 0:51 / /mnt/a rw - fuse.glusterfs host:/vol rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/home/me", ("ext4", "/dev/sda2", "8:2")),
+        ("/mnt/other", ("ext4", "/dev/sdb1", "0:50")),  # mounted over the first one
+        ("/mnt/n f s/me", ("nfs4", "server:/export one", "0:45")),
+        ("/mnt/ab", ("ext4", "/dev/sdb1", "0:50")),  # not below /mnt/a
+        ("/mnt/a/b", ("fuse.glusterfs", "host:/vol", "0:51")),
+    ],
+)
+def test_mount_of_a_path_is_the_last_of_the_longest(path, expected):
+    assert _mount_of(Path(path), MOUNTS) == expected
+
+
+def test_partitions_of_a_disk_are_the_same_device(tmp_path):
+    disk = tmp_path / "devices" / "sda"
+    for name in ("sda1", "sda2"):
+        (disk / name).mkdir(parents=True)
+        (disk / name / "partition").write_text("1\n")
+    (tmp_path / "8:1").symlink_to(disk / "sda1")
+    (tmp_path / "8:2").symlink_to(disk / "sda2")
+    assert _disk("/dev/sda1", "8:1", tmp_path) == "/dev/sda"
+    assert _disk("/dev/sda2", "8:2", tmp_path) == "/dev/sda"
+    assert _disk("server:/export", "0:45", tmp_path) == "server:/export"
+
+
+def test_file_system_of_a_directory_that_is_not_there_yet(tmp_path):
+    here = file_system(tmp_path / "a" / "b")
+    state = os.statvfs(tmp_path)
+    assert here.kind == file_system(tmp_path).kind != "unknown"
+    assert 0 <= here.free_bytes <= state.f_blocks * state.f_frsize
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs /dev/shm")
+def test_tmpfs_is_memory():
+    assert file_system(Path("/dev/shm")).is_memory
+
+
+def test_memory_is_at_most_the_limit_of_the_control_groups(tmp_path):
+    machine = memory_bytes(tmp_path / "missing", tmp_path)
+    assert machine > 1 << 20
+    (tmp_path / "cgroup").write_text("4:memory:/old\n0::/user/job\n")
+    job = tmp_path / "user" / "job"
+    job.mkdir(parents=True)
+    (job / "memory.max").write_text("max\n")
+    assert memory_bytes(tmp_path / "cgroup", tmp_path) == machine
+    (job.parent / "memory.max").write_text("1048576\n")
+    assert memory_bytes(tmp_path / "cgroup", tmp_path) == 1048576
