@@ -24,7 +24,7 @@ LEAST_STEPS = 8  # of a process in an epoch
 BUDGET_S = 240.0  # for all measurements together
 _LAUNCH_S = 10.0  # until the processes have loaded TensorFlow
 _POINT_S = 1.0  # of a point besides its reads and writes
-_SAMPLE_S = 0.0003  # of a file besides its reads and writes, all processes together
+_SAMPLE_S = 0.00015  # of a file besides its reads and writes, all processes together
 _MOST_FILES = 9_999_999  # names have seven digits
 
 
