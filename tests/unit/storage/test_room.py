@@ -4,29 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tierscope.storage.room import _disk, _mount_of, file_system, memory_bytes
-
-MOUNTS = """\
-22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw
-30 22 0:40 / /mnt rw - autofs systemd-1 rw
-31 30 0:45 / /mnt/n\\040f\\040s rw - nfs4 server:/export\\040one rw,vers=4.2
-32 22 0:50 / /mnt rw - ext4 /dev/sdb1 rw
-33 22 0:51 / /mnt/a rw - fuse.glusterfs host:/vol rw
-"""
+from tierscope.storage.mounts import Mount
+from tierscope.storage.room import _disk, file_system, memory_bytes
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/home/me", ("ext4", "/dev/sda2", "8:2")),
-        ("/mnt/other", ("ext4", "/dev/sdb1", "0:50")),  # mounted over the first one
-        ("/mnt/n f s/me", ("nfs4", "server:/export one", "0:45")),
-        ("/mnt/ab", ("ext4", "/dev/sdb1", "0:50")),  # not below /mnt/a
-        ("/mnt/a/b", ("fuse.glusterfs", "host:/vol", "0:51")),
-    ],
-)
-def test_mount_of_a_path_is_the_last_of_the_longest(path, expected):
-    assert _mount_of(Path(path), MOUNTS) == expected
+def mount(source, device):
+    return Mount("/", "ext4", source, "rw", device)
 
 
 def test_partitions_of_a_disk_are_the_same_device(tmp_path):
@@ -36,9 +19,9 @@ def test_partitions_of_a_disk_are_the_same_device(tmp_path):
         (disk / name / "partition").write_text("1\n")
     (tmp_path / "8:1").symlink_to(disk / "sda1")
     (tmp_path / "8:2").symlink_to(disk / "sda2")
-    assert _disk("/dev/sda1", "8:1", tmp_path) == "/dev/sda"
-    assert _disk("/dev/sda2", "8:2", tmp_path) == "/dev/sda"
-    assert _disk("server:/export", "0:45", tmp_path) == "server:/export"
+    assert _disk(mount("/dev/sda1", (8, 1)), tmp_path) == "/dev/sda"
+    assert _disk(mount("/dev/sda2", (8, 2)), tmp_path) == "/dev/sda"
+    assert _disk(mount("server:/export", (0, 45)), tmp_path) == "server:/export"
 
 
 def test_file_system_of_a_directory_that_is_not_there_yet(tmp_path):

@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierscope.storage.mounts import Mount, mount_of
+
 # File systems that keep their files in memory.
 _IN_MEMORY = ("tmpfs", "ramfs")
 
@@ -52,41 +54,22 @@ def file_system(path: Path) -> FileSystem:
     while not path.exists():
         path = path.parent
     state = os.statvfs(path)
-    kind, source, number = _mount_of(path, Path("/proc/self/mountinfo").read_text())
+    mount = mount_of(path)
     return FileSystem(
-        kind,
-        "memory" if kind in _IN_MEMORY else _disk(source, number),
+        mount.fs_type,
+        "memory" if mount.fs_type in _IN_MEMORY else _disk(mount),
         state.f_bavail * state.f_frsize,
         state.f_favail if state.f_files else 1 << 62,
     )
 
 
-def _mount_of(path: Path, mountinfo: str) -> tuple[str, str, str]:
-    """Return type, source and device number of the mount that holds a path.
-
-    The last of several mounts on the same directory is the one that is seen.
-    """
-    found, longest = ("unknown", "unknown", ""), -1
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        number, point = before.split()[2], Path(_unescaped(before.split()[4]))
-        if path.is_relative_to(point) and len(point.parts) >= longest:
-            kind, source = after.split()[:2]
-            found, longest = (kind, _unescaped(source), number), len(point.parts)
-    return found
-
-
-def _unescaped(text: str) -> str:
-    """Return a text of mountinfo, which writes a blank as its octal number."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
-
-
-def _disk(source: str, number: str, sys_block: Path = Path("/sys/dev/block")) -> str:
+def _disk(mount: Mount, sys_block: Path = Path("/sys/dev/block")) -> str:
     """Return the disk of a partition, such as ``/dev/sda``, or else the source."""
-    device = sys_block / number
-    if number and (device / "partition").exists():
+    major, minor = mount.device
+    device = sys_block / f"{major}:{minor}"
+    if (device / "partition").exists():
         return f"/dev/{device.resolve().parent.name}"
-    return source
+    return mount.source
 
 
 def memory_bytes(
