@@ -4,11 +4,13 @@ The sizes are chosen once and written into a configuration, because a repeated s
 must not measure another dataset only because there is less room now.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import size_words
 from tierscope.core.validation import ConfigError
 from tierscope.experiment.plan import LEAST_MEMORIES
@@ -168,6 +170,7 @@ def sized_config(name: str, roots: Mapping[str, str], size: Size) -> dict[str, A
     size : Size
         The chosen size.
     """
+    classes = [str(io_class) for io_class in IOClass]
     return {
         "experiment": name,
         "system": SYSTEM,
@@ -186,12 +189,14 @@ def sized_config(name: str, roots: Mapping[str, str], size: Size) -> dict[str, A
             }
         },
         "training": {"epochs": EPOCHS},
-        # Half of the best I/O time: nobody knows a number of seconds for these.
-        "whatif": {"goal": {"seconds": None}},
+        # Nobody knows a number of seconds for directories, nor which class matters.
+        "whatif": {"goal": {"seconds": None, "percent_of_best": 80}},
         # Plain directories have no description of their devices.
         "model": {"calibration": None},
         "figures": {
             "scenario": {"dataset": DATASET, "n_osts": 0},
+            "improvements": [{io_class: 50} for io_class in classes],
+            "pairs": [list(pair) for pair in itertools.pairwise(classes)],
             "methods": ["rule"],
         },
     }
