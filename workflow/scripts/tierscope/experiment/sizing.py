@@ -130,12 +130,13 @@ def _files_that_fit(one: Directory, memory_bytes: int) -> int:
 
 def _no_room(one: Directory, least: int, shared: int) -> str:
     """Return why a directory is too small for the smallest dataset."""
-    both = " for both directories" if shared > 1 else ""
+    both = " of both directories" if shared > 1 else ""
+    n_files = 2 * least * shared
     return (
         f"{one.name}: got {one.path} with {size_words(one.system.free_bytes)} and "
-        f"{one.system.free_files} files free, expected twice the room for "
-        f"{least * shared} files of {size_words(FILE_BYTES)}{both} (and, in memory, at "
-        "most a quarter of the memory)"
+        f"{one.system.free_files} files free, expected at least "
+        f"{size_words(n_files * FILE_BYTES)} and {n_files} files, twice the smallest "
+        f"content{both}"
     )
 
 
