@@ -246,7 +246,8 @@ def say_plan():
     if all(Path(run).exists() for run in run_files("run.json")):
         return
     with suppress(OSError, TierError):  # the start says why a tier cannot be used
-        for line in plan_lines(EXPERIMENT, read_room(SYSTEM)):
+        cold = SETTINGS["training"].get("cold", False)
+        for line in plan_lines(EXPERIMENT, read_room(SYSTEM), cold=cold):
             logger.info(line)
 
 

@@ -31,16 +31,16 @@ def experiment(n_files=400, batch_size=10, rates=(0, 50), system="laptop", **sys
     return replace(found, system=replace(found.system, **system_to))
 
 
-def lines(planned, memory=4 * GIB, lfs=8 * GIB, gfs_at=SERVER, lfs_at=DISK):
-    return plan_lines(planned, Room(memory, lfs, gfs_at, lfs_at))
+def lines(planned, memory=4 * GIB, lfs=8 * GIB, gfs_at=SERVER, lfs_at=DISK, cold=False):
+    return plan_lines(planned, Room(memory, lfs, gfs_at, lfs_at), cold=cold)
 
 
 def test_there_is_a_line_for_each_rule():
     memory, steps, lfs = lines(experiment())
     assert memory == (
         "Dataset small, 400 MiB: fits into the memory of the node (4 GiB); MLPerf "
-        "Storage expects at least 5 times the memory. Without cold reads, epochs after "
-        "the first measure the page cache."
+        "Storage expects at least 5 times the memory. Without cold reads "
+        "(training.cold), all reads can come from the page cache."
     )
     assert steps == (
         "Dataset small: 10 steps an epoch for each process; MLPerf Storage expects at "
@@ -61,7 +61,7 @@ def test_there_is_a_line_for_each_rule():
 def test_dataset_below_five_times_the_memory_is_named(memory_mib, words):
     line = lines(experiment(), memory_mib * MIB)[0]
     assert words in line
-    assert ". Without cold reads, " in line
+    assert ". Without cold reads (training.cold), " in line
     assert ("a part of the reads" in line) == (memory_mib < 400)
 
 
@@ -81,14 +81,25 @@ def test_global_shuffle_over_nodes_reads_few_files_twice_on_a_node():
     planned = experiment(**nodes)
     assert lines(planned)[0].endswith(
         "into the memory of 4 nodes (4 GiB); MLPerf Storage expects at least 5 times "
-        "the memory. Without cold reads, about 1 of 4 reads from the GFS in the second "
-        "epoch, and all reads from the LFS, come from the page cache."
+        "the memory. Without cold reads (training.cold), about 1 of 4 reads from the "
+        "GFS in the second epoch, and all reads from the LFS, can come from the page "
+        "cache."
     )
     assert "a part of the reads from the LFS" in lines(planned, 800 * MIB)[0]
     local = {**planned.settings["training"], "shuffle": "local"}
     settings = {**planned.settings, "training": local}
     line = lines(replace(planned, settings=settings))[0]
-    assert line.endswith("epochs after the first measure the page cache.")
+    assert line.endswith(
+        "all reads after the first epoch can come from the page cache."
+    )
+
+
+def test_cold_reads_are_said():
+    line = lines(experiment(), cold=True)[0]
+    assert line.endswith(
+        "times the memory. Epochs are read cold (training.cold); otherwise all reads "
+        "can come from the page cache."
+    )
 
 
 def test_virtual_nodes_share_memory_and_room():

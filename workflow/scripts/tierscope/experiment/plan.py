@@ -61,7 +61,7 @@ def read_room(system: System) -> Room:
     return Room(memory, lfs_bytes, gfs, lfs)
 
 
-def plan_lines(experiment: Experiment, room: Room) -> list[str]:
+def plan_lines(experiment: Experiment, room: Room, *, cold: bool) -> list[str]:
     """Return what to know of a planned measurement: a line for each rule.
 
     Parameters
@@ -70,6 +70,8 @@ def plan_lines(experiment: Experiment, room: Room) -> list[str]:
         A checked experiment.
     room : Room
         What its system has room for.
+    cold : bool
+        Whether files leave the page cache before each epoch.
 
     Returns
     -------
@@ -80,51 +82,59 @@ def plan_lines(experiment: Experiment, room: Room) -> list[str]:
         return []
     system, lines = experiment.system, []
     for dataset in experiment.datasets.values():
-        lines.append(_memory_line(dataset, experiment, room.memory_bytes))
+        memory, cached = _memory_words(dataset, experiment, room.memory_bytes)
+        if cached and cold:
+            memory += f" Epochs are read cold (training.cold); otherwise {cached}."
+        elif cached:
+            memory += f" Without cold reads (training.cold), {cached}."
+        lines.append(memory)
         lines.append(_steps_line(dataset, system))
     lines.append(_lfs_line(experiment, room.lfs_bytes))
     return lines + _device_lines(room)
 
 
-def _memory_line(dataset: Dataset, experiment: Experiment, memory: int | None) -> str:
-    """Return how a dataset compares with the memory of the nodes."""
+def _memory_words(
+    dataset: Dataset, experiment: Experiment, memory: int | None
+) -> tuple[str, str]:
+    """Return how a dataset compares with the memory, and what the latter can serve."""
     system = experiment.system
     n_bytes = dataset.n_files * dataset.file_size_bytes
     head = f"Dataset {dataset.name}, {size_words(n_bytes)}:"
     rule = f"MLPerf Storage expects at least {LEAST_MEMORIES} times the memory"
     if memory is None:
-        return (
+        sentence = (
             f"{head} the memory of the nodes is unknown (job.memory_gib_per_node of "
-            f"system {system.name}); {rule}. If the dataset fits and without cold "
-            f"reads, {_cached(experiment, fits=True, fits_a_node=True)}."
+            f"system {system.name}); {rule}."
         )
+        return sentence, _cached(experiment, fits=True, fits_a_node=True)
     n_machines, times = _n_machines(system), n_bytes / memory
     nodes = f"{n_machines} nodes" if n_machines > 1 else "the node"
     where = f"the memory of {nodes} ({size_words(memory)})"
     # Rounded down: 4.99 times the memory does not look like enough.
     size = f"has {math.floor(10 * times) / 10:.1f} times" if times > 1 else "fits into"
+    sentence = f"{head} {size} {where}; {rule}."
     if times >= LEAST_MEMORIES:
-        return f"{head} {size} {where}; {rule}."
+        return sentence, ""
     fits_a_node = n_bytes <= memory / n_machines
-    cached = _cached(experiment, fits=times <= 1, fits_a_node=fits_a_node)
-    return f"{head} {size} {where}; {rule}. Without cold reads, {cached}."
+    return sentence, _cached(experiment, times <= 1, fits_a_node)
 
 
 def _cached(experiment: Experiment, fits: bool, fits_a_node: bool) -> str:
-    """Return which reads the page cache serves after the first epoch, as a clause.
+    """Return which reads the page cache can serve, as a clause.
 
-    A global shuffle gives most files of an epoch to other nodes than in the epoch
-    before, but each node always reads the same files from its LFS.
+    One machine has just written all files. Of several, a global shuffle gives most files
+    to another node than in the epoch before, but each always reads the same files from
+    its LFS.
     """
     n_machines = _n_machines(experiment.system)
     if n_machines == 1 or experiment.training.shuffle == "local":
-        if fits:
-            return "epochs after the first measure the page cache"
-        return "a part of the reads after the first epoch comes from the page cache"
+        reads = "all reads" if fits else "a part of the reads"
+        since = " after the first epoch" if n_machines > 1 else ""
+        return f"{reads}{since} can come from the page cache"
     of_lfs = "all" if fits_a_node else "a part of the"
     return (
         f"about 1 of {n_machines} reads from the GFS in the second epoch, and {of_lfs} "
-        "reads from the LFS, come from the page cache"
+        "reads from the LFS, can come from the page cache"
     )
 
 
