@@ -122,9 +122,9 @@ def _memory_words(
 def _cached(experiment: Experiment, fits: bool, fits_a_node: bool) -> str:
     """Return which reads the page cache can serve, as a clause.
 
-    One machine has just written all files. Of several, a global shuffle gives most files
-    to another node than in the epoch before, but each always reads the same files from
-    its LFS.
+    One machine has just written all files. Over several, a global shuffle gives most
+    files to another node than in the epoch before, but each node always reads the same
+    files from its LFS.
     """
     n_machines = _n_machines(experiment.system)
     if n_machines == 1 or experiment.training.shuffle == "local":
