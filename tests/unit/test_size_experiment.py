@@ -87,7 +87,7 @@ def test_directory_that_cannot_be_written_is_refused():
     with pytest.raises(
         ConfigError, match=r"^GFS: got /proc, expected a directory to wh"
     ):
-        tried("GFS", Path("/proc"))
+        tried("GFS", Path("/proc"), 4)
 
 
 def test_directory_that_others_could_replace_is_refused(tmp_path):
@@ -97,11 +97,11 @@ def test_directory_that_others_could_replace_is_refused(tmp_path):
     with pytest.raises(
         ConfigError, match=r"^LFS: .*/public: all users may replace what"
     ):
-        tried("LFS", public)
+        tried("LFS", public, 4)
 
 
 def test_directory_is_tried_with_files_that_are_gone_after_it(tmp_path):
-    found = tried("GFS", tmp_path)
+    found = tried("GFS", tmp_path, 4)
     assert found.write_files_per_s > 0
     assert found.read_files_per_s > 0
     assert found.system.free_bytes > 0

@@ -7,10 +7,12 @@ results/NAME/experiment.yaml, and prints what it has chosen. If that file is the
 the same directories, it changes nothing, so that a second start measures the same.
 """
 
+import functools
 import os
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
@@ -33,7 +35,7 @@ from tierscope.storage.room import file_system, memory_bytes
 ROOT = Path(__file__).parents[2]
 RESOURCES = [Path("resources"), ROOT / "resources"]
 FOLDER = "tierscope"  # below both directories, which may hold other files
-MOST_TEST_S, LEAST_TEST_FILES, MOST_TEST_FILES = 1.0, 8, 256
+MOST_TEST_S, MOST_TEST_FILES = 1.0, 1024
 
 
 def check_directories(gfs: str, lfs: str) -> dict[str, Path]:
@@ -69,7 +71,7 @@ def check_directories(gfs: str, lfs: str) -> dict[str, Path]:
     return found
 
 
-def tried(name: str, path: Path) -> Directory:
+def tried(name: str, path: Path, n_processes: int) -> Directory:
     """Return what is known of a directory, after a test with a few files.
 
     Raises
@@ -79,8 +81,9 @@ def tried(name: str, path: Path) -> Directory:
     """
     try:
         check_way(path / FOLDER)
-        rates = _file_rates(path)
-        return Directory(name, str(path), file_system(path), *rates)
+        system = file_system(path)
+        most = min(MOST_TEST_FILES, system.free_bytes // (4 * FILE_BYTES))
+        return Directory(name, str(path), system, *_file_rates(path, n_processes, most))
     except FolderError as error:
         raise ConfigError(f"{name}: {str(error).rstrip('.')}") from error
     except OSError as error:
@@ -90,28 +93,42 @@ def tried(name: str, path: Path) -> Directory:
         ) from error
 
 
-def _file_rates(path: Path) -> tuple[float, float]:
-    """Return how many files a second one process writes and reads in a directory.
+def _file_rates(path: Path, n_threads: int, most: int) -> tuple[float, float]:
+    """Return how many files a second some threads write and read in a directory.
 
     Files are written to the device, and their pages dropped before they are read.
     """
-    content = os.urandom(FILE_BYTES)
-    with tempfile.TemporaryDirectory(prefix="tierscope-", dir=path) as folder:
-        files, begin = [], time.perf_counter()
-        while len(files) < MOST_TEST_FILES:
-            elapsed_s = time.perf_counter() - begin
-            if elapsed_s > MOST_TEST_S and len(files) >= LEAST_TEST_FILES:
-                break
-            files.append(Path(folder, str(len(files))))
-            with files[-1].open("wb", buffering=0) as file:
-                file.write(content)
-                os.fdatasync(file)
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with (
+        tempfile.TemporaryDirectory(prefix="tierscope-", dir=path) as folder,
+        ThreadPoolExecutor(n_threads) as pool,
+    ):
+        files: list[Path] = []
+        write = functools.partial(_write, content=os.urandom(FILE_BYTES))
+        begin = time.perf_counter()
+        while not files or (
+            len(files) < most and time.perf_counter() < begin + MOST_TEST_S
+        ):
+            numbers = range(len(files), len(files) + n_threads)
+            new = [Path(folder, str(number)) for number in numbers]
+            list(pool.map(write, new))
+            files += new
         written = time.perf_counter()
-        for file in files:
-            file.read_bytes()
+        list(pool.map(_read, files))
         read = time.perf_counter()
     return len(files) / (written - begin), len(files) / (read - written)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file to the device, and drop its pages."""
+    with path.open("wb", buffering=0) as file:
+        file.write(content)
+        os.fdatasync(file)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _read(path: Path) -> None:
+    """Read a whole file."""
+    path.read_bytes()
 
 
 def write_config(path: Path, name: str, tiers: dict[str, Path]) -> list[str]:
@@ -122,8 +139,8 @@ def write_config(path: Path, name: str, tiers: dict[str, Path]) -> list[str]:
     ConfigError
         If the directories or the name cannot be used.
     """
-    gfs, lfs = (tried(tier, directory) for tier, directory in tiers.items())
     system = read_system(SYSTEM, *(folder / "systems" for folder in RESOURCES))
+    gfs, lfs = (tried(*tier, system.n_processes) for tier in tiers.items())
     size = choose_size(gfs, lfs, system.n_processes, memory_bytes())
     config = sized_config(name, _roots(tiers), size)
     merged = read_yaml(ROOT / "config" / "config.yaml")
@@ -152,9 +169,9 @@ def chosen_words(gfs: Directory, lfs: Directory, size: Size) -> list[str]:
     return [
         *(
             f"{one.name} {one.path}: {one.system.kind} on {one.system.device}, "
-            f"{size_words(one.system.free_bytes)} free; one process writes "
-            f"{one.write_files_per_s:.0f} and reads {one.read_files_per_s:.0f} files "
-            f"of {size_words(FILE_BYTES)} a second."
+            f"{size_words(one.system.free_bytes)} free; took "
+            f"{one.write_files_per_s:.0f} and gave {one.read_files_per_s:.0f} files of "
+            f"{size_words(FILE_BYTES)} a second."
             for one in (gfs, lfs)
         ),
         f"Dataset: {size.n_files} files, {size_words(size.n_files * FILE_BYTES)}, "

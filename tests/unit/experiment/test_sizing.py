@@ -57,10 +57,10 @@ def test_slowest_directories_get_the_smallest_dataset_and_the_time_that_it_takes
     chosen = size(at_rates(GFS, 1), at_rates(LFS, 1))
     assert chosen.n_files == LEAST
     assert chosen.limit.startswith("the time; it is the smallest")
-    # Written once, and at five rates read twice by each of five repetitions; the LFS is
-    # filled with 2.5 datasets a repetition.
+    # Written once to the GFS; each of five repetitions fills the LFS once, and reads
+    # all files twice at each of five rates.
     assert chosen.measuring_s == pytest.approx(
-        LEAST * (1 + REPETITIONS * (5 * 2 + 2.5)), rel=0.02
+        LEAST * (1 + REPETITIONS * (1 + 5 * 2)), rel=0.02
     )
 
 

@@ -43,8 +43,8 @@ class Directory:
     system : FileSystem
         The file system that holds it.
     write_files_per_s, read_files_per_s : float
-        Rates of one process on files of `FILE_BYTES`: written to the device, and read
-        without the page cache.
+        Rates of all processes together on files of `FILE_BYTES`: written to the device,
+        and read without the page cache.
     """
 
     name: str
@@ -146,15 +146,17 @@ def _fixed_s() -> float:
 
 
 def _file_s(gfs: Directory, lfs: Directory) -> float:
-    """Return the time that each file of the dataset adds to all measurements."""
-    generate_s = 1 / gfs.write_files_per_s
-    points_s = 0.0
+    """Return the time that each file of the dataset adds to all measurements.
+
+    The points of a repetition fill the LFS once, as each adds to the pinned files.
+    """
+    generate_s, fill_s = 1 / gfs.write_files_per_s, 1 / lfs.write_files_per_s
+    epochs_s = 0.0
     for rate in CACHE_RATES_PERCENT:
         on_lfs = rate / 100
-        fill_s = on_lfs / lfs.write_files_per_s
         read_s = (1 - on_lfs) / gfs.read_files_per_s + on_lfs / lfs.read_files_per_s
-        points_s += fill_s + EPOCHS * (read_s + _SAMPLE_S)
-    return generate_s + REPETITIONS * points_s
+        epochs_s += EPOCHS * (read_s + _SAMPLE_S)
+    return generate_s + REPETITIONS * (fill_s + epochs_s)
 
 
 def sized_config(name: str, roots: Mapping[str, str], size: Size) -> dict[str, Any]:
