@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tierscope.storage import room
 from tierscope.storage.mounts import Mount
 from tierscope.storage.room import _disk, file_system, memory_bytes
 
@@ -29,6 +30,17 @@ def test_file_system_of_a_directory_that_is_not_there_yet(tmp_path):
     state = os.statvfs(tmp_path)
     assert here.kind == file_system(tmp_path).kind != "unknown"
     assert 0 <= here.free_bytes <= state.f_blocks * state.f_frsize
+
+
+def test_file_system_without_a_mount_is_unknown(tmp_path, monkeypatch):
+    def fail(path):
+        raise ValueError(path)
+
+    known = file_system(tmp_path)
+    monkeypatch.setattr(room, "mount_of", fail)
+    here = file_system(tmp_path)
+    assert here.kind == "unknown" != known.kind
+    assert here.device == f"device {tmp_path.stat().st_dev}"
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs /dev/shm")

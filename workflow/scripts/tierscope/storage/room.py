@@ -54,10 +54,14 @@ def file_system(path: Path) -> FileSystem:
     while not path.exists():
         path = path.parent
     state = os.statvfs(path)
-    mount = mount_of(path)
+    try:
+        mount = mount_of(path)
+        kind, device = mount.fs_type, _disk(mount)
+    except ValueError:  # the kernel lists no mount above it, as in some chroots
+        kind, device = "unknown", f"device {os.stat(path).st_dev}"
     return FileSystem(
-        mount.fs_type,
-        "memory" if mount.fs_type in _IN_MEMORY else _disk(mount),
+        kind,
+        "memory" if kind in _IN_MEMORY else device,
         state.f_bavail * state.f_frsize,
         state.f_favail if state.f_files else 1 << 62,
     )
