@@ -14,6 +14,7 @@ from tierscope.storage.own_folder import FolderError, check_way
 from tierscope.core.machine import TierError
 
 from tierscope.experiment import slurm
+from tierscope.experiment.plan import plan_lines, read_room
 from tierscope.experiment.snakemake_internals import after_failure
 
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
@@ -239,6 +240,19 @@ def refuse_target(wildcards):
         f"or a file in {RESULTS}."
     )
 
+
+def say_plan():
+    """Say which rules of a good measurement the runs that are missing will not meet."""
+    if all(Path(run).exists() for run in run_files("run.json")):
+        return
+    with suppress(OSError, TierError):  # the start says why a tier cannot be used
+        cold = SETTINGS["training"].get("cold", False)
+        for line in plan_lines(EXPERIMENT, read_room(SYSTEM), cold=cold):
+            logger.info(line)
+
+
+if not (IS_JOB or EXPERIMENT.source != "measured"):
+    say_plan()
 
 if IS_REMOTE_JOB:
     slurm.note_job(BATCH_JOBS)

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.ticker import EngFormatter
 
 from tierscope.core.columns import RUN_KEYS
+from tierscope.core.scenario import size_words
 
 _NAMES = {
     "ost": "OST",
@@ -145,7 +146,7 @@ def _process_words(content: Mapping[str, Any]) -> str:
 def _dataset_words(content: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     """Return number, size and name of the files of a run."""
     dataset = content["dataset"]
-    size = _size_words(dataset["n_files"] * dataset["file_size_bytes"])
+    size = size_words(dataset["n_files"] * dataset["file_size_bytes"])
     title = titles.get(dataset["name"], f"files of dataset {dataset['name']}")
     return f"{dataset['n_files']} \N{MULTIPLICATION SIGN} {title} ({size})"
 
@@ -231,15 +232,6 @@ def _time_with_unit(time_s: float) -> str:
     return EngFormatter(unit="s")(time_s)
 
 
-def _size_words(n_bytes: float) -> str:
-    """Return a size such as ``128 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n_bytes < 1024 or unit == "GiB":
-            break
-        n_bytes /= 1024
-    return f"{n_bytes:.4g} {unit}"
-
-
 def _percent_words(percent: float) -> str:
     """Return a percentage such as ``2.4 %``."""
     return f"{percent:g} %"
@@ -247,12 +239,12 @@ def _percent_words(percent: float) -> str:
 
 def _bandwidth_words(bytes_per_s: float) -> str:
     """Return a bandwidth such as ``1.5 GiB/s``."""
-    return f"{_size_words(bytes_per_s)}/s"
+    return f"{size_words(bytes_per_s)}/s"
 
 
 _UNITS = (
     ("_bytes_per_s", "bandwidth", _bandwidth_words),
-    ("_bytes", "size", _size_words),
+    ("_bytes", "size", size_words),
     ("_s", "time", _time_with_unit),
     ("_percent", "", _percent_words),
 )
