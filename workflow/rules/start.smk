@@ -246,7 +246,7 @@ def say_plan():
     if all(Path(run).exists() for run in run_files("run.json")):
         return
     with suppress(OSError, TierError):  # the start says why a tier cannot be used
-        cold = SETTINGS["training"].get("cold", False)
+        cold = EXPERIMENT.training.cold
         for line in plan_lines(EXPERIMENT, read_room(SYSTEM), cold=cold):
             logger.info(line)
 
