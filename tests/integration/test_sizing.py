@@ -1,13 +1,18 @@
 """An experiment on two directories of the user, from their names to a figure."""
 
 import os
+import re
 import subprocess
 
 import pytest
 import yaml
 from integration.conftest import ROOT, Project
+from tierscope.core.tables import read_table
+from tierscope.storage.mounts import mount_of
+from tierscope.storage.page_cache import BLOCK, told_by
 
 CONFIG = "results/mine/experiment.yaml"
+PROFILE = ["--profile", "local", "--configfile"]
 
 
 @pytest.fixture
@@ -19,9 +24,27 @@ def project(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine.txt").write_text("keep\n")
     project = Project(folder)
-    start = ["snakemake", "--profile", "local", "--configfile", CONFIG]
-    project.command = lambda *arguments: [start[0], *arguments, *start[1:]]
+    project.command = lambda *words: ["snakemake", *words, *PROFILE, CONFIG]
     return project
+
+
+def words_of(svg):
+    """Return the text of a figure, which SVG files hold in comments."""
+    lines = re.findall("<!-- (.*?) -->", svg.read_text(), re.DOTALL)
+    return " ".join(" ".join(lines).split())
+
+
+def check_verdicts(tables, verdict):
+    """Check where the reads of the second epoch came from, and the sentinel."""
+    found = read_table(tables / "verdicts.parquet", "verdicts")
+    found = found[found["epoch"] == 1]
+    assert set(found["tier"]) == {"gfs", "lfs"}
+    if told_by(mount_of(tables)) == BLOCK:
+        assert set(found["verdict"]) == {verdict}
+        expected = (97, 100) if verdict == "device" else (0, 3)
+        assert found["device_percent"].between(*expected).all()
+    drift = read_table(tables / "drift.parquet", "drift")
+    assert len(drift) == 4  # tiers and points
 
 
 def size(project, *directories, expect=0):
@@ -58,6 +81,18 @@ def test_two_directories_are_measured(project):
     project.snakemake("fig2")
     svg = project.folder / "results" / "mine" / "figures" / "fig2_breakdown.svg"
     assert "Source: measured, system laptop" in svg.read_text()
+    assert "second epoch (measured" not in words_of(svg)
+    check_verdicts(project.folder / "results" / "mine" / "tables", "device")
+    config |= {"experiment": "warm", "training": {**config["training"], "cold": False}}
+    (project.folder / "warm.yaml").write_text(yaml.safe_dump(config))
+    project.command = lambda *words: ["snakemake", *words, *PROFILE, "warm.yaml"]
+    project.snakemake("fig2")
+    warm = project.folder / "results" / "warm"
+    check_verdicts(warm / "tables", "page cache")
+    words = words_of(warm / "figures" / svg.name)
+    assert "second epoch (measured, from the page cache" in words
+    assert "LFS reads came from the page cache" in words
+    project.command = lambda *words: ["snakemake", *words, *PROFILE, CONFIG]
     assert f"Using {CONFIG}, " in size(project, "gfs", "lfs")
     assert "Dataset small" not in project.snakemake("fig2", "-n")  # nothing to measure
     beside = project.folder.parent
