@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tierscope.benchmark.launch_facts import gather_facts
 from tierscope.benchmark.node_storage import (
     check_is_there,
     check_room,
@@ -78,6 +79,12 @@ class ProbeLaunch:
             "lfs": self.storage.folder / self.folder_name,
         }
         self.plan = plan(self.description)
+        self._facts: dict[str, Any] = {}
+
+    def gather_facts(self) -> None:
+        """Note what the processes run with; refuse a launch in which that differs."""
+        system = self.description.system
+        self._facts = gather_facts(self.processes, "run_probes", system)
 
     def run(self, folder: Path) -> None:
         """Run the probes and write table and summary into a folder."""
@@ -204,6 +211,7 @@ class ProbeLaunch:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "emulation": devices,
             "versions": software_versions(),
+            **self._facts,
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
 
@@ -247,6 +255,7 @@ def run_probes(arguments: argparse.Namespace) -> None:
     processes.keep(probes.storage)
 
     def run() -> None:
+        probes.gather_facts()
         if emulation:
             emulation.join(processes)
         probes.run(arguments.output)
