@@ -105,6 +105,7 @@ rule sum_peers:
 rule compare_run_facts:
     input:
         runs=of_sweep("run.json"),
+        audits=of_sweep("audit.json"),  # only audited runs count
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("compare_run_facts"),
     output:

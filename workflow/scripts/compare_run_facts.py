@@ -21,7 +21,7 @@ if __name__ == "__main__":
     listed = list_facts({str(one.parent): json.loads(one.read_text()) for one in paths})
     facts = run_facts(listed)
     for row in differing(facts).itertuples():
-        print(f"{row.fact}: {row.value} ({row.n_runs} runs, such as {row.run})")
+        print(f"{row.fact}: {row.value} (number of runs: {row.n_runs}; {row.run})")
     if again := to_measure_again(listed, allowed):
         print(f"To measure again: {join(['rm', '-r', *again])}")
     refuse_mixed_runs(listed, allowed)

@@ -34,7 +34,12 @@ def list_facts(contents: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     DataFrame
         One row for each fact of each run; columns: part, fact, value, run.
     """
-    newest = sorted(contents, key=lambda run: contents[run]["finished"], reverse=True)
+
+    def age(run: str) -> tuple[bool, str]:
+        """Return a key that is higher for newer runs; the oldest note no modules."""
+        return "modules" in contents[run], contents[run]["finished"]
+
+    newest = sorted(contents, key=age, reverse=True)
     rows = [(*fact, run) for run in newest for fact in _facts(contents[run])]
     return pd.DataFrame(rows, columns=["part", "fact", "value", "run"])
 
@@ -93,7 +98,7 @@ def refuse_mixed_runs(listed: pd.DataFrame, allowed: Collection[str] = ()) -> No
     fact = refused["fact"].iloc[0]
     newest, other, *_ = refused[refused["fact"] == fact].itertuples()
     n_more = refused["fact"].nunique() - 1
-    more = f", and {n_more} more" if n_more else ""
+    more = f" (other facts that differ: {n_more})" if n_more else ""
     why = ""
     if UNKNOWN in f"{newest.value} {other.value}":
         why = " (unknown: measured by a version of tierscope that did not note it)"
@@ -101,9 +106,9 @@ def refuse_mixed_runs(listed: pd.DataFrame, allowed: Collection[str] = ()) -> No
     runs = "1 run differs" if len(again) == 1 else f"{len(again)} runs differ"
     raise MixedRunsError(
         f"{other.run} and {newest.run}: cannot be joined into one table: {fact} "
-        f"{other.value}, but {newest.value}{more}{why}. {runs} from the newest run: "
-        f"delete what the log lists and start again to measure it again, or set "
-        f"allow_mixed: [{', '.join(parts)}]."
+        f"{other.value}, but {newest.value}{more}{why}. {runs} from the newest one: "
+        "delete the folders that the log lists to measure these points again, or set "
+        f"allow_mixed: [{', '.join(sorted({*parts, *allowed}, key=TOOLS.index))}]."
     )
 
 

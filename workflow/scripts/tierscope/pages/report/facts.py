@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.ticker import EngFormatter
 
+from tierscope.analysis.run_facts import MACHINE, differing
 from tierscope.core.columns import RUN_KEYS
 
 _NAMES = {
@@ -23,7 +24,7 @@ _NAMES = {
 SIMULATED = "simulated"
 _IDENTIFYING = (
     *("hosts", "scheduler_job", "tier_roots", "background_roots", "peer_roots"),
-    "peer_interfaces",
+    *("peer_interfaces", "machines"),
 )
 
 
@@ -54,7 +55,7 @@ def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
     versions = {key: run["versions"][key] for key in run["versions"] if key != "kernel"}
     if "mpi" in versions:  # Open MPI's says who built it, and where
         versions["mpi"] = versions["mpi"].split(", package:")[0]
-    tracer = {"runtime": run["tracer"]["runtime"]}
+    tracer = {key: run["tracer"].get(key) for key in ("runtime", "version")}
     return kept | {"system": system, "versions": versions, "tracer": tracer}
 
 
@@ -160,7 +161,8 @@ def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _tracer(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tracer of a run."""
-    return {} if is_simulated(content) else {"runtime": content["tracer"]["runtime"]}
+    tracer = {} if is_simulated(content) else content["tracer"]
+    return {key: tracer.get(key) for key in ("runtime", "version")}
 
 
 def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -182,6 +184,31 @@ def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     columns = ["Tier", "Property", "Modelled as", "Source"]
     table = pd.DataFrame(list(rows), columns=columns)
     return table if table["Source"].any() else table.drop(columns="Source")
+
+
+def differences_table(
+    run_facts: pd.DataFrame | None, anonymous: bool = False
+) -> pd.DataFrame:
+    """Return what differs between runs, one row for each value; empty if nothing does.
+
+    Parameters
+    ----------
+    run_facts : DataFrame or None
+        Table ``run_facts``; None if no process ran.
+    anonymous : bool
+        Whether to leave out the facts that identify a machine.
+    """
+    if run_facts is None:
+        return pd.DataFrame()
+    found = differing(run_facts)
+    if anonymous:
+        found = found[(found["part"] != MACHINE) & (found["fact"] != "kernel")]
+    words = {
+        "What differs": found["fact"].map(_name_words),
+        "Value": found["value"],
+        "Runs": found["n_runs"].astype(str),
+    }
+    return pd.DataFrame(words)
 
 
 def _tier_and_property(part: str, key: str) -> tuple[str, str]:
