@@ -84,6 +84,19 @@ def test_sweep_with_a_tracer_rebuilt_half_way_is_refused_by_digest(emulated):
     assert len(set(libraries_of(emulated).values())) == 1
 
 
+def test_edited_benchmark_is_named_before_it_measures_and_refused_afterwards(plain):
+    sweep(plain, 0, n_osts=0)
+    assert "measured with modules" not in plain.snakemake(TABLE)
+    sweep(plain, 0, 50, n_osts=0)
+    edit(plain, "benchmark/driver.py", "import shutil\n", "import shutil  # edited\n")
+    output = plain.snakemake(TABLE, expect=1)
+    first = "results/tiny/runs/tiny-0ost-pinning-posix/cache-000/rep-0"
+    words = r"measured with modules (\w{12}), but new runs are measured with (\w{12}): "
+    ((before, now),) = set(re.findall(rf"{first}: was {words}", output))
+    assert output.index("was measured with") < output.index("Measuring")
+    assert f"modules of the benchmark {before}, but {now}. 1 run differs" in output
+
+
 def test_runs_of_before_are_joined_with_each_other_only(plain):
     sweep(plain, 0, 50, n_osts=0)
     scenario = "tiny-0ost-pinning-posix"
@@ -128,7 +141,7 @@ def test_rank_with_another_tracer_ends_the_launch_with_both_digests(project, req
     (scenario,) = project.path("runs").glob("tiny-*ost-pinning-posix")
     output = project.launch(scenario.name, "cache-000/rep-0").fail()
     name = r"libtierscope_trace\.so \((\w{12})\)"
-    words = rf"tierscope: rank 2 on \S+: has loaded as tracer {name}, but rank 0 on "
-    found = re.findall(rf"{words}\S+ {name}; all processes of a launch", output)
+    words = rf"ConfigError: rank 2 on \S+: has loaded as tracer {name}, but rank 0 on "
+    found = re.findall(rf"{words}\S+ {name}; all processes of a launch must", output)
     ((other, first),) = found
     assert other != first
