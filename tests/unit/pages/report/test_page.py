@@ -18,7 +18,12 @@ from tierscope.analysis.whatif import estimate, make_goal
 from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import check_table
-from tierscope.pages.report.facts import Run, devices_table, setting_words
+from tierscope.pages.report.facts import (
+    Run,
+    devices_table,
+    differences_table,
+    setting_words,
+)
 from tierscope.pages.report.marks import UNKNOWN
 from tierscope.pages.report.page import (
     Picture,
@@ -680,6 +685,15 @@ def test_what_differs_between_runs_is_on_the_page():
     assert "library of the tracer aaaa 2 library of the tracer unknown 2" in text
     assert "governor powersave 2 governor performance 2" in text
     assert "host-of-jane" not in text  # all runs have the same
+
+
+def test_many_and_long_values_are_cut_short():
+    hosts = [("machine", "hosts", f"{n} {'host ' * 99}") for n in range(9)]
+    table = differences_table(facts_of(*hosts))
+    assert len(table) == 6
+    assert table["Value"].str.len().max() <= 200
+    last = ("hosts", "4 more values, in table run_facts", "8")
+    assert tuple(table.iloc[-1]) == last
 
 
 def test_page_says_so_if_nothing_differs():

@@ -37,7 +37,7 @@ def list_facts(contents: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
 
     def age(run: str) -> tuple[bool, str]:
         """Return a key that is higher for newer runs; the oldest note no modules."""
-        return "modules" in contents[run], contents[run]["finished"]
+        return "modules" in contents[run], contents[run].get("finished", "")
 
     newest = sorted(contents, key=age, reverse=True)
     rows = [(*fact, run) for run in newest for fact in _facts(contents[run])]
@@ -129,7 +129,7 @@ def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     script = "benchmark" if is_run else "probes"
     modules = content.get("modules") or UNKNOWN
     yield MODULES, f"modules of the {script}", modules[:_DIGITS]
-    yield MACHINE, "hosts", _joined(content["hosts"])
+    yield MACHINE, "hosts", _joined(content.get("hosts", ()))
     for name in ("cpu_model", "governor"):
         yield MACHINE, name, _joined(one[name] for one in content.get("machines", ()))
     yield MACHINE, "affinity", _joined(map(_affinities, content.get("machines", ())))
@@ -140,7 +140,7 @@ def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             f"mount of the {tier.upper()}",
             _joined(map(_mount_words, mounts)),
         )
-    for name, version in content["versions"].items():
+    for name, version in content.get("versions", {}).items():
         yield SOFTWARE, name, str(version)
 
 

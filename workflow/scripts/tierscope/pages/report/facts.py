@@ -5,6 +5,7 @@ A content is what a run's `run.json` holds, or a scenario's `simulation.json`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,7 @@ _NAMES = {
     "cv": "coefficient of variation",
 }
 SIMULATED = "simulated"
+_MOST_VALUES, _MOST_LETTERS = 5, 200  # of what differs between runs
 _IDENTIFYING = (
     *("hosts", "scheduler_job", "tier_roots", "background_roots", "peer_roots"),
     *("peer_interfaces", "machines"),
@@ -203,12 +205,16 @@ def differences_table(
     found = differing(run_facts)
     if anonymous:
         found = found[(found["part"] != MACHINE) & (found["fact"] != "kernel")]
-    words = {
-        "What differs": found["fact"].map(_name_words),
-        "Value": found["value"],
-        "Runs": found["n_runs"].astype(str),
-    }
-    return pd.DataFrame(words)
+    rows = []
+    for fact, values in found.groupby("fact", sort=False):
+        name, shown = _name_words(fact), values.iloc[:_MOST_VALUES]
+        for value, n_runs in zip(shown["value"], shown["n_runs"], strict=True):
+            rows.append((name, shorten(value, _MOST_LETTERS), str(n_runs)))
+        if n_more := len(values) - len(shown):
+            rest = values["n_runs"].iloc[_MOST_VALUES:].sum()
+            more = f"{count_words(n_more, 'more value')}, in table run_facts"
+            rows.append((name, more, str(rest)))
+    return pd.DataFrame(rows, columns=["What differs", "Value", "Runs"])
 
 
 def _tier_and_property(part: str, key: str) -> tuple[str, str]:
