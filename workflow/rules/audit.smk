@@ -102,11 +102,33 @@ rule sum_peers:
         "../scripts/sum_peers.py"
 
 
+rule compare_run_facts:
+    input:
+        runs=of_sweep("run.json"),
+        audits=of_sweep("audit.json"),  # only audited runs count
+        deletions=lambda wildcards: deletions(wildcards.sweep),
+        library=library("compare_run_facts"),
+    output:
+        f"{RESULTS}/{{sweep}}/run_facts.parquet",
+    log:
+        f"{LOGS}/compare_run_facts/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        allow_mixed=SETTINGS["allow_mixed"],
+    message:
+        "Comparing what the runs were measured with ({wildcards.sweep})."
+    script:
+        "../scripts/compare_run_facts.py"
+
+
 rule collect_epochs:
     input:
         epochs=of_sweep("epochs.parquet"),
         runs=of_sweep("run.json"),
         audits=of_sweep("audit.json"),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_epochs"),
     output:
@@ -165,6 +187,7 @@ rule collect_drift:
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -183,6 +206,7 @@ rule collect_io_time:
 use rule collect_io_time as collect_background with:
     input:
         background=of_sweep("background.parquet", leaves("background")),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -197,6 +221,7 @@ use rule collect_io_time as collect_peers with:
     input:
         stage_in=of_sweep("stage_in.parquet", leaves("stage_in")),
         peers=of_sweep("peers.parquet", leaves("peers")),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:

@@ -34,6 +34,9 @@ if __name__ == "__main__":
     policy_claims = None
     if given.policy_claims:
         policy_claims = read_table(given.policy_claims, "policy_claims")
+    run_facts = None
+    if given.run_facts:
+        run_facts = read_table(given.run_facts, "run_facts")
     names = ("breakdown", "spread", "goals", "combinations", "claims")
     tables = {name: read_table(given[name], name) for name in names}
     paper = read_claims(given.paper)
@@ -54,6 +57,7 @@ if __name__ == "__main__":
         },
         estimates=estimates,
         policy_claims=policy_claims,
+        run_facts=run_facts,
         anonymous=params.anonymous,
         **tables,
     )

@@ -117,6 +117,10 @@ class Benchmark:
         self.release()
         self.processes.barrier()  # all nodes are empty before the first rank ends
 
+    def gather_facts(self) -> None:
+        """Note what the processes run with; refuse a launch in which that differs."""
+        self._writer.gather_facts()
+
     def finish(self) -> None:
         """Complete a run whose log was written when MPI ended (rank 0).
 

@@ -18,6 +18,7 @@ from tierscope.benchmark.node_storage import (
     claim_storage,
     release_storage,
 )
+from tierscope.benchmark.observations.launch_facts import gather_facts
 from tierscope.benchmark.observations.page_cache import names_can_be_dropped
 from tierscope.benchmark.preparation import announce
 from tierscope.benchmark.processes import Processes
@@ -80,6 +81,12 @@ class ProbeLaunch:
         }
         self.plan = plan(self.description)
         self._drops_names = False
+        self._facts: dict[str, Any] = {}
+
+    def gather_facts(self) -> None:
+        """Note what the processes run with; refuse a launch in which that differs."""
+        system = self.description.system
+        self._facts = gather_facts(self.processes, "run_probes", system)
 
     def run(self, folder: Path) -> None:
         """Run the probes and write table and summary into a folder."""
@@ -209,6 +216,7 @@ class ProbeLaunch:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "emulation": devices,
             "versions": software_versions(),
+            **self._facts,
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
 
@@ -252,6 +260,7 @@ def run_probes(arguments: argparse.Namespace) -> None:
     processes.keep(probes.storage)
 
     def run() -> None:
+        probes.gather_facts()
         if emulation:
             emulation.join(processes)
         probes.run(arguments.output)

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tierscope.benchmark.observations.launch_facts import gather_facts
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_folder import (
     mark_complete,
@@ -67,6 +68,13 @@ class RunWriter:
         self._tracer, self._emulation = tracer, emulation
         self._source = source
         self._complete = lambda: None
+        self._facts: dict[str, Any] = {}
+
+    def gather_facts(self) -> None:
+        """Note what the processes run with, for `run.json`; all processes call this."""
+        self._facts = gather_facts(
+            self._processes, "run_benchmark", self._description.system, self._tracer
+        )
 
     def write(self, folder: Path, measured: Measured) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
@@ -97,6 +105,7 @@ class RunWriter:
             "page_cache": measured.page_cache,
             "sentinel": measured.sentinel,
             "versions": software_versions(),
+            **self._facts,
         }
         if self._tracer.writes_log_at_end:
             self._complete = partial(
@@ -115,4 +124,5 @@ class RunWriter:
         """Check a log that the tracer wrote by itself, then mark the run complete."""
         n_processes = self._processes.size
         self._tracer.check_log(folder / "log.darshan", n_processes, started)
+        run["tracer"] = self._tracer.describe()  # the log has said its version
         mark_complete(folder, run)

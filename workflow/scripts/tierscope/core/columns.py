@@ -516,6 +516,13 @@ TABLES = {
         "power_margin_points": NUMBER,
         "power_percent": NUMBER,
     },
+    "run_facts": {
+        "part": TEXT,
+        "fact": TEXT,
+        "value": TEXT,
+        "n_runs": INTEGER,
+        "run": TEXT,
+    },
     "claims": {
         "source": TEXT,
         "system": TEXT,
@@ -562,6 +569,7 @@ ALLOWED = {
         "not measurable here",
     },
     "fitted": {"no", "target", "by hand", "derived"},
+    "part": {"tracer", "libraries", "modules", "machine", "software"},
     "staging": {"none", "while training", "estimated", "run"},
 }
 _SIGNED = [

@@ -78,6 +78,7 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
                 "lmdb",
                 "darshan",
                 "audit",
+                "allow_mixed",
                 "whatif",
                 "model",
                 "studies",

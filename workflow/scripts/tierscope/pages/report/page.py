@@ -26,6 +26,7 @@ from tierscope.pages.report.facts import (
     Run,
     count_words,
     devices_table,
+    differences_table,
     distinct,
     facts,
     is_simulated,
@@ -127,6 +128,7 @@ def report_context(
     claims: pd.DataFrame,
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
+    run_facts: pd.DataFrame | None = None,
     needs: str = "",
     anonymous: bool = False,
 ) -> dict[str, Any]:
@@ -158,6 +160,8 @@ def report_context(
         Table ``estimates`` by the model.
     policy_claims : DataFrame, optional
         Table ``policy_claims``, where policies or loaders are compared.
+    run_facts : DataFrame, optional
+        Table ``run_facts``, unless all runs are simulated.
     needs : str, optional
         What `tierscope.claims.paper.needed_sweep` returns.
     anonymous : bool
@@ -203,6 +207,7 @@ def report_context(
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),
         "devices_note": devices_note(contents),
+        "differences": differences_table(run_facts, anonymous),
         "audit": audit_words(runs, len(table)),
         "runs": table,
         "spread": spread_table(spread, titles),
