@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from descriptions import describe_scenario
-from tierscope.benchmark import launch_facts
+from tierscope.benchmark.observations import launch_facts
 from tierscope.benchmark.observations.launch_facts import (
     RankFacts,
     gather_facts,
