@@ -91,6 +91,17 @@ def test_calibration_finds_devices_and_prints_them(probed):
     assert (table["standard_error"] > 0).all()
 
 
+def test_runs_and_probes_of_a_calibration_are_compared(probed):
+    target = "results/tiny/model/all-osts/run_facts.parquet"
+    probed.snakemake(target)
+    facts = read_table(probed.folder / target, "run_facts").set_index("fact")
+    n_runs = facts["n_runs"]
+    assert n_runs["library of the devices"] == 3 + 1
+    assert n_runs["modules of the benchmark"] == n_runs["library of the tracer"] == 3
+    assert n_runs["modules of the probes"] == 1
+    assert "unknown" not in set(facts["value"])
+
+
 def test_failure_before_finished_probes_does_not_launch_them_again(probed):
     (first,) = (probed.folder / "scratch" / "gfs").rglob("0000000.tfrecord")
     dataset = first.parent
