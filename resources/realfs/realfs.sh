@@ -8,6 +8,7 @@
 # FOLDER/gfs is a GlusterFS volume over loopback. Each brick is a server of its own with
 # one thread, which sleeps before it serves a read. FOLDER/lfs is ext4 on a loop device,
 # whose disk is such a server, too.
+#
 # Settings, from the environment:
 #
 #   REALFS_BRICKS        bricks of the GlusterFS volume; default 4
@@ -63,8 +64,8 @@ check_machine() {
 
 # ---- processes: recorded with their start, as the kernel uses a pid again ------------
 
-start_of() { # pid; its start in clock ticks, empty if it has ended
-  sed 's/.*) //' "/proc/$1/stat" 2> /dev/null | cut -d' ' -f20
+start_of() { # pid; its start in clock ticks, empty if it has ended (a zombie has, too)
+  sed -n 's/.*) [^Z] /- /p' "/proc/$1/stat" 2> /dev/null | cut -d' ' -f20
 }
 
 first_error() { # server
@@ -192,9 +193,11 @@ volume distribute
   subvolumes$clients
 end-volume
 END
-  # Nothing of the GFS stays in this kernel: neither pages nor names nor attributes.
+  # An open drops the pages of its file from this kernel. Names are kept so briefly that
+  # only those of folders are known when they are needed again.
   serve gfs glusterfs -N -f "$DIR/client.vol" -l "$DIR/log/gfs.log" \
-    --direct-io-mode=disable --fopen-keep-cache=off --attribute-timeout=0 --entry-timeout=0.1 "$DIR/gfs"
+    --direct-io-mode=disable --fopen-keep-cache=off --attribute-timeout=0 \
+    --entry-timeout=0.1 "$DIR/gfs"
   wait_for answers "$DIR/gfs" ||
     fail "the GlusterFS volume is not mounted: $(first_error gfs)"
 }
@@ -217,7 +220,7 @@ start_disk() {
 start_lfs() {
   local image=$DIR/disk-mount/lfs.img loop
   truncate --size="${LFS_MIB}M" "$image"
-  mkfs.ext4 -q -F -m 0 "$image"
+  mkfs.ext4 -q -F -m 0 "$image" || fail "$image: mkfs.ext4 failed"
   loop=$(losetup --find --show --direct-io=on "$image") ||
     fail "$image: losetup --direct-io=on failed"
   echo "$loop" > "$DIR/loop"
@@ -226,12 +229,15 @@ start_lfs() {
 
 # ---- commands ---------------------------------------------------------------
 
+# The mount of a server that was killed cannot be examined, only unmounted.
 unmount() { # mount point
-  ! mountpoint -q "$1" || umount "$1" 2> /dev/null || umount --lazy "$1"
+  umount "$1" 2> /dev/null || umount --lazy "$1" 2> /dev/null || true
 }
 
+# Take down whatever is there of both tiers, each part even if another one fails.
 take_down() {
   local loop
+  set +e
   unmount "$DIR/lfs"
   if [ -f "$DIR/loop" ]; then
     loop=$(cat "$DIR/loop")
@@ -243,6 +249,7 @@ take_down() {
   unmount "$DIR/gfs"
   end_servers
   rm -rf --one-file-system "$DIR"
+  set -e
 }
 
 is_up() {
@@ -292,6 +299,7 @@ down() {
     return
   fi
   take_down
+  [ ! -e "$DIR" ] || fail "$DIR: cannot be removed; see what uses it: fuser -vm $DIR"
   echo "realfs: is down, $DIR is removed"
 }
 
