@@ -322,6 +322,7 @@ def _described_network(
             close_latency_s=gfs["metadata_latency_s"] if gfs["close_s"] else 0.0,
             n_object_servers=n_osts,
             request_bytes=gfs["request_bytes"],
+            request_s=gfs.get("request_s", 0.0),
             bandwidth_bytes_per_s=gfs["ost_bandwidth_bytes_per_s"],
             read_latency_s=gfs["read_latency_s"],
             n_links=n_links,
