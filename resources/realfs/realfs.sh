@@ -12,15 +12,15 @@
 # Settings, from the environment:
 #
 #   REALFS_BRICKS        bricks of the GlusterFS volume; default 4
-#   REALFS_READ_US       sleep of a brick before each read, in microseconds; default 4000
+#   REALFS_READ_US       sleep of a brick before each read, in microseconds; default 10000
 #   REALFS_LFS_MIB       size of the loop device, in MiB; default 512
-#   REALFS_LFS_READ_US   sleep of the LFS's disk before each read; default 2000
+#   REALFS_LFS_READ_US   sleep of the LFS's disk before each read; default 5000
 set -eu
 
 BRICKS=${REALFS_BRICKS:-4}
-READ_US=${REALFS_READ_US:-4000}
+READ_US=${REALFS_READ_US:-10000}
 LFS_MIB=${REALFS_LFS_MIB:-512}
-LFS_READ_US=${REALFS_LFS_READ_US:-2000}
+LFS_READ_US=${REALFS_LFS_READ_US:-5000}
 PORT=24110 # of every brick; each has an address of its own
 
 fail() {
