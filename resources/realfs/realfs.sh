@@ -33,10 +33,10 @@ usage() {
   exit 2
 }
 
-# Wait up to 20 s until a command succeeds.
+# Wait up to a minute until a command succeeds.
 wait_for() {
   local _
-  for _ in $(seq 400); do
+  for _ in $(seq 1200); do
     "$@" && return
     sleep 0.05
   done
@@ -69,7 +69,7 @@ start_of() { # pid; its start in clock ticks, empty if it has ended (a zombie ha
 }
 
 first_error() { # server
-  grep -m1 ' E ' "$DIR/log/$1.log" || echo "see $DIR/log/$1.log"
+  grep -m1 ' E ' "$DIR/log/$1.log" || tail -n 1 "$DIR/log/$1.log" "$DIR/log/$1.out"
 }
 
 # Start a server in the background and record it. It stands for a machine of its own, so
@@ -219,12 +219,11 @@ start_disk() {
 }
 
 start_lfs() {
-  local image=$DIR/disk-mount/lfs.img loop
+  local image=$DIR/$IMAGE loop
   truncate --size="${LFS_MIB}M" "$image"
   mkfs.ext4 -q -F -m 0 "$image" || fail "$image: mkfs.ext4 failed"
   loop=$(losetup --find --show --direct-io=on "$image") ||
     fail "$image: losetup --direct-io=on failed"
-  echo "$loop" > "$DIR/loop"
   mount -o noatime "$loop" "$DIR/lfs"
 }
 
@@ -237,15 +236,12 @@ unmount() { # mount point
 
 # Take down whatever is there of both tiers, each part even if another one fails.
 take_down() {
-  local loop
+  local loop file
   set +e
   unmount "$DIR/lfs"
-  if [ -f "$DIR/loop" ]; then
-    loop=$(cat "$DIR/loop")
-    # A device of this number may belong to another file by now.
-    [ "$(losetup --noheadings --output BACK-FILE "$loop" 2> /dev/null)" != \
-      "$DIR/disk-mount/lfs.img" ] || losetup --detach "$loop"
-  fi
+  losetup --list --noheadings --output NAME,BACK-FILE | while read -r loop file; do
+    [ "$file" != "$DIR/$IMAGE" ] || losetup --detach "$loop"
+  done
   unmount "$DIR/disk-mount"
   unmount "$DIR/gfs"
   end_servers
@@ -270,6 +266,9 @@ up() {
   check_number REALFS_READ_US "$READ_US" 0
   check_number REALFS_LFS_MIB "$LFS_MIB" 16
   check_number REALFS_LFS_READ_US "$LFS_READ_US" 0
+  case $DIR in
+    *[[:space:]]*) fail "$DIR: got a path with a blank, expected one without" ;;
+  esac
   check_machine
   if is_up; then
     [ "$(cat "$DIR/up")" = "$(settings)" ] ||
@@ -311,6 +310,7 @@ status() {
 
 [ $# = 1 ] || [ $# = 2 ] || usage
 DIR=$(realpath --canonicalize-missing "${2:-scratch/realfs}")
+IMAGE=disk-mount/lfs.img
 MARKER=.tierscope-realfs
 case $1 in
   up | down | status) "$1" ;;

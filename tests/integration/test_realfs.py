@@ -262,6 +262,10 @@ def test_impossible_setting_is_refused(value, tmp_path):
     assert not (tmp_path / "tiers").exists()
 
 
+def test_path_with_a_blank_is_refused(tmp_path):
+    assert "expected one without" in realfs("up", tmp_path / "two tiers", expect=1)
+
+
 @pytest.mark.parametrize("words", [[], ["sideways"], ["up", "a", "b"]])
 def test_commands_are_listed(words):
     done = subprocess.run([SCRIPT, *words], capture_output=True, text=True)
