@@ -7,6 +7,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGINS := $(wildcard workflow/plugins/*)
 PARALLEL := --numprocesses=4 --no-loadscope-reorder
+# Of the command line only: make run GFS=/mnt/nfs/me LFS=/var/tmp/me measures these two
+# directories, as experiment NAME.
+GFS :=
+LFS :=
+NAME := laptop
+SIZED := $(if $(GFS)$(LFS),results/$(NAME)/experiment.yaml)
 # Of Debian, for the tests on a real Slurm, of the explorer, and on real file systems.
 TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver \
   glusterfs-server fuse3 attr
@@ -19,8 +25,12 @@ unexport PYTHONDONTWRITEBYTECODE
   realfs-up realfs-down lock docs clean test-packages
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
+# With GFS=DIRECTORY LFS=DIRECTORY it measures these, in results/laptop or results/NAME.
 run: setup
-	snakemake --profile local
+ifdef SIZED
+	@$(BIN)/python workflow/scripts/size_experiment.py '$(NAME)' '$(GFS)' '$(LFS)'
+endif
+	snakemake --profile local$(if $(SIZED), --configfile '$(SIZED)')
 
 # Set up and run all tests, four at a time, as some of them wait.
 test: setup test-packages

@@ -3,6 +3,7 @@
 Real Snakemake, MPI, TensorFlow and logs; only `libdarshan.so` is not Darshan's.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -79,7 +80,14 @@ def test_runs_are_traced_by_the_library_that_the_setup_shows(
     measured, standin, scenario
 ):
     tracer = run_json(measured, scenario)["tracer"]
-    assert tracer == {"runtime": "darshan", "library": f"{standin}/libdarshan.so"}
+    assert tracer == {
+        "runtime": "darshan",
+        "library": f"{standin}/libdarshan.so",
+        "version": "stand-in",
+    }
+    digest = hashlib.sha256((standin / "libdarshan.so").read_bytes()).hexdigest()
+    loaded = run_json(measured, scenario)["libraries"]
+    assert loaded == {"tracer": {"libdarshan.so": digest}, "devices": {}}
     audit = json.loads((run_folder(measured, scenario) / "audit.json").read_text())
     assert audit["passed"]
     path = run_folder(measured, scenario) / "log.darshan"
@@ -194,6 +202,7 @@ def test_log_that_cannot_be_believed_fails_and_is_measured_again(failing, standi
     assert run_json(failing)["tracer"] == {
         "runtime": "darshan",
         "library": f"{standin}/libdarshan.so",
+        "version": "stand-in",
     }
     assert os.stat(run_folder(failing) / "log.darshan").st_mode & 0o777 == 0o400
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from explorer.conftest import io_time_table, open_page, write_page
+from tierscope.core.sources import Origin
 from tierscope.pages import scorecard
 from unit.pages.report.test_page import claims_of, io_time_of, page_of
 
@@ -68,7 +69,12 @@ def test_explorer_shows_a_hostile_name_and_runs_nothing(browser, tmp_path, name)
 def test_report_shows_hostile_names_and_runs_nothing(browser, tmp_path):
     path = tmp_path / "report.html"
     path.write_text(
-        page_of(io_time_of(system=ALL), experiment=ALL, description=ALL, provenance=ALL)
+        page_of(
+            io_time_of(system=ALL),
+            experiment=ALL,
+            description=ALL,
+            provenance=Origin(ALL),
+        )
     )
     browser.get(path.as_uri())
     assert browser.title == f"Storage experiment {ALL}"

@@ -102,11 +102,33 @@ rule sum_peers:
         "../scripts/sum_peers.py"
 
 
+rule compare_run_facts:
+    input:
+        runs=of_sweep("run.json"),
+        audits=of_sweep("audit.json"),  # only audited runs count
+        deletions=lambda wildcards: deletions(wildcards.sweep),
+        library=library("compare_run_facts"),
+    output:
+        f"{RESULTS}/{{sweep}}/run_facts.parquet",
+    log:
+        f"{LOGS}/compare_run_facts/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        allow_mixed=SETTINGS["allow_mixed"],
+    message:
+        "Comparing what the runs were measured with ({wildcards.sweep})."
+    script:
+        "../scripts/compare_run_facts.py"
+
+
 rule collect_epochs:
     input:
         epochs=of_sweep("epochs.parquet"),
         runs=of_sweep("run.json"),
         audits=of_sweep("audit.json"),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_epochs"),
     output:
@@ -122,9 +144,50 @@ rule collect_epochs:
         "../scripts/collect_epochs.py"
 
 
+rule collect_verdicts:
+    input:
+        epochs=of_sweep("epochs.parquet"),
+        runs=of_sweep("run.json"),
+        io_time=of_sweep("io_time.parquet"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
+        library=library("collect_verdicts"),
+    output:
+        f"{RESULTS}/{{sweep}}/verdicts.parquet",
+    log:
+        f"{LOGS}/collect_verdicts/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Collecting where the reads of all runs came from ({wildcards.sweep})."
+    script:
+        "../scripts/collect_verdicts.py"
+
+
+rule collect_drift:
+    input:
+        runs=of_sweep("run.json"),
+        deletions=lambda wildcards: deletions(wildcards.sweep),
+        library=library("collect_drift"),
+    output:
+        f"{RESULTS}/{{sweep}}/drift.parquet",
+    log:
+        f"{LOGS}/collect_drift/{{sweep}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        limit=SETTINGS["figures"]["max_drift_percent"],
+    message:
+        "Comparing what the sentinel read at all runs ({wildcards.sweep})."
+    script:
+        "../scripts/collect_drift.py"
+
+
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -143,6 +206,7 @@ rule collect_io_time:
 use rule collect_io_time as collect_background with:
     input:
         background=of_sweep("background.parquet", leaves("background")),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -157,6 +221,7 @@ use rule collect_io_time as collect_peers with:
     input:
         stage_in=of_sweep("stage_in.parquet", leaves("stage_in")),
         peers=of_sweep("peers.parquet", leaves("peers")),
+        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:

@@ -155,6 +155,13 @@ def summed_tables(*names):
     ]
 
 
+def observations(sweep=MAIN_SWEEP):
+    """Return what real tiers did: where reads came from, and the machine's drift."""
+    is_real = EXPERIMENT.source == "measured"
+    names = ("verdicts", "drift") if is_real else ()
+    return [f"{RESULTS}/{sweep}/{name}.parquet" for name in names]
+
+
 def background_table():
     """Return the table of the sweep's copies, if any policy copies."""
     return summed_tables("background")

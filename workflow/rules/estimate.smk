@@ -99,6 +99,7 @@ rule search_combinations:
 rule tables:
     input:
         [ESTIMATES[method] for method in METHODS],
+        observations(),
         expand(
             f"{TABLES}/{{table}}.parquet",
             table=[

@@ -8,6 +8,7 @@ rule build_explorer:
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         page=workflow.source_path("../templates/explorer.html"),
         computation=workflow.source_path("../templates/explorer.vega.yaml"),
+        observations=observations(),
         library=library("build_explorer"),
     output:
         explorer=page("explorer", "Explorer"),

@@ -39,6 +39,7 @@ rule plot_execution_and_io_time:
         epochs=f"{TABLES}/epochs.parquet",
         io_time=f"{TABLES}/io_time.parquet",
         spread=f"{TABLES}/spread.parquet",
+        observations=observations(),
         library=library("plot_execution_and_io_time"),
     output:
         **figure("fig1_execution_and_io_time"),
@@ -61,6 +62,7 @@ rule plot_breakdown:
     input:
         breakdown=f"{TABLES}/breakdown.parquet",
         spread=f"{TABLES}/spread.parquet",
+        observations=observations(),
         library=library("plot_breakdown"),
     output:
         **figure("fig2_breakdown"),
@@ -84,6 +86,7 @@ rule plot_improvement:
     input:
         estimates=[ESTIMATES[method] for method in METHODS],
         spread=f"{TABLES}/spread.parquet",
+        observations=observations(),
         library=library("plot_improvement"),
     output:
         **figure("fig3_improvement"),
@@ -110,6 +113,7 @@ rule plot_sufficient_combinations:
         estimates=[ESTIMATES[method] for method in METHODS],
         goals=f"{TABLES}/goals.parquet",
         spread=f"{TABLES}/spread.parquet",
+        observations=observations(),
         library=library("plot_sufficient_combinations"),
     output:
         **figure("fig4_{pair}"),
@@ -139,6 +143,7 @@ rule plot_cheapest_combination:
         goals=f"{TABLES}/goals.parquet",
         combinations=f"{TABLES}/combinations.parquet",
         spread=f"{TABLES}/spread.parquet",
+        observations=observations(),
         library=library("plot_cheapest_combination"),
     output:
         **figure("fig5_cheapest"),

@@ -19,6 +19,8 @@ if SYSTEM.points_per_launch != "all":
     MEASURED += (
         ", cache rate {wildcards.cache_rate} %, repetition {wildcards.repetition}"
     )
+elif EXPERIMENT.source == "measured":
+    MEASURED += ", repetition {wildcards.repetition}"
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
 # The command of a launch; the script of the ranks and its arguments follow.
 LAUNCH = (

@@ -24,6 +24,7 @@ rule compare_policies:
         epochs=f"{TABLES}/epochs.parquet",
         background=background_table(),
         stage_in=peer_tables()[:1],
+        observations=observations(),
         library=library("compare_policies"),
     output:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
@@ -50,6 +51,7 @@ rule plot_policies:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
         totals=f"{COMPARISON}/policy_totals.parquet",
         summary=f"{COMPARISON}/policy_summary.parquet",
+        observations=observations(),
         library=library("plot_policies"),
     output:
         **figure("policies"),
@@ -71,6 +73,7 @@ rule plot_policies:
 rule plot_loaders:
     input:
         epochs=f"{COMPARISON}/policy_epochs.parquet",
+        observations=observations(),
         library=library("plot_loaders"),
     output:
         **figure("loaders"),
@@ -99,6 +102,7 @@ rule score_policy_claims:
         node_totals=node_table("policy_totals"),
         node_switches=node_table("node_switches"),
         accuracy=accuracy_tests(),
+        observations=observations(),
         library=library("score_policy_claims"),
     output:
         claims=f"{COMPARISON}/policy_claims.parquet",

@@ -23,6 +23,7 @@ rule build_report:
         runs=[] if EXPERIMENT.simulated else run_files("run.json"),
         audits=[] if EXPERIMENT.simulated else run_files("audit.json"),
         simulations=SIMULATIONS,
+        run_facts=[] if EXPERIMENT.simulated else f"{TABLES}/run_facts.parquet",
         figures=expand(f"{RESULTS}/figures/{{name}}.svg", name=REPORT_FIGURES),
         captions=[caption(name) for name in REPORT_FIGURES],
         explorer=f"{RESULTS}/explorer.html",
@@ -30,6 +31,7 @@ rule build_report:
         scorecard_caption=caption("scorecard"),
         paper=workflow.source_path("../../resources/paper/claims.yaml"),
         template=workflow.source_path("../templates/report.html.j2"),
+        observations=observations(),
         library=library("build_report"),
     output:
         report=page("report", "Report"),

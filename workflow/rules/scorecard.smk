@@ -13,6 +13,7 @@ rule score_claims:
         io_time=f"{TABLES}/io_time.parquet",
         breakdown=f"{TABLES}/breakdown.parquet",
         epochs=f"{TABLES}/epochs.parquet",
+        observations=observations(),
         library=library("score_claims"),
     output:
         **figure("scorecard"),

@@ -9,11 +9,13 @@ import time
 from contextlib import suppress
 
 from tierscope.core.description import content_hash, difference_words
+from tierscope.core.imports import digest_of_modules
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
 from tierscope.storage.own_folder import FolderError, check_way
 from tierscope.core.machine import TierError
 
 from tierscope.experiment import slurm
+from tierscope.experiment.plan import plan_lines, read_room
 from tierscope.experiment.snakemake_internals import after_failure
 
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
@@ -34,6 +36,33 @@ def refuse_other_settings(scenarios):
                     "give the experiment a new name, or delete its runs to measure "
                     "again."
                 )
+
+
+def warn_of_other_modules():
+    """Say before a launch that its runs cannot be joined with finished ones.
+
+    Runs are compared when their tables are joined, which may be many hours later.
+    """
+    if "modules" in SETTINGS["allow_mixed"]:
+        return
+    present = digest_of_modules(SCRIPTS / "run_benchmark.py")
+    for sweep in EXPERIMENT.sweeps:
+        finished = [
+            path for path in map(Path, run_files("run.json", sweep)) if path.exists()
+        ]
+        if len(finished) == len(run_files("run.json", sweep)):
+            continue
+        for path in finished:
+            modules = json.loads(path.read_text()).get("modules")
+            if modules != present:
+                logger.warning(
+                    f"{path.parent}: was measured with modules "
+                    f"{(modules or 'unknown')[:12]}, but new runs are measured with "
+                    f"{present[:12]}: they cannot be joined into one table. Delete the "
+                    "runs made before to measure them again, or set allow_mixed: "
+                    "[modules]."
+                )
+                return
 
 
 def settings_of(scenario):
@@ -116,6 +145,7 @@ def start():
         SYSTEM.check_executor(executor)
         gfs_root = SYSTEM.gfs.data_root().parent
         if uses_the_gfs():
+            warn_of_other_modules()
             check_way(gfs_root)
             # Only our own: jobs of another killed snakemake may still run.
             hold_lease(gfs_root / NAME, me, only_own=True)
@@ -239,6 +269,19 @@ def refuse_target(wildcards):
         f"or a file in {RESULTS}."
     )
 
+
+def say_plan():
+    """Say which rules of a good measurement the runs that are missing will not meet."""
+    if all(Path(run).exists() for run in run_files("run.json")):
+        return
+    with suppress(OSError, TierError):  # the start says why a tier cannot be used
+        cold = EXPERIMENT.training.cold
+        for line in plan_lines(EXPERIMENT, read_room(SYSTEM), cold=cold):
+            logger.info(line)
+
+
+if not (IS_JOB or EXPERIMENT.source != "measured"):
+    say_plan()
 
 if IS_REMOTE_JOB:
     slurm.note_job(BATCH_JOBS)

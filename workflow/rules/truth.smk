@@ -47,6 +47,7 @@ rule plot_whatif_truth:
         io_time=f"{TRUTH}/io_time.parquet",
         table=f"{TRUTH}/whatif_truth.parquet",
         summary=f"{TRUTH}/whatif_truth_summary.parquet",
+        observations=observations("whatif-truth"),
         library=library("plot_whatif_truth"),
     output:
         **figure("whatif_truth"),

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario, without_peers
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.tables import read_table
 from tierscope.pages.explorer.data import Start
@@ -45,7 +46,7 @@ if __name__ == "__main__":
         page=Path(snakemake.input.page).read_text(encoding="utf-8"),
         computation=Path(snakemake.input.computation).read_text(encoding="utf-8"),
         title=f"What-if explorer: {params.experiment}",
-        provenance=params.provenance,
+        provenance=str(origin_of(snakemake)),
         dataset_titles=params.dataset_titles,
         estimates=estimates,
         pairs=params.pairs,

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.tables import read_table
 from tierscope.pages.report.facts import Run
@@ -33,13 +34,16 @@ if __name__ == "__main__":
     policy_claims = None
     if given.policy_claims:
         policy_claims = read_table(given.policy_claims, "policy_claims")
+    run_facts = None
+    if given.run_facts:
+        run_facts = read_table(given.run_facts, "run_facts")
     names = ("breakdown", "spread", "goals", "combinations", "claims")
     tables = {name: read_table(given[name], name) for name in names}
     paper = read_claims(given.paper)
     context = report_context(
         experiment=params.experiment,
         description=params.description,
-        provenance=params.provenance,
+        provenance=origin_of(snakemake),
         epoch=params.epoch,
         dataset_titles=params.dataset_titles,
         paper=paper["paper"],
@@ -53,6 +57,7 @@ if __name__ == "__main__":
         },
         estimates=estimates,
         policy_claims=policy_claims,
+        run_facts=run_facts,
         anonymous=params.anonymous,
         **tables,
     )

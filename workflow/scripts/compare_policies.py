@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.policies import add_up, compare_epochs, summarise
 from tierscope.core.tables import read_table, write_table
 from tierscope.pages.policy_summary import summary_text
@@ -20,6 +21,6 @@ if __name__ == "__main__":
     write_table(policy_epochs, snakemake.output.epochs, "policy_epochs")
     write_table(totals, snakemake.output.totals, "policy_totals")
     write_table(summary, snakemake.output.summary, "policy_summary")
-    text = summary_text(summary, policy_epochs, provenance=snakemake.params.provenance)
+    text = summary_text(summary, policy_epochs, provenance=str(origin_of(snakemake)))
     Path(snakemake.output.text).write_text(text, encoding="utf-8")
     print(text)

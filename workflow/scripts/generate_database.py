@@ -18,6 +18,7 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.lustre import StripedFolder
+from tierscope.storage.page_cache import drop_pages, write_back
 
 
 def make_manifest(
@@ -54,6 +55,9 @@ def generate(
             folder.name, provenance.value_bytes, sys.stderr, unit="records"
         )
         generate_database(folder, provenance, progress)
+    if tier.kind != "emulated":  # whose device charges for cached files, too
+        write_back(folder)
+        drop_pages([str(folder / DATA_FILE)])
     return make_manifest(dataset, n_osts, provenance)
 
 

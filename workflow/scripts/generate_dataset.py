@@ -1,5 +1,6 @@
 """Generate a dataset on the global file system and write its manifest."""
 
+import os
 import sys
 
 import numpy as np
@@ -16,6 +17,7 @@ from tierscope.data.tfrecord import (
 )
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.lustre import StripedFolder
+from tierscope.storage.page_cache import drop_pages, write_back
 
 
 def make_manifest(dataset: Dataset, n_osts: int, osts: np.ndarray) -> pd.DataFrame:
@@ -61,6 +63,9 @@ def generate(
         finally:
             if striped:
                 striped.remove_ost_folders()
+    if tier.kind != "emulated":  # whose device charges for cached files, too
+        write_back(folder)
+        drop_pages(os.path.join(folder, name) for name in names)
     osts = np.full(dataset.n_files, -1)
     if striped:
         osts = np.array(striped.find_osts(names))

@@ -3,6 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.origin import origin_of
 from tierscope.core.tables import read_table
 from tierscope.figures.breakdown import plot_breakdown
 from tierscope.figures.style import save_figure
@@ -15,7 +16,7 @@ if __name__ == "__main__":
         breakdown,
         read_table(snakemake.input.spread, "spread"),
         snakemake.params.epoch,
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, snakemake.output)

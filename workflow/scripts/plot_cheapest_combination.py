@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
@@ -44,7 +45,7 @@ if __name__ == "__main__":
         goal,
         cheapest,
         read_table(snakemake.input.spread, "spread"),
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, snakemake.output)

@@ -3,6 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.origin import origin_of
 from tierscope.core.tables import read_table
 from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
 from tierscope.figures.style import save_figure
@@ -15,7 +16,7 @@ if __name__ == "__main__":
         read_table(snakemake.input.epochs, "epochs"),
         io_time,
         read_table(snakemake.input.spread, "spread"),
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, snakemake.output)

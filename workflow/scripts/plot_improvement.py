@@ -3,6 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import estimated_breakdown
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.improvement import plot_improvement
@@ -16,7 +17,7 @@ if __name__ == "__main__":
     figure = plot_improvement(
         estimated_breakdown(estimates, [{}, *snakemake.params.improvements]),
         read_table(snakemake.input.spread, "spread"),
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         model=snakemake.params.model,
         dataset_titles=snakemake.params.dataset_titles,
     )

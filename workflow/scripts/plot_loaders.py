@@ -3,6 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.origin import origin_of
 from tierscope.core.lmdb_loaders import LOADERS
 from tierscope.core.tables import read_table
 from tierscope.figures.loaders import plot_loaders
@@ -19,7 +20,7 @@ if __name__ == "__main__":
     rates = databases["cache_rate_percent"].unique()
     figure = plot_loaders(
         table[table["cache_rate_percent"].isin(rates)],
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from tierscope.analysis.origin import origin_of
 from tierscope.claims.policies import read_policy_claims, stated_numbers
 from tierscope.core.tables import read_table
 from tierscope.figures.nodes import plot_nodes, summary_text
@@ -21,7 +22,7 @@ if __name__ == "__main__":
         savings,
         switches,
         stated_numbers(read_policy_claims(snakemake.input.claims)),
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
         notes=notes,
     )
@@ -30,7 +31,7 @@ if __name__ == "__main__":
         savings,
         epochs,
         switches,
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         notes=notes,
     )
     Path(snakemake.output.text).write_text(text, encoding="utf-8")

@@ -3,6 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.origin import origin_of
 from tierscope.core.tables import read_table
 from tierscope.figures.policies import plot_policies
 from tierscope.figures.style import save_figure
@@ -19,7 +20,7 @@ if __name__ == "__main__":
     ]
     figure = plot_policies(
         *tables,
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])

@@ -2,6 +2,7 @@
 
 import sys
 
+from tierscope.analysis.origin import origin_of
 from tierscope.core.tables import read_table
 from tierscope.figures.prediction import plot_prediction
 from tierscope.figures.style import save_figure
@@ -11,7 +12,7 @@ if __name__ == "__main__":
     figure = plot_prediction(
         read_table(snakemake.input.predictions, "predictions"),
         read_table(snakemake.input.errors, "prediction_errors"),
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, snakemake.output)

@@ -3,6 +3,7 @@
 import sys
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import (
     improvement_grid,
     select_improvements,
@@ -37,7 +38,7 @@ if __name__ == "__main__":
         read_table(snakemake.input.spread, "spread"),
         classes=snakemake.params.classes,
         cost_per_percent=snakemake.params.cost_per_percent,
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         model=snakemake.params.model,
         dataset_titles=snakemake.params.dataset_titles,
     )

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from tierscope.analysis.breakdown import slowest_process, spread_over_repetitions
+from tierscope.analysis.origin import origin_of
 from tierscope.core.tables import read_table
 from tierscope.figures.style import save_figure
 from tierscope.figures.whatif_truth import plot_whatif_truth, summary_text
@@ -18,7 +19,7 @@ if __name__ == "__main__":
         table,
         summary,
         spread_over_repetitions(times, snakemake.params.max_spread_percent),
-        provenance=snakemake.params.provenance,
+        provenance=origin_of(snakemake),
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims, score_claims
 from tierscope.core.tables import read_table, write_table
 from tierscope.figures.scorecard import plot_scorecard
@@ -24,7 +25,7 @@ if __name__ == "__main__":
         dataset_titles=snakemake.params.dataset_titles,
     )
     write_table(claims, snakemake.output.claims, "claims")
-    provenance, needs = snakemake.params.provenance, needed_sweep(paper, claims)
+    provenance, needs = str(origin_of(snakemake)), needed_sweep(paper, claims)
     for write, path in ((markdown, "markdown"), (html, "html")):
         text = write(claims, paper["paper"], provenance, needs)
         Path(snakemake.output[path]).write_text(text, encoding="utf-8")

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.origin import origin_of
 from tierscope.claims.policies import (
     NodeTables,
     claims_lines,
@@ -39,7 +40,7 @@ if __name__ == "__main__":
         ),
     )
     write_table(claims, snakemake.output.claims, "policy_claims")
-    text = claims_text(claims, snakemake.params.provenance)
+    text = claims_text(claims, str(origin_of(snakemake)))
     Path(snakemake.output.markdown).write_text(text, encoding="utf-8")
     lines = claims_lines(claims, snakemake.output.markdown)
     Path(snakemake.output.lines).write_text(lines, encoding="utf-8")

@@ -9,11 +9,13 @@ from tierscope.analysis.nodes import (
     save_up_to,
 )
 from tierscope.analysis.policies import add_up, compare_epochs
-from tierscope.core.columns import TABLES
+from tierscope.core.columns import LATER, TABLES
+from tierscope.core.sources import Origin
 from tierscope.core.tables import check_table, empty_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.figures.nodes import plot_nodes, summary_text
 
+TESTS = Origin("tests")
 RUN = {
     "source": "emulated",
     "system": "small",
@@ -47,7 +49,7 @@ def tables_of(hits, time_s, n_nodes=1, **keys):
                         "bytes": 0,
                     }
                 )
-            row = {name: 0 for name in TABLES["epochs"]} | keys
+            row = {name: 0 for name in TABLES["epochs"]} | LATER | keys
             row |= {"rank": rank, "epoch": epoch, "samples": 50}
             row |= {"node": rank * (n_nodes - 1), "execution_time_s": time_s[epoch]}
             epochs.append(row | {"lfs_fill_time_s": 0.0})
@@ -182,7 +184,7 @@ def figure_of(tables, switches):
         save_up_to(tables[1]),
         switches,
         stated,
-        provenance="emulated, tests",
+        provenance=Origin("emulated, tests"),
     )
 
 
@@ -220,7 +222,7 @@ def test_page_faults_that_waited_are_counted(tables, switches):
         save_up_to(tables[1]),
         save_by_epoch(*tables),
         switches.assign(major_faults=3),
-        provenance="tests",
+        provenance=TESTS,
     )
     assert "12 page faults waited for the device" in text
 
@@ -236,7 +238,10 @@ def test_emulated_devices_report_no_switches_and_that_is_said(tables):
     (words,) = figure.axes[3].texts
     assert words.get_text() == "not reported on emulated devices"
     text = summary_text(
-        save_up_to(tables[1]), save_by_epoch(*tables), switches, provenance="tests"
+        save_up_to(tables[1]),
+        save_by_epoch(*tables),
+        switches,
+        provenance=TESTS,
     )
     assert text.count("Context switches") == 1
 
@@ -246,7 +251,7 @@ def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):
         save_up_to(tables[1]),
         save_by_epoch(*tables),
         switches,
-        provenance="emulated, tests",
+        provenance=Origin("emulated, tests"),
         notes=["Copies failed: 4 of monarch."],
     )
     words = ("Source: emulated, tests", "Copies failed: 4 of monarch.", "tiny da")
@@ -268,7 +273,7 @@ def test_summary_has_no_negative_zero(tables, switches):
         savings.assign(gfs_operations_cut_percent=-0.001),
         epochs.assign(saved_percent=-0.001),
         switches,
-        provenance="tests",
+        provenance=TESTS,
     )
     assert " 0.00 (0.00)" in text
     assert "-0.0" not in text

@@ -13,12 +13,14 @@ from tierscope.analysis.savings import mean_cuts
 from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
+from tierscope.core.sources import Origin
 from tierscope.core.studies import has_policies, without_reference
 from tierscope.core.tables import check_table
 from tierscope.figures.loaders import in_order, plot_loaders
 from tierscope.figures.policies import failure_notes, plot_policies
 from tierscope.pages.policy_summary import summary_text
 
+TESTS = Origin("tests")
 RUN = {
     "source": "emulated",
     "system": "small",
@@ -371,7 +373,7 @@ def test_figure_of_policies_needs_several_and_files_on_the_lfs(
 
 
 def test_figure_has_a_row_for_each_cache_rate_and_names_what_was_not_run(compared):
-    figure = plot_policies(*compared, provenance="tests")
+    figure = plot_policies(*compared, provenance=TESTS)
     assert len(figure.axes) == 3
     ticks = [tick.get_text() for tick in figure.axes[1].get_yticklabels()]
     assert ticks == ["none", "pinning", "monarch"]
@@ -494,7 +496,7 @@ def test_summary_says_which_rows_have_no_spread(compared):
 def test_reads_from_peers_say_what_the_emulated_network_is(compared, source, is_noted):
     policy_epochs, totals, summary = (table.assign(source=source) for table in compared)
     policy_epochs.loc[policy_epochs["policy"] == "monarch", "net_read_s"] = 1.0
-    figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
+    figure = plot_policies(policy_epochs, totals, summary, provenance=TESTS)
     notes = " ".join(figure.get_supxlabel().split())
     told = summary_text(summary, policy_epochs, provenance="tests")
     for text in (notes, " ".join(told.split())):
@@ -511,7 +513,7 @@ def test_estimated_staging_does_not_dwarf_what_was_run(compared, times, is_cut):
         staging_time_s=totals["staging_time_s"] + more,
         time_s=totals["time_s"] + more,
     )
-    figure = plot_policies(epochs, totals, summarise(totals), provenance="tests")
+    figure = plot_policies(epochs, totals, summarise(totals), provenance=TESTS)
     figure.draw_without_rendering()
     _, operations, savings = figure.axes
     words = [text.get_text() for ax in (operations, savings) for text in ax.texts]
@@ -535,7 +537,7 @@ def test_copies_that_failed_are_told(compared):
     assert failure_notes(epochs) == []
     epochs = epochs.assign(failed_files=(epochs["policy"] == "monarch").astype(int))
     words = "Copies failed: 4 of monarch. "
-    figure = plot_policies(epochs, totals, summary, provenance="tests")
+    figure = plot_policies(epochs, totals, summary, provenance=TESTS)
     assert words in " ".join(figure.get_supxlabel().split())
     text = summary_text(summary, epochs, provenance="tests")
     assert text.splitlines()[-1].startswith(words)
@@ -564,7 +566,7 @@ def test_figure_does_not_mix_the_cache_rates_of_a_policy(reference, names):
     )
     policy_epochs = compare_epochs(io_time, epochs)
     totals = add_up(policy_epochs, epochs)
-    figure = plot_policies(policy_epochs, totals, summarise(totals), provenance="tests")
+    figure = plot_policies(policy_epochs, totals, summarise(totals), provenance=TESTS)
     times, operations, savings = figure.axes
     labels = [tick.get_text() for tick in operations.get_yticklabels()]
     assert labels == names
@@ -590,7 +592,7 @@ def test_loaders_are_drawn_in_the_order_of_their_authors(compared):
     table = pd.concat([files, *others], ignore_index=True)
     names = ["posix", "lmdb", "lmdbio-lmm", "lmdbio-lmm-dio"]
     assert in_order(table["loader"]) == names
-    figure = plot_loaders(table, provenance="tests")
+    figure = plot_loaders(table, provenance=TESTS)
     opens = figure.axes[1].get_lines()[0]
     assert opens.get_xdata().tolist() == [8, 2, 2, 2]
     notes = " ".join(figure.get_supxlabel().split())

@@ -17,6 +17,7 @@ from tierscope.analysis.prediction import (
 )
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
+from tierscope.core.sources import Origin
 from tierscope.core.studies import (
     AS_WRITTEN,
     EXTRAPOLATION_GOAL_PERCENT,
@@ -361,7 +362,7 @@ class TestFigure:
         return plot_prediction(
             pd.concat([predictions for predictions, _ in studies]),
             pd.DataFrame([errors for _, errors in studies]),
-            provenance="emulated, system scale-model",
+            provenance=Origin("emulated, system scale-model"),
             dataset_titles={"small": "128 KiB files"},
         )
 

@@ -11,6 +11,7 @@ from tierscope.analysis.breakdown import (
 from tierscope.analysis.whatif_truth import compare, pair_runs, summarise
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point
+from tierscope.core.sources import Origin
 from tierscope.core.tables import check_table
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
@@ -18,6 +19,7 @@ from tierscope.figures.whatif_truth import plot_whatif_truth, summary_text
 from tierscope.model.simulator.run import simulate_reads, tables_of
 
 ROOT = Path(__file__).parents[3]
+SMALL = Origin("emulated, system small")
 RUN = {
     "source": "emulated",
     "system": "small",
@@ -248,7 +250,7 @@ def words_of(figure):
 
 
 def test_panel_names_the_rules_largest_error_with_both_cuts(drawing):
-    figure = plot_whatif_truth(*drawing, provenance="emulated, system small")
+    figure = plot_whatif_truth(*drawing, provenance=SMALL)
     title = figure.axes[0].get_title().split("\n")
     assert title == [
         "GFS-META +100 %",
@@ -259,7 +261,7 @@ def test_panel_names_the_rules_largest_error_with_both_cuts(drawing):
 
 
 def test_figure_says_where_its_numbers_come_from(drawing):
-    words = words_of(plot_whatif_truth(*drawing, provenance="emulated, system small"))
+    words = words_of(plot_whatif_truth(*drawing, provenance=SMALL))
     assert "(emulated)" in words
     assert "Source: emulated, system small; 2 repetitions" in words
     assert "Model: simulation, parameters as written." in words
@@ -269,7 +271,7 @@ def test_figure_says_where_its_numbers_come_from(drawing):
 
 def test_simulated_truth_is_not_called_measured(drawing):
     simulated = [frame.assign(source="simulated") for frame in drawing]
-    figure = plot_whatif_truth(*simulated, provenance="simulated, system small")
+    figure = plot_whatif_truth(*simulated, provenance=Origin("simulated, system small"))
     words = words_of(figure)
     assert "easured" not in words
     assert "The same model made the runs, so it cannot err." in words
@@ -277,7 +279,7 @@ def test_simulated_truth_is_not_called_measured(drawing):
 
 
 def test_lines_are_the_three_cuts_and_the_bars_two_standard_errors(drawing):
-    axes = plot_whatif_truth(*drawing, provenance="emulated").axes[0]
+    axes = plot_whatif_truth(*drawing, provenance=Origin("emulated")).axes[0]
     container = axes.containers[0]
     assert container[0].get_ydata().tolist() == pytest.approx([30, 0])
     bars = container[2][0].get_segments()[0]

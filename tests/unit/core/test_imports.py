@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from tierscope.core.imports import imported_modules
+from tierscope.core.imports import digest_of_modules, imported_modules
 
 SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 
@@ -108,3 +108,21 @@ def test_text_says_what_the_parser_says(script):
         found |= new
         new = {file for path in new for file in parsed_imports(path)} - found
     assert imported_modules(script) == sorted(found - {script})
+
+
+def clone(folder, used="x = 1\n", unused="y = 1\n"):
+    """Write a script that uses one of two modules; return the script."""
+    package = folder / "tierscope"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "used.py").write_text(used)
+    (package / "unused.py").write_text(unused)
+    (folder / "script.py").write_text("import tierscope.used\n")
+    return folder / "script.py"
+
+
+def test_digest_is_that_of_the_used_sources_wherever_they_lie(tmp_path):
+    digest = digest_of_modules(clone(tmp_path / "one"))
+    assert len(digest) == 64
+    assert digest_of_modules(clone(tmp_path / "two", unused="y = 2\n")) == digest
+    assert digest_of_modules(clone(tmp_path / "three", used="x = 2\n")) != digest

@@ -18,7 +18,7 @@ def test_devices_that_are_not_real_are_said_to_be_fitted(source):
 
 
 def test_measured_numbers_are_not_said_to_be_fitted():
-    assert source_note("measured", "any") == "Measured on real storage devices."
+    assert source_note("measured", "any") == "Measured: real processes read real files."
 
 
 def test_the_model_is_named_where_it_is_known():

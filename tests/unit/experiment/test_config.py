@@ -960,3 +960,24 @@ def test_other_text_gets_no_advice(config, text):
 def test_finished_probes_stay_valid(config, dataset, n_osts, known):
     experiment = read_experiment(config, ROOT / "resources")
     assert experiment.probe_description(dataset, n_osts).hash == known
+
+
+def test_roots_of_the_configuration_replace_those_of_the_system(config):
+    config = changed(on_laptop(config), "roots", {"gfs": "/mnt/nfs/me", "lfs": None})
+    system = read_experiment(config, RESOURCES).system
+    assert system.gfs.root == "/mnt/nfs/me"
+    assert system.lfs.root == "scratch/lfs"
+
+
+@pytest.mark.parametrize(
+    ("roots", "words"),
+    [
+        ({"gfs": "/a", "lfs": "/a/b"}, r"lfs.root: got '/a/b', expected a directory"),
+        ({"gfs": "/a", "lfs": "/a/"}, r"lfs.root: got '/a/', expected a directory"),
+        ({"gfs": "", "lfs": None}, r"roots.gfs: got '', expected a path without tabs"),
+        ({"gfs": None}, r"roots: missing key lfs"),
+    ],
+)
+def test_wrong_roots_are_refused(config, roots, words):
+    with pytest.raises(ConfigError, match=words):
+        read_experiment(changed(on_laptop(config), "roots", roots), RESOURCES)

@@ -24,6 +24,7 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
 from tierscope.core.io_class import NET_READ, IOClass
+from tierscope.core.sources import Origin
 from tierscope.core.tables import check_table
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.figures.breakdown import plot_breakdown
@@ -96,7 +97,7 @@ def spread_of(io_time, max_spread_percent=10):
     return spread_over_repetitions(times, max_spread_percent)
 
 
-ARGUMENTS = {"provenance": PROVENANCE, "dataset_titles": TITLES}
+ARGUMENTS = {"provenance": Origin(PROVENANCE), "dataset_titles": TITLES}
 
 
 def draw_times(io_time):
@@ -443,7 +444,7 @@ def test_a_best_point_that_moves_is_named_with_both_cache_rates():
     """LFS-READ +300 %: 6 to 4.5 s at 50 %, 8 to 4.25 s at 60 %, 10 to 3.25 s."""
     spread = spread_of(io_time_of())
     table = improved(io_time_of(), [{"lfs_read": 300}])
-    (ax,) = plot_improvement(table, spread, provenance=PROVENANCE).axes
+    (ax,) = plot_improvement(table, spread, provenance=Origin(PROVENANCE)).axes
     assert "best at 50 % → 100 %:\n6.00 s → 3.25 s" in ax.get_title()
     best = {points_of(line)[0] for line in lines_with(ax, "D")}
     assert best == {(50, 6), (100, 3.25)}

@@ -1,9 +1,15 @@
+import hashlib
 from pathlib import Path
 
 import numpy as np  # noqa: F401 - a library that is loaded
 import pytest
 from tierscope.core.validation import ConfigError
-from tierscope.storage.preloaded import is_loaded, refuse_unless_loaded
+from tierscope.storage.preloaded import (
+    REPLACED,
+    digests_of_loaded,
+    is_loaded,
+    refuse_unless_loaded,
+)
 from tierscope.trace.tracer import BuiltinTracer
 
 
@@ -49,6 +55,26 @@ def test_paths_with_blanks_are_found(tmp_path):
     library.touch()
     maps = f"7f00-7f01 r-xp 00000000 fd:00 12   {library}\n7f02-7f03 rw-p 0 00:00 0\n"
     assert is_loaded(library, maps)
+
+
+def test_loaded_libraries_have_the_digests_of_their_files(tmp_path):
+    trace, other = tmp_path / "libtrace.so.1", tmp_path / "my own.so"
+    trace.write_bytes(b"one")
+    other.write_bytes(b"two")
+    (tmp_path / "link.so").symlink_to(other)
+    lines = [f"7f-80 r-xp 00 fd:00 12   {path}\n" for path in (trace, trace, other)]
+    maps = "".join([*lines, "7f-80 r-xp 00 fd:00 12   /x/libdevice.so (deleted)\n"])
+    one, two = (hashlib.sha256(text).hexdigest() for text in (b"one", b"two"))
+    assert digests_of_loaded(("libtrace.so",), maps=maps) == {"libtrace.so.1": one}
+    assert digests_of_loaded(("no",), tmp_path / "link.so", maps) == {"my own.so": two}
+    replaced = {"libdevice.so (deleted)": REPLACED}
+    assert digests_of_loaded(("libdevice.so",), maps=maps) == replaced
+    assert digests_of_loaded(("no",), maps=maps) == {}
+
+
+def test_library_of_this_process_is_digested():
+    digest = hashlib.sha256(loaded().read_bytes()).hexdigest()
+    assert digests_of_loaded(("none",), loaded()) == {loaded().name: digest}
 
 
 def test_processes_without_the_library_are_counted():

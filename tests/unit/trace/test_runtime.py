@@ -17,7 +17,7 @@ from tierscope.trace.runtime import (
     darshan_settings,
     find_darshan_runtime,
 )
-from tierscope.trace.tracer import SiteDarshan, choose_tracer
+from tierscope.trace.tracer import SiteDarshan, make_tracer
 
 LOGS = Path(__file__).parents[2] / "data" / "darshan-logs"
 
@@ -191,7 +191,8 @@ def description(tmp_path):
 def choose(description, staging, n_points=1):
     """Return the tracer of a launch."""
     points = [Point(50, repetition) for repetition in range(n_points)]
-    return choose_tracer(description, Path("native"), staging, points)
+    runtime = find_darshan_runtime(description.runtime)
+    return make_tracer(description, runtime, Path("native"), staging, points)
 
 
 def test_site_without_darshan_is_said_to_be_traced_by_ourselves(

@@ -17,8 +17,14 @@ from tierscope.analysis.search import search_combinations
 from tierscope.analysis.whatif import estimate, make_goal
 from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
+from tierscope.core.sources import Origin
 from tierscope.core.tables import check_table
-from tierscope.pages.report.facts import Run, devices_table, setting_words
+from tierscope.pages.report.facts import (
+    Run,
+    devices_table,
+    differences_table,
+    setting_words,
+)
 from tierscope.pages.report.marks import UNKNOWN
 from tierscope.pages.report.page import (
     Picture,
@@ -175,7 +181,7 @@ def context_of(io_time, runs=None, epoch=0, **changes):
     arguments = {
         "experiment": "first",
         "description": "A cluster",
-        "provenance": "measured, system cluster",
+        "provenance": Origin("measured, system cluster"),
         "epoch": epoch,
         "dataset_titles": {"small": "128 KiB files"},
         "paper": "A paper",
@@ -625,7 +631,7 @@ def test_names_and_descriptions_are_escaped():
         io_time_of(system="<b>"),
         experiment="<b>",
         description="Tom & Jerry's <script>",
-        provenance='"quoted" & <i>',
+        provenance=Origin('"quoted" & <i>'),
     )
     assert "<script" not in page
     assert "<b>" not in page
@@ -639,6 +645,7 @@ def test_anonymous_page_says_neither_who_nor_where():
         "scheduler_job": "Slurm 4711",
         "tier_roots": {"gfs": ["/vol/jane/data"], "lfs": ["/local/jane/data"]},
         "versions": {"python": "3.11.7", "kernel": "5.4-site"},
+        "machines": [{"mounts": {"gfs": {"source": "server-of-jane"}}}],
         "tracer": {"runtime": "darshan", "library": "/home/jane/libdarshan.so"},
     }
     io_time = io_time_of()
@@ -654,6 +661,53 @@ def test_anonymous_page_says_neither_who_nor_where():
         assert word not in unnamed
     assert "3.11.7" in unnamed
     assert "darshan" in unnamed
+
+
+def facts_of(*values):
+    """Return table `run_facts` with these rows: part, fact, value."""
+    columns = ["part", "fact", "value"]
+    facts = pd.DataFrame(values, columns=columns).assign(n_runs=2, run="runs/x")
+    return check_table(facts, "run_facts")
+
+
+DIFFERENCES = facts_of(
+    ("libraries", "library of the tracer", "aaaa"),
+    ("libraries", "library of the tracer", "unknown"),
+    ("machine", "governor", "powersave"),
+    ("machine", "governor", "performance"),
+    ("machine", "hosts", "host-of-jane"),
+    ("software", "kernel", "5.4-site"),
+    ("software", "kernel", "6.1-site"),
+)
+
+
+def test_what_differs_between_runs_is_on_the_page():
+    text = Page(page_of(io_time_of(), run_facts=DIFFERENCES)).text
+    assert "library of the tracer aaaa 2 library of the tracer unknown 2" in text
+    assert "governor powersave 2 governor performance 2" in text
+    assert "host-of-jane" not in text  # all runs have the same
+
+
+def test_many_and_long_values_are_cut_short():
+    hosts = [("machine", "hosts", f"{n} {'host ' * 99}") for n in range(9)]
+    table = differences_table(facts_of(*hosts))
+    assert len(table) == 6
+    assert table["Value"].str.len().max() <= 200
+    last = ("hosts", "4 more values, in table run_facts", "8")
+    assert tuple(table.iloc[-1]) == last
+
+
+def test_page_says_so_if_nothing_differs():
+    text = Page(page_of(io_time_of(), run_facts=DIFFERENCES[:1])).text
+    assert "Nothing: all runs have the same tracer, libraries," in text
+
+
+def test_anonymous_page_says_of_machines_nothing_that_differs():
+    page = page_of(io_time_of(), run_facts=DIFFERENCES, anonymous=True)
+    text = Page(page).text
+    assert "library of the tracer" in text
+    assert "powersave" not in text
+    assert "site" not in text
 
 
 def test_the_same_tables_give_the_same_page():

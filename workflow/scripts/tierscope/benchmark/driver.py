@@ -21,6 +21,8 @@ from tierscope.benchmark.node_storage import (
     check_room,
     release_storage,
 )
+from tierscope.benchmark.observations.page_cache import PageCache
+from tierscope.benchmark.observations.sentinel import Sentinel
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_writer import Measured, RunWriter
 from tierscope.benchmark.sources import source_of
@@ -81,6 +83,8 @@ class Benchmark:
             self.emulation,
             self._source,
         )
+        self._page_cache: PageCache | None = None  # of real tiers
+        self._sentinel: Sentinel | None = None  # of real tiers on one machine
 
     def run(self, points: Sequence[Point], staging: Path) -> None:
         """Run points in turn; each ends as a complete folder below `staging`."""
@@ -97,6 +101,12 @@ class Benchmark:
                 gfs_root, self.training.epochs, background=source.has_copies
             )
         check_room(self.processes, self.storage, map(source.room, points))
+        if not self.emulation:
+            tiers = self.description.system.tiers
+            roots = {name: tier.data_root().parent for name, tier in tiers.items()}
+            self._page_cache = PageCache(self.description, self.processes, roots)
+            if len(set(self.processes.hosts)) == 1:
+                self._sentinel = Sentinel(self.processes, source.sentinel_paths())
         for number, point in enumerate(points, start=1):
             self.say(
                 f"point {number} of {len(points)}: cache rate "
@@ -106,6 +116,10 @@ class Benchmark:
         source.end()
         self.release()
         self.processes.barrier()  # all nodes are empty before the first rank ends
+
+    def gather_facts(self) -> None:
+        """Note what the processes run with; refuse a launch in which that differs."""
+        self._writer.gather_facts()
 
     def finish(self) -> None:
         """Complete a run whose log was written when MPI ended (rank 0).
@@ -132,8 +146,12 @@ class Benchmark:
         processes = self.processes
         on_lfs = self._source.on_lfs(point)
         fill_time_s = self._source.hold(on_lfs)
+        if self._sentinel:
+            self._sentinel.place(self.storage.folder, self.description.dataset)
+        before = self._sentinel and self._sentinel.measure()
         started = datetime.now(UTC)
         rows = self.measure(point, folder, on_lfs)
+        after = self._sentinel and self._sentinel.measure()
         measured = Measured(
             point,
             started,
@@ -141,6 +159,8 @@ class Benchmark:
             rows=processes.gather(rows),
             lfs_roots=processes.gather(str(self._site.lfs_root)),
             gathered=self._source.gather(),
+            page_cache=self._page_cache and self._page_cache.describe(),
+            sentinel={"before_s": before, "after_s": after} if before else None,
         )
         if processes.rank == 0:
             self._writer.write(folder, measured)
@@ -162,6 +182,9 @@ class Benchmark:
         source.begin(point)
         rows, n_epochs = [], self.training.epochs
         for epoch in range(n_epochs):
+            if self._page_cache:
+                paths = source.paths_of_epoch(point, epoch, on_lfs)
+                self._page_cache.begin_epoch(paths)
             started_s = time.perf_counter()
             rows.append(self._epoch_row(point, epoch, on_lfs))
             times = f"{rows[-1]['execution_time_s']:.3f} s"
@@ -170,6 +193,8 @@ class Benchmark:
                 times += f" of virtual time, {real_s:.1f} s of real time"
             self.say(f"  epoch {epoch + 1} of {n_epochs}: {times}")
             source.end_epoch(epoch)
+            if self._page_cache:
+                rows[-1] |= self._page_cache.end_epoch()
         source.stop()
         self.tracer.end()
         processes.barrier()

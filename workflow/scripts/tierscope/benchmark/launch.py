@@ -1,9 +1,11 @@
 """One launch of the benchmark: the job prepares it, then each rank runs it."""
 
 import argparse
+import os
 import platform
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from tierscope.benchmark.driver import Benchmark
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
@@ -14,8 +16,11 @@ from tierscope.core.machine import TierError
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.storage.emulated.library import Emulation
-from tierscope.trace.runtime import OVERRIDES
-from tierscope.trace.tracer import choose_tracer
+from tierscope.trace.runtime import BUILTIN, OVERRIDES, find_darshan_runtime
+from tierscope.trace.tracer import make_tracer
+
+# The Darshan that traces, or `builtin`: the job chooses, so that no rank does.
+TRACER_VARIABLE = "TIERSCOPE_TRACER"
 
 
 @dataclass
@@ -42,8 +47,13 @@ class BenchmarkLaunch:
         if not self.points:
             return
         try:
-            self.tracer = choose_tracer(
-                self.description, native, arguments.staging, self.points
+            self._runtime = self._choose_runtime()
+            self.tracer = make_tracer(
+                self.description,
+                self._runtime,
+                native,
+                arguments.staging,
+                self.points,
             )
             self.emulation = Emulation.of(
                 self.description.system,
@@ -54,6 +64,13 @@ class BenchmarkLaunch:
             )
         except (ConfigError, TierError, OSError, ValueError) as error:
             sys.exit(f"tierscope: {error}")
+
+    def _choose_runtime(self) -> Path | None:
+        """Return the site's Darshan if it traces; ranks take what the job chose."""
+        if self.arguments.prepare:
+            return find_darshan_runtime(self.description.runtime)
+        chosen = os.environ[TRACER_VARIABLE]
+        return None if chosen == BUILTIN else Path(chosen)
 
     def _is_missing(self, point: Point) -> bool:
         """Return whether a point is neither staged nor among the runs."""
@@ -70,6 +87,7 @@ class BenchmarkLaunch:
         try:
             preload = self.tracer.preload()
             environment = TENSORFLOW_ENVIRONMENT | self.tracer.environment()
+            environment[TRACER_VARIABLE] = str(self._runtime or BUILTIN)
             if self.emulation:
                 preload = [*preload, self.emulation.library]
                 environment |= self.emulation.environment()
@@ -92,6 +110,7 @@ class BenchmarkLaunch:
         processes.keep(benchmark.storage)
 
         def run() -> None:
+            benchmark.gather_facts()
             self.tracer.join(processes)
             if self.emulation:
                 self.emulation.join(processes)

@@ -18,6 +18,8 @@ from tierscope.benchmark.node_storage import (
     claim_storage,
     release_storage,
 )
+from tierscope.benchmark.observations.launch_facts import gather_facts
+from tierscope.benchmark.observations.page_cache import names_can_be_dropped
 from tierscope.benchmark.preparation import announce
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
@@ -78,6 +80,13 @@ class ProbeLaunch:
             "lfs": self.storage.folder / self.folder_name,
         }
         self.plan = plan(self.description)
+        self._drops_names = False
+        self._facts: dict[str, Any] = {}
+
+    def gather_facts(self) -> None:
+        """Note what the processes run with; refuse a launch in which that differs."""
+        system = self.description.system
+        self._facts = gather_facts(self.processes, "run_probes", system)
 
     def run(self, folder: Path) -> None:
         """Run the probes and write table and summary into a folder."""
@@ -88,6 +97,7 @@ class ProbeLaunch:
         if processes.rank == 0:
             check_is_there(self.folders["gfs"])
         self._fill()
+        self._drops_names = not self.emulation and names_can_be_dropped(processes)
         started = datetime.now(UTC)
         rows = self._measure()
         if processes.rank == 0:
@@ -141,6 +151,8 @@ class ProbeLaunch:
             else:
                 if probe.operation == "read":
                     client.forget_pages()
+                if probe.operation == "open" and self._drops_names:
+                    names_can_be_dropped(processes)
                 processes.barrier()  # this one polls slowly, the next one fast
                 processes.barrier(_POLL_S)
                 timing = client.run(probe) if takes_part else None
@@ -204,6 +216,7 @@ class ProbeLaunch:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "emulation": devices,
             "versions": software_versions(),
+            **self._facts,
         }
         (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
 
@@ -247,6 +260,7 @@ def run_probes(arguments: argparse.Namespace) -> None:
     processes.keep(probes.storage)
 
     def run() -> None:
+        probes.gather_facts()
         if emulation:
             emulation.join(processes)
         probes.run(arguments.output)

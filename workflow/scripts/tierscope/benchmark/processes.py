@@ -100,6 +100,9 @@ class Processes:
         on_node = [rank for rank in range(wanted) if nodes[rank] == self.node]
         self.on_node = on_node
         self.node_rank, self.node_size = on_node.index(self.rank), len(on_node)
+        # Virtual nodes are one machine.
+        leads_node = self.node_rank == 0
+        self.leads_machine = self.rank == 0 if system.virtual_nodes else leads_node
 
     @property
     def threads_may_call(self) -> bool:
@@ -132,6 +135,11 @@ class Processes:
         """Return all ranks' values on rank 0, None elsewhere."""
         self.barrier()
         return self.comm.gather(value)
+
+    def all_agree(self, value: bool) -> bool:
+        """Return whether a value is true on all ranks; all ranks call this."""
+        values = self.gather(value)
+        return self.share(values is not None and all(values))
 
     def share(self, value: Any) -> Any:
         """Return rank 0's value on all ranks."""

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tierscope.benchmark.observations.launch_facts import gather_facts
 from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.run_folder import (
     mark_complete,
@@ -36,6 +37,10 @@ class Measured:
         The LFS's data directory, by rank.
     gathered : object
         Data that the source of the samples gathered from all ranks.
+    page_cache : mapping, optional
+        What tells whether reads left the page cache (`PageCache.describe`).
+    sentinel : mapping, optional
+        Times of the sentinel's reads by tier, before and after the epochs.
     """
 
     point: Point
@@ -44,6 +49,8 @@ class Measured:
     rows: list[list[dict[str, Any]]]
     lfs_roots: list[str]
     gathered: Any
+    page_cache: dict[str, Any] | None = None
+    sentinel: dict[str, Any] | None = None
 
 
 class RunWriter:
@@ -61,6 +68,13 @@ class RunWriter:
         self._tracer, self._emulation = tracer, emulation
         self._source = source
         self._complete = lambda: None
+        self._facts: dict[str, Any] = {}
+
+    def gather_facts(self) -> None:
+        """Note what the processes run with, for `run.json`; all processes call this."""
+        self._facts = gather_facts(
+            self._processes, "run_benchmark", self._description.system, self._tracer
+        )
 
     def write(self, folder: Path, measured: Measured) -> None:
         """Write the run's files, `run.json` last: it marks a complete folder."""
@@ -88,7 +102,10 @@ class RunWriter:
             **further,
             "tracer": self._tracer.describe(),
             "emulation": self._emulation.describe() if self._emulation else None,
+            "page_cache": measured.page_cache,
+            "sentinel": measured.sentinel,
             "versions": software_versions(),
+            **self._facts,
         }
         if self._tracer.writes_log_at_end:
             self._complete = partial(
@@ -107,4 +124,5 @@ class RunWriter:
         """Check a log that the tracer wrote by itself, then mark the run complete."""
         n_processes = self._processes.size
         self._tracer.check_log(folder / "log.darshan", n_processes, started)
+        run["tracer"] = self._tracer.describe()  # the log has said its version
         mark_complete(folder, run)

@@ -3,7 +3,8 @@
 Every table is Parquet. Settings in percent (cache rates, improvements, goals) are
 integers, results in percent or points are float64; times are seconds in float64, sizes
 are bytes. Only these values may be missing: the spread of points that were run once,
-the number of a claim without one, and the number of epochs if staging never pays off.
+the number of a claim without one, the number of epochs if staging never pays off, and
+observations of the page cache where there is none.
 """
 
 import math
@@ -37,6 +38,16 @@ _TIME_CUTS = {
     "io_time_cut_sd_points": NUMBER,
 }
 
+# Of real tiers: a process's reads from block devices, its node's reads from servers,
+# and what a sample of the files had in the page cache before the epoch.
+_PAGE_CACHE = {
+    "device_bytes": NUMBER,
+    "gfs_server_bytes": NUMBER,
+    "lfs_server_bytes": NUMBER,
+    "gfs_resident_percent": NUMBER,
+    "lfs_resident_percent": NUMBER,
+    "names_dropped": FLAG,
+}
 _RUN_EPOCHS = {
     "rank": INTEGER,
     "node": INTEGER,
@@ -47,7 +58,11 @@ _RUN_EPOCHS = {
     "lfs_files": INTEGER,
     "gfs_files": INTEGER,
     "lfs_fill_time_s": SECONDS,
+    **_PAGE_CACHE,
 }
+# Columns that older tables lack, as tables without such observations do.
+LATER = {name: math.nan for name, kind in _PAGE_CACHE.items() if kind == NUMBER}
+LATER |= {name: False for name, kind in _PAGE_CACHE.items() if kind == FLAG}
 
 RULE, MODEL = "rule", "model"  # the methods of estimates: column `method`
 
@@ -288,6 +303,27 @@ TABLES = {
         "operations": INTEGER,
         "bytes": INTEGER,
     },
+    "verdicts": RUN_KEYS
+    | {
+        "epoch": INTEGER,
+        "tier": TEXT,
+        "bytes": INTEGER,
+        "verdict": TEXT,
+        "device_percent": NUMBER,
+        "told_by": TEXT,
+        "reason": TEXT,
+        "names": TEXT,
+    },
+    "drift": RUN_KEYS
+    | {
+        "tier": TEXT,
+        "before_s": SECONDS,
+        "after_s": SECONDS,
+        "median_s": SECONDS,
+        "drift_percent": NUMBER,
+        "max_drift_percent": INTEGER,
+        "flagged": FLAG,
+    },
     "breakdown": RUN_KEYS
     | {
         "epoch": INTEGER,
@@ -480,6 +516,13 @@ TABLES = {
         "power_margin_points": NUMBER,
         "power_percent": NUMBER,
     },
+    "run_facts": {
+        "part": TEXT,
+        "fact": TEXT,
+        "value": TEXT,
+        "n_runs": INTEGER,
+        "run": TEXT,
+    },
     "claims": {
         "source": TEXT,
         "system": TEXT,
@@ -515,6 +558,9 @@ ALLOWED = {
     "quantity": {"execution time", "I/O time"},
     "method": {RULE, MODEL},
     "goal_of": {"io_time", "execution_time"},
+    "verdict": {"device", "mixed", "page cache", "unknown"},
+    "told_by": {"block device", "server", "resident pages", "memory", "nothing"},
+    "names": {"dropped", "kept", "in memory"},
     "status": {"holds", "does not hold", "not measurable here"},
     "policy_claims.status": {
         "holds",
@@ -523,12 +569,14 @@ ALLOWED = {
         "not measurable here",
     },
     "fitted": {"no", "target", "by hand", "derived"},
+    "part": {"tracer", "libraries", "modules", "machine", "software"},
     "staging": {"none", "while training", "estimated", "run"},
 }
 _SIGNED = [
     "difference_s",
     "value",
     "mean_error_percent",
+    "drift_percent",
     "time_cut_percent",
     "io_time_cut_percent",
     "gfs_operations_cut_percent",
@@ -566,6 +614,8 @@ MAY_BE_MISSING = {
     "io_time_cut_sd_points",
     "pays_after_epochs",
     "value",
+    "device_percent",
+    *(name for name, kind in _PAGE_CACHE.items() if kind == NUMBER),
 }
 
 

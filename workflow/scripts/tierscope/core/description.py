@@ -33,12 +33,15 @@ class Training:
         Seed of all random numbers.
     compute_time_s : float
         Compute time of a step.
+    cold : bool
+        Whether real files leave the node's page cache between epochs.
     """
 
     epochs: int
     shuffle: str
     seed: int
     compute_time_s: float
+    cold: bool = True
 
 
 @dataclass(frozen=True)
@@ -157,12 +160,15 @@ class RunDescription:
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of `scenario.json`, ready for JSON."""
+        training = asdict(self.training)
+        if self.source != "measured":
+            del training["cold"]  # only the page cache of real tiers depends on it
         content = {
             "source": self.source,
             "system": _machine_json(self.system),
             "dataset": asdict(self.dataset),
             "scenario": self.scenario.keys,
-            "training": asdict(self.training),
+            "training": training,
             "loader": asdict(self.loader),
             "darshan": {"runtime": self.runtime},
         }
@@ -200,6 +206,10 @@ class Run(RunDescription):
         How the LMDB file was written (`tierscope.data.lmdb.layout.Provenance`).
     emulation : mapping, optional
         The emulated devices, and their counts.
+    page_cache : mapping, optional
+        What tells whether reads of real tiers left the page cache.
+    sentinel : mapping, optional
+        Times of the sentinel's reads before and after the epochs, on one real machine.
     """
 
     point: Point
@@ -211,6 +221,8 @@ class Run(RunDescription):
     stage_in_time_s: float | None = None
     database: Mapping[str, Any] | None = None
     emulation: Mapping[str, Any] | None = None
+    page_cache: Mapping[str, Any] | None = None
+    sentinel: Mapping[str, Any] | None = None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

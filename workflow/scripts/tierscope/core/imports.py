@@ -1,5 +1,6 @@
 """Which of our modules a script imports, so that rules need no lists of them."""
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -38,6 +39,21 @@ def imported_modules(script: Path) -> list[Path]:
         found |= new
         new = {file for path in new for file in _imports_of(path, root)} - found
     return list(map(Path, sorted(found - {first})))
+
+
+def digest_of_modules(script: Path) -> str:
+    """Return the SHA-256 of a script and the modules that it imports, as hexadecimal.
+
+    It covers their names, in order and relative to the script's folder, and sources. So
+    it is the same wherever a clone lies.
+    """
+    digest = hashlib.sha256()
+    for path in (script, *imported_modules(script)):
+        source = path.read_bytes()
+        name = path.relative_to(script.parent).as_posix()
+        digest.update(f"{name} {len(source)}\n".encode())
+        digest.update(source)
+    return digest.hexdigest()
 
 
 @cache

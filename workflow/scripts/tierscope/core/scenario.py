@@ -8,6 +8,15 @@ from typing import Self
 from tierscope.core.lmdb_loaders import LOADERS as LMDB_LOADERS
 
 
+def size_words(n_bytes: float) -> str:
+    """Return a size such as ``128 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if n_bytes < 1024 or unit == "TiB":
+            break
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} {unit}"
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A dataset of one-sample TFRecord files, all of one size.
@@ -30,11 +39,7 @@ class Dataset:
     @property
     def title(self) -> str:
         """Return the dataset's title in figures, such as ``128 KiB files``."""
-        size, unit = float(self.file_size_bytes), "B"
-        for larger in ("KiB", "MiB", "GiB"):
-            if size >= 1024:
-                size, unit = size / 1024, larger
-        return f"{size:.4g} {unit} files"
+        return f"{size_words(self.file_size_bytes)} files"
 
     def directory(self, n_osts: int) -> str:
         """Return the folder's name, which depends on files and striping."""

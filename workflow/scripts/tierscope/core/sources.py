@@ -1,11 +1,12 @@
 """Say in words what the numbers of each source and of each estimate are worth."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from tierscope.core.columns import MODEL, RULE
 
 _NOTES = {
-    "measured": "Measured on real storage devices.",
+    "measured": "Measured: real processes read real files.",
     "emulated": "Emulated: real processes made real calls, a model of the devices said "
     "how long each took.",
     "simulated": "Simulated: a model of the whole system, no process read a file.",
@@ -15,6 +16,29 @@ _FITTED = (
     "The properties of the devices stand in a system file; those of fugaku were fitted "
     "to statements of the paper, not measured on the machine."
 )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the numbers of a figure come from, in words.
+
+    Parameters
+    ----------
+    words : str
+        Source, system and size.
+    observed : sequence of str
+        Notes on where reads of real tiers came from, and on drift.
+    mark : str
+        Stands in titles if numbers are not those of devices; sources other than
+        measurement stand there anyway.
+    """
+
+    words: str
+    observed: Sequence[str] = ()
+    mark: str = ""
+
+    def __str__(self) -> str:
+        return "; ".join((self.words, *self.observed))
 
 
 def source_note(source: str, system_description: str = "") -> str:

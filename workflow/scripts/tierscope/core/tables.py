@@ -17,6 +17,7 @@ from tierscope.core.columns import (
     ALLOWED,
     FLAG,
     INTEGER,
+    LATER,
     MAY_BE_MISSING,
     MINIMUM,
     NUMBER,
@@ -36,7 +37,8 @@ def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     Parameters
     ----------
     frame : DataFrame
-        The rows to check; integer columns of any width are widened.
+        The rows to check; integer columns of any width are widened. Columns of `LATER`
+        may be absent.
     name : str
         A key of `TABLES`.
 
@@ -46,7 +48,7 @@ def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         On missing or unknown columns, wrong types, missing values, negative
         numbers or words outside a column's vocabulary.
     """
-    columns = TABLES[name]
+    columns, frame = TABLES[name], with_later_columns(frame, name)
     if set(frame.columns) != set(columns) or frame.columns.has_duplicates:
         raise TableError(
             f"table {name}: got columns {list(frame.columns)}, "
@@ -56,6 +58,12 @@ def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     for column, kind in columns.items():
         checked[column] = _check_column(frame[column], kind, f"{name}.{column}")
     return pd.DataFrame(checked).reset_index(drop=True)
+
+
+def with_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return a frame with those columns of a table that older ones lack, empty."""
+    absent = [one for one in TABLES[name] if one in LATER and one not in frame]
+    return frame.assign(**{column: LATER[column] for column in absent})
 
 
 def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:

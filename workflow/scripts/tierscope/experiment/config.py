@@ -41,7 +41,9 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
     check(config, "config", "config")
     presets = _read_presets(resources)
     system = read_system(
-        config["system"], *(Path(folder, "systems") for folder in resources)
+        config["system"],
+        *(Path(folder, "systems") for folder in resources),
+        roots=config["roots"],
     )
     named = {f"exclude.{name}": one for name, one in config["sweep"]["exclude"].items()}
     if not isinstance(config["sweep"]["repetitions"], int):
@@ -76,6 +78,7 @@ def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experi
                 "lmdb",
                 "darshan",
                 "audit",
+                "allow_mixed",
                 "whatif",
                 "model",
                 "studies",

@@ -1,8 +1,11 @@
 """The experiment: a frozen object with scenarios and all their settings."""
 
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from tierscope.core.columns import MODEL
 from tierscope.core.description import (
@@ -126,11 +129,33 @@ class Experiment:
 
         A point of several sweeps belongs to the first of them.
         """
-        return next(
+        points = next(
             sweep[scenario]
             for sweep in self.sweeps.values()
             if point in sweep.get(scenario, ())
         )
+        return next(
+            part for part in self._launches_of(scenario, points) if point in part
+        )
+
+    def _launches_of(
+        self, scenario: Scenario, points: Sequence[Point]
+    ) -> list[tuple[Point, ...]]:
+        """Return the points of each launch in the order in which it runs them.
+
+        On real tiers each repetition has a launch of its own, as repetitions of one
+        launch share its luck, and runs its points in a random order, so that drift of
+        the machine does not look like an effect of the cache rate.
+        """
+        if self.source != "measured":
+            return [tuple(points)]
+        launches = []
+        for repetition in sorted({point.repetition for point in points}):
+            part = [point for point in points if point.repetition == repetition]
+            seeds = (self.training.seed, repetition, zlib.crc32(scenario.name.encode()))
+            order = np.random.default_rng(seeds).permutation(len(part))
+            launches.append(tuple(part[i] for i in order))
+        return launches
 
     @property
     def launches_several(self) -> bool:
@@ -143,10 +168,10 @@ class Experiment:
         launches, known = [], set()
         for sweep in self.sweeps.values():
             for scenario, points in sweep.items():
-                new = tuple(one for one in points if (scenario, one) not in known)
+                new = [one for one in points if (scenario, one) not in known]
                 known.update((scenario, one) for one in new)
-                if new:
-                    launches.append((scenario, new))
+                parts = self._launches_of(scenario, new) if new else []
+                launches += [(scenario, part) for part in parts]
         return launches
 
     def system_of(self, scenario: Scenario) -> System:

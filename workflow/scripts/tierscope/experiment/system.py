@@ -57,6 +57,8 @@ class JobSettings:
         How often a failed benchmark job is repeated, with a longer time limit.
     lfs_gib_per_node : float, optional
         Most local storage that a job gets on a node, in GiB.
+    memory_gib_per_node : float, optional
+        Memory of a node, in GiB; None for this machine's, or unknown with a scheduler.
     lfs_reserve_percent : float
         Local storage requested in addition to the files.
     lfs_in_memory : bool
@@ -75,6 +77,7 @@ class JobSettings:
     darshan: str = "auto"
     retries: int = 0
     lfs_gib_per_node: float | None = None
+    memory_gib_per_node: float | None = None
     lfs_reserve_percent: float = 10
     lfs_in_memory: bool = False
     estimates: Estimates = field(default_factory=Estimates)
@@ -161,8 +164,25 @@ class System(Machine):
         return "emulated" if "emulated" in kinds else "measured"
 
 
-def read_system(name: str, *folders: str | Path) -> System:
-    """Read and check ``<name>.yaml`` of the first of the folders that has it."""
+def read_system(
+    name: str, *folders: str | Path, roots: Mapping[str, str | None] | None = None
+) -> System:
+    """Read and check ``<name>.yaml`` of the first of the folders that has it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the system.
+    *folders : path
+        Folders with system files; earlier ones take precedence.
+    roots : mapping of tier to str, optional
+        Directories of tiers that replace those in the file.
+
+    Raises
+    ------
+    ConfigError
+        One line that names the file, the value and what was expected.
+    """
     path = _system_file(name, folders)
     if path is None:
         known = sorted({p.stem for one in folders for p in Path(one).glob("*.yaml")})
@@ -170,7 +190,8 @@ def read_system(name: str, *folders: str | Path) -> System:
     values = read_yaml(path)
     check(values, "system", str(path))
     for tier in ("gfs", "lfs"):
-        values[tier] = Tier(name=tier, **values[tier])
+        root = (roots or {}).get(tier) or values[tier]["root"]
+        values[tier] = Tier(name=tier, **{**values[tier], "root": root})
     job = values.get("job", {})
     estimates = Estimates(**job.get("estimates", {}))
     values["job"] = JobSettings(**{**job, "estimates": estimates})

@@ -16,6 +16,7 @@ from tierscope.analysis.breakdown import (
 from tierscope.analysis.whatif import best_point
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import NET_READ
+from tierscope.core.sources import Origin
 from tierscope.core.words import (
     epoch_words,
     in_seconds,
@@ -47,7 +48,7 @@ def plot_breakdown(
     spread: pd.DataFrame,
     epoch: int,
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw the breakdown of the slowest process over the cache rate (Fig. 2).
@@ -75,7 +76,9 @@ def plot_breakdown(
     title = f"I/O time of the slowest process by class, {epoch_words(epoch)}"
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
     notes = source_notes(provenance, spread, scenarios)
-    figure, axes = new_figure(len(scenarios), titled(title, breakdown), notes)
+    figure, axes = new_figure(
+        len(scenarios), titled(title, breakdown, provenance), notes
+    )
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
         stack_classes(ax, panel)
         sums = sums_of_classes(panel)

@@ -9,7 +9,7 @@ from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.sources import RULE_NOTE
+from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.core.words import (
     epoch_words,
     goal_notes,
@@ -62,7 +62,7 @@ def plot_cheapest_combination(
     cheapest: pd.Series | None,
     spread: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw the cheapest combination that meets a goal, before and after (Fig. 5).
@@ -104,7 +104,7 @@ def plot_cheapest_combination(
         notes.append(_cheapest_note(cheapest, percents))
     notes += [*goal_notes(goal), RULE_NOTE]
     figure, axes = new_figure(
-        2, titled(title, improved), notes, row_height=4.8, share_y=True
+        2, titled(title, improved, provenance), notes, row_height=4.8, share_y=True
     )
     before, after = joined(improved), joined(improved, percents)
     best_before = draw_bars(axes[0], before, BEST_BEFORE)

@@ -10,6 +10,7 @@ from tierscope.analysis.breakdown import (
     epoch_times,
 )
 from tierscope.core.columns import SCENARIO
+from tierscope.core.sources import Origin
 from tierscope.core.words import (
     epoch_words,
     scenario_titles,
@@ -41,7 +42,7 @@ def plot_execution_and_io_time(
     io_time: pd.DataFrame,
     spread: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw execution time and I/O time of every epoch over the cache rate (Fig. 1).
@@ -51,7 +52,7 @@ def plot_execution_and_io_time(
     epochs, io_time, spread : DataFrame
         Tables ``epochs``, ``io_time`` and ``spread`` of the scenarios to draw, a panel
         each in the order of the rows of ``io_time``.
-    provenance : str
+    provenance : Origin
         Where the numbers come from, written below the panels.
     dataset_titles : mapping of str to str, optional
         What to call each dataset.
@@ -66,7 +67,7 @@ def plot_execution_and_io_time(
     """
     times = epoch_times(epochs, io_time)
     scenarios = scenario_titles(io_time, dataset_titles)
-    title = titled("Execution time and I/O time of each epoch", io_time)
+    title = titled("Execution time and I/O time of each epoch", io_time, provenance)
     spread = spread.merge(scenarios[SCENARIO], on=SCENARIO)
     notes = source_notes(provenance, spread, scenarios)
     figure, axes = new_figure(len(scenarios), title, notes)

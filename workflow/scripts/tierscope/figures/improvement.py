@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.sources import METHOD_WORDS, method_notes
+from tierscope.core.sources import METHOD_WORDS, Origin, method_notes
 from tierscope.core.words import (
     epoch_words,
     improvement_words,
@@ -44,7 +44,7 @@ def plot_improvement(
     improved: pd.DataFrame,
     spread: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     model: str = "",
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
@@ -81,7 +81,7 @@ def plot_improvement(
     methods = list(improved["method"].unique())
     wanted = list(itertools.product(changed, methods))
     title = f"Estimated I/O time of the {epoch_words(epoch)} after an improvement"
-    title = titled(f"{title}: {scenarios['title'].iloc[0]}", improved)
+    title = titled(f"{title}: {scenarios['title'].iloc[0]}", improved, provenance)
     notes = source_notes(provenance, spread, scenarios)
     n_columns = len(methods) if len(methods) > 1 else None
     figure, axes = new_figure(

@@ -11,6 +11,7 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.lmdb_loaders import LOADERS as DATABASES
+from tierscope.core.sources import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import class_handles, styled, titled, write_around
 
@@ -24,7 +25,7 @@ _READS = {"color": IOClass.GFS_READ.colour, "marker": "s", "ms": 8, "ls": ""}
 def plot_loaders(
     policy_epochs: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw each loader's time and GFS calls in an epoch; one row per cache rate.
@@ -66,7 +67,9 @@ def plot_loaders(
         "read more records of the LMDB file than files.",
     ]
     write_around(
-        figure, titled(f"Files and one LMDB file compared: {words}", scene), notes
+        figure,
+        titled(f"Files and one LMDB file compared: {words}", scene, provenance),
+        notes,
     )
     for row, rate in zip(axes, rates, strict=True):
         part = policy_epochs[policy_epochs["cache_rate_percent"] == rate]

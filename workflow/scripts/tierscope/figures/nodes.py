@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from tierscope.analysis.nodes import hit_law, per_record
 from tierscope.analysis.savings import cut_words, spread_words
+from tierscope.core.sources import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.policies import terminal_lines
 from tierscope.figures.style import new_figure, styled, titled
@@ -46,7 +47,7 @@ def plot_nodes(
     switches: pd.DataFrame,
     stated: Sequence[Mapping],
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> Figure:
@@ -73,7 +74,7 @@ def plot_nodes(
         states. Lower right: context switches per record over the processes per node.
     """
     scene = scenario_titles(savings.assign(system=""), dataset_titles)["title"].iloc[0]
-    title = titled(f"The same processes on more nodes: {scene}", savings)
+    title = titled(f"The same processes on more nodes: {scene}", savings, provenance)
     notes = [*_notes(provenance, savings, switches), *notes]
     figure, axes = new_figure(4, title, notes, row_height=3.9)
     rate = savings["cache_rate_percent"].iloc[0]
@@ -187,7 +188,9 @@ def _draw_switches(ax: Axes, switches: pd.DataFrame) -> None:
     ax.legend(loc="upper left", ncols=2, fontsize=8)
 
 
-def _notes(provenance: str, savings: pd.DataFrame, switches: pd.DataFrame) -> list[str]:
+def _notes(
+    provenance: Origin, savings: pd.DataFrame, switches: pd.DataFrame
+) -> list[str]:
     """Return the notes below the figure."""
     n = savings["n_repetitions"].max()
     repetitions = f"{n} repetitions" if n > 1 else "one repetition, spread unknown"
@@ -221,7 +224,7 @@ def summary_text(
     epochs: pd.DataFrame,
     switches: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     notes: Sequence[str] = (),
 ) -> str:
     """Return the tables in words, to be read on a terminal.

@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from tierscope.analysis.policies import ESTIMATED, is_reference
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.core.sources import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import class_handles, styled, titled, write_around
 
@@ -50,7 +51,7 @@ def plot_policies(
     totals: pd.DataFrame,
     summary: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw each policy's times, GFS operations and savings; one row per cache rate.
@@ -82,7 +83,7 @@ def plot_policies(
         row[0].sharey(axes[0][0])
         row[1].sharex(axes[0][1])
     scene = scenario_titles(summary.assign(policy=""), dataset_titles)["title"].iloc[0]
-    title = titled(f"Policies compared: {scene}", summary)
+    title = titled(f"Policies compared: {scene}", summary, provenance)
     notes = [*_notes(provenance, summary, n_repetitions), *cautions(policy_epochs)]
     write_around(figure, title, notes)
     operations = []
@@ -296,7 +297,7 @@ def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
     ]
 
 
-def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[str]:
+def _notes(provenance: Origin, summary: pd.DataFrame, n_repetitions: int) -> list[str]:
     """Return the notes below the figure."""
     repetitions = (
         f"{n_repetitions} repetitions"

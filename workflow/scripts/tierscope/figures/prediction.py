@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from tierscope.analysis.prediction import SCALING, compare_points, study_words
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
+from tierscope.core.sources import Origin
 from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (
@@ -60,7 +61,7 @@ def plot_prediction(
     predictions: pd.DataFrame,
     errors: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw the predictions of models beside the measurements.
@@ -70,7 +71,7 @@ def plot_prediction(
     predictions, errors : DataFrame
         Tables ``predictions`` and ``prediction_errors``; a panel for each scenario
         and calibration in the order of the rows of ``errors``.
-    provenance : str
+    provenance : Origin
         Where the measurements come from, written below the panels.
     dataset_titles : mapping of str to str, optional
         What to call each dataset.
@@ -109,7 +110,7 @@ def plot_prediction(
         "MAPE: mean absolute percentage error over the cache rates that were not used "
         "for the fit.",
     ]
-    write_around(figure, titled(title, errors), notes)
+    write_around(figure, titled(title, errors, provenance), notes)
     for (upper, middle, lower), (keys, study) in zip(axes, studies, strict=False):
         panel = predictions.merge(study[_STUDY].drop_duplicates(), on=_STUDY)
         points = compare_points(panel)

@@ -28,6 +28,7 @@ from matplotlib.ticker import MultipleLocator
 
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
+from tierscope.core.sources import Origin
 from tierscope.core.words import (
     CACHE_RATE_LABEL,
     epoch_words,
@@ -85,10 +86,11 @@ def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     return styled
 
 
-def titled(title: str, table: pd.DataFrame) -> str:
-    """Return a title that names sources other than measurement."""
+def titled(title: str, table: pd.DataFrame, provenance: Origin) -> str:
+    """Return a title that names sources other than measurement of devices."""
     sources = sorted(set(table["source"]) - {"measured"})
-    return f"{title} ({', '.join(sources)})" if sources else title
+    marks = [*sources, provenance.mark] if provenance.mark else sources
+    return f"{title} ({', '.join(marks)})" if marks else title
 
 
 def shades(n: int) -> list[tuple[float, ...]]:
@@ -137,13 +139,13 @@ def write_around(figure: Figure, title: str, notes: Sequence[str]) -> None:
 
 
 def source_notes(
-    provenance: str, spread: pd.DataFrame, scenarios: pd.DataFrame
+    provenance: Origin, spread: pd.DataFrame, scenarios: pd.DataFrame
 ) -> list[str]:
     """Return the notes below a figure: the source, the repetitions, the flags.
 
     Parameters
     ----------
-    provenance : str
+    provenance : Origin
         Where the numbers come from.
     spread : DataFrame
         Rows of table ``spread`` that concern the figure.

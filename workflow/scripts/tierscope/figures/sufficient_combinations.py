@@ -16,7 +16,7 @@ from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.whatif import cheapest_sufficient
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
-from tierscope.core.sources import METHOD_WORDS, method_notes
+from tierscope.core.sources import METHOD_WORDS, Origin, method_notes
 from tierscope.core.words import (
     epoch_words,
     goal_notes,
@@ -60,7 +60,7 @@ def plot_sufficient_combinations(
     goal: pd.Series,
     spread: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     cost_per_percent: Mapping[str, float],
     classes: Sequence[str] = (IOClass.GFS_META, IOClass.LFS_READ),
     model: str = "",
@@ -110,7 +110,7 @@ def plot_sufficient_combinations(
         *goal_notes(goal),
         *method_notes(methods, model),
     ]
-    write_around(figure, titled(title, combinations), notes)
+    write_around(figure, titled(title, combinations, provenance), notes)
     axes = figure.subplots(1, len(methods), squeeze=False, sharey=True).ravel()
     rates = combinations["min_cache_rate_percent"].dropna().astype(int)
     colours = _colours(sorted(rates.unique()))

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
+from tierscope.core.sources import Origin
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
 from tierscope.figures.style import new_figure, source_notes, styled, titled
 
@@ -57,7 +58,7 @@ def plot_whatif_truth(
     summary: pd.DataFrame,
     spread: pd.DataFrame,
     *,
-    provenance: str,
+    provenance: Origin,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw the cut that faster devices bring, over the cache rate.
@@ -83,6 +84,7 @@ def plot_whatif_truth(
         "What faster devices really bring: "
         f"{scenario_titles(table, dataset_titles)['title'].iloc[0]}",
         table,
+        provenance,
     )
     notes = [*source_notes(provenance, spread, scenarios), _method_note(summary)]
     figure, axes = new_figure(len(summary), title, notes, row_height=4.1, share_y=True)

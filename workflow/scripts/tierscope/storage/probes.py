@@ -8,9 +8,9 @@ around each call; no tracer is involved.
 
 On real file systems caches disturb a probe. The pages of a file are written back and
 dropped before it is read (``posix_fadvise(DONTNEED)``, kinds `directory` and `lustre`;
-a tmpfs cannot drop pages). A client's cached metadata cannot be dropped, so on the GFS
-each repeat uses other files, if the dataset has enough. An emulated device charges
-every call, cached or not.
+a tmpfs cannot drop pages). Names and inodes are dropped before files are opened, which
+only root can do. So on the GFS each repeat uses other files, if the dataset has enough.
+An emulated device charges every call, cached or not.
 """
 
 import os
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.core.description import ProbeDescription
+from tierscope.storage.page_cache import drop_opened
 
 RATE, LATENCY = "rate", "latency"
 REPEATS = 7
@@ -227,8 +228,7 @@ class Client:
     def forget_pages(self) -> None:
         """Write back and drop the pages of the opened files."""
         for descriptor in self._descriptors:
-            os.fsync(descriptor)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            drop_opened(descriptor)
 
 
 def _read_exactly(descriptor: int, part: memoryview, start: int) -> None:

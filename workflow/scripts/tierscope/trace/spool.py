@@ -24,7 +24,7 @@ from tierscope.trace.posix_records import (
 )
 
 _MAGIC = b"tierscope-trace"
-_VERSION = 1
+SPOOL_VERSION = 1
 _HEADER_BYTES = 4096
 _HEADER = np.dtype(
     [
@@ -152,11 +152,14 @@ def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
     if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC + b"\0"):
         raise LogError(path, "is not a spool, or its process ended while making it.")
     header = np.frombuffer(data, _HEADER, 1)[0]
-    if header["version"] != _VERSION or header["record_bytes"] != POSIX_RECORD.itemsize:
+    if (
+        header["version"] != SPOOL_VERSION
+        or header["record_bytes"] != POSIX_RECORD.itemsize
+    ):
         raise LogError(
             path,
             f"has version {header['version']} with records of "
-            f"{header['record_bytes']} bytes, expected version {_VERSION} with "
+            f"{header['record_bytes']} bytes, expected version {SPOOL_VERSION} with "
             f"{POSIX_RECORD.itemsize}; compile the tracer again.",
         )
     if header["incomplete"]:

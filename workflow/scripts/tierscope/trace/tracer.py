@@ -24,10 +24,10 @@ from tierscope.policies import PEERS, kind_of
 from tierscope.storage.preloaded import refuse_unless_loaded
 from tierscope.storage.tier import background_root, peer_root
 from tierscope.trace.runtime import (
+    BUILTIN,
     check_darshan_runtime,
     darshan_environment,
     darshan_settings,
-    find_darshan_runtime,
 )
 
 _PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data directory
@@ -47,11 +47,11 @@ class BuiltinTracer:
     writes_log_at_end = False
 
     def __init__(self, library: Path, prefixes: Sequence[str]):
-        self._library, self._prefixes = library, prefixes
+        self.library, self._prefixes = library, prefixes
 
     def preload(self) -> list[Path]:
         """Return the libraries that the rank's interpreter must preload."""
-        return [self._library]
+        return [self.library]
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the rank's interpreter must start with."""
@@ -65,7 +65,7 @@ class BuiltinTracer:
         ConfigError
             On rank 0, if the loader of any process refused the library: it only warns.
         """
-        refuse_unless_loaded(self._library, processes)
+        refuse_unless_loaded(self.library, processes)
         self._rank, self._size = processes.rank, processes.size
         library = ctypes.CDLL(None)
         self._begin = library.tierscope_trace_begin
@@ -114,7 +114,13 @@ class BuiltinTracer:
 
     def describe(self) -> dict[str, Any]:
         """Return the tracer's part of `run.json`."""
-        return {"runtime": "builtin", "library": str(self._library)}
+        from tierscope.trace.spool import SPOOL_VERSION  # rank 0 only
+
+        return {
+            "runtime": BUILTIN,
+            "library": str(self.library),
+            "version": str(SPOOL_VERSION),
+        }
 
 
 class SiteDarshan:
@@ -123,7 +129,8 @@ class SiteDarshan:
     writes_log_at_end = True
 
     def __init__(self, library: Path, environment: Mapping[str, str]):
-        self._library, self._environment = library, environment
+        self.library, self._environment = library, environment
+        self._version = None
 
     def preload(self) -> list[Path]:
         """Return the libraries that the rank's interpreter must preload.
@@ -133,8 +140,8 @@ class SiteDarshan:
         ConfigError
             If Darshan cannot trace the rank; the loader would only warn.
         """
-        check_darshan_runtime(self._library)
-        return [self._library]
+        check_darshan_runtime(self.library)
+        return [self.library]
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the rank's interpreter must start with."""
@@ -148,7 +155,7 @@ class SiteDarshan:
         ConfigError
             On rank 0, if the loader of any process refused the library: it only warns.
         """
-        refuse_unless_loaded(self._library, processes)
+        refuse_unless_loaded(self.library, processes)
 
     def begin(self, folder: Path) -> None:
         """Do nothing: the aliases select what Darshan counts."""
@@ -160,7 +167,7 @@ class SiteDarshan:
         """Do nothing: Darshan writes the log itself."""
 
     def check_log(self, path: Path, n_processes: int, started: datetime) -> None:
-        """Refuse a log that is missing, incomplete or of another run.
+        """Refuse a log that is missing, incomplete or of another run; note its version.
 
         Raises
         ------
@@ -172,7 +179,7 @@ class SiteDarshan:
         if not path.is_file():
             raise LogError(
                 path,
-                f"was not written when MPI ended: {self._library} must be built for "
+                f"was not written when MPI ended: {self.library} must be built for "
                 "the MPI that mpi4py uses; its messages above may say why.",
             )
         job, columns, _ = read_posix(path)
@@ -194,10 +201,15 @@ class SiteDarshan:
                 f"has {shared} records shared by all processes, expected one for "
                 "each process (DARSHAN_DISABLE_SHARED_REDUCTION).",
             )
+        self._version = job.metadata.get("lib_ver")
 
     def describe(self) -> dict[str, Any]:
         """Return the tracer's part of `run.json`."""
-        return {"runtime": "darshan", "library": str(self._library)}
+        return {
+            "runtime": "darshan",
+            "library": str(self.library),
+            "version": self._version,
+        }
 
 
 def mount_table() -> dict[str, str]:
@@ -206,18 +218,22 @@ def mount_table() -> dict[str, str]:
     return {point: kind for _, point, kind, *_ in map(str.split, lines)}
 
 
-def choose_tracer(
+def make_tracer(
     description: RunDescription,
+    runtime: Path | None,
     native: Path,
     staging: Path,
     points: Sequence[Point],
 ) -> BuiltinTracer | SiteDarshan:
-    """Return the tracer that `darshan.runtime` names or finds.
+    """Return the tracer of a launch.
 
     Parameters
     ----------
     description : RunDescription
         Settings that determine the measurements.
+    runtime : Path or None
+        The site's Darshan (`tierscope.trace.runtime.find_darshan_runtime`), if it
+        traces.
     native : Path
         Folder of our own libraries.
     staging : Path
@@ -237,7 +253,6 @@ def choose_tracer(
         prefixes += [f"{background_root(root)}.ep" for root in roots]
         if kind is PEERS:
             prefixes.append(f"{peer_root(roots[1])}.ep")
-    runtime = find_darshan_runtime(description.runtime, os.environ)
     if runtime is None:
         library = native.absolute() / "libtierscope_trace.so"
         return BuiltinTracer(library, prefixes)

@@ -222,6 +222,22 @@ class DatabaseSource(FileSource):
             lambda: (n_lfs, len(records) - n_lfs),
         )
 
+    def paths_of_epoch(
+        self, point: Point, epoch: int, on_lfs: np.ndarray
+    ) -> dict[str, list[str]]:
+        """Return the database on each tier for the node's first process, else nothing.
+
+        All processes of a node read the same file.
+        """
+        if self.site.processes.node_rank:
+            return {}
+        folders = {"gfs": self._gfs_folder, "lfs": self._lfs_folder}
+        return {tier: [f"{folder}/{DATA_FILE}"] for tier, folder in folders.items()}
+
+    def sentinel_paths(self) -> list[str]:
+        """Return the database, of which each process reads the start."""
+        return [f"{self._gfs_folder}/{DATA_FILE}"]
+
     def gather(self) -> list[dict[str, dict[str, np.ndarray]]] | None:
         """Return on rank 0 the reads of all processes, by rank."""
         return self.site.processes.gather(self.loader.tables())

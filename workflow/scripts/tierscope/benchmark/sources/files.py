@@ -14,6 +14,8 @@ from tierscope.benchmark.epoch import run_epoch
 from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.loaders.loader import Loader
 from tierscope.benchmark.node_storage import claim_storage, exchange_files
+from tierscope.benchmark.observations.page_cache import files_below
+from tierscope.benchmark.observations.sentinel import sentinel_files
 from tierscope.benchmark.processes import Processes
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Dataset, Point
@@ -22,6 +24,7 @@ from tierscope.data.tfrecord import generate_files
 from tierscope.policies import Place, held_files, node_policy, strata
 from tierscope.storage.clock import Clock, RealClock, Role
 from tierscope.storage.local_folder import LocalStorage
+from tierscope.storage.page_cache import drop_pages, write_back
 from tierscope.storage.tier import epoch_alias
 
 
@@ -71,6 +74,11 @@ class LaunchSite:
     def is_virtual(self) -> bool:
         """Return whether the launch runs in virtual time."""
         return self.emulation is not None
+
+    @property
+    def is_cold(self) -> bool:
+        """Return whether real files must leave the page cache once written."""
+        return self.description.training.cold and not self.is_virtual
 
     @property
     def real_clock(self) -> Clock:
@@ -212,10 +220,13 @@ class FileSource:
             background=self.has_copies,
             peers=self.has_servers,
         )
-        self.write(storage.folder / self.folder_name, held)
+        folder = self._lfs_folder
+        self.write(folder, held)
+        if self.site.is_cold:
+            self.leave_page_cache(folder)
         processes.barrier()
         fill_time_s = time.perf_counter() - start
-        self.check_filled(storage.folder / self.folder_name, held)
+        self.check_filled(folder, held)
         processes.barrier()
         return fill_time_s
 
@@ -228,6 +239,22 @@ class FileSource:
         share = process_share(len(held), processes.node_rank, processes.node_size)
         names = [dataset.file_name(file_id) for file_id in held[share]]
         generate_files(folder, names, held[share], dataset.file_size_bytes)
+
+    def leave_page_cache(self, folder: Path) -> None:
+        """Write this process's part of a folder to its device, and drop the pages."""
+        processes = self.site.processes
+        processes.barrier()
+        if processes.node_rank == 0:
+            write_back(folder)
+        processes.barrier()
+        drop_pages(self._my_part(folder))
+
+    def _my_part(self, folder: str | Path) -> list[str]:
+        """Return the files in a folder of the node that this process takes care of."""
+        processes, files = self.site.processes, files_below(folder)
+        return files[
+            process_share(len(files), processes.node_rank, processes.node_size)
+        ]
 
     def check_filled(self, folder: Path, held: np.ndarray) -> None:
         """Refuse a folder of the LFS with wrong contents."""
@@ -269,6 +296,38 @@ class FileSource:
             len(files),
             lambda: (n_lfs, len(files) - n_lfs),
         )
+
+    def paths_of_epoch(
+        self, point: Point, epoch: int, on_lfs: np.ndarray
+    ) -> dict[str, list[str]]:
+        """Return the files that this process will read in an epoch, by tier.
+
+        The paths are those of the data directories, which no tracer records.
+        """
+        files, site = self.samples(point, epoch, on_lfs), self.site
+        return {
+            tier: [f"{folder}/{site.dataset.file_name(i)}" for i in some.tolist()]
+            for tier, folder, some in (
+                ("gfs", self._gfs_folder, files[~on_lfs[files]]),
+                ("lfs", self._lfs_folder, files[on_lfs[files]]),
+            )
+        }
+
+    def sentinel_paths(self) -> list[str]:
+        """Return the files on the GFS that this process reads as a sentinel."""
+        dataset, processes = self.site.dataset, self.site.processes
+        files = sentinel_files(dataset, processes.rank, processes.size)
+        return [f"{self._gfs_folder}/{dataset.file_name(file_id)}" for file_id in files]
+
+    @property
+    def _gfs_folder(self) -> Path:
+        """Return the dataset's folder on the GFS."""
+        return self.site.gfs_root / self.folder_name
+
+    @property
+    def _lfs_folder(self) -> Path:
+        """Return the dataset's folder on this node's LFS."""
+        return self.site.storage.folder / self.folder_name
 
     def folders(self, epoch: int) -> dict[Place, str]:
         """Return the names of the dataset's folders in an epoch."""

@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tierscope.benchmark.peers.node import NodePeers
 from tierscope.benchmark.rank import fail_from_thread
 from tierscope.benchmark.sources.placed import PlacedSource
@@ -50,6 +52,12 @@ class PeerSource(PlacedSource):
             end=partial(fail_from_thread, site.processes, site.release),
             clock=site.clock,
         )
+
+    def paths_of_epoch(
+        self, point: Point, epoch: int, on_lfs: np.ndarray
+    ) -> dict[str, list[str]]:
+        """Return this process's part of the files that the node owns."""
+        return {"lfs": self._my_part(self._lfs_folder)}
 
     @property
     def teller(self) -> Role | None:

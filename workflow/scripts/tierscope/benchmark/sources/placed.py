@@ -76,6 +76,17 @@ class PlacedSource(FileSource):
             lambda: (feed.places.count(Place.LFS), feed.places.count(Place.GFS)),
         )
 
+    def paths_of_epoch(
+        self, point: Point, epoch: int, on_lfs: np.ndarray
+    ) -> dict[str, list[str]]:
+        """Return the files that this process may read in an epoch, by tier.
+
+        The policy has not decided yet. So all files count on the GFS, and the processes
+        of a node share what its LFS holds.
+        """
+        paths = super().paths_of_epoch(point, epoch, on_lfs)
+        return {**paths, "lfs": self._my_part(self._lfs_folder)}
+
     @property
     def teller(self) -> Role | None:
         """Return the role that reports ended reads to the policy."""

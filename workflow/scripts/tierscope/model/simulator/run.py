@@ -19,6 +19,7 @@ from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription, run_keys
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
 from tierscope.core.scenario import Point
+from tierscope.core.tables import with_later_columns
 from tierscope.data.shuffle import epoch_order
 from tierscope.model.simulator.epoch import (
     SimulatedEpoch,
@@ -180,7 +181,7 @@ def run_tables(
     for name, parts in (("io_time", io_time), ("epochs", epochs)):
         parts = [part.assign(epoch=epoch) for epoch, part in enumerate(parts)]
         table = pd.concat(parts, ignore_index=True).assign(**keys)
-        tables[name] = table[list(TABLES[name])]
+        tables[name] = with_later_columns(table, name)[list(TABLES[name])]
     return tables
 
 

@@ -5,12 +5,15 @@ A content is what a run's `run.json` holds, or a scenario's `simulation.json`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import pandas as pd
 from matplotlib.ticker import EngFormatter
 
+from tierscope.analysis.run_facts import MACHINE, differing
 from tierscope.core.columns import RUN_KEYS
+from tierscope.core.scenario import size_words
 
 _NAMES = {
     "ost": "OST",
@@ -21,9 +24,10 @@ _NAMES = {
     "cv": "coefficient of variation",
 }
 SIMULATED = "simulated"
+_MOST_VALUES, _MOST_LETTERS = 5, 200  # of what differs between runs
 _IDENTIFYING = (
     *("hosts", "scheduler_job", "tier_roots", "background_roots", "peer_roots"),
-    "peer_interfaces",
+    *("peer_interfaces", "machines"),
 )
 
 
@@ -54,7 +58,7 @@ def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
     versions = {key: run["versions"][key] for key in run["versions"] if key != "kernel"}
     if "mpi" in versions:  # Open MPI's says who built it, and where
         versions["mpi"] = versions["mpi"].split(", package:")[0]
-    tracer = {"runtime": run["tracer"]["runtime"]}
+    tracer = {key: run["tracer"].get(key) for key in ("runtime", "version")}
     return kept | {"system": system, "versions": versions, "tracer": tracer}
 
 
@@ -145,7 +149,7 @@ def _process_words(content: Mapping[str, Any]) -> str:
 def _dataset_words(content: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     """Return number, size and name of the files of a run."""
     dataset = content["dataset"]
-    size = _size_words(dataset["n_files"] * dataset["file_size_bytes"])
+    size = size_words(dataset["n_files"] * dataset["file_size_bytes"])
     title = titles.get(dataset["name"], f"files of dataset {dataset['name']}")
     return f"{dataset['n_files']} \N{MULTIPLICATION SIGN} {title} ({size})"
 
@@ -160,7 +164,8 @@ def _tier(content: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _tracer(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tracer of a run."""
-    return {} if is_simulated(content) else {"runtime": content["tracer"]["runtime"]}
+    tracer = {} if is_simulated(content) else content["tracer"]
+    return {key: tracer.get(key) for key in ("runtime", "version")}
 
 
 def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -182,6 +187,35 @@ def devices_table(contents: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     columns = ["Tier", "Property", "Modelled as", "Source"]
     table = pd.DataFrame(list(rows), columns=columns)
     return table if table["Source"].any() else table.drop(columns="Source")
+
+
+def differences_table(
+    run_facts: pd.DataFrame | None, anonymous: bool = False
+) -> pd.DataFrame:
+    """Return what differs between runs, one row for each value; empty if nothing does.
+
+    Parameters
+    ----------
+    run_facts : DataFrame or None
+        Table ``run_facts``; None if no process ran.
+    anonymous : bool
+        Whether to leave out the facts that identify a machine.
+    """
+    if run_facts is None:
+        return pd.DataFrame()
+    found = differing(run_facts)
+    if anonymous:
+        found = found[(found["part"] != MACHINE) & (found["fact"] != "kernel")]
+    rows = []
+    for fact, values in found.groupby("fact", sort=False):
+        name, shown = _name_words(fact), values.iloc[:_MOST_VALUES]
+        for value, n_runs in zip(shown["value"], shown["n_runs"], strict=True):
+            rows.append((name, shorten(value, _MOST_LETTERS), str(n_runs)))
+        if n_more := len(values) - len(shown):
+            rest = values["n_runs"].iloc[_MOST_VALUES:].sum()
+            more = f"{count_words(n_more, 'more value')}, in table run_facts"
+            rows.append((name, more, str(rest)))
+    return pd.DataFrame(rows, columns=["What differs", "Value", "Runs"])
 
 
 def _tier_and_property(part: str, key: str) -> tuple[str, str]:
@@ -231,15 +265,6 @@ def _time_with_unit(time_s: float) -> str:
     return EngFormatter(unit="s")(time_s)
 
 
-def _size_words(n_bytes: float) -> str:
-    """Return a size such as ``128 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n_bytes < 1024 or unit == "GiB":
-            break
-        n_bytes /= 1024
-    return f"{n_bytes:.4g} {unit}"
-
-
 def _percent_words(percent: float) -> str:
     """Return a percentage such as ``2.4 %``."""
     return f"{percent:g} %"
@@ -247,12 +272,12 @@ def _percent_words(percent: float) -> str:
 
 def _bandwidth_words(bytes_per_s: float) -> str:
     """Return a bandwidth such as ``1.5 GiB/s``."""
-    return f"{_size_words(bytes_per_s)}/s"
+    return f"{size_words(bytes_per_s)}/s"
 
 
 _UNITS = (
     ("_bytes_per_s", "bandwidth", _bandwidth_words),
-    ("_bytes", "size", _size_words),
+    ("_bytes", "size", size_words),
     ("_s", "time", _time_with_unit),
     ("_percent", "", _percent_words),
 )

@@ -17,7 +17,7 @@ from docutils.core import publish_parts
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.scorecard import scorecard_title
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.core.sources import source_note
+from tierscope.core.sources import Origin, source_note
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.pages import scorecard
@@ -26,6 +26,7 @@ from tierscope.pages.report.facts import (
     Run,
     count_words,
     devices_table,
+    differences_table,
     distinct,
     facts,
     is_simulated,
@@ -112,7 +113,7 @@ def report_context(
     *,
     experiment: str,
     description: str,
-    provenance: str,
+    provenance: Origin,
     epoch: int,
     dataset_titles: Mapping[str, str],
     paper: str,
@@ -127,6 +128,7 @@ def report_context(
     claims: pd.DataFrame,
     estimates: pd.DataFrame | None = None,
     policy_claims: pd.DataFrame | None = None,
+    run_facts: pd.DataFrame | None = None,
     needs: str = "",
     anonymous: bool = False,
 ) -> dict[str, Any]:
@@ -136,7 +138,7 @@ def report_context(
     ----------
     experiment, description : str
         Name of the experiment, and what its system is.
-    provenance : str
+    provenance : Origin
         Where the numbers come from, as on the figures.
     epoch : int
         The epoch of the figures, counted from 0.
@@ -158,6 +160,8 @@ def report_context(
         Table ``estimates`` by the model.
     policy_claims : DataFrame, optional
         Table ``policy_claims``, where policies or loaders are compared.
+    run_facts : DataFrame, optional
+        Table ``run_facts``, unless all runs are simulated.
     needs : str, optional
         What `tierscope.claims.paper.needed_sweep` returns.
     anonymous : bool
@@ -177,9 +181,9 @@ def report_context(
         "policy": content_policy(),
         "title": f"Storage experiment {experiment}",
         "description": description,
-        "provenance": provenance,
-        "source": source_words(keys["source"]),
-        "warning": source_warning(keys["source"], contents),
+        "provenance": str(provenance),
+        "source": source_words(keys["source"], provenance),
+        "warning": source_warning(keys["source"], contents, provenance),
         "epoch": epoch_words(epoch),
         "headline": headline(runs, len(table), contents),
         "is_simulated": any(map(is_simulated, contents)),
@@ -196,13 +200,14 @@ def report_context(
         "explorer_caption": caption_html(captions["explorer"]),
         "scorecard_caption": caption_html(captions["scorecard"]),
         "scorecard_title": scorecard_title(claims),
-        "scorecard_notes": scorecard.notes(claims, paper, provenance, needs),
+        "scorecard_notes": scorecard.notes(claims, paper, str(provenance), needs),
         "scorecard_table": scorecard.html_table(claims),
         "scorecard_style": scorecard.STYLE,
         "papers": papers_table(policy_claims),
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),
         "devices_note": devices_note(contents),
+        "differences": differences_table(run_facts, anonymous),
         "audit": audit_words(runs, len(table)),
         "runs": table,
         "spread": spread_table(spread, titles),
@@ -238,19 +243,20 @@ def papers_table(policy_claims: pd.DataFrame | None) -> pd.DataFrame:
     )
 
 
-def source_words(sources: Iterable[str]) -> str:
-    """Return the sources that are not measurement, such as ``emulated``, or nothing."""
-    return " and ".join(sorted(set(sources) - {"measured"}))
+def source_words(sources: Iterable[str], provenance: Origin) -> str:
+    """Return what titles say of the source, such as ``emulated``, or nothing."""
+    words = sorted(set(sources) - {"measured"})
+    return " and ".join([*words, provenance.mark] if provenance.mark else words)
 
 
 def source_warning(
-    sources: Iterable[str], contents: Sequence[Mapping[str, Any]]
+    sources: Iterable[str], contents: Sequence[Mapping[str, Any]], provenance: Origin
 ) -> str:
-    """Return a warning about the numbers; nothing if all were measured."""
+    """Return a warning about the numbers; nothing if all were measured on devices."""
     models = distinct(map(_model_words, contents))
-    return " ".join(
-        source_note(source, models) for source in sorted(set(sources) - {"measured"})
-    )
+    others = sorted(set(sources) - {"measured"})
+    observed = [f"{note}." for note in provenance.observed if provenance.mark]
+    return " ".join([*(source_note(source, models) for source in others), *observed])
 
 
 def _model_words(content: Mapping[str, Any]) -> str:

@@ -1,0 +1,176 @@
+"""Verdicts on where reads came from, by what counters and pages say."""
+
+import math
+
+import pandas as pd
+import pytest
+from descriptions import describe_run
+from tierscope.analysis.page_cache import verdict_mark, verdict_words, verdicts_of
+from tierscope.core.tables import check_table
+
+NAN = math.nan
+BLOCK = {"fs_type": "ext4", "told_by": "block device"}
+FUSE = {"fs_type": "fuse.glusterfs", "told_by": "resident pages"}
+MEMORY = {"fs_type": "tmpfs", "told_by": "memory"}
+NFS = {"fs_type": "nfs4", "told_by": "server"}
+ZFS = {"fs_type": "zfs", "told_by": None}
+
+
+def verdicts(gfs, lfs, n_bytes, *, policy="pinning", **seen):
+    """Return the verdicts on an epoch of one process, by tier."""
+    tiers = {"gfs": gfs, "lfs": lfs}
+    run = describe_run(scenario={"policy": policy}, page_cache={"tiers": tiers})
+    row = {
+        "rank": 0,
+        "node": 0,
+        "epoch": 0,
+        "device_bytes": NAN,
+        "names_dropped": False,
+    }
+    row |= {f"{t}_{what}": NAN for t in tiers for what in ("server_bytes",)}
+    row |= {f"{t}_resident_percent": NAN for t in tiers}
+    epochs = pd.DataFrame([row | seen])
+    io_time = pd.DataFrame(
+        {
+            "epoch": 0,
+            "io_class": [f"{tier}_read" for tier in n_bytes],
+            "bytes": list(n_bytes.values()),
+        }
+    )
+    table = check_table(verdicts_of(run, epochs, io_time), "verdicts")
+    return table.set_index("tier")
+
+
+@pytest.mark.parametrize(
+    ("device_bytes", "verdict", "percent"),
+    [
+        (1000, "device", 100),
+        (1100, "device", 100),  # with read-ahead
+        (960, "device", 96),
+        (500, "mixed", 50),
+        (30, "page cache", 3),
+        (0, "page cache", 0),
+    ],
+)
+def test_counter_of_block_devices_gives_the_part(device_bytes, verdict, percent):
+    row = verdicts(BLOCK, BLOCK, {"gfs": 1000}, device_bytes=device_bytes).loc["gfs"]
+    assert (row["verdict"], row["told_by"]) == (verdict, "block device")
+    assert row["device_percent"] == pytest.approx(percent)
+
+
+@pytest.mark.parametrize(
+    ("gfs_resident", "lfs_resident", "device_bytes", "gfs", "lfs"),
+    [
+        (0, 0, 1000, 100, 100),
+        (100, 100, 0, 0, 0),
+        (0, 100, 600, 100, 0),  # the pages say which tier was read from its device
+        (100, 0, 400, 0, 100),
+        (0, 0, 300, 50, 75),  # no more than was counted
+        (100, 100, 1000, 100, 100),  # what the other tier cannot explain
+    ],
+)
+def test_pages_divide_the_counter_between_two_tiers(
+    gfs_resident, lfs_resident, device_bytes, gfs, lfs
+):
+    found = verdicts(
+        BLOCK,
+        BLOCK,
+        {"gfs": 600, "lfs": 400},
+        device_bytes=device_bytes,
+        gfs_resident_percent=gfs_resident,
+        lfs_resident_percent=lfs_resident,
+    )["device_percent"]
+    assert (found["gfs"], found["lfs"]) == (pytest.approx(gfs), pytest.approx(lfs))
+
+
+def test_memory_is_always_the_page_cache_and_says_why():
+    row = verdicts(BLOCK, MEMORY, {"lfs": 10}, device_bytes=10).loc["lfs"]
+    assert row["verdict"] == "page cache"
+    assert row["reason"] == "tmpfs keeps its files in memory"
+    assert row["names"] == "in memory"
+
+
+def test_a_tier_in_memory_leaves_the_counter_to_the_other():
+    found = verdicts(BLOCK, MEMORY, {"gfs": 100, "lfs": 100}, device_bytes=100)
+    assert found["verdict"].to_dict() == {"gfs": "device", "lfs": "page cache"}
+
+
+def test_pages_tell_of_file_systems_without_counters():
+    row = verdicts(FUSE, BLOCK, {"gfs": 10}, gfs_resident_percent=0.0).loc["gfs"]
+    assert (row["verdict"], row["told_by"]) == ("device", "resident pages")
+
+
+def test_file_system_without_counter_and_pages_is_unknown():
+    row = verdicts(FUSE, BLOCK, {"gfs": 10}).loc["gfs"]
+    assert row["verdict"] == "unknown"
+    assert "fuse.glusterfs has no counter here" in row["reason"]
+    row = verdicts(ZFS, BLOCK, {"gfs": 10}, gfs_resident_percent=0.0).loc["gfs"]
+    assert (row["verdict"], row["told_by"]) == ("unknown", "nothing")
+    assert "zfs" in row["reason"]
+
+
+def test_servers_count_for_their_mount():
+    row = verdicts(NFS, BLOCK, {"gfs": 1000}, gfs_server_bytes=400.0).loc["gfs"]
+    assert (row["verdict"], row["device_percent"]) == ("mixed", 40)
+
+
+def test_copies_spoil_the_counter_so_pages_tell():
+    row = verdicts(
+        *(BLOCK, BLOCK, {"gfs": 10}),
+        policy="lru",
+        device_bytes=1000,
+        gfs_resident_percent=100.0,
+    ).loc["gfs"]
+    assert (row["verdict"], row["told_by"]) == ("page cache", "resident pages")
+
+
+def test_runs_without_observations_are_unknown():
+    run = describe_run()
+    epochs = pd.DataFrame({"epoch": [0], "device_bytes": [NAN], "names_dropped": False})
+    epochs = epochs.assign(
+        **{
+            f"{t}_{w}": NAN
+            for t in ("gfs", "lfs")
+            for w in ("server_bytes", "resident_percent")
+        }
+    )
+    io_time = pd.DataFrame({"epoch": [0], "io_class": ["gfs_read"], "bytes": [5]})
+    (row,) = verdicts_of(run, epochs, io_time).to_dict("records")
+    assert row["verdict"] == "unknown"
+    assert "before tierscope looked" in row["reason"]
+
+
+def table(*rows):
+    keys = ("cache_rate_percent", "tier", "verdict", "reason", "names")
+    return pd.DataFrame([dict(zip(keys, row, strict=True)) for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("words", "mark"),
+    [
+        (["device", "device"], ""),
+        (["page cache", "page cache"], "measured, from the page cache"),
+        (["device", "page cache"], "measured, partly from the page cache"),
+        (["device", "mixed"], "measured, partly from the page cache"),
+        (["device", "unknown"], "measured, from devices or caches"),
+    ],
+)
+def test_title_says_what_did_not_come_from_a_device(words, mark):
+    rows = [(0, "gfs", word, "", "dropped") for word in words]
+    assert verdict_mark(table(*rows)) == mark
+
+
+def test_note_names_tiers_rates_reasons_and_kept_names():
+    words = verdict_words(
+        table(
+            (0, "gfs", "device", "", "kept"),
+            (50, "gfs", "page cache", "", "kept"),
+            (50, "lfs", "page cache", "tmpfs keeps its files in memory", "in memory"),
+        )
+    )
+    assert words == [
+        "GFS reads left the page cache in 1 of 2 epochs (at 0 %), came from the page "
+        "cache in 1 of 2 epochs (at 50 %)",
+        "LFS reads came from the page cache (tmpfs keeps its files in memory)",
+        "names and inodes of the GFS stayed in the nodes' caches",
+    ]

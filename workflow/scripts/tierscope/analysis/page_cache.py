@@ -1,0 +1,204 @@
+"""Did the bytes come from a device? A verdict for each tier and epoch of a real run.
+
+The verdicts stand on every figure and page of measured runs
+(`tierscope.analysis.origin`).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tierscope.core.columns import RUN_KEYS, TABLES
+from tierscope.core.description import Run, run_keys
+from tierscope.core.io_class import IOClass
+from tierscope.policies import kind_of
+
+DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"
+DROPPED, KEPT, IN_MEMORY = "dropped", "kept", "in memory"
+_BLOCK, _SERVER, _PAGES, _MEMORY = "block device", "server", "resident pages", "memory"
+_NOTHING = "nothing"
+_WHOLE, _NONE = 0.95, 0.05  # from the device: at least, at most
+_MOST_RATES = 6  # that a note lists
+_CONTRADICTION = 0.1  # by which the counters must exceed what the sample says
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The observations of an epoch, over all processes.
+
+    `n_bytes` are the bytes read by tier; `device_bytes` those that block devices read,
+    of both tiers together; `server_bytes` those of servers by tier; `cached` the part
+    of the sampled pages that was resident before the epoch, by tier. What is unknown
+    is not a number.
+    """
+
+    n_bytes: Mapping[str, int]
+    device_bytes: float
+    server_bytes: Mapping[str, float]
+    cached: Mapping[str, float]
+    names_dropped: bool
+
+
+def verdicts_of(run: Run, epochs: pd.DataFrame, io_time: pd.DataFrame) -> pd.DataFrame:
+    """Return the verdicts of a run on real tiers: its rows of table `verdicts`.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    epochs, io_time : DataFrame
+        Tables `run_epochs` and `io_time` of the run.
+
+    Returns
+    -------
+    DataFrame
+        A row for each epoch and tier that was read. ``device``: at least 95 % of the
+        bytes left this kernel's page cache (nothing is said of caches below);
+        ``page cache``: at most 5 %; ``mixed`` in between, with the part;
+        ``unknown``, with the reason.
+    """
+    rows = []
+    for epoch, of_epoch in epochs.groupby("epoch"):
+        seen = _seen(of_epoch, io_time[io_time["epoch"] == epoch])
+        for tier, n_bytes in seen.n_bytes.items():
+            if n_bytes:
+                rows.append({"epoch": epoch, **_verdict(run, tier, seen)})
+    columns = [name for name in TABLES["verdicts"] if name not in RUN_KEYS]
+    return pd.DataFrame(rows, columns=columns).assign(**run_keys(run, run.point))
+
+
+def _seen(epochs: pd.DataFrame, io_time: pd.DataFrame) -> _Seen:
+    """Return the observations of an epoch from its rows of the tables."""
+    read = io_time.groupby("io_class")["bytes"].sum()
+    tiers = {"gfs": IOClass.GFS_READ, "lfs": IOClass.LFS_READ}
+    return _Seen(
+        {tier: int(read.get(str(one), 0)) for tier, one in tiers.items()},
+        epochs["device_bytes"].sum(skipna=False),
+        {tier: epochs[f"{tier}_server_bytes"].sum(skipna=False) for tier in tiers},
+        {tier: epochs[f"{tier}_resident_percent"].mean() / 100 for tier in tiers},
+        bool(epochs["names_dropped"].all()),
+    )
+
+
+def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
+    """Return the verdict on a tier's reads of an epoch, and on its names."""
+    facts = (run.page_cache or {}).get("tiers", {}).get(tier, {})
+    told, fs_type = facts.get("told_by"), facts.get("fs_type")
+    part, by, reason = math.nan, _NOTHING, ""
+    if fs_type is None:
+        reason = "the run was measured before tierscope looked at the page cache"
+    elif told is None:
+        reason = f"nothing tells where reads of {fs_type} come from"
+    elif told == _MEMORY:
+        part, by, reason = 0.0, _MEMORY, f"{fs_type} keeps its files in memory"
+    elif told == _SERVER and not math.isnan(seen.server_bytes[tier]):
+        part, by = min(1.0, seen.server_bytes[tier] / seen.n_bytes[tier]), _SERVER
+    elif told == _BLOCK and _counts_reads_alone(run) and seen.device_bytes >= 0:
+        part, by = _part_of_device(run, tier, seen), _BLOCK
+    elif not math.isnan(seen.cached[tier]):
+        part, by = 1 - seen.cached[tier], _PAGES
+    else:
+        reason = f"{fs_type} has no counter here, and its pages cannot be looked at"
+    names = DROPPED if seen.names_dropped else KEPT
+    return {
+        "tier": tier,
+        "bytes": seen.n_bytes[tier],
+        "verdict": _word(part),
+        "device_percent": 100 * part,
+        "told_by": by,
+        "reason": reason,
+        "names": IN_MEMORY if told == _MEMORY else names,
+    }
+
+
+def _word(part: float) -> str:
+    """Return the verdict for the part of the bytes that came from the device."""
+    if math.isnan(part):
+        return UNKNOWN
+    if part >= _WHOLE:
+        return DEVICE
+    return PAGE_CACHE if part <= _NONE else MIXED
+
+
+def _counts_reads_alone(run: Run) -> bool:
+    """Return whether a process's counter holds its reads only, and no copies."""
+    return not kind_of(run.scenario).moves_files
+
+
+def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
+    """Return the part of a tier's bytes that block devices read.
+
+    A process's counter holds both tiers. So the pages that were resident divide it: a
+    tier gets no more than was counted, and no less than the other tier cannot explain.
+    """
+    told = {name: facts["told_by"] for name, facts in run.page_cache["tiers"].items()}
+    counted = (_BLOCK, _SERVER)  # the kernel counts reads over NFS, too
+    others = sum(
+        n_bytes
+        for name, n_bytes in seen.n_bytes.items()
+        if name != tier and told.get(name) in counted
+    )
+    n_bytes = seen.n_bytes[tier]
+    most = min(1.0, seen.device_bytes / n_bytes)
+    if not others:
+        return most
+    least = max(0.0, (seen.device_bytes - others) / n_bytes)
+    expected = 1 - seen.cached[tier]
+    if math.isnan(expected):
+        return most if most - least <= _NONE else math.nan
+    part = min(expected, most)
+    return least if least > part + _CONTRADICTION else part
+
+
+def verdict_mark(verdicts: pd.DataFrame) -> str:
+    """Return what a title must say of some verdicts; empty if all say ``device``."""
+    words = set(verdicts["verdict"])
+    if not words - {DEVICE}:
+        return ""
+    if words == {PAGE_CACHE}:
+        return "measured, from the page cache"
+    if words & {PAGE_CACHE, MIXED}:
+        return "measured, partly from the page cache"
+    return "measured, from devices or caches"
+
+
+def verdict_words(verdicts: pd.DataFrame) -> list[str]:
+    """Return the verdicts on each tier in words."""
+    words = []
+    for tier, of_tier in verdicts.groupby("tier"):
+        shares = of_tier["verdict"].value_counts()
+        said = [
+            f"{_FROM[word]}{_where(of_tier, word, shares)}"
+            for word in _FROM
+            if word in shares
+        ]
+        words.append(f"{tier.upper()} reads {', '.join(said)}")
+    kept = sorted(set(verdicts.loc[verdicts["names"] == KEPT, "tier"]))
+    if kept:
+        tiers = " and ".join(map(str.upper, kept))
+        words.append(f"names and inodes of the {tiers} stayed in the nodes' caches")
+    return words
+
+
+_FROM = {
+    DEVICE: "left the page cache",
+    MIXED: "came partly from the page cache",
+    PAGE_CACHE: "came from the page cache",
+    UNKNOWN: "may have come from a cache",
+}
+
+
+def _where(verdicts: pd.DataFrame, word: str, shares: pd.Series) -> str:
+    """Return the cache rates of a verdict that is not the only one, and its reason."""
+    found = verdicts[verdicts["verdict"] == word]
+    reasons = sorted(set(found["reason"]) - {""})
+    because = f" ({'; '.join(reasons)})" if reasons else ""
+    if len(shares) == 1:
+        return because
+    rates = sorted(set(found["cache_rate_percent"]))
+    listed = ", ".join(map(str, rates[:_MOST_RATES]))
+    more = ", ..." if len(rates) > _MOST_RATES else ""
+    return f" in {len(found)} of {len(verdicts)} epochs (at {listed}{more} %){because}"

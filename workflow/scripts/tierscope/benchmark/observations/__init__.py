@@ -1,0 +1,1 @@
+"""What the machine did while a launch measured: page cache, drift, its software."""

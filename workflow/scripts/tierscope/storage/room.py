@@ -1,0 +1,98 @@
+"""The memory of this machine, and the file systems behind directories."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierscope.storage.mounts import Mount, mount_of
+
+# File systems that keep their files in memory.
+_IN_MEMORY = ("tmpfs", "ramfs")
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """The file system that holds a directory.
+
+    Parameters
+    ----------
+    kind : str
+        Its type, such as ``ext4``, ``nfs4`` or ``tmpfs``.
+    device : str
+        Where its bytes are: the disk of a local file system, such as ``/dev/sda``, else
+        the source of the mount, such as ``server:/export``.
+    free_bytes, free_files : int
+        Room for this user. File systems without a limit of files report a large number.
+    """
+
+    kind: str
+    device: str
+    free_bytes: int
+    free_files: int
+
+    @property
+    def is_memory(self) -> bool:
+        """Return whether files on it are in memory."""
+        return self.kind in _IN_MEMORY
+
+
+def file_system(path: Path) -> FileSystem:
+    """Return the file system of a directory, or of the one in which it will be made.
+
+    Parameters
+    ----------
+    path : Path
+        The directory; it need not exist.
+
+    Raises
+    ------
+    OSError
+        If nothing can be found out about it.
+    """
+    path = path.resolve()
+    while not path.exists():
+        path = path.parent
+    state = os.statvfs(path)
+    try:
+        mount = mount_of(path)
+        kind, device = mount.fs_type, _disk(mount)
+    except ValueError:  # the kernel lists no mount above it, as in some chroots
+        kind, device = "unknown", f"device {os.stat(path).st_dev}"
+    return FileSystem(
+        kind,
+        "memory" if kind in _IN_MEMORY else device,
+        state.f_bavail * state.f_frsize,
+        state.f_favail if state.f_files else 1 << 62,
+    )
+
+
+def _disk(mount: Mount, sys_block: Path = Path("/sys/dev/block")) -> str:
+    """Return the disk of a partition, such as ``/dev/sda``, or else the source."""
+    major, minor = mount.device
+    device = sys_block / f"{major}:{minor}"
+    if (device / "partition").exists():
+        return f"/dev/{device.resolve().parent.name}"
+    return mount.source
+
+
+def memory_bytes(
+    cgroup: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> int:
+    """Return the memory that processes and page cache may use here.
+
+    It is that of the machine, or the smallest limit of this process's control groups
+    (version 2), to which the page cache counts, too.
+    """
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    try:
+        (name,) = re.findall(r"^0::/(.*)$", cgroup.read_text(), re.MULTILINE)
+    except (OSError, ValueError):
+        return limits[0]
+    group = root / name
+    for folder in (group, *group.parents):
+        try:
+            limits.append(int((folder / "memory.max").read_text()))
+        except (OSError, ValueError):  # no limit: "max"
+            continue
+    return min(limits)
