@@ -22,7 +22,7 @@ from tierscope.storage.machine_facts import (
 )
 from tierscope.storage.preloaded import digests_of_loaded
 
-_SCRIPTS = Path(__file__).parents[2]
+_SCRIPTS = Path(__file__).parents[3]
 _LIBRARIES = {  # by role: how their names begin
     "tracer": ("libtierscope_trace.so", "libdarshan.so"),
     "devices": ("libtierscope_device.so",),
