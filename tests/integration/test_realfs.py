@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from integration.conftest import TINY_SYSTEM, Project
+from tierscope.core.tables import read_table
 
 SCRIPT = Path(__file__).parents[2] / "resources" / "realfs" / "realfs.sh"
 TOOLS = ("glusterfsd", "fusermount3", "mkfs.ext4", "losetup", "setfattr")
@@ -209,7 +210,7 @@ def test_folder_of_somebody_else_is_left_alone(tmp_path):
 
 
 @needs_mounts
-def test_experiment_on_both_tiers_passes_its_audits(folder, tmp_path):
+def test_experiment_reads_from_the_devices_of_both_tiers(folder, tmp_path):
     project = Project(tmp_path)
     system = yaml.safe_load(
         (project.folder / "resources/systems/realfs.yaml").read_text()
@@ -226,8 +227,13 @@ def test_experiment_on_both_tiers_passes_its_audits(folder, tmp_path):
             "figures": {"scenario": scenario, "methods": ["rule"]},
         },
     )
-    output = project.snakemake(*project.audits_of("tiny-4ost-pinning-posix", 0, 50))
+    output = project.snakemake("results/tiny/tables/verdicts.parquet")
     assert "2 of 2 points" in output
+    verdicts = read_table(project.path("tables", "verdicts.parquet"), "verdicts")
+    half = verdicts[verdicts["cache_rate_percent"] == 50]
+    found = half.groupby("tier")[["verdict", "told_by"]].agg(lambda one: set(one))
+    assert found.loc["gfs"].tolist() == [{"device"}, {"resident pages"}]
+    assert found.loc["lfs"].tolist() == [{"device"}, {"block device"}]
     assert (folder / "gfs" / "tiny" / "data").is_dir()
     assert list((folder / "lfs").glob("tiny/data/*")) == []
 
