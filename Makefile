@@ -13,15 +13,16 @@ GFS :=
 LFS :=
 NAME := laptop
 SIZED := $(if $(GFS)$(LFS),results/$(NAME)/experiment.yaml)
-# Of Debian, for the tests on a real Slurm and of the explorer.
-TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver
+# Of Debian, for the tests on a real Slurm, of the explorer, and on real file systems.
+TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver \
+  glusterfs-server fuse3 attr
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Hundreds of short processes follow: let them keep what they compile.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run test check test-darshan coverage golden bench bench-small lint paper \
-  lock docs clean test-packages
+  realfs-up realfs-down lock docs clean test-packages
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 # With GFS=DIRECTORY LFS=DIRECTORY it measures these, in results/laptop or results/NAME.
@@ -76,6 +77,10 @@ lint: setup
 paper: setup
 	snakemake --profile fugaku --configfile config/paper.yaml --dry-run
 	$(BIN)/python workflow/scripts/show_submission.py config/paper.yaml
+
+# As root: make two real tiers on this machine for config/realfs.yaml, and remove them.
+realfs-up realfs-down: realfs-%:
+	resources/realfs/realfs.sh $*
 
 setup: $(READY) $(PROFILES)
 

@@ -83,6 +83,6 @@ rule calibrate:
     input:
         expand(
             f"{CALIBRATION}/{{name}}",
-            calibration=SETTINGS["model"]["calibrations"],
+            calibration=EXPERIMENT.studied_calibrations,
             name=("calibration.parquet", "devices.yaml"),
         ),

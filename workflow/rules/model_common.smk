@@ -83,8 +83,8 @@ def prediction_studies(wildcards):
     if EXPERIMENT.simulated:
         pairs = written_pairs(keys)
     else:
-        model = SETTINGS["model"]
-        pairs = studied_pairs(keys, model["calibrations"], model["calibration"])
+        calibrations = EXPERIMENT.studied_calibrations
+        pairs = studied_pairs(keys, calibrations, SETTINGS["model"]["calibration"])
     return [
         {
             "pair": asdict(pair),

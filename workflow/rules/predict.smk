@@ -5,7 +5,7 @@ the report, which shows only the main sweep.
 """
 
 PREDICT = f"{RESULTS}/predict"
-CALIBRATIONS = [] if EXPERIMENT.simulated else list(SETTINGS["model"]["calibrations"])
+CALIBRATIONS = [] if EXPERIMENT.simulated else list(EXPERIMENT.studied_calibrations)
 
 
 rule predict_io_time:

@@ -119,6 +119,22 @@ def test_file_of_the_system_is_no_source_of_fitted_values(experiment):
     assert here.values.tolist() == there.values.tolist()
 
 
+def test_time_of_a_request_is_told_from_the_transfer(experiment):
+    names = ["gfs.request_s", "gfs.ost_bandwidth_bytes_per_s", "gfs.read_latency_s"]
+    # 60 OSTs are one emulated server: 2 ms a request, and 128 KiB in about 0.6 ms.
+    description = with_values(describe(experiment, 60), {"gfs.request_s": 3.2e-4})
+    found = calibrate(
+        scrambled(description),
+        io_time_of(description, noise=0.01),
+        probes_of(description, (60, 1), noise=0.01),
+        [*names, "gfs.open_s", "lfs.request_s"],
+    )
+    values = dict(
+        zip((one.name for one in found.parameters), found.values, strict=True)
+    )
+    assert values["gfs.request_s"] == pytest.approx(3.2e-4, rel=0.05)
+
+
 @pytest.fixture(scope="module")
 def found(experiment):
     """Fit three points and probes on 60 OSTs and on one, every time known to 1 %."""
@@ -342,6 +358,21 @@ class TestConfiguration:
         with pytest.raises(ConfigError, match=match) as error:
             experiment.calibration("one-ost")
         assert "\n" not in str(error.value)
+
+    def test_study_takes_the_calibrations_of_the_sweep_and_the_chosen_one(self, config):
+        on_all_osts = copy.deepcopy(config)
+        on_all_osts["sweep"]["n_osts"] = [60]
+        assert list(
+            read_experiment(config, ROOT / "resources").studied_calibrations
+        ) == [
+            "all-osts",
+            "one-ost",
+        ]
+        experiment = read_experiment(on_all_osts, ROOT / "resources")
+        assert list(experiment.studied_calibrations) == ["all-osts"]
+        on_all_osts["model"]["calibration"] = "one-ost"
+        experiment = read_experiment(on_all_osts, ROOT / "resources")
+        assert list(experiment.studied_calibrations) == ["all-osts", "one-ost"]
 
     def test_machine_without_devices_has_no_calibration(self, config):
         laptop = copy.deepcopy(config) | {"system": "laptop"}

@@ -572,6 +572,17 @@ def test_close_of_no_service_time_has_no_latency_as_on_emulated_devices(close_s)
     assert network.gfs.close_latency_s == (0.0068 if close_s else 0.0)
 
 
+def test_request_of_a_described_gfs_takes_time_at_its_ost():
+    network = network_of(fugaku_with("gfs", request_s=0.25), 60)
+    service_s = network.gfs.request_service_s(np.array([131072]))
+    assert service_s == pytest.approx(0.25 + 131072 / (1.2 * 1024**3))
+    assert network_of(fugaku_with("gfs"), 60).gfs.request_s == 0
+
+
+def test_directory_of_unknown_servers_is_one_server():
+    assert network_of(fugaku_with("gfs"), 0).gfs.n_object_servers == 1
+
+
 def test_impossible_variation_is_refused_by_its_key():
     system = fugaku_with("simulation", service_distribution="exponential")
     words = "^devices.simulation.service_cv: got 1.35 with distribution exponential"

@@ -66,6 +66,14 @@ def test_pool_of_osts_is_scaled_not_each_ost(n_processes, n_object_servers):
     assert total == pytest.approx(72 * GIB * n_processes / 3072)
 
 
+def test_requests_of_a_pool_are_as_many_as_those_of_its_osts():
+    machine = replace(FUGAKU, gfs=replace(FUGAKU.gfs, request_s=0.002))
+    assert scale_gfs(machine, 3072, ["/gfs"]).request_s == pytest.approx(0.002)
+    # One server for 8 of 3072 processes has a 384th of the pool's 60 / 0.002 s.
+    per_s = 60 / 0.002 / 384
+    assert scale_gfs(machine, 8, ["/gfs"]).request_s == pytest.approx(1 / per_s)
+
+
 def test_one_ost_is_a_sixtieth_of_the_pool_and_the_same_metadata_server():
     machine = modelled_machine(SYSTEM.devices, n_osts=1)
     gfs = scale_gfs(machine, 8, ["/gfs"])

@@ -29,7 +29,8 @@ class Tier:
     root : str
         Directory that tierscope may fill, with variables not yet expanded.
     n_osts : int, optional
-        Number of existing OSTs (kind `lustre`).
+        Number of existing OSTs (kind `lustre`), or of the servers that hold the files
+        of a `directory`.
     pools : mapping of OST count to pool name or sequence of OST indices, optional
         OSTs of the files for OST counts other than 1 and all (kind `lustre`).
     """

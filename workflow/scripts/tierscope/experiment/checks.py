@@ -52,7 +52,9 @@ def check_n_osts(n_osts: int, system: System, simulated: bool) -> None:
         available = system.devices["gfs"]["n_osts"]
         wanted, fits = f"1 to {available}", 1 <= n_osts <= available
     elif system.gfs.kind == "directory":
-        wanted, fits = "0 (tierscope does not stripe a directory)", n_osts == 0
+        available = system.gfs.n_osts or 0
+        wanted = f"{available} (gfs.n_osts of a directory, by default 0, not known)"
+        fits = n_osts == available
     else:
         if system.gfs.kind == "lustre":
             available = system.gfs.n_osts

@@ -248,6 +248,17 @@ class Experiment:
             "pinning",
         )
 
+    @property
+    def studied_calibrations(self) -> dict[str, Mapping[str, Any]]:
+        """Return the calibrations of scenarios of the sweep, and the chosen one."""
+        model = self.settings["model"]
+        return {
+            name: wanted
+            for name, wanted in model["calibrations"].items()
+            if name == model["calibration"]
+            or Scenario(**wanted["scenario"]) in self.sweep
+        }
+
     def calibration(self, name: str) -> CalibrationPlan:
         """Return a calibration, checked only here as most experiments need none.
 

@@ -301,7 +301,7 @@ def _described_network(
     """Return the network of a machine as its devices describe it.
 
     As with emulated devices, a GFS whose closes take no service time has no latency of
-    closes.
+    closes. 0 OSTs, not known, are one server.
     """
     gfs, lfs = devices["gfs"], devices["lfs"]
     details = devices.get("simulation", {})
@@ -320,8 +320,9 @@ def _described_network(
             close_s=gfs["close_s"],
             open_latency_s=gfs["metadata_latency_s"],
             close_latency_s=gfs["metadata_latency_s"] if gfs["close_s"] else 0.0,
-            n_object_servers=n_osts,
+            n_object_servers=n_osts or 1,
             request_bytes=gfs["request_bytes"],
+            request_s=gfs.get("request_s", 0.0),
             bandwidth_bytes_per_s=gfs["ost_bandwidth_bytes_per_s"],
             read_latency_s=gfs["read_latency_s"],
             n_links=n_links,

@@ -45,6 +45,7 @@ from tierscope.model.calibration.observations import (
 )
 from tierscope.model.calibration.probe_times import probe_times
 from tierscope.model.calibration.result import (
+    FURTHER_PARAMETERS,
     IN_SERIES,
     LARGEST_ERROR,
     NOTHING_KNOWN,
@@ -125,7 +126,7 @@ def calibrate(
     probes : DataFrame or None
         Table ``probes`` of any OST counts.
     parameters : sequence of str
-        Keys of `PARAMETERS` to fit.
+        Keys of `PARAMETERS` and `FURTHER_PARAMETERS` to fit.
 
     Returns
     -------
@@ -138,11 +139,12 @@ def calibrate(
         If a parameter is unknown, tables do not fit the description, or there are
         fewer observations than parameters.
     """
-    if unknown := sorted(set(parameters) - set(PARAMETERS)):
+    known = PARAMETERS | FURTHER_PARAMETERS
+    if unknown := sorted(set(parameters) - set(known)):
         raise ModelError(
-            f"parameters: got {unknown[0]}, expected some of {', '.join(PARAMETERS)}."
+            f"parameters: got {unknown[0]}, expected some of {', '.join(known)}."
         )
-    chosen = tuple(one for name, one in PARAMETERS.items() if name in parameters)
+    chosen = tuple(one for name, one in known.items() if name in parameters)
     fit = _Fit(description, io_time, probes, chosen)
     return fit.run()
 

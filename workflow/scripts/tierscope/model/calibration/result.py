@@ -43,6 +43,10 @@ PARAMETERS = {
         Parameter("lfs.latency_s", "s", 1e-7, 1.0),
     )
 }
+# Parameters of storage that has them, which the other storage lacks.
+FURTHER_PARAMETERS = {
+    one.name: one for one in (Parameter("gfs.request_s", "s", 1e-8, 1.0),)
+}
 
 
 @dataclass(frozen=True)

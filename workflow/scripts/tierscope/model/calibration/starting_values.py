@@ -23,6 +23,7 @@ _REFERENCE = {
     "gfs.close_s": 1e-3,
     "gfs.metadata_latency_s": 1e-3,
     "gfs.ost_bandwidth_bytes_per_s": 1e9,
+    "gfs.request_s": 1e-3,
     "gfs.read_latency_s": 1e-3,
     "gfs.link_bytes_per_s": 1e9,
     "lfs.request_s": 1e-3,
@@ -82,6 +83,7 @@ def station(description: RunDescription, n_osts: int, name: str) -> float:
         "gfs.metadata_latency_s": gfs.open_latency_s,
         "gfs.ost_bandwidth_bytes_per_s": gfs.n_object_servers
         * gfs.bandwidth_bytes_per_s,
+        "gfs.request_s": gfs.request_s,
         "gfs.read_latency_s": gfs.read_latency_s,
         "gfs.link_bytes_per_s": gfs.n_links * gfs.link_bytes_per_s,
         "lfs.request_s": lfs.request_s,
@@ -118,6 +120,7 @@ def _stations_by_probes(
             alone_s - per_call("gfs_open_rate"), 0.1 * alone_s
         ),
         "gfs.ost_bandwidth_bytes_per_s": rate(fewest),
+        "gfs.request_s": per_call("gfs_read_rate") * network.gfs.n_object_servers / 2,
         "gfs.read_latency_s": per_call("gfs_small_read_latency"),
         "gfs.link_bytes_per_s": rate(most),
         "lfs.request_s": most["lfs_read_rate"]
@@ -157,6 +160,7 @@ def _of_file_times(
         "gfs.close_s": 0.2 * gfs_s["gfs_meta"] / n_ranks,
         "gfs.metadata_latency_s": gfs_s["gfs_meta"] / 8,
         "gfs.ost_bandwidth_bytes_per_s": rate,
+        "gfs.request_s": gfs_s["gfs_read"] / n_gfs / 3,
         "gfs.read_latency_s": gfs_s["gfs_read"] / n_gfs / 3,
         "gfs.link_bytes_per_s": rate,
         "lfs.request_s": 0.6 * lfs_s["lfs_read"] / n_lfs / in_group,

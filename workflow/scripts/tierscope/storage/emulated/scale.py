@@ -58,6 +58,8 @@ class GfsModel:
         Rate of the links to the GFS together.
     request_bytes : int
         Largest read request.
+    request_s : float
+        Service time of an OST per read request, besides the transfer.
     """
 
     n_osts: int
@@ -68,6 +70,7 @@ class GfsModel:
     read_latency_s: float
     link_bytes_per_s: float
     request_bytes: int
+    request_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ def scale_gfs(
         metadata_latency_s=gfs.metadata_latency_s,
         n_object_servers=n_object_servers,
         request_bytes=gfs.request_bytes,
+        request_s=gfs.request_s * n_object_servers / (gfs.n_osts * share),
         bandwidth_bytes_per_s=pool_bytes_per_s / n_object_servers,
         read_latency_s=gfs.read_latency_s,
         link_bytes_per_s=gfs.link_bytes_per_s * share,
