@@ -13,14 +13,9 @@ from tierscope.core.scenario import Point, Scenario
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.experiment.config import read_experiment
-from tierscope.model.calibration.fit import (
-    PARAMETERS,
-    Calibration,
-    calibrate,
-    calibrated,
-    read_devices,
-)
+from tierscope.model.calibration.fit import calibrate, calibrated, read_devices
 from tierscope.model.calibration.probe_times import probe_times
+from tierscope.model.calibration.result import PARAMETERS, Calibration
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.simulator.run import simulate_reads, tables_of
 from tierscope.storage.network import ModelError, network_of
@@ -219,9 +214,9 @@ class TestIdentifiability:
             (one,),
             np.array([one.lower * 1.01]),
             np.array([one.lower * 0.01]),
-            np.eye(1),
             n_observations=9,
             rms_percent=1.0,
+            correlation=np.eye(1),
         )
         assert "lfs.latency_s: got 1.01e-07 s, expected" in self.refusal(found)
 

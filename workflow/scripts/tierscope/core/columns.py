@@ -440,6 +440,8 @@ TABLES = {
         "unit": TEXT,
         "value": NUMBER,
         "standard_error": NUMBER,
+        "status": TEXT,
+        "reason": TEXT,
         "lower_bound": NUMBER,
         "upper_bound": NUMBER,
         "n_observations": INTEGER,
@@ -516,6 +518,7 @@ ALLOWED = {
     "method": {RULE, MODEL},
     "goal_of": {"io_time", "execution_time"},
     "status": {"holds", "does not hold", "not measurable here"},
+    "calibration.status": {"fitted", "joined", "bound", "kept"},
     "policy_claims.status": {
         "holds",
         "does not hold",
@@ -565,6 +568,7 @@ MAY_BE_MISSING = {
     "time_cut_sd_points",
     "io_time_cut_sd_points",
     "pays_after_epochs",
+    "standard_error",
     "value",
 }
 
