@@ -67,8 +67,8 @@ rule calibrate_devices:
 
 rule calibrate:
     input:
-        expand(
+        lambda wildcards: expand(
             f"{CALIBRATION}/{{name}}",
-            calibration=SETTINGS["model"]["calibrations"],
+            calibration=usable_calibrations(),
             name=("calibration.parquet", "devices.yaml"),
         ),

@@ -25,9 +25,10 @@ from tierscope.model.calibration.identifiability import (
     Join,
     LeaveOut,
     advice,
+    derivatives,
     errors_alone,
 )
-from tierscope.model.calibration.objective import Minimum, Objective, Space
+from tierscope.model.calibration.objective import NOISE, Minimum, Objective, Space
 from tierscope.model.calibration.result import (
     BOUND,
     IN_SERIES,
@@ -120,29 +121,29 @@ class _Search:
         objective, n = self.objective, len(self.objective.names)
         x = objective.start()
         self.groups = [[i] for i in range(n)]
-        here = objective.minimum(self._space(x), x)
-        alone = errors_alone(here.jacobian, here.noise, here.s)
+        space = self._space(x)
+        jacobian = derivatives(lambda z: objective.residuals(space, z), x)
+        alone = errors_alone(jacobian, np.zeros(n), NOISE)
         for i in np.flatnonzero(alone >= NOTHING_KNOWN):
             self._leave_out(self.groups.index([i]))
         return self._best_start(x)
 
     def _best_start(self, x: np.ndarray) -> np.ndarray:
-        """Return the starting values from which the probes are met best."""
+        """Return a start at which the probes are met; try others if they are not."""
         objective, names = self.objective, self.objective.names
-        if not objective.measured_probes or not set(IN_SERIES) <= set(names):
-            return x
         at = [names.index(name) for name in IN_SERIES]
-        starts = []
+        best, least = x, np.inf
         for factors in _STARTS:
             start = x.copy()
-            start[at] = np.clip(
-                start[at] + np.log(factors),
-                objective.bounds[0][at] + 0.1,
-                objective.bounds[1][at] - 0.1,
-            )
-            starts.append(objective.fit_probes(self._space(start), start))
-        sums = [(objective.probe_residuals(start) ** 2).sum() for start in starts]
-        return starts[int(np.argmin(sums))]
+            start[at] += np.log(factors)
+            start = np.clip(start, *objective.bounds)
+            start = objective.fit_probes(self._space(start), start)
+            terms = objective.probe_residuals(start)
+            if (rest := (terms**2).sum()) < least:
+                best, least = start, rest
+            if least <= NOISE**2 * len(terms):
+                break
+        return best
 
     def _follow(self, step: LeaveOut | Join) -> None:
         """Leave out or join groups."""

@@ -124,7 +124,8 @@ def _fit_all(objective: Objective) -> Calibration:
     """Return the parameters of an objective with the least sum of squares."""
     start, names = objective.start(), objective.names
     groups = [[i] for i in range(len(names))]
-    found = objective.minimise(Space.of(start, groups, objective.signs), start)
+    space = Space.of(start, groups, objective.signs)
+    found = objective.minimise(space, objective.fit_probes(space, start))
     refuse_unfinished(found, names)
     if len(found.terms) <= len(names):
         raise ModelError(

@@ -221,21 +221,16 @@ class Objective:
         return _NEAR * np.concatenate([shifts, -shifts])
 
     def minimise(self, space: Space, x: np.ndarray) -> Minimum:
-        """Return the least sum of squares in some directions, from `x` on.
-
-        If there are probes, they are fitted alone first.
-        """
+        """Return the least sum of squares in some directions, from `x` on."""
         z, converged = space.start(x), True
         if len(z):
-            if self.measured_probes:
-                z = space.start(self.fit_probes(space, x))
             z, converged = self._search(lambda z: self.residuals(space, z), space, z)
         return self.minimum(space, z, converged)
 
     def fit_probes(self, space: Space, x: np.ndarray) -> np.ndarray:
-        """Return the parameters with which the probes alone are met best."""
+        """Return the parameters with which the probes alone are met best, if any."""
         z = space.start(x)
-        if len(z):
+        if len(z) and self.measured_probes:
             z, _ = self._search(lambda z: self.probe_residuals(space.at(z)), space, z)
         return space.at(z)
 
