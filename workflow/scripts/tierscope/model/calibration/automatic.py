@@ -38,7 +38,6 @@ from tierscope.model.calibration.result import (
     Calibration,
     Finding,
 )
-from tierscope.model.calibration.starting_values import station
 
 _SURELY = 1.645  # standard errors of a limit: 95 % on one side
 _FIRST_STEP, _BISECTIONS = 0.1, 4  # towards a limit, in logarithms
@@ -207,19 +206,15 @@ class _Search:
 
     def _say_that_they_can_be_exchanged(self, findings: list[Finding]) -> None:
         """Change the findings of OSTs and links that can be exchanged."""
-        objective, x = self.objective, self.minimum.x
-        n_osts = objective.description.scenario.n_osts
-        osts, links = (objective.names.index(name) for name in IN_SERIES)
-        rate = station(objective.at(x), n_osts, IN_SERIES[0])
-        which = (
-            f"the smaller of two rates, {rate:.3g} B/s on {n_osts} OSTs: these data do "
-            "not tell whether it is that of the OSTs or of the link; taken as that of "
-            "the OSTs"
+        names = self.objective.names
+        osts, links = (names.index(name) for name in IN_SERIES)
+        reason = (
+            "the {} of the rates of all OSTs and of the link: these data do not tell "
+            "which of the two is the smaller one, taken is the OSTs'"
         )
-        if osts not in self.left_out:
-            findings[osts] = Finding(JOINED, which)
-        if links not in self.left_out:
-            findings[links] = Finding(JOINED, which.replace("smaller", "larger", 1))
+        for i, words in ((osts, "smaller"), (links, "larger")):
+            if i not in self.left_out:
+                findings[i] = Finding(JOINED, reason.format(words))
 
     def errors(self) -> np.ndarray:
         """Return relative standard errors; missing for what is not fitted."""
