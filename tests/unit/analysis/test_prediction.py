@@ -16,13 +16,14 @@ from tierscope.analysis.prediction import (
     summary,
 )
 from tierscope.core.io_class import IOClass
-from tierscope.core.scenario import Point, Scenario
+from tierscope.core.scenario import CalibrationPlan, Point, Scenario
 from tierscope.core.sources import Origin
 from tierscope.core.studies import (
     AS_WRITTEN,
     EXTRAPOLATION_GOAL_PERCENT,
     GOAL_PERCENT,
     Pair,
+    holds_out,
     studied_pairs,
     written_pairs,
 )
@@ -232,19 +233,15 @@ SCENARIOS = [
 ]
 
 
+def plan(name, keys, probed_n_osts, rates=(0, 65, 100)):
+    points = tuple(Point(rate, 0) for rate in rates)
+    return CalibrationPlan(name, Scenario(**keys), points, probed_n_osts, None)
+
+
 def test_main_calibration_predicts_all_and_the_other_what_it_has_not_seen():
-    rates = [0, 65, 100]
     calibrations = {
-        "one-ost": {
-            "scenario": KEYS | {"n_osts": 1},
-            "cache_rates_percent": rates,
-            "probed_n_osts": [1],
-        },
-        "all-osts": {
-            "scenario": KEYS,
-            "cache_rates_percent": rates,
-            "probed_n_osts": [60, 1],
-        },
+        "one-ost": plan("one-ost", KEYS | {"n_osts": 1}, (1,)),
+        "all-osts": plan("all-osts", KEYS, (60, 1)),
     }
     pairs = studied_pairs(SCENARIOS, calibrations, "all-osts")
     assert [pair.calibration for pair in pairs] == ["all-osts"] * 4 + ["one-ost"] * 2
@@ -258,15 +255,24 @@ def test_main_calibration_predicts_all_and_the_other_what_it_has_not_seen():
 
 
 def test_nothing_is_scaled_without_its_measurement():
-    calibration = {
-        "scenario": KEYS | {"n_osts": 1},
-        "cache_rates_percent": [0],
-        "probed_n_osts": [],
-    }
+    calibration = plan("one-ost", KEYS | {"n_osts": 1}, (), rates=(0,))
     pairs = studied_pairs([KEYS], {"one-ost": calibration}, "one-ost")
     assert pairs == [
         Pair("one-ost", KEYS, goal_percent=EXTRAPOLATION_GOAL_PERCENT),
     ]
+
+
+def test_another_calibration_takes_the_place_of_a_main_one_that_was_left_out():
+    one_ost = {"one-ost": plan("one-ost", KEYS | {"n_osts": 1}, (1,))}
+    pairs = studied_pairs(SCENARIOS, one_ost, "all-osts")
+    assert [pair.scenario for pair in pairs] == SCENARIOS
+    assert {pair.calibration for pair in pairs} == {"one-ost"}
+
+
+def test_a_scenario_that_was_fitted_at_all_its_rates_holds_nothing_out():
+    sweep = {Scenario(**KEYS): (Point(0, 0), Point(50, 0), Point(50, 1))}
+    assert holds_out(Pair("some", KEYS, (0,)), sweep)
+    assert not holds_out(Pair("some", KEYS, (0, 50)), sweep)
 
 
 def test_written_parameters_scale_from_the_fewest_osts():
