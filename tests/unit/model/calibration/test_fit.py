@@ -443,21 +443,6 @@ class TestConfiguration:
             experiment.calibration("one-ost")
         assert "\n" not in str(error.value)
 
-    def test_study_takes_the_calibrations_of_the_sweep_and_the_chosen_one(self, config):
-        on_all_osts = copy.deepcopy(config)
-        on_all_osts["sweep"]["n_osts"] = [60]
-        assert list(
-            read_experiment(config, ROOT / "resources").studied_calibrations
-        ) == [
-            "all-osts",
-            "one-ost",
-        ]
-        experiment = read_experiment(on_all_osts, ROOT / "resources")
-        assert list(experiment.studied_calibrations) == ["all-osts"]
-        on_all_osts["model"]["calibration"] = "one-ost"
-        experiment = read_experiment(on_all_osts, ROOT / "resources")
-        assert list(experiment.studied_calibrations) == ["all-osts", "one-ost"]
-
     def test_machine_without_devices_has_no_calibration(self, config):
         laptop = copy.deepcopy(config) | {"system": "laptop"}
         laptop["sweep"]["n_osts"] = [0]

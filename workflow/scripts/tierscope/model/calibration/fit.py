@@ -101,7 +101,8 @@ def calibrate(
     probes : DataFrame or None
         Table ``probes`` of any OST counts.
     parameters : sequence of str, optional
-        Keys of `PARAMETERS` and `FURTHER_PARAMETERS` to fit; default: those that the data can tell.
+        Keys of `PARAMETERS` and `FURTHER_PARAMETERS` to fit; default: those that the
+        data can tell.
 
     Returns
     -------
