@@ -495,6 +495,9 @@ TABLES = {
         "measured": TEXT,
         "details": TEXT,
         "value": NUMBER,
+        "low": NUMBER,
+        "high": NUMBER,
+        "interval": TEXT,
         "status": TEXT,
         "reason": TEXT,
         "fitted": TEXT,
@@ -515,19 +518,15 @@ ALLOWED = {
     "quantity": {"execution time", "I/O time"},
     "method": {RULE, MODEL},
     "goal_of": {"io_time", "execution_time"},
-    "status": {"holds", "does not hold", "not measurable here"},
-    "policy_claims.status": {
-        "holds",
-        "does not hold",
-        "undecided",
-        "not measurable here",
-    },
+    "status": {"holds", "does not hold", "undecided", "not measurable here"},
     "fitted": {"no", "target", "by hand", "derived"},
     "staging": {"none", "while training", "estimated", "run"},
 }
 _SIGNED = [
     "difference_s",
     "value",
+    "low",
+    "high",
     "mean_error_percent",
     "time_cut_percent",
     "io_time_cut_percent",
@@ -566,6 +565,8 @@ MAY_BE_MISSING = {
     "io_time_cut_sd_points",
     "pays_after_epochs",
     "value",
+    "low",
+    "high",
 }
 
 
