@@ -35,4 +35,5 @@ def test_a_claim_holds_does_not_hold_or_is_undecided(accept, value, ends, status
 def test_ends_of_an_interval_in_words():
     assert ends_words((9.14, 15.02), "%") == "9.14 to 15 %"
     assert ends_words((-0.5, 1), "points") == "\N{MINUS SIGN}0.5 to 1 point"
+    assert ends_words((2, 2), "points") == "2 points"
     assert ends_words(None, "%") == ends_words((-math.inf, math.inf), "%") == ""

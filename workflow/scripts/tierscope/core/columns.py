@@ -304,6 +304,8 @@ TABLES = {
         "n_repetitions": INTEGER,
         "mean_s": SECONDS,
         "sd_s": SECONDS,
+        "low_s": SECONDS,
+        "high_s": SECONDS,
         "cv": NUMBER,
         "max_spread_percent": INTEGER,
         "flagged": FLAG,
@@ -527,6 +529,7 @@ _SIGNED = [
     "value",
     "low",
     "high",
+    "low_s",
     "mean_error_percent",
     "time_cut_percent",
     "io_time_cut_percent",
@@ -556,6 +559,8 @@ OF_A_LAUNCH = {
 }
 MAY_BE_MISSING = {
     "sd_s",
+    "low_s",
+    "high_s",
     "cv",
     "measured_sd_s",
     "measured_io_time_sd_s",

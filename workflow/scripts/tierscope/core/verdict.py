@@ -123,7 +123,8 @@ def ends_words(ends: tuple[float, float] | None, unit: str) -> str:
     if ends is None or not np.isfinite(ends).all():
         return ""
     low, high = (round(float(end), 3) + 0.0 for end in ends)
-    return f"{number_words(low)} to {with_unit(high, unit)}"
+    start = f"{number_words(low)} to "
+    return with_unit(high, unit) if low == high else start + with_unit(high, unit)
 
 
 def measured_words(

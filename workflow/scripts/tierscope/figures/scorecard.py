@@ -15,13 +15,13 @@ from tierscope.core.verdict import FITTED, LOOKS, UNMEASURABLE, ends_words
 _STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5, "text.parse_math": False}
 _COLUMNS = {
     "status": 0.025,
-    "fitted": 0.13,
-    "claim": 0.2,
-    "title": 0.235,
-    "paper": 0.47,
-    "here": 0.615,
-    "interval": 0.745,
-    "holds for": 0.86,
+    "fitted": 0.115,
+    "claim": 0.18,
+    "title": 0.213,
+    "paper": 0.452,
+    "here": 0.6,
+    "interval": 0.735,
+    "holds for": 0.845,
 }
 _GROUP_WIDTH = 140  # characters, from the second column on
 
