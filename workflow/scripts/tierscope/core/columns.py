@@ -32,9 +32,11 @@ CLASS_TIMES = [f"{io_class}_s" for io_class in CLASSES]
 
 _TIME_CUTS = {
     "time_cut_percent": NUMBER,
-    "time_cut_sd_points": NUMBER,
+    "time_cut_low_percent": NUMBER,
+    "time_cut_high_percent": NUMBER,
     "io_time_cut_percent": NUMBER,
-    "io_time_cut_sd_points": NUMBER,
+    "io_time_cut_low_percent": NUMBER,
+    "io_time_cut_high_percent": NUMBER,
 }
 
 _RUN_EPOCHS = {
@@ -211,8 +213,8 @@ TABLES = {
         "gfs_reads": INTEGER,
         "reference_gfs_reads": INTEGER,
         "saved_percent": NUMBER,
-        "least_percent": NUMBER,
-        "most_percent": NUMBER,
+        "saved_low_percent": NUMBER,
+        "saved_high_percent": NUMBER,
         "law_percent": NUMBER,
     },
     "node_savings": SCENARIO_KEYS
@@ -524,6 +526,11 @@ ALLOWED = {
     "fitted": {"no", "target", "by hand", "derived"},
     "staging": {"none", "while training", "estimated", "run"},
 }
+_CUT_ENDS = [
+    f"{time}_cut_{end}_percent"
+    for time in ("time", "io_time")
+    for end in ("low", "high")
+]
 _SIGNED = [
     "difference_s",
     "value",
@@ -533,10 +540,11 @@ _SIGNED = [
     "mean_error_percent",
     "time_cut_percent",
     "io_time_cut_percent",
+    *_CUT_ENDS,
     "gfs_operations_cut_percent",
     "saved_percent",
-    "least_percent",
-    "most_percent",
+    "saved_low_percent",
+    "saved_high_percent",
     *(f"{estimator}_cut_percent" for estimator in ("measured", "rule", "model")),
     *(f"{estimator}_best_cut_percent" for estimator in ("measured", "rule", "model")),
     *(f"{estimator}_error_points" for estimator in ("rule", "model")),
@@ -566,8 +574,9 @@ MAY_BE_MISSING = {
     "measured_io_time_sd_s",
     "repeat_cv_percent",
     "largest_repeat_cv_percent",
-    "time_cut_sd_points",
-    "io_time_cut_sd_points",
+    *_CUT_ENDS,
+    "saved_low_percent",
+    "saved_high_percent",
     "pays_after_epochs",
     "value",
     "low",
