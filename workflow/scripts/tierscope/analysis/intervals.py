@@ -141,6 +141,11 @@ def _half_width(n: Any, sd: Any, level_percent: float) -> Any:
     return t * sd / np.sqrt(n)
 
 
+def leaves_sign_open(low: float, high: float) -> bool:
+    """Return whether an interval holds 0 and other numbers, or is missing."""
+    return not (low > 0 or high < 0 or low == high == 0)
+
+
 def paired_difference(
     first: pd.Series, second: pd.Series, level_percent: float = LEVEL_PERCENT
 ) -> Interval:

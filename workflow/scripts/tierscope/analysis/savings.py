@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.intervals import METHOD, mean_intervals, n_words
+from tierscope.analysis.intervals import (
+    METHOD,
+    leaves_sign_open,
+    mean_intervals,
+    n_words,
+)
 from tierscope.core.columns import RUN_KEYS, SCENARIO_KEYS
 
 RUN = list(RUN_KEYS)
@@ -79,8 +84,9 @@ def is_undecided(row: Mapping[str, Any], name: str = "time") -> bool:
     name : {"time", "io_time"}, optional
         Which of both times.
     """
-    low, high = (row[f"{name}_cut_{end}_percent"] for end in ("low", "high"))
-    return not (low > 0 or high < 0 or low == high == 0)
+    return leaves_sign_open(
+        *(row[f"{name}_cut_{end}_percent"] for end in ("low", "high"))
+    )
 
 
 def cut_words(row: Mapping[str, Any], name: str) -> str:

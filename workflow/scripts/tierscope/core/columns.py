@@ -347,19 +347,26 @@ TABLES = {
     | {"cache_rate_percent": INTEGER}
     | _IMPROVEMENTS
     | {
-        "n_pairs": INTEGER,
+        "n_repetitions": INTEGER,
         "base_io_time_s": SECONDS,
         "improved_io_time_s": SECONDS,
         "rule_io_time_s": SECONDS,
         "model_io_time_s": SECONDS,
         "measured_cut_percent": NUMBER,
-        "measured_cut_se_percent": NUMBER,
+        "measured_cut_low_percent": NUMBER,
+        "measured_cut_high_percent": NUMBER,
         "rule_cut_percent": NUMBER,
         "model_cut_percent": NUMBER,
         "rule_error_points": NUMBER,
-        "rule_error_se_points": NUMBER,
+        "rule_error_low_points": NUMBER,
+        "rule_error_high_points": NUMBER,
         "model_error_points": NUMBER,
-        "model_error_se_points": NUMBER,
+        "model_error_low_points": NUMBER,
+        "model_error_high_points": NUMBER,
+        "base_among_best": FLAG,
+        "measured_among_best": FLAG,
+        "rule_among_best": FLAG,
+        "model_among_best": FLAG,
         "model": TEXT,
         "calibration": TEXT,
     },
@@ -369,9 +376,8 @@ TABLES = {
         "model": TEXT,
         "calibration": TEXT,
         "n_points": INTEGER,
-        "n_pairs": INTEGER,
-        "cut_sd_points": NUMBER,
-        "cut_se_points": NUMBER,
+        "n_repetitions": INTEGER,
+        "cut_half_width_points": NUMBER,
         "rule_mean_error_points": NUMBER,
         "rule_largest_error_points": NUMBER,
         "rule_largest_error_cache_rate_percent": INTEGER,
@@ -382,6 +388,10 @@ TABLES = {
         "measured_best_cache_rate_percent": INTEGER,
         "rule_best_cache_rate_percent": INTEGER,
         "model_best_cache_rate_percent": INTEGER,
+        "base_best_set_percent": TEXT,
+        "measured_best_set_percent": TEXT,
+        "rule_best_set_percent": TEXT,
+        "model_best_set_percent": TEXT,
         "measured_best_cut_percent": NUMBER,
         "rule_best_cut_percent": NUMBER,
         "model_best_cut_percent": NUMBER,
@@ -531,7 +541,17 @@ _CUT_ENDS = [
     for time in ("time", "io_time")
     for end in ("low", "high")
 ]
+_TRUTH_ENDS = [
+    name
+    for end in ("low", "high")
+    for name in (
+        f"measured_cut_{end}_percent",
+        f"rule_error_{end}_points",
+        f"model_error_{end}_points",
+    )
+]
 _SIGNED = [
+    *_TRUTH_ENDS,
     "difference_s",
     "value",
     "low",
@@ -566,6 +586,8 @@ OF_A_LAUNCH = {
     "faults",
 }
 MAY_BE_MISSING = {
+    *_TRUTH_ENDS,
+    "cut_half_width_points",
     "sd_s",
     "low_s",
     "high_s",
