@@ -442,7 +442,7 @@ def test_rates_that_cannot_be_told_from_the_best_are_marked():
     io_time["time_s"] = io_time["time_s"].where(~near, io_time["time_s"] * factor)
     figure = draw_breakdown(io_time)
     (ax,) = figure.axes
-    (words,) = (text.get_text() for text in ax.texts)
+    (words,) = (text.get_text().replace("\N{NO-BREAK SPACE}", " ") for text in ax.texts)
     assert words.splitlines() == [
         "best: 50 and 60 %, 7.00 s",
         "(60 cannot be told from 50 at n = 3)",
@@ -460,7 +460,18 @@ def test_a_best_rate_that_is_decided_is_filled():
     (ax,) = draw_breakdown(io_time_of(repetitions=3)).axes
     (mark,) = lines_with(ax, "D")
     assert mark.get_markerfacecolor() == "#222222"
-    assert [text.get_text() for text in ax.texts] == ["best: 50 %, 7.00 s\n(n = 3)"]
+    (words,) = (text.get_text().replace("\N{NO-BREAK SPACE}", " ") for text in ax.texts)
+    assert words == "best: 50 %, 7.00 s\n(n = 3)"
+
+
+def test_the_words_of_the_best_rates_stay_in_their_panel():
+    io_time = io_time_of(repetitions=3)
+    (ax,) = draw_breakdown(io_time).axes
+    ax.figure.draw_without_rendering()
+    (words,) = (text.get_window_extent() for text in ax.texts)
+    assert not words.overlaps(ax.title.get_window_extent())
+    assert ax.get_window_extent().x0 <= words.x0
+    assert words.x1 <= ax.get_window_extent().x1
 
 
 def test_an_epoch_that_is_absent_is_named():

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -40,7 +39,9 @@ from tierscope.figures.style import (
     undecided,
 )
 
-_REASON_WIDTH = 46  # characters
+_REASON_WIDTH = 44  # characters
+_ROOM = 1.36  # height of a panel over the longest time, with room for three lines
+_DOTS_END = 0.8  # of that height
 _BEST = {
     "color": "#222222",
     "marker": "D",
@@ -105,7 +106,7 @@ def plot_breakdown(
         draw_error_bars(ax, sums)
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
         set_cache_rate_axis(ax, breakdown["cache_rate_percent"])
-        ax.set_ylim(top=1.25 * sums["io_time_s"].max() or 1)
+        ax.set_ylim(top=_ROOM * sums["io_time_s"].max() or 1)
         found.append(best_rates(sums))
         _mark_best(ax, found[-1], means_s)
         ax.set(title=title, ylabel=SLOWEST_LABEL)
@@ -127,20 +128,20 @@ def plot_breakdown(
 
 def _mark_best(ax: Axes, best: BestRates, means_s: pd.Series) -> None:
     """Mark the best cache rates, the best with a dotted line up to its numbers."""
-    rate = best.best
     rates = list(best.rates)
     ax.plot(rates, means_s[rates], **undecided(_BEST, best), zorder=5)
-    left, right = ax.get_xlim()
-    side = np.searchsorted([0.2, 0.8], (rate - left) / (right - left))
-    top_s = 0.9 * ax.get_ylim()[1]
-    ax.vlines(rate, best.time_s, top_s, color="#222222", lw=1, ls=":")
-    reason = textwrap.fill(f"({best.reason})", _REASON_WIDTH)
+    top_s = _DOTS_END * ax.get_ylim()[1]
+    ax.vlines(best.best, best.time_s, top_s, color="#222222", lw=1, ls=":")
+    reason = f"({best.reason})".replace(
+        "n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+    )
     ax.annotate(
-        f"best: {best.words}, {in_seconds(best.time_s)}\n{reason}",
-        (rate, 0.915),
-        xycoords=("data", "axes fraction"),
-        ha=["left", "center", "right"][side],
-        va="bottom",
+        f"best: {best.words}, {in_seconds(best.time_s)}\n"
+        + textwrap.fill(reason, _REASON_WIDTH),
+        (0.5, 0.99),
+        xycoords="axes fraction",
+        ha="center",
+        va="top",
         fontsize=8.5,
         linespacing=1.15,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
