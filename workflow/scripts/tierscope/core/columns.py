@@ -405,14 +405,18 @@ TABLES = {
         "io_class": TEXT,
         "predicted_s": SECONDS,
         "measured_s": SECONDS,
-        "measured_sd_s": SECONDS,
-        "measured_io_time_sd_s": SECONDS,
+        "measured_low_s": SECONDS,
+        "measured_high_s": SECONDS,
+        "measured_io_time_low_s": SECONDS,
+        "measured_io_time_high_s": SECONDS,
     },
     "prediction_errors": SCENARIO_KEYS
     | {
         "calibration": TEXT,
         "model": TEXT,
         "n_points": INTEGER,
+        "n_with_interval": INTEGER,
+        "n_inside": INTEGER,
         "mape_percent": NUMBER,
         "largest_error_percent": NUMBER,
         "mean_error_percent": NUMBER,
@@ -424,6 +428,8 @@ TABLES = {
         "undecided_at_percent": TEXT,
         "best_predicted_percent": INTEGER,
         "best_measured_percent": INTEGER,
+        "best_measured_set_percent": TEXT,
+        "best_in_set": FLAG,
         "best_within_one_step": FLAG,
         "repeat_cv_percent": NUMBER,
         "largest_repeat_cv_percent": NUMBER,
@@ -550,8 +556,10 @@ _TRUTH_ENDS = [
         f"model_error_{end}_points",
     )
 ]
+_MEASURED_LOWS = ["measured_low_s", "measured_io_time_low_s"]
 _SIGNED = [
     *_TRUTH_ENDS,
+    *_MEASURED_LOWS,
     "difference_s",
     "value",
     "low",
@@ -592,8 +600,9 @@ MAY_BE_MISSING = {
     "low_s",
     "high_s",
     "cv",
-    "measured_sd_s",
-    "measured_io_time_sd_s",
+    *_MEASURED_LOWS,
+    "measured_high_s",
+    "measured_io_time_high_s",
     "repeat_cv_percent",
     "largest_repeat_cv_percent",
     *_CUT_ENDS,
