@@ -238,8 +238,9 @@ def prediction_errors(
         ``best_in_set`` says whether the predicted one cannot be told from the measured
         one (`tierscope.analysis.intervals.best_rates`). ``n_inside`` predictions lie in
         the interval of what was measured, of ``n_with_interval`` that have one. The
-        goal is met where the mean absolute error is at most ``goal_percent``, or at most
-        the median ``repeat_cv_percent`` of the held-out points where that is larger.
+        goal is met where the mean absolute error is at most ``goal_percent``, or at
+        most the median ``repeat_cv_percent`` of the held-out points where that is
+        larger.
     """
     points = compare_points(predictions)
     cv_percent = repeat_cv_percent(breakdown).rename("cv_percent").reset_index()

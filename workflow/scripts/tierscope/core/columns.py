@@ -2,8 +2,9 @@
 
 Every table is Parquet. Settings in percent (cache rates, improvements, goals) are
 integers, results in percent or points are float64; times are seconds in float64, sizes
-are bytes. Only these values may be missing: the spread of points that were run once,
-the number of a claim without one, and the number of epochs if staging never pays off.
+are bytes. Only these values may be missing: spread and interval of points that were run
+once, the number of a claim without one, and the number of epochs if staging never pays
+off.
 """
 
 import math
