@@ -699,9 +699,9 @@ def test_captions_are_correct(path):
 @pytest.mark.parametrize(
     ("figure", "words"),
     [
-        ("execution_and_io_time", "within the spread"),
-        ("breakdown", "no more than the spread"),
-        ("improvement", "no more than the spread"),
+        ("execution_and_io_time", "within the bands"),
+        ("breakdown", "the repetitions do not decide which rate is best"),
+        ("improvement", "A hollow diamond is undecided"),
         ("sufficient_combinations", "white inside"),
         (
             "cheapest_combination",
