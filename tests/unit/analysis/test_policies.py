@@ -564,6 +564,22 @@ def test_copies_that_failed_are_told(compared):
     assert text.splitlines()[-1].startswith(words)
 
 
+def test_policies_whose_savings_are_undecided_have_hollow_markers(compared):
+    """Of two policies, one is undecided: its interval holds 0."""
+    policy_epochs, totals, summary = compared
+    is_monarch = summary["policy"] == "monarch"
+    summary = summary.assign(
+        time_cut_low_percent=summary["time_cut_low_percent"].mask(is_monarch, -1.0),
+        time_cut_high_percent=summary["time_cut_high_percent"].mask(is_monarch, 30.0),
+    )
+    figure = plot_policies(policy_epochs, totals, summary, provenance="tests")
+    lines = figure.axes[2].lines
+    marked = [line for line in lines if line.get_markerfacecolor() == "white"]
+    assert [line.get_marker() for line in marked] == ["^"]
+    notes = " ".join(figure.get_supxlabel().split())
+    assert "Hollow: undecided whether time is saved or lost (1 of 2)" in notes
+
+
 def drawn_opens(figure):
     """Return the opens that the middle panel's bars show, by policy."""
     ax = figure.axes[1]

@@ -236,7 +236,7 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
         is_wide = row["policy"] == "pinning"  # stratified-pinning lies upon it
         line = {"color": colour, "lw": 3.5 if is_wide else 1.6}
         size = 7 if is_wide else 4
-        hollow = {"mfc": "white"} if _is_undecided(row) else {}
+        hollow = {"mfc": "white"} if is_undecided(row) else {}
         ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=size, **hollow, **line)
         ax.plot(further, further_s, ls=(0, (3, 2)), **line)
         all_s = np.concatenate([saved_s, further_s[1:]])
@@ -253,11 +253,6 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
     _draw_savings_intervals(ax, sums[sums["n_epochs"] == n_epochs], summary)
     ax.set_ylabel("Seconds saved")
     ax.set_xlim(-0.3, 2 * n_epochs + 0.3)
-
-
-def _is_undecided(row: Mapping) -> bool:
-    """Return whether a variant leaves open if it saves time; a reference does not."""
-    return row["cache_rate_percent"] > 0 and is_undecided(row)
 
 
 def _draw_savings_intervals(
@@ -336,10 +331,11 @@ def _notes(provenance: str, summary: pd.DataFrame, n_repetitions: int) -> list[s
     """Return the notes below the figure."""
     repetitions = f"{n_repetitions} repetitions" if n_repetitions > 1 else NO_INTERVAL
     notes = [f"Source: {provenance}; {repetitions}"]
-    if n_undecided := sum(map(_is_undecided, summary.to_dict("records"))):
+    compared = summary[summary["cache_rate_percent"] > 0].to_dict("records")
+    if n_undecided := sum(map(is_undecided, compared)):
         notes.append(
             f"Hollow: undecided whether time is saved or lost ({n_undecided} of "
-            f"{len(summary)}), because the {METHOD} (Student's t, of pairs that share "
+            f"{len(compared)}), because the {METHOD} (Student's t, of pairs that share "
             "seeds) holds 0, or there is none."
         )
     if (summary["staging"] == ESTIMATED).any():
