@@ -8,6 +8,7 @@ from tierscope.analysis.intervals import (
     NO_INTERVAL,
     best_rates,
     interval,
+    leaves_sign_open,
     mean_intervals,
     n_words,
     paired_difference,
@@ -71,6 +72,21 @@ def test_pairs_share_what_varies():
     assert paired_difference(first, (first - 1).loc[:1]).n == 2
     with pytest.raises(ValueError, match=r"\[0, 1, 2\] and \[7\]"):
         paired_difference(first, pd.Series([1.0], index=[7]))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_open"),
+    [
+        (1, 3, False),
+        (-3, -1, False),
+        (-1, 3, True),
+        (0, 3, True),
+        (-1e-15, 1e-15, False),
+        (np.nan, np.nan, True),
+    ],
+)
+def test_an_interval_around_zero_leaves_the_sign_open(low, high, is_open):
+    assert leaves_sign_open(low, high) == is_open
 
 
 def test_best_rate_is_decided_by_pairs():

@@ -23,6 +23,7 @@ BEST_METHOD = (
     f"{100 - LEVEL_PERCENT} % for all rates together"
 )
 _ALPHA = 1 - LEVEL_PERCENT / 100
+_DIGITS = 9
 _ROUNDING = 1e-9  # of a time: differences below are none
 
 
@@ -143,6 +144,7 @@ def _half_width(n: Any, sd: Any, level_percent: float) -> Any:
 
 def leaves_sign_open(low: float, high: float) -> bool:
     """Return whether an interval holds 0 and other numbers, or is missing."""
+    low, high = round(low, _DIGITS), round(high, _DIGITS)  # 0 but for rounding is 0
     return not (low > 0 or high < 0 or low == high == 0)
 
 

@@ -99,7 +99,8 @@ def _without_lfs_s(times: pd.DataFrame, scenario: pd.Series) -> float:
 def _best_words(times: pd.DataFrame, scenario: pd.Series) -> str:
     """Return the best cache rates, and why they cannot be told apart."""
     best = best_rates(times[(times[SCENARIO] == scenario).all(axis=1)])
-    return f"{best.words.removesuffix(' %')}\n({best.reason})"
+    reason = best.reason.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    return f"{best.words.removesuffix(' %')}\n({reason})"
 
 
 def _interval_words(times: pd.DataFrame, point: pd.Series) -> str:
