@@ -30,6 +30,11 @@ def runs_of(times_s: dict[int, list[float]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def holds(found, truth):
+    """Return whether an interval holds a truth."""
+    return found.low <= truth <= found.high
+
+
 def test_interval_of_three_numbers():
     """9, 10, 11: sd 1, t of 2 degrees 4.303, so 10 +- 4.303 / sqrt(3)."""
     found = interval([9, 10, 11])
@@ -49,7 +54,6 @@ def test_one_repetition_has_no_interval():
     assert found.mean == 7
     assert found.n == 1
     assert not found.is_known
-    assert found.holds(1e9)
 
 
 def test_equal_repetitions_have_an_interval_without_width():
@@ -158,7 +162,7 @@ def test_intervals_of_means_hold_the_truth(n_repetitions):
     """The coverage of 95 % intervals in 500 experiments has a sd of 1 point."""
     draw = np.random.default_rng(17)
     times_s = draw.normal(8.5, 0.3, (N_EXPERIMENTS, n_repetitions))
-    part = np.mean([interval(one).holds(8.5) for one in times_s])
+    part = np.mean([holds(interval(one), 8.5) for one in times_s])
     assert 0.90 <= part <= 0.99
 
 
@@ -174,7 +178,7 @@ def test_intervals_of_paired_differences_hold_the_truth(n_repetitions):
         paired_difference(pd.Series(after), pd.Series(before))
         for after, before in zip(after_s, before_s, strict=True)
     ]
-    assert 0.90 <= np.mean([one.holds(-0.2) for one in found]) <= 0.99
+    assert 0.90 <= np.mean([holds(one, -0.2) for one in found]) <= 0.99
     assert max(one.high - one.low for one in found) < 5
 
 

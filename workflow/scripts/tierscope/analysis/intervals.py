@@ -40,10 +40,6 @@ class Interval(NamedTuple):
         """Return whether there is an interval."""
         return not np.isnan(self.low)
 
-    def holds(self, value: float) -> bool:
-        """Return whether the interval holds a value; one repetition excludes none."""
-        return not self.is_known or self.low <= value <= self.high
-
 
 class BestRates(NamedTuple):
     """The best cache rate, and those that cannot be told from it.

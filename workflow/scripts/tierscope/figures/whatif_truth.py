@@ -103,7 +103,9 @@ def plot_whatif_truth(
         words = (_improvement_lines(row), _rule_words(points, row), _model_words(row))
         ax.set_title("\n".join([*words, _best_words(row)]), fontsize=10)
     cuts = table[[f"{name}_cut_percent" for name in ESTIMATORS]].stack()
-    axes[0].set_ylim(_ROOM * min(0, cuts.min()), _ROOM * max(1, cuts.max()))
+    lowest, highest = min(0, cuts.min()), max(1, cuts.max())
+    room = (_ROOM - 1) * (highest - lowest)
+    axes[0].set_ylim(lowest - room / 2, highest + room)
     *promised, truth = axes[0].get_legend_handles_labels()[0]
     figure.legend(handles=[truth, *promised], loc="outside right center")
     return figure
