@@ -248,7 +248,9 @@ def test_one_repetition_is_said_to_hide_the_spread(name):
 def test_a_spread_above_the_limit_is_flagged_with_scenario_rate_and_amount(name):
     """I/O time at 50 % is 6, 7 and 8 s: mean 7, standard deviation 1 s, 14 %."""
     figure = drawn(name, 3)
-    assert "3 repetitions" in notes_of(figure)
+    assert "3 repetitions; intervals by Student's t, of independent seeds" in notes_of(
+        figure
+    )
     words = "second epoch, I/O time at a cache rate of 50 %: 14 %"
     assert f"Spread above 10 %: 128 KiB files, 60 OSTs, {words}" in notes_of(
         figure

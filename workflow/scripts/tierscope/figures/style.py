@@ -33,6 +33,7 @@ from tierscope.analysis.intervals import (
     BestRates,
     interval,
     mean_intervals,
+    unit_words,
 )
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
@@ -165,6 +166,9 @@ def source_notes(
     elif least < most:
         repetitions = f"{least} to {most} repetitions of a point"
         repetitions += ", no interval where one" if least == 1 else ""
+    if most > 1:
+        units = unit_words(spread["source"])
+        repetitions += f"; intervals by Student's t, of independent {units}"
     notes = [f"Source: {provenance}; {repetitions}"]
     flagged = spread[spread["flagged"]].merge(scenarios, on=SCENARIO)
     if flagged.empty:
