@@ -151,16 +151,41 @@ def test_wrong_dominant_class_is_named_with_its_cache_rate():
 
 
 def test_classes_within_their_spread_are_undecided_but_counted_strictly():
-    # LFS-READ 4 and 5 s, so 4.5 s on average with a deviation of .58 s over two
-    # repetitions of two epochs; GFS-META always 3 s, or 4 s.
-    apart = io_time_of(repetitions=2, step_s=1.0)
-    near = io_time_of(TIMES_S | {50: (1, 4, 4, 0)}, repetitions=2, step_s=1.0)
+    # LFS-READ 4 and 4.1 s: 4.05 +- 0.64 s, as t of one degree of freedom is 12.7;
+    # GFS-META always 3 s, or 4 s.
+    apart = io_time_of(repetitions=2, step_s=0.1)
+    near = io_time_of(TIMES_S | {50: (1, 4, 4, 0)}, repetitions=2, step_s=0.1)
     predicted = TIMES_S | {50: (1, 5, 4, 0)}
     _, errors = errors_of(predicted, apart)
     assert errors["undecided_at_percent"] == ""
     _, errors = errors_of(predicted, near)
     assert errors["undecided_at_percent"] == "50"
     assert errors["dominant_wrong_at_percent"] == "50"
+
+
+def test_predictions_stand_beside_the_interval_of_what_was_measured():
+    """At 50 % 8 and 8.1 s: 8.05 +- 0.64 s; 8.6 s are inside, 9 s are not."""
+    measured = io_time_of(repetitions=2, step_s=0.1)
+    predictions, errors = errors_of(TIMES_S | {50: (1, 3, 4.6, 0)}, measured)
+    at = predictions[predictions["cache_rate_percent"] == 50].iloc[0]
+    assert at["measured_io_time_low_s"] == pytest.approx(8.05 - 12.7062 * 0.05)
+    assert at["measured_io_time_high_s"] == pytest.approx(8.05 + 12.7062 * 0.05)
+    assert (errors["n_inside"], errors["n_with_interval"]) == (3, 3)
+    _, outside = errors_of(TIMES_S | {50: (1, 3, 5, 0)}, measured)
+    assert outside["n_inside"] == 2
+    assert "3 of 3 cache rates have an interval" in summary(errors.to_frame().T)
+    _, alone = errors_of(TIMES_S)
+    assert (alone["n_inside"], alone["n_with_interval"]) == (0, 0)
+
+
+def test_best_rate_is_right_where_it_cannot_be_told_from_the_measured_best():
+    """8 and 8.1 s at 50 %, 10 and 10.1 s elsewhere."""
+    predicted = TIMES_S | {0: (0, 1, 0, 0)}
+    _, errors = errors_of(predicted, io_time_of(repetitions=2, step_s=0.1))
+    assert errors["best_measured_set_percent"] == "50"
+    assert not errors["best_in_set"]
+    _, right = errors_of(TIMES_S, io_time_of(repetitions=2, step_s=0.1))
+    assert right["best_in_set"]
 
 
 def test_repeat_variation_compares_repetitions_of_one_epoch_only():
@@ -287,7 +312,7 @@ def test_summary_names_what_was_missed():
     )
     text = summary(errors.to_frame().T)
     assert "small, n_osts 60, pinning, posix, parameters some: 2 cache rates" in text
-    assert "one repetition, its variation is unknown, goal 5 %" in text
+    assert "one repetition, no interval, goal 5 %" in text
     (line,) = (line for line in text.splitlines() if line.startswith("  mva"))
     assert "missed: dominant at 50 %" in line
     assert line.split()[1] == "4.0"
