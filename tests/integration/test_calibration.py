@@ -15,14 +15,16 @@ from tierscope.storage.probes import REPEATS
 PROBES = "results/tiny/probes/tiny-60ost/probes.parquet"
 FITTED = ["gfs.open_s", "lfs.request_s"]
 MODEL = {
+    "calibration": "all-osts",
     "calibrations": {
         "all-osts": {
             "scenario": {"dataset": "tiny", "n_osts": 60, "loader": "posix"},
-            "cache_rates_percent": [0, 50, 100],
+            "cache_rates_percent": [0, 100],
             "probed_n_osts": [60],
             "parameters": FITTED,
-        }
-    }
+        },
+        "two-osts": {"scenario": {"n_osts": 2}},
+    },
 }
 
 
@@ -91,6 +93,17 @@ def test_calibration_finds_devices_and_prints_them(probed):
     assert (table["standard_error"] > 0).all()
 
 
+def test_runs_and_probes_of_a_calibration_are_compared(probed):
+    target = "results/tiny/model/all-osts/run_facts.parquet"
+    probed.snakemake(target)
+    facts = read_table(probed.folder / target, "run_facts").set_index("fact")
+    n_runs = facts["n_runs"]
+    assert n_runs["library of the devices"] == 3 + 1
+    assert n_runs["modules of the benchmark"] == n_runs["library of the tracer"] == 3
+    assert n_runs["modules of the probes"] == 1
+    assert "unknown" not in set(facts["value"])
+
+
 def test_failure_before_finished_probes_does_not_launch_them_again(probed):
     (first,) = (probed.folder / "scratch" / "gfs").rglob("0000000.tfrecord")
     dataset = first.parent
@@ -103,13 +116,32 @@ def test_failure_before_finished_probes_does_not_launch_them_again(probed):
     assert "probe_storage" not in probed.snakemake("--dry-run", PROBES)
 
 
-def test_target_refuses_a_calibration_of_what_is_not_run(probed):
-    output = probed.snakemake("calibrate", expect=1)
-    lines = [line for line in output.splitlines() if "one-ost.scenario" in line]
+def test_a_calibration_of_what_is_not_run_is_refused_if_its_file_is_wanted(probed):
+    output = probed.snakemake("results/tiny/model/two-osts/devices.yaml", expect=1)
+    lines = [line for line in output.splitlines() if "two-osts.scenario" in line]
     (line,) = set(map(str.strip, lines))
     assert line.startswith(
-        "config: model.calibrations.one-ost.scenario: got small-1ost-pinning-tensorflow"
+        "config: model.calibrations.two-osts.scenario: got tiny-2ost-pinning-posix"
     )
+
+
+def test_prediction_leaves_it_out_and_chooses_parameters(probed):
+    output = probed.snakemake("predict")
+    left_out = "Calibration two-osts left out: config: model.calibrations.two-osts."
+    assert left_out in output
+    assert left_out in probed.path("predict", "summary.txt").read_text()
+    errors = read_table(
+        probed.path("predict", "prediction_errors.parquet"), "prediction_errors"
+    )
+    errors = errors[(errors["model"] == "simulation") & (errors["n_osts"] == 60)]
+    assert set(errors["calibration"]) == {"all-osts", "one-ost"}
+    fitted = read_table(
+        probed.path("model", "one-ost", "calibration.parquet"), "calibration"
+    ).set_index("parameter")
+    assert len(fitted) == 8
+    link = fitted.loc["gfs.link_bytes_per_s"]
+    assert (link["status"] == "fitted") == (link["reason"] == "these data determine it")
+    assert fitted.loc["gfs.open_s", "status"] == "fitted"
 
 
 def test_other_targets_need_no_calibration(probed):

@@ -1,6 +1,6 @@
 """Shared by the rules of models: inputs of probes, calibrations and studies."""
 
-from tierscope.core.studies import studied_pairs, written_pairs
+from tierscope.core.studies import holds_out, studied_pairs, written_pairs
 from tierscope.storage.probes import lfs_rate_percent
 from tierscope.experiment.checks import require_improvable_devices
 
@@ -28,6 +28,24 @@ def calibration(wildcards):
         raise WorkflowError(str(error))
 
 
+def usable_calibrations():
+    """Return the names of the calibrations that the sweep has the runs for."""
+    if not (names := list(EXPERIMENT.calibrations)):
+        reasons = EXPERIMENT.left_out_calibrations.values()
+        raise WorkflowError(next(iter(reasons), "config: model.calibrations: got none"))
+    return names
+
+
+def calibration_devices(wildcards):
+    """Return the fitted devices that the prediction study needs."""
+    if EXPERIMENT.simulated:
+        return []
+    return [
+        CALIBRATION.format(calibration=name) + "/devices.yaml"
+        for name in usable_calibrations()
+    ]
+
+
 def calibration_runs(wildcards):
     """Return the I/O time of the runs of a calibration."""
     plan = calibration(wildcards)
@@ -43,16 +61,6 @@ def calibration_probes(wildcards):
     return [
         f"{RESULTS}/probes/{plan.scenario.dataset}-{n_osts}ost/probes.parquet"
         for n_osts in plan.probed_n_osts
-    ]
-
-
-def calibration_facts(wildcards):
-    """Return the descriptions of all runs and probes of a calibration."""
-    runs = map(Path, calibration_runs(wildcards))
-    probes = map(Path, calibration_probes(wildcards))
-    return [
-        *(str(path.with_name("run.json")) for path in runs),
-        *(str(path.with_suffix(".json")) for path in probes),
     ]
 
 
@@ -83,8 +91,15 @@ def prediction_studies(wildcards):
     if EXPERIMENT.simulated:
         pairs = written_pairs(keys)
     else:
-        calibrations = EXPERIMENT.studied_calibrations
-        pairs = studied_pairs(keys, calibrations, SETTINGS["model"]["calibration"])
+        pairs = studied_pairs(
+            keys, EXPERIMENT.calibrations, SETTINGS["model"]["calibration"]
+        )
+        pairs = [one for one in pairs if holds_out(one, EXPERIMENT.sweeps["predict"])]
+        if not pairs:
+            raise WorkflowError(
+                "config: sweep.cache_rates_percent: got only rates that the calibrations "
+                "fit, expected others to predict"
+            )
     return [
         {
             "pair": asdict(pair),

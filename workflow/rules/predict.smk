@@ -5,15 +5,12 @@ the report, which shows only the main sweep.
 """
 
 PREDICT = f"{RESULTS}/predict"
-CALIBRATIONS = [] if EXPERIMENT.simulated else list(EXPERIMENT.studied_calibrations)
 
 
 rule predict_io_time:
     input:
         io_time=f"{PREDICT}/io_time.parquet",
-        devices=expand(
-            f"{RESULTS}/model/{{calibration}}/devices.yaml", calibration=CALIBRATIONS
-        ),
+        devices=calibration_devices,
         library=library("predict_io_time"),
     output:
         predictions=f"{PREDICT}/predictions.parquet",
@@ -27,7 +24,8 @@ rule predict_io_time:
     resources:
         terminal="log",
     params:
-        calibrations=CALIBRATIONS,
+        calibrations=[] if EXPERIMENT.simulated else list(EXPERIMENT.calibrations),
+        left_out={} if EXPERIMENT.simulated else EXPERIMENT.left_out_calibrations,
         simulated=EXPERIMENT.simulated,
         studies=prediction_studies,
     message:
@@ -40,7 +38,6 @@ rule plot_prediction:
     input:
         predictions=f"{PREDICT}/predictions.parquet",
         errors=f"{PREDICT}/prediction_errors.parquet",
-        observations=observations(),
         library=library("plot_prediction"),
     output:
         **figure("prediction"),

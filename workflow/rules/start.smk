@@ -110,14 +110,12 @@ def merged_runs():
         sweep: (f"{RESULTS}/{sweep}/io_time.parquet", files_of_runs(sweep))
         for sweep in EXPERIMENT.sweeps
     }
-    for name in SETTINGS["model"]["calibrations"]:
-        with suppress(ConfigError):  # the sweep does not have its points
-            plan = EXPERIMENT.calibration(name)
-            runs = [
-                f"{RESULTS}/runs/{plan.scenario.name}/{point.path}/io_time.parquet"
-                for point in plan.points
-            ]
-            merged[f"model-{name}"] = (f"{RESULTS}/model/{name}/devices.yaml", runs)
+    for name, plan in EXPERIMENT.calibrations.items():
+        runs = [
+            f"{RESULTS}/runs/{plan.scenario.name}/{point.path}/io_time.parquet"
+            for point in plan.points
+        ]
+        merged[f"model-{name}"] = (f"{RESULTS}/model/{name}/devices.yaml", runs)
     return merged
 
 
@@ -246,6 +244,15 @@ def why_no_estimates_by_the_model(made_files):
     if (reason := EXPERIMENT.why_no_model) is None:
         return []
     return [f"No estimates by the model, only by the rule: {reason}."]
+
+
+def left_out_calibrations(made_files):
+    """Return why some calibrations were left out, if others were made."""
+    made = {str(Path(path).parent) for path in made_files}
+    if not any(f"{RESULTS}/model/{name}" in made for name in EXPERIMENT.calibrations):
+        return []
+    left_out = EXPERIMENT.left_out_calibrations.items()
+    return [f"Calibration {name} left out: {reason}." for name, reason in left_out]
 
 
 def remove_staging_folders():

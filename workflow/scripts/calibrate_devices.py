@@ -32,7 +32,7 @@ def main() -> None:
     head = f"Calibration {name} of system {description.system.name}"
     report = f"{head} ({description.source} data):\n{result.text()}"
     Path(snakemake.log[0]).write_text(f"{report}\n")
-    result.check()
+    result.check()  # refuses only parameters that the configuration lists
     write_table(result.table(name), snakemake.output.calibration, "calibration")
     text = devices_text(result.devices(), report)
     Path(snakemake.output.devices).write_text(text)

@@ -87,6 +87,8 @@ def main() -> None:
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
     words = summary(errors)
+    for name, reason in snakemake.params.left_out.items():
+        words += f"Calibration {name} left out: {reason}.\n"
     Path(snakemake.output.summary).write_text(words)
     Path(snakemake.log[0]).write_text(words)
 

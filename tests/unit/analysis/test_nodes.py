@@ -156,13 +156,14 @@ def test_time_and_operations_saved_add_up_over_the_epochs(tables):
         ["n_nodes", "n_epochs"]
     )
     assert table.loc[(1, 3), "time_cut_percent"] == pytest.approx(10)  # 2.6, 2.8 of 3
-    assert table.loc[(1, 3), "time_cut_sd_points"] == pytest.approx(np.sqrt(200) / 3)
+    half = 12.7062 * 10 / 3  # t of one degree of freedom, for 13.3 and 6.7 %
+    assert table.loc[(1, 3), "time_cut_high_percent"] == pytest.approx(10 + half)
     assert table.loc[(1, 3), "gfs_operations_cut_percent"] == pytest.approx(100 / 3)
     assert table.loc[(1, 3), "law_percent"] == pytest.approx(100 / 3)  # f (E - 1) / E
     assert table.loc[(1, 2), "law_percent"] == pytest.approx(25)
     assert table.loc[(1, 2), "io_time_cut_percent"] == pytest.approx(25)
-    assert table.loc[(1, 2), "io_time_cut_sd_points"] == 0
-    assert np.isnan(table.loc[(2, 3), "time_cut_sd_points"])
+    assert table.loc[(1, 2), "io_time_cut_low_percent"] == pytest.approx(25)
+    assert np.isnan(table.loc[(2, 3), "time_cut_low_percent"])
 
 
 def test_context_switches_are_summed_over_processes_and_epochs(switches):
@@ -258,9 +259,9 @@ def test_summary_has_a_line_for_each_number_of_nodes(tables, switches):
     for line, start in zip(text.splitlines(), words, strict=False):
         assert line.startswith(start)
     assert "\ntiny dataset, 1 OST, loader posix\n" in text
-    assert "\n    1       3    10.0 ± 4.7    33.3 ± 0.0  " in text
-    assert "\n    2       3           6.7          29.3  " in text
-    assert "without it, 1 repetition: spread unknown." in " ".join(text.split())
+    assert "\n    1       3   ?10.0 ± 42.4     33.3 ± 0.0  " in text
+    assert "\n    2       3           ?6.7          ?29.3  " in text
+    assert "n = 2; where n = 1 no interval. ?: undecided" in " ".join(text.split())
     assert "by law\n" in text
     assert "GFS reads saved in epochs 1 to 3 (by law), %\n" in text
     assert " 1 node:  0.00 (0.00)  50.00 (50.00)  50.00 (50.00)" in text

@@ -9,7 +9,7 @@ from tierscope.analysis.policies import (
     is_reference,
     summarise,
 )
-from tierscope.analysis.savings import mean_cuts
+from tierscope.analysis.savings import cut_words, is_undecided, mean_cuts
 from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
@@ -31,6 +31,8 @@ RUN = {
     "cache_rate_percent": 0,
     "repetition": 0,
 }
+NAN = math.nan
+T_OF_ONE = 12.7062  # t of one degree of freedom
 PLACE = {"pinning": 50, "monarch": 50, "none": 0}
 
 
@@ -243,14 +245,29 @@ def test_cuts_are_means_of_the_repetitions_cuts_each_against_its_own_reference()
     check_table(summary.reset_index(), "policy_summary")
     monarch = summary.loc["monarch"]
     assert monarch["time_cut_percent"] == pytest.approx((50 + 25) / 2)
-    assert monarch["time_cut_sd_points"] == pytest.approx(25 / math.sqrt(2))
+    half = T_OF_ONE * 25 / 2
+    assert monarch["time_cut_low_percent"] == pytest.approx(37.5 - half)
+    assert monarch["time_cut_high_percent"] == pytest.approx(37.5 + half)
     io_cuts = (100 * 5 / 9, 100 * 5 / 19)
     assert monarch["io_time_cut_percent"] == pytest.approx(sum(io_cuts) / 2)
-    assert monarch["io_time_cut_sd_points"] == pytest.approx(
-        (io_cuts[0] - io_cuts[1]) / math.sqrt(2)
+    assert monarch["io_time_cut_high_percent"] == pytest.approx(
+        sum(io_cuts) / 2 + T_OF_ONE * (io_cuts[0] - io_cuts[1]) / 2
     )
+    assert is_undecided(monarch)
+    assert cut_words(monarch, "time") == f"?37.5 ± {half:.1f}"
     one = summarise(totals[totals["repetition"] == 0])
-    assert one[["time_cut_sd_points", "io_time_cut_sd_points"]].isna().all(axis=None)
+    ends = ["time_cut_low_percent", "io_time_cut_high_percent"]
+    assert one[ends].isna().all(axis=None)
+    assert cut_words(one.iloc[0], "time").startswith("?")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "undecided"),
+    [(1, 3, False), (-3, -1, False), (-1, 3, True), (0, 0, False), (NAN, NAN, True)],
+)
+def test_savings_are_undecided_where_their_interval_holds_zero(low, high, undecided):
+    ends = {"time_cut_low_percent": low, "time_cut_high_percent": high}
+    assert is_undecided(ends) == undecided
 
 
 def test_what_gains_nothing_in_its_last_epoch_never_pays():
@@ -419,7 +436,8 @@ def test_summary_is_sorted_and_names_the_reference(compared):
 def test_summary_keeps_its_columns_with_wide_values_and_has_no_negative_zero(compared):
     policy_epochs, _, summary = compared
     cuts = {"time_cut_percent": -0.04, "gfs_operations_cut_percent": -0.04}
-    wide = {"time_cut_percent": -1234.5, "time_cut_sd_points": 123.4}
+    wide = {"time_cut_percent": -1234.5, "time_cut_low_percent": -1357.9}
+    wide["time_cut_high_percent"] = -1111.1
     summary = summary.assign(**cuts)
     summary.loc[summary["policy"] == "monarch", list(wide)] = list(wide.values())
     text = summary_text(summary, policy_epochs, provenance="tests")
@@ -481,15 +499,20 @@ def test_summary_of_one_repetition_has_no_spread(compared):
     one = summarise(totals[totals["repetition"] == 0])
     text = summary_text(one, policy_epochs, provenance="tests")
     assert "±" not in text
-    assert text.count("1 repetition: spread unknown.") == 1
+    words = "One repetition, no interval. ?: undecided whether time is saved or lost."
+    assert text.count(words) == 1
+    assert " ?12.5 " in text
 
 
 def test_summary_says_which_rows_have_no_spread(compared):
     policy_epochs, totals, _ = compared
     is_gone = (totals["policy"] == "monarch") & (totals["repetition"] == 1)
     text = summary_text(summarise(totals[~is_gone]), policy_epochs, provenance="tests")
-    words = "±: standard deviation of the repetitions; without it, 1 repetition: spread"
-    assert f"{words} unknown." in " ".join(text.split())
+    words = (
+        "±: 95 % confidence interval of the mean over the repetitions (Student's t, of"
+    )
+    words += " pairs), n = 2; where n = 1 no interval."
+    assert words in " ".join(text.split())
 
 
 @pytest.mark.parametrize(("source", "is_noted"), [("emulated", 1), ("simulated", 0)])
@@ -541,6 +564,22 @@ def test_copies_that_failed_are_told(compared):
     assert words in " ".join(figure.get_supxlabel().split())
     text = summary_text(summary, epochs, provenance="tests")
     assert text.splitlines()[-1].startswith(words)
+
+
+def test_policies_whose_savings_are_undecided_have_hollow_markers(compared):
+    """Of two policies, one is undecided: its interval holds 0."""
+    policy_epochs, totals, summary = compared
+    is_monarch = summary["policy"] == "monarch"
+    summary = summary.assign(
+        time_cut_low_percent=summary["time_cut_low_percent"].mask(is_monarch, -1.0),
+        time_cut_high_percent=summary["time_cut_high_percent"].mask(is_monarch, 30.0),
+    )
+    figure = plot_policies(policy_epochs, totals, summary, provenance=TESTS)
+    lines = figure.axes[2].lines
+    marked = [line for line in lines if line.get_markerfacecolor() == "white"]
+    assert [line.get_marker() for line in marked] == ["^"]
+    notes = " ".join(figure.get_supxlabel().split())
+    assert "Hollow: undecided whether time is saved or lost (1 of 2)" in notes
 
 
 def drawn_opens(figure):

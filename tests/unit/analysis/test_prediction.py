@@ -16,13 +16,14 @@ from tierscope.analysis.prediction import (
     summary,
 )
 from tierscope.core.io_class import IOClass
-from tierscope.core.scenario import Point, Scenario
+from tierscope.core.scenario import CalibrationPlan, Point, Scenario
 from tierscope.core.sources import Origin
 from tierscope.core.studies import (
     AS_WRITTEN,
     EXTRAPOLATION_GOAL_PERCENT,
     GOAL_PERCENT,
     Pair,
+    holds_out,
     studied_pairs,
     written_pairs,
 )
@@ -150,16 +151,41 @@ def test_wrong_dominant_class_is_named_with_its_cache_rate():
 
 
 def test_classes_within_their_spread_are_undecided_but_counted_strictly():
-    # LFS-READ 4 and 5 s, so 4.5 s on average with a deviation of .58 s over two
-    # repetitions of two epochs; GFS-META always 3 s, or 4 s.
-    apart = io_time_of(repetitions=2, step_s=1.0)
-    near = io_time_of(TIMES_S | {50: (1, 4, 4, 0)}, repetitions=2, step_s=1.0)
+    # LFS-READ 4 and 4.1 s: 4.05 +- 0.64 s, as t of one degree of freedom is 12.7;
+    # GFS-META always 3 s, or 4 s.
+    apart = io_time_of(repetitions=2, step_s=0.1)
+    near = io_time_of(TIMES_S | {50: (1, 4, 4, 0)}, repetitions=2, step_s=0.1)
     predicted = TIMES_S | {50: (1, 5, 4, 0)}
     _, errors = errors_of(predicted, apart)
     assert errors["undecided_at_percent"] == ""
     _, errors = errors_of(predicted, near)
     assert errors["undecided_at_percent"] == "50"
     assert errors["dominant_wrong_at_percent"] == "50"
+
+
+def test_predictions_stand_beside_the_interval_of_what_was_measured():
+    """At 50 % 8 and 8.1 s: 8.05 +- 0.64 s; 8.6 s are inside, 9 s are not."""
+    measured = io_time_of(repetitions=2, step_s=0.1)
+    predictions, errors = errors_of(TIMES_S | {50: (1, 3, 4.6, 0)}, measured)
+    at = predictions[predictions["cache_rate_percent"] == 50].iloc[0]
+    assert at["measured_io_time_low_s"] == pytest.approx(8.05 - 12.7062 * 0.05)
+    assert at["measured_io_time_high_s"] == pytest.approx(8.05 + 12.7062 * 0.05)
+    assert (errors["n_inside"], errors["n_with_interval"]) == (3, 3)
+    _, outside = errors_of(TIMES_S | {50: (1, 3, 5, 0)}, measured)
+    assert outside["n_inside"] == 2
+    assert "3 of 3 cache rates have an interval" in summary(errors.to_frame().T)
+    _, alone = errors_of(TIMES_S)
+    assert (alone["n_inside"], alone["n_with_interval"]) == (0, 0)
+
+
+def test_best_rate_is_right_where_it_cannot_be_told_from_the_measured_best():
+    """8 and 8.1 s at 50 %, 10 and 10.1 s elsewhere."""
+    predicted = TIMES_S | {0: (0, 1, 0, 0)}
+    _, errors = errors_of(predicted, io_time_of(repetitions=2, step_s=0.1))
+    assert errors["best_measured_set_percent"] == "50"
+    assert not errors["best_in_set"]
+    _, right = errors_of(TIMES_S, io_time_of(repetitions=2, step_s=0.1))
+    assert right["best_in_set"]
 
 
 def test_repeat_variation_compares_repetitions_of_one_epoch_only():
@@ -232,19 +258,15 @@ SCENARIOS = [
 ]
 
 
+def plan(name, keys, probed_n_osts, rates=(0, 65, 100)):
+    points = tuple(Point(rate, 0) for rate in rates)
+    return CalibrationPlan(name, Scenario(**keys), points, probed_n_osts, None)
+
+
 def test_main_calibration_predicts_all_and_the_other_what_it_has_not_seen():
-    rates = [0, 65, 100]
     calibrations = {
-        "one-ost": {
-            "scenario": KEYS | {"n_osts": 1},
-            "cache_rates_percent": rates,
-            "probed_n_osts": [1],
-        },
-        "all-osts": {
-            "scenario": KEYS,
-            "cache_rates_percent": rates,
-            "probed_n_osts": [60, 1],
-        },
+        "one-ost": plan("one-ost", KEYS | {"n_osts": 1}, (1,)),
+        "all-osts": plan("all-osts", KEYS, (60, 1)),
     }
     pairs = studied_pairs(SCENARIOS, calibrations, "all-osts")
     assert [pair.calibration for pair in pairs] == ["all-osts"] * 4 + ["one-ost"] * 2
@@ -258,15 +280,24 @@ def test_main_calibration_predicts_all_and_the_other_what_it_has_not_seen():
 
 
 def test_nothing_is_scaled_without_its_measurement():
-    calibration = {
-        "scenario": KEYS | {"n_osts": 1},
-        "cache_rates_percent": [0],
-        "probed_n_osts": [],
-    }
+    calibration = plan("one-ost", KEYS | {"n_osts": 1}, (), rates=(0,))
     pairs = studied_pairs([KEYS], {"one-ost": calibration}, "one-ost")
     assert pairs == [
         Pair("one-ost", KEYS, goal_percent=EXTRAPOLATION_GOAL_PERCENT),
     ]
+
+
+def test_another_calibration_takes_the_place_of_a_main_one_that_was_left_out():
+    one_ost = {"one-ost": plan("one-ost", KEYS | {"n_osts": 1}, (1,))}
+    pairs = studied_pairs(SCENARIOS, one_ost, "all-osts")
+    assert [pair.scenario for pair in pairs] == SCENARIOS
+    assert {pair.calibration for pair in pairs} == {"one-ost"}
+
+
+def test_a_scenario_that_was_fitted_at_all_its_rates_holds_nothing_out():
+    sweep = {Scenario(**KEYS): (Point(0, 0), Point(50, 0), Point(50, 1))}
+    assert holds_out(Pair("some", KEYS, (0,)), sweep)
+    assert not holds_out(Pair("some", KEYS, (0, 50)), sweep)
 
 
 def test_written_parameters_scale_from_the_fewest_osts():
@@ -281,7 +312,7 @@ def test_summary_names_what_was_missed():
     )
     text = summary(errors.to_frame().T)
     assert "small, n_osts 60, pinning, posix, parameters some: 2 cache rates" in text
-    assert "one repetition, its variation is unknown, goal 5 %" in text
+    assert "one repetition, no interval, goal 5 %" in text
     (line,) = (line for line in text.splitlines() if line.startswith("  mva"))
     assert "missed: dominant at 50 %" in line
     assert line.split()[1] == "4.0"

@@ -96,7 +96,7 @@ def test_cuts_are_those_of_the_slowest_process_by_rule_by_model_and_measured(tab
     assert table["system"].unique().tolist() == ["small"]
     assert table["cache_rate_percent"].tolist() == [50, 60]
     assert table["gfs_meta_improvement_percent"].tolist() == [100, 100]
-    assert table["n_pairs"].tolist() == [2, 2]
+    assert table["n_repetitions"].tolist() == [2, 2]
     assert table["base_io_time_s"].tolist() == [10, 8]
     assert table["improved_io_time_s"].tolist() == [7, 8]
     assert table["measured_cut_percent"].tolist() == pytest.approx([30, 0])
@@ -106,10 +106,30 @@ def test_cuts_are_those_of_the_slowest_process_by_rule_by_model_and_measured(tab
     assert table["model_error_points"].tolist() == pytest.approx([20, 0])
 
 
-def test_noise_is_the_standard_error_over_the_pairs(table):
-    """Cuts of 40 and 20 % differ from 30 % by 10; the root of 2 pairs divides twice."""
-    assert table["measured_cut_se_percent"].tolist() == pytest.approx([10, 0])
-    assert table["rule_error_se_points"].tolist() == pytest.approx([10, 0])
+def test_intervals_are_those_of_pairs_of_runs(table):
+    """Cuts of 40 and 20 %: a standard error of 10, times t of one degree of freedom."""
+    half = 12.7062 * 10
+    low = table["measured_cut_low_percent"].tolist()
+    assert low == pytest.approx([30 - half, 0])
+    high = table["rule_error_high_points"].tolist()
+    assert high == pytest.approx([half, 25])
+
+
+def test_epochs_of_a_repetition_are_no_repetitions(io_time, predictions):
+    """Twice the same epoch leaves n and intervals as they are."""
+    tables = [frame.assign(epoch=epoch) for frame in (io_time,) for epoch in (0, 1)]
+    foreseen = [predictions.assign(epoch=epoch) for epoch in (0, 1)]
+    twice = compare(pd.concat(tables), FASTER, pd.concat(foreseen), **HOW)
+    pd.testing.assert_frame_equal(twice, compare(io_time, FASTER, predictions, **HOW))
+
+
+def test_rates_that_cannot_be_told_from_the_best_are_named(table):
+    """At 60 % always 8 s; at 50 % 10 s before, 6 and 8 s after the improvement."""
+    assert table["base_among_best"].tolist() == [False, True]
+    assert table["measured_among_best"].tolist() == [True, True]
+    summary = summarise(table).iloc[0]
+    assert summary["base_best_set_percent"] == "60"
+    assert summary["measured_best_set_percent"] == "50 and 60"
 
 
 def test_models_time_is_the_measured_one_times_its_own_ratio(table):
@@ -146,13 +166,12 @@ def test_summary_has_mean_and_largest_errors_and_the_best_points(table):
     assert row["rule_best_cut_percent"] == pytest.approx(25)
     assert row["model_best_cut_percent"] == pytest.approx(37.5)
     assert row["n_points"] == 2
-    assert row["n_pairs"] == 4
+    assert row["n_repetitions"] == 2
 
 
-def test_summary_has_the_noise_beside_the_errors(table):
+def test_summary_has_the_median_width_beside_the_errors(table):
     row = summarise(table).iloc[0]
-    assert row["cut_se_points"] == pytest.approx((100 / 2) ** 0.5)
-    assert row["cut_sd_points"] == pytest.approx((200 / 2) ** 0.5)
+    assert row["cut_half_width_points"] == pytest.approx(12.7062 * 10 / 2)
 
 
 def test_a_run_without_its_twin_is_named(io_time, predictions):
@@ -171,10 +190,15 @@ def test_a_run_without_prediction_is_named(io_time, predictions):
         pair_runs(io_time, FASTER, predictions[kept])
 
 
-def test_one_pair_has_no_spread(io_time, predictions):
+def test_one_repetition_has_no_interval(io_time, predictions):
     once = io_time[io_time["repetition"] == 0]
-    with pytest.raises(ValueError, match="got one pair of runs at cache rate 50 %"):
-        compare(once, FASTER, predictions, **HOW)
+    table = check_table(compare(once, FASTER, predictions, **HOW), "whatif_truth")
+    assert table["measured_cut_low_percent"].isna().all()
+    assert table["model_error_high_points"].isna().all()
+    summary = check_table(summarise(table), "whatif_truth_summary")
+    text = summary_text(table, summary)
+    assert text.endswith("one repetition, no interval\n")
+    assert "within 3 points at 0 of 2 cache rates, undecided at 2" in text
 
 
 def test_something_must_be_as_it_is(io_time, predictions):
@@ -211,7 +235,7 @@ class TestSimulatedScaleModel:
 
     def test_a_model_that_made_the_runs_does_not_err(self, truth):
         assert truth["model_error_points"].abs().max() < 1e-9
-        assert truth["model_error_se_points"].abs().max() < 1e-9
+        assert truth["model_error_low_points"].isna().all()  # one repetition
 
     def test_at_the_knee_the_rule_promises_too_much_of_one_class(self, truth):
         assert truth.loc[("gfs_meta", 65), "rule_error_points"] > 2
@@ -256,7 +280,7 @@ def test_panel_names_the_rules_largest_error_with_both_cuts(drawing):
         "GFS-META +100 %",
         "the rule promises 25 %, 0 % was found at 60 %",
         "the model errs by 20.0 points at most",
-        "best at 60 % \N{RIGHTWARDS ARROW} 50 % (rule 60 %, model 50 %)",
+        "best at 60 % \N{RIGHTWARDS ARROW} 50 and 60 % (rule 60 %, model 50 %)",
     ]
 
 
@@ -265,7 +289,7 @@ def test_figure_says_where_its_numbers_come_from(drawing):
     assert "(emulated)" in words
     assert "Source: emulated, system small; 2 repetitions" in words
     assert "Model: simulation, parameters as written." in words
-    assert "measured, with two standard errors" in words
+    assert "measured, with 95 % confidence interval" in words
     assert "small+gfs_meta100" in words  # its repetitions of 6 and 8 s are flagged
 
 
@@ -278,15 +302,16 @@ def test_simulated_truth_is_not_called_measured(drawing):
     assert "measured" not in summary_text(*simulated[:2])
 
 
-def test_lines_are_the_three_cuts_and_the_bars_two_standard_errors(drawing):
+def test_lines_are_the_three_cuts_and_the_bars_intervals(drawing):
     axes = plot_whatif_truth(*drawing, provenance=Origin("emulated")).axes[0]
     container = axes.containers[0]
     assert container[0].get_ydata().tolist() == pytest.approx([30, 0])
     bars = container[2][0].get_segments()[0]
-    assert bars[:, 1].tolist() == pytest.approx([10, 50])
+    half = 12.7062 * 10
+    assert bars[:, 1].tolist() == pytest.approx([30 - half, 30 + half])
     lines = {line.get_label().split()[-1]: line for line in axes.lines}
     assert lines["rule"].get_ydata().tolist() == pytest.approx([30, 25])
-    assert axes.get_ylim()[1] > 50
+    assert 50 < axes.get_ylim()[1] < 70  # the model's 50 %, not the interval
 
 
 def test_text_says_what_table_and_summary_say(drawing):
@@ -294,5 +319,8 @@ def test_text_says_what_table_and_summary_say(drawing):
     assert "GFS-META +100 %: cut of the slowest process's I/O time in percent" in text
     assert "60 %     8.000     8.000     0.0 +- 0.0     25.0 (+25.0)" in text
     assert "rule: mean error 12.5 points, largest +25.0 at 60 %" in text
-    assert "model within 3 points at 1 of 2 cache rates" in text
-    assert "deviation of 10.0 points, the mean of all a standard error of 7.1" in text
+    assert "50 %    10.000     7.000    30.0 +-127.1     30.0 ( +0.0)?" in text
+    assert "model within 3 points at 1 of 2 cache rates, undecided at 1" in text
+    assert (
+        "+-: 95 % confidence interval of the mean over the repetitions, n = 2" in text
+    )

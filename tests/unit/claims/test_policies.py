@@ -201,13 +201,13 @@ def test_hits_of_one_node_are_exact():
             (1.0, 1.0),
             (1.04, 1.2),
             "undecided",
-            "2 repetitions show no significant difference; ",
+            "the interval crosses the bound; ",
         ),
         (
             (2.0,),
             (1.0,),
             "undecided",
-            "only one repetition, so the spread is unknown; ",
+            "one repetition, no interval; ",
         ),
     ],
 )
@@ -347,17 +347,16 @@ def test_loss_by_local_shuffle_has_to_be_shown_and_so_has_its_absence(
         (
             (24, 24.3),
             "holds",
-            "24.1 instead of 30 s in 3 epochs; standard deviation of 2 repetitions "
-            "0.707 points",
+            "24.1 instead of 30 s in 3 epochs; interval 13.1 to 25.9 % (n = 2)",
         ),
         ((32, 32.1), "does not hold", "32 instead of 30 s in 3 epochs; "),
-        ((32, 33), "undecided", "8.33 % more time, 2 repetitions show no "),
+        ((32, 33), "undecided", "8.33 % more time, the interval crosses "),
         ((30, 30), "does not hold", "0 % less time, 30 instead of 30 s"),
-        ((29.999, 30.2, 29.7), "undecided", " % less time, 3 repetitions show "),
+        ((29.999, 30.2, 29.7), "undecided", " % less time, the interval crosses "),
         (
             (24,),
             "undecided",
-            "20 % less time, only one repetition, so the spread is unknown; 24 inst",
+            "20 % less time, one repetition, no interval; 24 instead",
         ),
     ],
 )
@@ -407,7 +406,7 @@ def test_text_names_what_is_not_comparable_of_each_claim(claims):
     text = claims_text(claims.reset_index(), "emulated, tests")
     assert text.count("- not comparable: ") == len(claims)
     assert "stated: up to 28 % less training time" in text
-    assert "here: 20 % less time (24 instead of 30 s in 3 epochs; standard " in text
+    assert "here: 20 % less time (24 instead of 30 s in 3 epochs; interval " in text
     assert "Source: emulated, tests." in text
 
 
@@ -456,7 +455,7 @@ def test_number_that_is_not_told_from_equal_says_so_on_the_terminal():
     claims = score(epochs, totals_of([1], [1])).reset_index()
     words = " ".join(claims_lines(claims, "claims.md").split())
     number = "LMDBIO beats LMDB: 1.1 times as long with LMDB (paper: up to 65-fold)"
-    reason = "2 repetitions show no significant difference"
+    reason = "the interval crosses the bound"
     assert f"P5 undecided {number}, {reason} P6 " in words
 
 

@@ -692,7 +692,11 @@ def test_improvements_are_estimated_by_rule_and_model(config):
     ("path", "value", "words"),
     [
         ("model.calibration", None, "model.calibration: got null"),
-        ("sweep.cache_rates_percent", [0, 50], "cache_rates_percent: got 65"),
+        (
+            "model.calibrations.all-osts.cache_rates_percent",
+            [0, 64],
+            "cache_rates_percent: got 64",
+        ),
     ],
 )
 def test_without_a_model_the_rule_remains_and_the_reason_is_known(
@@ -707,6 +711,55 @@ def test_without_a_model_the_rule_remains_and_the_reason_is_known(
         read_experiment(changed(config, "figures.methods", ["model"]), RESOURCES)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("rates", "fitted"),
+    [
+        ([0, 5, 60, 65, 70, 100], [0, 65, 100]),
+        ([10, 20, 30, 40], [10, 30, 40]),
+        ([0, 50, 100], [0, 100]),
+        ([0, 50], [50]),
+        ([0, 100], [0]),
+        ([30], [30]),
+    ],
+)
+def test_calibration_takes_rates_of_the_sweep_and_leaves_some(config, rates, fitted):
+    experiment = read_experiment(
+        changed(config, "sweep.cache_rates_percent", rates), RESOURCES
+    )
+    assert list(experiment.calibration("all-osts").calibrated_percent) == fitted
+    assert experiment.methods == ("rule", "model")
+
+
+def test_calibrations_follow_the_osts_of_the_sweep(config):
+    config = changed(config, "sweep.n_osts", [24, 3])
+    config = changed(config, "figures.scenario.n_osts", 24)
+    config["sweep"]["repetitions"] = 1
+    experiment = read_experiment(config, RESOURCES)
+    (plan,) = experiment.calibrations.values()
+    assert (plan.name, plan.scenario.n_osts) == ("all-osts", 24)
+    assert plan.probed_n_osts == (24, 3)
+    assert plan.parameters is None
+    (reason,) = experiment.left_out_calibrations.values()
+    assert "one-ost.scenario: got small-1ost-pinning-tensorflow, expected" in reason
+
+
+def test_calibration_takes_what_the_models_know_if_the_figures_show_something_else(
+    config,
+):
+    config["sweep"]["loaders"].append("lmdb")
+    config["figures"]["scenario"]["loader"] = "lmdb"
+    config["system"] = "scale-model-4x2"
+    plan = read_experiment(config, RESOURCES).calibration("all-osts")
+    assert plan.scenario.name == "small-60ost-pinning-tensorflow"
+
+
+@pytest.mark.parametrize("key", ["cache_rates_percent", "probed_n_osts", "parameters"])
+def test_only_auto_is_a_word_for_what_a_calibration_takes(config, key):
+    path = f"model.calibrations.all-osts.{key}"
+    with pytest.raises(ConfigError, match=rf"{key}: got 'all', expected auto, or list"):
+        read_experiment(changed(config, path, "all"), RESOURCES)
 
 
 @pytest.mark.parametrize("loader", ["lmdb", "lmdbio"])

@@ -97,6 +97,7 @@ def spread_of(io_time, max_spread_percent=10):
     return spread_over_repetitions(times, max_spread_percent)
 
 
+HALF_S = 2.4841377  # half an interval of three times that are 1 s apart
 ARGUMENTS = {"provenance": Origin(PROVENANCE), "dataset_titles": TITLES}
 
 
@@ -223,6 +224,11 @@ def lines_with(ax, marker):
     return [line for line in ax.lines if line.get_marker() == marker]
 
 
+def bar_around(rate, mean_s):
+    """Return the error bar of three times that are 1 s apart."""
+    return [[rate, pytest.approx(mean_s + sign * HALF_S)] for sign in (-1, 1)]
+
+
 def notes_of(figure):
     return figure.get_supxlabel().replace("\n", " ")
 
@@ -235,7 +241,7 @@ def test_every_figure_says_where_its_numbers_come_from(figure):
 @pytest.mark.parametrize("name", DRAW)
 def test_one_repetition_is_said_to_hide_the_spread(name):
     figure = drawn(name, 1)
-    assert "one repetition, spread unknown" in notes_of(figure)
+    assert "one repetition, no interval" in notes_of(figure)
     assert "Spread above" not in notes_of(figure)
 
 
@@ -243,7 +249,9 @@ def test_one_repetition_is_said_to_hide_the_spread(name):
 def test_a_spread_above_the_limit_is_flagged_with_scenario_rate_and_amount(name):
     """I/O time at 50 % is 6, 7 and 8 s: mean 7, standard deviation 1 s, 14 %."""
     figure = drawn(name, 3)
-    assert "3 repetitions" in notes_of(figure)
+    assert "3 repetitions; intervals by Student's t, of independent seeds" in notes_of(
+        figure
+    )
     words = "second epoch, I/O time at a cache rate of 50 %: 14 %"
     assert f"Spread above 10 %: 128 KiB files, 60 OSTs, {words}" in notes_of(
         figure
@@ -260,7 +268,7 @@ def test_flagged_points_have_rings_and_the_legend_says_what_they_are():
     assert points_of(ring) == [(50, 7), (60, 9)]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "spread above 10 %\n(sd / mean)" in labels
-    assert "least to largest\nof the repetitions" in labels
+    assert "95 % confidence\ninterval of the mean" in labels
 
 
 @pytest.mark.parametrize("name", ["improvement", "sufficient", "cheapest"])
@@ -310,12 +318,11 @@ def test_maps_by_rule_and_model_have_the_same_colours():
     assert bar.get_ylabel() == "least cache rate that meets the goal (%)"
 
 
-def test_estimated_bars_have_error_bars_from_least_to_largest():
+def test_estimated_bars_have_intervals_as_error_bars():
     """GFS-META +50 %: at 50 % 5, 6 and 7 s."""
     ax = draw_improvement(io_time_of(repetitions=3)).axes[0]
     bars = [c for c in ax.collections if isinstance(c, LineCollection)]
-    assert [50, 5] in bars[0].get_segments()[1].tolist()
-    assert [50, 7] in bars[0].get_segments()[1].tolist()
+    assert bars[0].get_segments()[1].tolist() == bar_around(50, 6)
 
 
 def test_every_axis_has_a_unit(figure):
@@ -373,13 +380,13 @@ def test_times_have_round_and_triangular_markers_for_every_epoch():
     assert points_of(io[0]) == [(0, 9), (50, 6), (60, 8), (100, 10)]
 
 
-def test_repetitions_become_their_mean_and_a_band_from_least_to_largest():
+def test_repetitions_become_their_mean_and_a_band_of_its_interval():
     (ax,) = draw_times(io_time_of(repetitions=3)).axes
     assert points_of(lines_with(ax, "^")[0])[:2] == [(0, 10), (50, 7)]
     bands = [band.get_paths()[0].vertices for band in ax.collections]
-    band = next(band for band in bands if band[:, 1].min() == 6)
+    band = next(band for band in bands if band[:, 1].min() == pytest.approx(7 - HALF_S))
     at_zero = band[band[:, 0] == 0][:, 1]
-    assert (at_zero.min(), at_zero.max()) == (9, 11)
+    assert (at_zero.min(), at_zero.max()) == pytest.approx((10 - HALF_S, 10 + HALF_S))
 
 
 def test_single_repetitions_among_several_have_no_spread():
@@ -387,7 +394,7 @@ def test_single_repetitions_among_several_have_no_spread():
     alone = (io_time["cache_rate_percent"] == 100) & (io_time["repetition"] > 0)
     io_time = io_time[~alone]
     figure = draw_breakdown(io_time)
-    assert "1 to 3 repetitions of a point, spread unknown where one" in notes_of(figure)
+    assert "1 to 3 repetitions of a point, no interval where one" in notes_of(figure)
     ends = [end for bar in segments_of(figure.axes[0]) for end in bar]
     assert {rate for rate, time_s in ends if time_s == time_s} == {0, 50, 60}
     (ax,) = draw_times(io_time).axes
@@ -423,7 +430,51 @@ def test_reads_from_peers_are_a_fifth_bar_where_a_run_makes_them():
 
 def test_the_best_cache_rate_is_marked():
     (ax,) = draw_breakdown(io_time_of()).axes
-    assert [text.get_text() for text in ax.texts] == ["best: 50 %, 6.00 s"]
+    assert [text.get_text() for text in ax.texts] == [
+        "best: 50 %, 6.00 s\n(one repetition, no interval)"
+    ]
+    assert [points_of(mark) for mark in lines_with(ax, "D")] == [[(50, 6)]]
+    assert lines_with(ax, "D")[0].get_markerfacecolor() == "white"
+
+
+def test_rates_that_cannot_be_told_from_the_best_are_marked():
+    """6, 7, 8 s at 50 %; 8.1, 7.2, 7.5 s at 60 %; at 100 % always 4 s longer."""
+    io_time = io_time_of(repetitions=3)
+    near = io_time["cache_rate_percent"] == 60
+    factor = io_time["repetition"].map({0: 8.1 / 8, 1: 7.2 / 9, 2: 7.5 / 10})
+    io_time["time_s"] = io_time["time_s"].where(~near, io_time["time_s"] * factor)
+    figure = draw_breakdown(io_time)
+    (ax,) = figure.axes
+    (words,) = (text.get_text().replace("\N{NO-BREAK SPACE}", " ") for text in ax.texts)
+    assert words.splitlines() == [
+        "best: 50 and 60 %, 7.00 s",
+        "(60 cannot be told from 50 at n = 3)",
+    ]
+    (marks,) = lines_with(ax, "D")
+    assert marks.get_markerfacecolor() == "white"
+    assert points_of(marks) == [(50, 7), (60, pytest.approx(7.6))]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "best, undecided: these\nrates cannot be told\nfrom the best" in labels
+    assert "best cache rate" not in labels
+    assert "paired t tests over the repetitions" in notes_of(figure)
+
+
+def test_a_best_rate_that_is_decided_is_filled():
+    (ax,) = draw_breakdown(io_time_of(repetitions=3)).axes
+    (mark,) = lines_with(ax, "D")
+    assert mark.get_markerfacecolor() == "#222222"
+    (words,) = (text.get_text().replace("\N{NO-BREAK SPACE}", " ") for text in ax.texts)
+    assert words == "best: 50 %, 7.00 s\n(n = 3)"
+
+
+def test_the_words_of_the_best_rates_stay_in_their_panel():
+    io_time = io_time_of(repetitions=3)
+    (ax,) = draw_breakdown(io_time).axes
+    ax.figure.draw_without_rendering()
+    (words,) = (text.get_window_extent() for text in ax.texts)
+    assert not words.overlaps(ax.title.get_window_extent())
+    assert ax.get_window_extent().x0 <= words.x0
+    assert words.x1 <= ax.get_window_extent().x1
 
 
 def test_an_epoch_that_is_absent_is_named():
@@ -639,10 +690,10 @@ def test_titles_of_improvements_of_all_classes_do_not_touch(n_panels):
     assert "GFS-READ +150 %, GFS-META +150 %,\n" in figure.axes[0].get_title()
 
 
-def test_the_breakdown_has_error_bars_from_least_to_largest():
-    """At 50 % 6, 7 and 8 s."""
+def test_the_breakdown_has_intervals_as_error_bars():
+    """At 50 % 6, 7 and 8 s: 4.303 / sqrt(3) s to each side of 7 s."""
     (ax,) = draw_breakdown(io_time_of(repetitions=3)).axes
-    assert [[50, 6], [50, 8]] in segments_of(ax)
+    assert bar_around(50, 7) in segments_of(ax)
 
 
 @pytest.mark.parametrize("name", ["times", "improvement", "cheapest"])
@@ -651,9 +702,9 @@ def test_at_a_single_cache_rate_the_spread_is_an_error_bar(name):
     io_time = io_time_of(repetitions=3)
     one = io_time[io_time["cache_rate_percent"] == 50]
     figure = DRAW[name](one)
-    assert [[50, 6], [50, 8]] in segments_of(figure.axes[-1])
+    assert bar_around(50, 7) in segments_of(figure.axes[-1])
     labels = {text.get_text(): text for text in figure.legends[0].get_texts()}
-    assert "least to largest\nof the repetitions" in labels
+    assert "95 % confidence\ninterval of the mean" in labels
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

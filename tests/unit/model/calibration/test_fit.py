@@ -1,6 +1,7 @@
 """Calibration on simulated tables and probes, whose parameters are known."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,11 @@ from tierscope.core.scenario import Point, Scenario
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError, check, read_yaml
 from tierscope.experiment.config import read_experiment
-from tierscope.model.calibration.fit import (
-    PARAMETERS,
-    Calibration,
-    calibrate,
-    calibrated,
-    read_devices,
-)
+from tierscope.model.calibration.fit import calibrate, calibrated, read_devices
 from tierscope.model.calibration.probe_times import probe_times
+from tierscope.model.calibration.result import PARAMETERS, Calibration
 from tierscope.model.calibration.starting_values import with_values
+from tierscope.model.predict import predict
 from tierscope.model.simulator.run import simulate_reads, tables_of
 from tierscope.storage.network import ModelError, network_of
 from tierscope.storage.probes import REPEATS, plan
@@ -160,6 +157,7 @@ class TestAllParameters:
         table = check_table(found.table("all-osts"), "calibration")
         assert table["parameter"].tolist() == list(PARAMETERS)
         assert set(table["source"]) == {"emulated"}
+        assert set(table["status"]) == {"fitted"}
         assert (table["value"] > table["lower_bound"]).all()
         assert table["n_observations"].nunique() == 1
 
@@ -235,11 +233,97 @@ class TestIdentifiability:
             (one,),
             np.array([one.lower * 1.01]),
             np.array([one.lower * 0.01]),
-            np.eye(1),
             n_observations=9,
             rms_percent=1.0,
+            correlation=np.eye(1),
         )
         assert "lfs.latency_s: got 1.01e-07 s, expected" in self.refusal(found)
+
+
+class TestTheDataChoose:
+    """Without a list of parameters: 96 files, one epoch."""
+
+    @pytest.fixture(scope="class")
+    def few_files(self, experiment):
+        def described(n_osts):
+            whole = describe(experiment, n_osts)
+            return replace(whole, dataset=replace(whole.dataset, n_files=96))
+
+        return described
+
+    def findings(self, found):
+        return dict(zip(PARAMETERS, found.findings, strict=True))
+
+    def error_at(self, found, description, rate):
+        """Return the relative error of the predicted I/O time at a cache rate."""
+        times = [
+            predict(one, [Point(rate, 0)], "simulation")["time_s"].sum()
+            for one in (calibrated(description, found.devices()), description)
+        ]
+        return abs(times[0] / times[1] - 1)
+
+    def test_all_that_the_data_determine_is_fitted(self, few_files):
+        description = few_files(60)
+        data = io_time_of(description), probes_of(description, (60, 1))
+        found = calibrate(scrambled(description), *data)
+        assert {one.status for one in found.findings} == {"fitted"}
+        truth = truth_of(description, PARAMETERS)
+        assert found.values == pytest.approx(truth, rel=0.1)
+        assert self.error_at(found, description, 40) < 0.02
+
+    def test_opens_and_closes_are_joined_where_only_their_sum_is_seen(self, few_files):
+        description = few_files(60)
+        found = calibrate(description, io_time_of(description), None)
+        found.check()  # refuses nothing
+        joined = self.findings(found)["gfs.close_s"]
+        assert joined.status == "joined"
+        assert "gfs.open_s" in joined.reason
+        assert "common factor" in joined.reason
+        table = check_table(found.table("all-osts"), "calibration")
+        assert table.set_index("parameter").loc["gfs.close_s", "status"] == "joined"
+        assert self.error_at(found, description, 40) < 0.03
+
+    def test_link_that_one_ost_never_fills_is_kept_if_the_data_allow_it(
+        self, few_files
+    ):
+        description = few_files(1)
+        data = io_time_of(description), probes_of(description, (1,))
+        found = calibrate(description, *data)
+        link = self.findings(found)[LINK]
+        assert link.status == "kept"
+        assert "these data tell only that it is at least" in link.reason
+        devices = found.devices()
+        assert devices["gfs"]["link_bytes_per_s"] == truth_of(description, [LINK])[0]
+        assert np.isnan(found.standard_errors[list(PARAMETERS).index(LINK)])
+        assert f"kept: {link.reason}" in found.text()
+
+    def test_link_goes_to_its_limit_if_the_file_contradicts_the_data(self, few_files):
+        description = few_files(1)
+        data = io_time_of(description), probes_of(description, (1,))
+        found = calibrate(with_values(description, {LINK: 1e8}), *data)
+        link = self.findings(found)[LINK]
+        assert link.status == "bound"
+        assert "at least" in link.reason
+        assert "1e+08 contradicts them" in link.reason
+        value = found.devices()["gfs"]["link_bytes_per_s"]
+        assert 1e9 < value < truth_of(description, [LINK])[0]
+        assert found.devices()["sources"]["gfs"]["link_bytes_per_s"].startswith("bound")
+        assert self.error_at(found, description, 40) < 0.02
+
+    def test_what_no_process_reads_is_left_as_it_is(self, few_files):
+        description = few_files(60)
+        found = calibrate(description, io_time_of(description, (0,)), None)
+        for name in ("lfs.request_s", "lfs.latency_s"):
+            finding = self.findings(found)[name]
+            assert finding.status == "kept"
+            assert "do not depend on it" in finding.reason
+
+    def test_a_close_that_the_file_calls_free_stays_free(self, few_files):
+        description = with_values(few_files(60), {"gfs.close_s": 0.0})
+        found = calibrate(description, io_time_of(description), None)
+        assert self.findings(found)["gfs.close_s"].status == "kept"
+        assert found.devices()["gfs"]["close_s"] == 0
+        assert self.error_at(found, description, 40) < 0.03
 
 
 class TestDevicesFile:
@@ -323,8 +407,8 @@ class TestConfiguration:
             f"cache-{rate}/rep-0" for rate in ("000", "065", "100")
         ]
         assert taken.probed_n_osts == (60, 1)
-        assert set(taken.parameters) == set(PARAMETERS)
-        assert LINK not in self.read(config).calibration("one-ost").parameters
+        assert taken.parameters is None
+        assert self.read(config).calibration("one-ost").probed_n_osts == (1,)
 
     @pytest.mark.parametrize(
         ("change", "match"),
@@ -358,21 +442,6 @@ class TestConfiguration:
         with pytest.raises(ConfigError, match=match) as error:
             experiment.calibration("one-ost")
         assert "\n" not in str(error.value)
-
-    def test_study_takes_the_calibrations_of_the_sweep_and_the_chosen_one(self, config):
-        on_all_osts = copy.deepcopy(config)
-        on_all_osts["sweep"]["n_osts"] = [60]
-        assert list(
-            read_experiment(config, ROOT / "resources").studied_calibrations
-        ) == [
-            "all-osts",
-            "one-ost",
-        ]
-        experiment = read_experiment(on_all_osts, ROOT / "resources")
-        assert list(experiment.studied_calibrations) == ["all-osts"]
-        on_all_osts["model"]["calibration"] = "one-ost"
-        experiment = read_experiment(on_all_osts, ROOT / "resources")
-        assert list(experiment.studied_calibrations) == ["all-osts", "one-ost"]
 
     def test_machine_without_devices_has_no_calibration(self, config):
         laptop = copy.deepcopy(config) | {"system": "laptop"}

@@ -264,7 +264,7 @@ def test_the_summary_says_what_limits_where_and_what_is_cheapest_to_buy():
     assert row == {
         "Scenario": "128 KiB files, 60 OSTs",
         "Limited by": "GFS-META at 0 to 50 %\nLFS-READ at 100 %",
-        "Best cache rate (%)": "50",
+        "Best cache rate (%)": "50\n(one repetition, no interval)",
         "I/O time there (s)": "2.00",
         "I/O time without LFS (s)": "4.00",
         "Goal (s of I/O time)": "1.50",
@@ -378,7 +378,12 @@ def test_a_best_point_whose_spread_is_above_the_limit_is_marked():
     context = context_of(io_time_of(n_repetitions=2))
     (row,) = context["summary"].to_dict("records")
     words = row["I/O time there (s)"].replace("\N{NO-BREAK SPACE}", " ")
-    assert words == "2.50\n⚠ spread 28 %, above 10 %"
+    assert words == "2.50\n(-3.85 to 8.85)\n⚠ spread 28 %, above 10 %"
+    best = row["Best cache rate (%)"].replace("\N{NO-BREAK SPACE}", " ")
+    assert best.splitlines() == [
+        "0 to 100",
+        "(0 and 100 cannot be told from 50 at n = 2)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -456,21 +461,22 @@ def test_every_epoch_has_a_column_and_one_is_enough():
 def test_one_repetition_says_that_the_spread_is_unknown():
     context = context_of(io_time_of())
     assert context["spread"].empty
-    assert "once" in context["spread_words"]
+    words = "Every point has one repetition, no interval: differences"
+    assert context["spread_words"].startswith(words)
 
 
 def test_repetitions_above_the_limit_are_marked():
-    """2 and 3 s: mean 2.5, standard deviation 0.707, so 28.3 %; 3 and 4 s 20.2 %."""
+    """2 and 3 s: mean 2.5, sd 0.707, so 28.3 %; 3 and 4 s 20.2 %; 6.35 s each way."""
     context = context_of(io_time_of(n_repetitions=2))
-    row = context["spread"].iloc[1].to_dict()
+    row = context["spread"].iloc[1].str.replace("\N{NO-BREAK SPACE}", " ").to_dict()
     assert row == {
         "Scenario": "128 KiB files, 60 OSTs",
         "Cache rate (%)": "50",
         "Repetitions": "2",
-        "I/O time, first epoch (%)": "⚠ 28.3",
-        "I/O time, second epoch (%)": "⚠ 28.3",
-        "execution time, first epoch (%)": "⚠ 20.2",
-        "execution time, second epoch (%)": "⚠ 20.2",
+        "I/O time, first epoch (%)": "⚠ 28.3 (-3.85 to 8.85 s)",
+        "I/O time, second epoch (%)": "⚠ 28.3 (-3.85 to 8.85 s)",
+        "execution time, first epoch (%)": "⚠ 20.2 (-2.85 to 9.85 s)",
+        "execution time, second epoch (%)": "⚠ 20.2 (-2.85 to 9.85 s)",
     }
     assert "limit of 10 %, marked ⚠: 12 of 12" in context["spread_words"]
 
@@ -748,9 +754,9 @@ def test_captions_are_correct(path):
 @pytest.mark.parametrize(
     ("figure", "words"),
     [
-        ("execution_and_io_time", "within the spread"),
-        ("breakdown", "no more than the spread"),
-        ("improvement", "no more than the spread"),
+        ("execution_and_io_time", "within the bands"),
+        ("breakdown", "the repetitions do not decide which rate is best"),
+        ("improvement", "A hollow diamond is undecided"),
         ("sufficient_combinations", "white inside"),
         (
             "cheapest_combination",

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
+from tierscope.analysis.intervals import interval
 from tierscope.core.columns import TABLES
 
 REFERENCE = "global"
@@ -123,8 +124,8 @@ def judge(difference_points: np.ndarray, margin_points: float) -> Mapping[str, f
             (margin_points, "less"),
         )
     )
-    narrow = test.confidence_interval(1 - 2 * ALPHA)
-    wide = test.confidence_interval(1 - ALPHA)
+    narrow = interval(difference_points, 100 * (1 - 2 * ALPHA))
+    wide = interval(difference_points)
     equivalence_p = max(above, below)
     return {
         "n_repetitions": n_pairs,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.intervals import mean_intervals
 from tierscope.core.columns import CLASSES, POINT, RUN_EPOCH, RUN_KEYS, SCENARIO, TABLES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
 from tierscope.core.scenario import Point
@@ -307,16 +308,17 @@ def spread_over_repetitions(
 
     Returns
     -------
-    DataFrame, shape (n_points * n_epochs * n_quantities, 15)
-        Table ``spread``: ``mean_s`` over the repetitions and ``sd_s``, their standard
-        deviation (n - 1 in the denominator), in seconds, ``cv`` = sd / mean, and
-        ``flagged``. With one repetition the spread is unknown: missing and not
+    DataFrame, shape (n_points * n_epochs * n_quantities, 17)
+        Table ``spread``: ``mean_s`` over the repetitions, ``sd_s``, their standard
+        deviation (n - 1 in the denominator), and ``low_s`` to ``high_s``, the interval
+        of the mean (`tierscope.analysis.intervals`), in seconds; ``cv`` = sd / mean,
+        and ``flagged``. With one repetition the spread is unknown: missing and not
         flagged.
     """
     by = [*SCENARIO, "cache_rate_percent", "epoch", "quantity"]
     times = times.sort_values([*by, "repetition"], kind="stable")
-    groups = times.groupby(by, sort=True)["time_s"]
-    spread = groups.agg(n_repetitions="count", mean_s="mean", sd_s="std").reset_index()
+    spread = mean_intervals(times, by, "time_s").add_suffix("_s").reset_index()
+    spread = spread.rename(columns={"n_s": "n_repetitions"})
     # The spread of equal times is 0, even if their mean is 0.
     cv = (spread["sd_s"] / spread["mean_s"]).where(spread["sd_s"] != 0, 0.0)
     spread = spread.assign(cv=cv, max_spread_percent=max_spread_percent)

@@ -10,6 +10,7 @@ processes a node.
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.intervals import mean_intervals
 from tierscope.analysis.savings import PAIR_KEYS, RUN, VARIANT, mean_cuts
 from tierscope.core.columns import TABLES
 
@@ -50,8 +51,8 @@ def save_by_epoch(policy_epochs: pd.DataFrame, totals: pd.DataFrame) -> pd.DataF
     -------
     DataFrame, shape (n_numbers_of_nodes * n_epochs, 16)
         Table ``node_epochs``: reads are exact sums over the repetitions, including
-        those of copies; ``least_percent`` and ``most_percent`` are of single
-        repetitions.
+        those of copies; ``saved_low_percent`` to ``saved_high_percent`` is the interval
+        over the repetitions.
     """
     reads = policy_epochs["gfs_reads"] + policy_epochs["background_gfs_reads"]
     table = policy_epochs.assign(gfs_reads=reads)
@@ -63,12 +64,13 @@ def save_by_epoch(policy_epochs: pd.DataFrame, totals: pd.DataFrame) -> pd.DataF
     nodes = totals.drop_duplicates(RUN).set_index(RUN)["n_nodes"]
     table = table.join(nodes, on=RUN)
     table["saved"] = 100 * (1 - table["gfs_reads"] / table["reference_gfs_reads"])
-    points = table.groupby([*_ON_NODES, "epoch"])
+    by = [*_ON_NODES, "epoch"]
+    points = table.groupby(by)
     sums = points[["gfs_reads", "reference_gfs_reads"]].sum()
     sums["n_repetitions"] = points.size()
     sums["saved_percent"] = 100 * (1 - sums["gfs_reads"] / sums["reference_gfs_reads"])
-    sums["least_percent"] = points["saved"].min()
-    sums["most_percent"] = points["saved"].max()
+    found = mean_intervals(table, by, "saved")
+    sums["saved_low_percent"], sums["saved_high_percent"] = found["low"], found["high"]
     sums = sums.reset_index()
     return _with_law(sums, sums["epoch"])[list(TABLES["node_epochs"])]
 

@@ -3,7 +3,8 @@
 A model calibrated on a few points predicts the slowest process's time by I/O class at
 all points of the sweep; points that it has not seen are held out. Errors are errors of
 means: a point's time is the mean over repetitions and epochs. The tables also hold the
-variation between repetitions of a point, because no prediction can be better than that.
+interval of what was measured, and the variation between repetitions of a point, because
+no prediction can be better than that.
 
 The paper scales its measurements on one OST to more OSTs and finds that this does not
 fit (Fukai et al., Sec. 6): here this is model `scaling`.
@@ -16,6 +17,12 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import break_down
+from tierscope.analysis.intervals import (
+    NO_INTERVAL,
+    BestRates,
+    best_rates,
+    mean_intervals,
+)
 from tierscope.core.columns import CLASSES, SCENARIO, TABLES
 from tierscope.core.io_class import IOClass
 from tierscope.core.studies import Pair
@@ -80,11 +87,12 @@ def compare(
 
     Returns
     -------
-    DataFrame, shape (n_cache_rates * 4, 15)
-        Table ``predictions``: means over repetitions and epochs, in seconds, with
-        their standard deviations (n - 1 in the denominator), of the class
-        (``measured_sd_s``) and of the sum over the classes
-        (``measured_io_time_sd_s``); missing where there is a single epoch.
+    DataFrame, shape (n_cache_rates * 4, 17)
+        Table ``predictions``: means over repetitions and epochs, in seconds, with the
+        interval of the measured mean over the repetitions, of the class
+        (``measured_low_s`` to ``measured_high_s``) and of the sum over the classes
+        (``measured_io_time_low_s`` to ``measured_io_time_high_s``); missing where there
+        is one repetition.
 
     Raises
     ------
@@ -98,14 +106,16 @@ def compare(
             f"model {model}: the predicted points differ from the measured ones: cache "
             f"rate, repetition and epoch {tuple(map(int, odd))} is only in one of them."
         )
-    totals_s = breakdown.groupby(_RUN_EPOCH)["time_s"].sum()
-    totals_sd_s = totals_s.groupby("cache_rate_percent").std()
+    totals = mean_intervals(_run_totals(breakdown), ["cache_rate_percent"], "io_time_s")
+    classes_s = breakdown.groupby([*_RATE_CLASS, "repetition"])["time_s"].mean()
+    classes = mean_intervals(classes_s.reset_index(), _RATE_CLASS, "time_s")
     measured = breakdown.groupby(_RATE_CLASS)["time_s"]
     rows = pd.DataFrame(
         {
             "predicted_s": predicted.groupby(_RATE_CLASS)["time_s"].mean(),
             "measured_s": measured.mean(),
-            "measured_sd_s": measured.std(),
+            "measured_low_s": classes["low"],
+            "measured_high_s": classes["high"],
         }
     ).reset_index()
     rates = rows["cache_rate_percent"]
@@ -115,9 +125,17 @@ def compare(
         calibration=calibration,
         model=model,
         held_out=~rates.isin(list(calibrated_percent)),
-        measured_io_time_sd_s=rates.map(totals_sd_s),
+        measured_io_time_low_s=rates.map(totals["low"]),
+        measured_io_time_high_s=rates.map(totals["high"]),
     )
     return rows.iloc[np.lexsort((code, rates))][list(TABLES["predictions"])]
+
+
+def _run_totals(breakdown: pd.DataFrame) -> pd.DataFrame:
+    """Return the I/O time of each run of a scenario, the mean over its epochs."""
+    totals_s = breakdown.groupby(_RUN_EPOCH)["time_s"].sum()
+    runs_s = totals_s.groupby(_RUN_EPOCH[:-1]).mean()
+    return runs_s.rename("io_time_s").reset_index()
 
 
 def _run_epochs(frame: pd.DataFrame) -> pd.MultiIndex:
@@ -138,30 +156,38 @@ def compare_points(predictions: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         One row for each scenario, calibration, model and cache rate: ``held_out``,
         ``predicted_s`` and ``measured_s``, the I/O time of the slowest process in
-        seconds, ``measured_sd_s``, ``error_percent`` (positive: predicted too long),
-        ``predicted_class`` and ``measured_class``, which take longest, ``undecided``
-        and a share error in percentage points for each class. The two longest classes
-        of a point are undecided if their means differ by no more than the sum of their
-        standard deviations: then chance decides which one is dominant.
+        seconds, ``measured_low_s`` to ``measured_high_s``, the interval of the latter,
+        ``inside``, whether it holds the prediction, ``error_percent`` (positive:
+        predicted too long), ``predicted_class`` and ``measured_class``, which take
+        longest, ``undecided`` and a share error in percentage points for each class.
+        The two longest classes of a point are undecided if their intervals overlap:
+        then chance decides which one is dominant.
     """
     shape = (-1, len(CLASSES))
     points = predictions.iloc[:: len(CLASSES)][[*_POINT, "held_out"]]
     points = points.reset_index(drop=True)
     predicted_s = predictions["predicted_s"].to_numpy().reshape(shape)
     measured_s = predictions["measured_s"].to_numpy().reshape(shape)
-    sd_s = predictions["measured_sd_s"].to_numpy().reshape(shape)
+    low_s, high_s = (
+        predictions[f"measured_{end}_s"].to_numpy().reshape(shape)
+        for end in ("low", "high")
+    )
     points["predicted_s"] = predicted_s.sum(axis=1)
     points["measured_s"] = measured_s.sum(axis=1)
-    sums_sd_s = predictions["measured_io_time_sd_s"].to_numpy()
-    points["measured_sd_s"] = sums_sd_s[:: len(CLASSES)]
+    for end in ("low", "high"):
+        ends_s = predictions[f"measured_io_time_{end}_s"].to_numpy()
+        points[f"measured_{end}_s"] = ends_s[:: len(CLASSES)]
+    points["inside"] = points["predicted_s"].between(
+        points["measured_low_s"], points["measured_high_s"]
+    )
     points["error_percent"] = 100 * (points["predicted_s"] / points["measured_s"] - 1)
     names = np.array(CLASSES)
     points["predicted_class"] = names[predicted_s.argmax(axis=1)]
     points["measured_class"] = names[measured_s.argmax(axis=1)]
     longest = np.argsort(measured_s, axis=1)[:, -2:]
-    distance_s = np.diff(np.take_along_axis(measured_s, longest, axis=1))[:, 0]
-    near_s = np.take_along_axis(sd_s, longest, axis=1).sum(axis=1)
-    points["undecided"] = distance_s <= near_s
+    second_s = np.take_along_axis(high_s, longest[:, :1], axis=1)[:, 0]
+    first_s = np.take_along_axis(low_s, longest[:, 1:], axis=1)[:, 0]
+    points["undecided"] = first_s <= second_s
     shares = [100 * s / s.sum(axis=1, keepdims=True) for s in (predicted_s, measured_s)]
     points[SHARE_ERRORS] = np.abs(shares[0] - shares[1])
     return points
@@ -208,9 +234,13 @@ def prediction_errors(
         Table ``prediction_errors``, a row for each scenario, calibration and model.
         ``mape_percent``, ``largest_error_percent`` (absolute) and
         ``mean_error_percent`` (with sign) are of the slowest process's I/O time; the
-        best cache rate is that with the least I/O time of the whole sweep. The goal
-        is met where the mean absolute error is at most ``goal_percent``, or at most
-        the median ``repeat_cv_percent`` of the held-out points where that is larger.
+        best cache rate is that with the least I/O time of the whole sweep, and
+        ``best_in_set`` says whether the predicted one cannot be told from the measured
+        one (`tierscope.analysis.intervals.best_rates`). ``n_inside`` predictions lie in
+        the interval of what was measured, of ``n_with_interval`` that have one. The
+        goal is met where the mean absolute error is at most ``goal_percent``, or at
+        most the median ``repeat_cv_percent`` of the held-out points where that is
+        larger.
     """
     points = compare_points(predictions)
     cv_percent = repeat_cv_percent(breakdown).rename("cv_percent").reset_index()
@@ -230,12 +260,19 @@ def prediction_errors(
         names = ("calibration", "dataset", "n_osts", "policy", "loader")
         pair = goals[tuple(keys[name] for name in names)]
         spread = cv_percent.loc[fits, "cv_percent"]
-        rows.append(keys | _errors(study, held_out, spread, pair.goal_percent))
+        is_mine = (breakdown[SCENARIO] == pd.Series(scenario)).all(axis=1)
+        is_mine &= breakdown["cache_rate_percent"].isin(study["cache_rate_percent"])
+        best = best_rates(_run_totals(breakdown[is_mine]))
+        rows.append(keys | _errors(study, held_out, spread, best, pair.goal_percent))
     return pd.DataFrame(rows)[list(TABLES["prediction_errors"])]
 
 
 def _errors(
-    study: pd.DataFrame, held_out: pd.DataFrame, cv_percent: pd.Series, goal: int
+    study: pd.DataFrame,
+    held_out: pd.DataFrame,
+    cv_percent: pd.Series,
+    best: BestRates,
+    goal: int,
 ) -> dict[str, Any]:
     """Return the columns of a row of table ``prediction_errors`` after its keys."""
     error_percent = held_out["error_percent"]
@@ -250,6 +287,8 @@ def _errors(
     # An unknown spread does not raise the limit: max(5, nan) is 5.
     return {
         "n_points": len(held_out),
+        "n_with_interval": int(held_out["measured_low_s"].notna().sum()),
+        "n_inside": int(held_out["inside"].sum()),
         "mape_percent": mape_percent,
         "largest_error_percent": error_percent.abs().max(),
         "mean_error_percent": error_percent.mean(),
@@ -259,6 +298,8 @@ def _errors(
         "undecided_at_percent": _list(held_out, held_out["undecided"]),
         "best_predicted_percent": rates[predicted],
         "best_measured_percent": rates[measured],
+        "best_measured_set_percent": best.words.removesuffix(" %"),
+        "best_in_set": rates[predicted] in best.rates,
         "best_within_one_step": abs(predicted - measured) <= 1,
         "repeat_cv_percent": typical_cv_percent,
         "largest_repeat_cv_percent": cv_percent.max(),
@@ -276,11 +317,13 @@ def _list(points: pd.DataFrame, which: pd.Series) -> str:
 def study_words(study: Mapping[str, Any]) -> str:
     """Return the repeat variation and the goal of a study: a row of the errors."""
     if np.isnan(study["repeat_cv_percent"]):
-        repeats = "one repetition, its variation is unknown"
+        repeats = NO_INTERVAL
     else:
         repeats = (
             f"repetitions vary by {study['repeat_cv_percent']:.1f} % (median; at most "
-            f"{study['largest_repeat_cv_percent']:.1f} %)"
+            f"{study['largest_repeat_cv_percent']:.1f} %); "
+            f"{study['n_with_interval']} of {study['n_points']} cache rates have "
+            "an interval"
         )
     return f"{repeats}, goal {study['goal_percent']} %"
 
@@ -300,7 +343,9 @@ def summary(errors: pd.DataFrame) -> str:
         "process's I/O time in percent,",
         f"mean error of the shares of {', '.join(labels)} in points, how often the "
         "dominant class is right in percent,",
-        "and the best cache rate predicted / measured.",
+        "how many predictions lie in the interval of what was measured (95 % "
+        "confidence, Student's t) of those that have one,",
+        "and the best cache rate predicted / measured: all that cannot be told apart.",
     ]
     for _, studies in errors.groupby([*SCENARIO, "calibration"], sort=False):
         first = studies.iloc[0]
@@ -310,7 +355,7 @@ def summary(errors: pd.DataFrame) -> str:
             f"{first['loader']}, parameters {first['calibration']}: "
             f"{first['n_points']} cache rates, {study_words(first)}",
             f"  {'model':<17}{'MAPE':>7}{'largest':>9}{'mean':>7}"
-            f"{'share errors':>24}{'dominant':>10}{'best':>11}",
+            f"{'share errors':>24}{'dominant':>10}{'inside':>9}{'best':>18}",
         ]
         lines += map(_summary_line, studies.to_dict("records"))
         if undecided := first["undecided_at_percent"]:
@@ -324,7 +369,8 @@ def summary(errors: pd.DataFrame) -> str:
 def _summary_line(row: Mapping[str, Any]) -> str:
     """Return the line of a model in the summary."""
     shares = "".join(f"{row[name]:>6.1f}" for name in SHARE_ERRORS)
-    best = f"{row['best_predicted_percent']} / {row['best_measured_percent']}"
+    best = f"{row['best_predicted_percent']} / {row['best_measured_set_percent']}"
+    inside = f"{row['n_inside']} / {row['n_with_interval']}"
     missed = [
         words
         for met, words in (
@@ -338,5 +384,6 @@ def _summary_line(row: Mapping[str, Any]) -> str:
     return (
         f"  {row['model']:<17}{row['mape_percent']:>7.1f}"
         f"{row['largest_error_percent']:>9.1f}{row['mean_error_percent']:>+7.1f}"
-        f"{shares}{row['dominant_right_percent']:>10.0f}{best:>11}  {verdict}"
+        f"{shares}{row['dominant_right_percent']:>10.0f}{inside:>9}{best:>18}"
+        f"  {verdict}"
     )

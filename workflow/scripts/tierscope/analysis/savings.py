@@ -1,14 +1,21 @@
 """Savings of runs compared with their references, in percent, over the repetitions.
 
 The reference of a run reads the same files in the same order with nothing on the LFS
-(`tierscope.analysis.policies.is_reference`).
+(`tierscope.analysis.policies.is_reference`). So intervals are those of pairs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.intervals import (
+    METHOD,
+    leaves_sign_open,
+    mean_intervals,
+    n_words,
+)
 from tierscope.core.columns import RUN_KEYS, SCENARIO_KEYS
 
 RUN = list(RUN_KEYS)
@@ -41,7 +48,7 @@ def paired_cuts(totals: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_cuts(totals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Return the mean of the repetitions' `paired_cuts`, and their standard deviation.
+    """Return the mean of the repetitions' `paired_cuts` with its interval.
 
     Parameters
     ----------
@@ -52,31 +59,52 @@ def mean_cuts(totals: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, shape (n_keys, 5); index: `by`
-        ``n_repetitions``, and of both times ``..._cut_percent`` and
-        ``..._cut_sd_points``, which is missing for one repetition.
+    DataFrame, shape (n_keys, 7); index: `by`
+        ``n_repetitions``, and of both times ``..._cut_percent`` and the ends of its
+        interval, ``..._cut_low_percent`` and ``..._cut_high_percent``, which are
+        missing for one repetition.
     """
-    points = totals[list(by)].assign(**paired_cuts(totals)).groupby(list(by))
-    columns = {"n_repetitions": points.size()}
+    points = totals[list(by)].assign(**paired_cuts(totals))
+    columns = {"n_repetitions": points.groupby(list(by)).size()}
     for name in _TIMES:
-        cuts = points[f"{name}_cut_percent"]
-        columns[f"{name}_cut_percent"] = cuts.mean()
-        columns[f"{name}_cut_sd_points"] = cuts.std()
+        found = mean_intervals(points, by, f"{name}_cut_percent")
+        columns[f"{name}_cut_percent"] = found["mean"]
+        columns[f"{name}_cut_low_percent"] = found["low"]
+        columns[f"{name}_cut_high_percent"] = found["high"]
     return pd.DataFrame(columns)
 
 
-def cut_words(percent: float, sd_points: float) -> str:
-    """Return a cut and its standard deviation if there is one: ``30.1 ± 0.8``."""
-    spread = "" if np.isnan(sd_points) else f" ± {sd_points:.1f}"
-    return f"{percent:z.1f}{spread}"  # z: no negative zero
+def is_undecided(row: Mapping[str, Any], name: str = "time") -> bool:
+    """Return whether a row of cuts leaves open if time is saved or lost.
+
+    Parameters
+    ----------
+    row : mapping
+        A row with the columns of `mean_cuts`.
+    name : {"time", "io_time"}, optional
+        Which of both times.
+    """
+    return leaves_sign_open(
+        *(row[f"{name}_cut_{end}_percent"] for end in ("low", "high"))
+    )
 
 
-def spread_words(n_repetitions: pd.Series) -> str:
-    """Return in words what the spread of cuts is, by numbers of repetitions."""
-    is_alone = n_repetitions == 1
-    if is_alone.all():
-        return "1 repetition: spread unknown." if len(is_alone) else ""
-    words = "±: standard deviation of the repetitions"
-    if is_alone.any():
-        words += "; without it, 1 repetition: spread unknown"
-    return f"{words}."
+def cut_words(row: Mapping[str, Any], name: str) -> str:
+    """Return a cut of a time with half its interval, such as ``30.1 ± 1.2``.
+
+    An undecided one is marked by ``?``: its interval holds 0, or there is none.
+    """
+    low, high = (row[f"{name}_cut_{end}_percent"] for end in ("low", "high"))
+    half = "" if np.isnan(low) else f" ± {(high - low) / 2:.1f}"
+    mark = "?" if is_undecided(row, name) else ""
+    return f"{mark}{row[f'{name}_cut_percent']:z.1f}{half}"  # z: no negative zero
+
+
+def interval_words(n_repetitions: pd.Series) -> str:
+    """Return in words what the intervals of cuts are, by numbers of repetitions."""
+    if n_repetitions.empty:
+        return ""
+    words = n_words(n_repetitions)
+    if n_repetitions.max() > 1:
+        words = f"\N{PLUS-MINUS SIGN}: {METHOD} (Student's t, of pairs), {words}"
+    return f"{words[0].upper()}{words[1:]}. ?: undecided whether time is saved or lost."

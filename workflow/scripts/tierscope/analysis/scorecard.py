@@ -4,18 +4,19 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from tierscope.core.verdict import HOLDS, UNMEASURABLE
+from tierscope.core.verdict import HOLDS, UNDECIDED, UNMEASURABLE
 
 
 def scorecard_title(claims: pd.DataFrame) -> str:
     """Return the scorecard's title: how many claims hold, and the source of the data.
 
-    Claims that are not measurable are counted apart. Where devices were fitted to
-    claims, it says how many of the measurable ones hold that they were not fitted to.
+    Claims that are undecided or not measurable are counted apart. Where devices were
+    fitted to claims, it says how many of the measurable ones hold that they were not
+    fitted to.
 
     Parameters
     ----------
-    claims : DataFrame, shape (n_claims, 17)
+    claims : DataFrame, shape (n_claims, 20)
         Table ``claims``.
     """
     measurable = claims[claims["status"] != UNMEASURABLE]
@@ -23,6 +24,8 @@ def scorecard_title(claims: pd.DataFrame) -> str:
     n_holding = (measurable["status"] == HOLDS).sum()
     kind = "measurable claims" if n_missing else "claims"
     text = f"{n_holding} of {len(measurable)} {kind} of the paper {_hold(n_holding)}"
+    if n_undecided := (claims["status"] == UNDECIDED).sum():
+        text += f", {n_undecided} {'is' if n_undecided == 1 else 'are'} undecided"
     if n_missing:
         text += f"; {n_missing} of {len(claims)} not measurable here"
     if not (sources := sorted(set(claims["source"]) - {"measured"})):
@@ -55,7 +58,7 @@ def unmeasurable_groups(
 
     Parameters
     ----------
-    claims : DataFrame, shape (n_claims, 17)
+    claims : DataFrame, shape (n_claims, 20)
         Table ``claims``.
 
     Yields

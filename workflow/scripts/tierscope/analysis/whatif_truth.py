@@ -6,13 +6,13 @@ the same repetition and epoch read the same files in the same order, so each imp
 run is compared with the same run on the original devices.
 """
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import slowest_process
+from tierscope.analysis.intervals import best_rates, mean_intervals, rates_words
 from tierscope.analysis.whatif import estimate
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO, TABLES
 
@@ -21,6 +21,23 @@ ESTIMATORS = ("measured", "rule", "model")
 # Two runs of a pair differ by system only; predictions have these keys as well.
 _PAIR_KEYS = ["cache_rate_percent", "repetition", "epoch"]
 _POINT = [*SCENARIO, "cache_rate_percent", *IMPROVEMENTS]
+_TIMES = ("base", *ESTIMATORS)
+_NAMES = {
+    "base_s": "base_io_time_s",
+    "measured_s": "improved_io_time_s",
+    "rule_s": "rule_io_time_s",
+    "model_s": "model_io_time_s",
+    "measured_cut": "measured_cut_percent",
+    "rule_cut": "rule_cut_percent",
+    "model_cut": "model_cut_percent",
+    "rule_error": "rule_error_points",
+    "model_error": "model_error_points",
+}
+_WITH_INTERVALS = {
+    "measured_cut": "percent",
+    "rule_error": "points",
+    "model_error": "points",
+}
 
 
 def compare(
@@ -47,27 +64,26 @@ def compare(
 
     Returns
     -------
-    DataFrame, shape (n_improvements * n_cache_rates, 25)
+    DataFrame, shape (n_improvements * n_cache_rates, 32)
         Table ``whatif_truth``; improvements in the order given, then by cache rate.
-        Times are means over the pairs of runs. Cuts are means over the pairs of each
-        pair's cut, so ``measured_cut_se_percent``, their standard deviation over
-        the root of their number, is the noise of measurement and shuffle. Errors
-        are a promised cut minus the measured one, in percentage points, and have
-        standard errors of their own: promise and truth of a pair share its shuffle.
+        Times and cuts are means over the repetitions of the means over their epochs,
+        which share the state of the machine. Errors are a promised cut minus the
+        measured one, in percentage points. Measured cuts and errors have intervals over
+        the repetitions: those of pairs, because before and after, promise and truth
+        share their shuffles. ``..._among_best`` says which rates cannot be told from
+        the best one (`tierscope.analysis.intervals.best_rates`).
 
     Raises
     ------
     ValueError
-        If not exactly one system is without improvement, a run or a prediction has no
-        counterpart, or a cache rate has fewer than two pairs.
+        If not exactly one system is without improvement, or a run or a prediction has
+        no counterpart.
 
     Notes
     -----
     The rule scales every process's time by class, then picks the slowest. The model's
     I/O time in the table is the measured one without improvement times the model's
-    ratio of both, so that its cut is the model's own. Epochs of a repetition count as
-    separate pairs, although they share the state of the machine, and in simulations
-    the servers' slowness. So the standard error is a lower limit.
+    ratio of both, so that its cut is the model's own.
     """
     pairs = pair_runs(io_time, improvements, predictions)
     for estimator in ESTIMATORS:
@@ -75,32 +91,31 @@ def compare(
             1 - pairs[f"{estimator}_s"] / pairs["base_s"]
         )
         pairs[f"{estimator}_error"] = pairs[f"{estimator}_cut"] - pairs["measured_cut"]
-    points = pairs.groupby(_POINT, sort=False)
-    counts = points.size()
-    if counts.min() < 2:
-        point = dict(zip(_POINT, counts.idxmin(), strict=True))
-        raise ValueError(
-            f"what-if truth: got one pair of runs at cache rate "
-            f"{point['cache_rate_percent']} %, expected two or more: with one the "
-            "spread is unknown."
-        )
-    mean, error = points.mean(numeric_only=True), points.sem(numeric_only=True)
-    table = pd.DataFrame(
-        {
-            "n_pairs": counts,
-            "base_io_time_s": mean["base_s"],
-            "improved_io_time_s": mean["measured_s"],
-            "measured_cut_percent": mean["measured_cut"],
-            "measured_cut_se_percent": error["measured_cut"],
-        }
-    )
-    for estimator in ("rule", "model"):
-        table[f"{estimator}_io_time_s"] = mean[f"{estimator}_s"]
-        table[f"{estimator}_cut_percent"] = mean[f"{estimator}_cut"]
-        table[f"{estimator}_error_points"] = mean[f"{estimator}_error"]
-        table[f"{estimator}_error_se_points"] = error[f"{estimator}_error"]
-    table = table.reset_index().assign(model=model, calibration=calibration)
+    by = [*_POINT, "repetition"]
+    runs = pairs.groupby(by, sort=False).mean(numeric_only=True).reset_index()
+    for name in _TIMES:
+        runs[f"{name}_among_best"] = _among_best(runs, f"{name}_s")
+    points = runs.groupby(_POINT, sort=False)
+    table = points.mean(numeric_only=True)
+    table.insert(0, "n_repetitions", points.size())
+    table = table.rename(columns=_NAMES)
+    for column, unit in _WITH_INTERVALS.items():
+        found = mean_intervals(runs, _POINT, column).reindex(table.index)
+        for end in ("low", "high"):
+            table[f"{column}_{end}_{unit}"] = found[end]
+    flags = dict.fromkeys((f"{name}_among_best" for name in _TIMES), bool)
+    table = table.reset_index().astype(flags)
+    table = table.assign(model=model, calibration=calibration)
     return table[list(TABLES["whatif_truth"])]
+
+
+def _among_best(runs: pd.DataFrame, time: str) -> pd.Series:
+    """Return which rows of runs have a rate that cannot be told from the best."""
+    found = pd.Series(False, index=runs.index)
+    for _, part in runs.groupby([*SCENARIO, *IMPROVEMENTS], sort=False):
+        best = best_rates(part, time)
+        found[part.index] = part["cache_rate_percent"].isin(best.rates)
+    return found
 
 
 def pair_runs(
@@ -186,13 +201,13 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, shape (n_improvements, 30)
+    DataFrame, shape (n_improvements, 33)
         Table ``whatif_truth_summary``, in the order of the table: of rule and model the
         mean absolute error over the cache rates and the largest, signed, with its cache
-        rate, in percentage points; beside them ``cut_sd_points`` and ``cut_se_points``,
-        the root mean square over the cache rates of the measured cuts' standard
-        deviation between the pairs and standard error. The best points are those with
-        the least mean I/O time, of equal ones the lowest cache rate;
+        rate, in percentage points; beside them ``cut_half_width_points``, the median
+        over the cache rates of half the interval of the measured cut. The best points
+        are those with the least mean I/O time, of equal ones the lowest cache rate;
+        ``..._best_set_percent`` names all that cannot be told from them;
         ``..._best_cut_percent`` compares the best point after with the best before.
     """
     by = [*SCENARIO, *IMPROVEMENTS]
@@ -206,14 +221,13 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 
 def _summary_of(points: pd.DataFrame) -> dict[str, str | float]:
     """Return the summary of one improvement, without its keys."""
-    variance = points["measured_cut_se_percent"] ** 2
+    width = points["measured_cut_high_percent"] - points["measured_cut_low_percent"]
     summary = {
         "model": points["model"].iloc[0],
         "calibration": points["calibration"].iloc[0],
         "n_points": len(points),
-        "n_pairs": int(points["n_pairs"].sum()),
-        "cut_sd_points": math.sqrt((variance * points["n_pairs"]).mean()),
-        "cut_se_points": math.sqrt(variance.mean()),
+        "n_repetitions": int(points["n_repetitions"].min()),
+        "cut_half_width_points": width.median() / 2,
     }
     for estimator in ("rule", "model"):
         errors = points.set_index("cache_rate_percent")[f"{estimator}_error_points"]
@@ -224,6 +238,9 @@ def _summary_of(points: pd.DataFrame) -> dict[str, str | float]:
             f"{estimator}_largest_error_cache_rate_percent": rate,
         }
     points = points.sort_values("cache_rate_percent").set_index("cache_rate_percent")
+    for name in _TIMES:
+        among = points.index[points[f"{name}_among_best"]]
+        summary[f"{name}_best_set_percent"] = rates_words(among, points.index)
     before_s = points["base_io_time_s"]
     summary["base_best_cache_rate_percent"] = before_s.idxmin()
     columns = ("improved_io_time_s", "rule_io_time_s", "model_io_time_s")

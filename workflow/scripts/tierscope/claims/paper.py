@@ -1,9 +1,12 @@
 """Check the paper's claims against the tables of an experiment.
 
 `resources/paper/claims.yaml` holds the claims. The formula of each claim
-(`tierscope.claims.paper_formulas`) turns the tables into one number. The claim holds if
-that number lies within its bounds, and does not hold otherwise. It is not measurable
-here if the experiment lacks data: a scenario, a second epoch, cache rates.
+(`tierscope.claims.paper_formulas`) turns the tables into one number, and the tables of
+each repetition, too. The claim holds if that number and the interval of the
+repetitions' numbers lie within its bounds, does not hold if they lie outside, and is
+undecided otherwise. One repetition has no interval: then the number alone decides
+where the source repeats exactly, and nothing decides on real storage. The claim is not
+measurable here if the experiment lacks data: a scenario, a second epoch, cache rates.
 
 Times are means over the repetitions, of the epoch of the figures unless said otherwise.
 """
@@ -16,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario
+from tierscope.analysis.intervals import NO_INTERVAL, interval
 from tierscope.claims.checks import (
     check_arguments,
     check_ids,
@@ -23,6 +27,7 @@ from tierscope.claims.checks import (
     check_words,
 )
 from tierscope.claims.paper_formulas import (
+    EXACT,
     FORMULAS,
     OF_CLAIMS,
     claims_that_hold,
@@ -34,10 +39,12 @@ from tierscope.core.validation import check, read_yaml
 from tierscope.core.verdict import (
     FAILS,
     HOLDS,
+    UNDECIDED,
     UNMEASURABLE,
     Measured,
     NotMeasurable,
     accept_words,
+    ends_words,
     judge,
     measured_words,
 )
@@ -122,7 +129,7 @@ def score_claims(
 
     Returns
     -------
-    DataFrame, shape (n_claims, 17)
+    DataFrame, shape (n_claims, 20)
         Table ``claims``, in the order of the paper's claims.
 
     Raises
@@ -144,11 +151,17 @@ def score_claims(
     results: dict[str, str] = {}
     table = []
     for claim in paper["claims"]:
-        used, measured, reason = [], Measured(None, ""), ""
+        used, measured, sure, reason = [], Measured(None, ""), "", ""
         try:
             used = _scenarios_of(claim, paper["scenarios"], scenarios)
             measured = _measure(claim, used, results)
-            status = judge(claim["accept"], measured.value)
+            measured, sure = _with_interval(claim, used, measured)
+            status = judge(claim["accept"], measured.value, measured.ends)
+            if sure == NO_INTERVAL and origins[0]["source"] == "measured":
+                status, reason = (
+                    UNDECIDED,
+                    "on real storage, one launch decides nothing",
+                )
             stated = judge(claim.get("stated", {}), measured.value)
             if (status, stated) == (HOLDS, FAILS):
                 measured = measured._replace(
@@ -172,6 +185,8 @@ def score_claims(
                 "measured": measured_words(measured, status, claim["unit"]),
                 "details": measured.details,
                 "value": np.nan if measured.value is None else float(measured.value),
+                **_ends(measured),
+                "interval": sure,
                 "status": status,
                 "reason": reason,
                 "fitted": _fitted(claim["id"], paper["fitted"], origins[0], model),
@@ -245,7 +260,7 @@ def needed_sweep(paper: Mapping[str, Any], claims: pd.DataFrame) -> str:
     ----------
     paper : mapping
         What `read_claims` returns.
-    claims : DataFrame, shape (n_claims, 17)
+    claims : DataFrame, shape (n_claims, 20)
         Table ``claims``.
 
     Returns
@@ -290,6 +305,48 @@ def _measure(
     if measured.value is not None:
         defined(pd.Series(measured.value))
     return measured
+
+
+def _with_interval(
+    claim: Mapping[str, Any], scenarios: Sequence[ScenarioTables], measured: Measured
+) -> tuple[Measured, str]:
+    """Return a claim's number with its interval over the repetitions, and its words.
+
+    The unit is the repetition that all scenarios have. Rates that were run once are
+    part of every repetition, so the interval lacks their spread, and the words say so.
+    """
+    if claim["formula"] in EXACT:
+        return measured, ""
+    shared = set.intersection(*(scenario.repetitions for scenario in scenarios))
+    if len(shared) < 2:
+        return measured._replace(ends=None), NO_INTERVAL
+    values = []
+    for repetition in sorted(shared):
+        part = [scenario.of_repetition(repetition) for scenario in scenarios]
+        try:
+            values.append(_measure(claim, part, {}).value)
+        except NotMeasurable:
+            values.append(None)
+    present = [value for value in values if value is not None]
+    if not present and measured.value is None:
+        return measured, ""
+    words = f"n = {len(values)}"
+    if len(present) < len(values):
+        words += f", no such number in {len(values) - len(present)}"
+        return measured._replace(ends=(-np.inf, np.inf)), words
+    if measured.ends is None:
+        found = interval(present)
+        measured = measured._replace(ends=(found.low, found.high))
+    if any(scenario.rates_run_once for scenario in scenarios):
+        words += ", without the spread of rates run once"
+    return measured, f"{ends_words(measured.ends, claim['unit'])} ({words})"
+
+
+def _ends(measured: Measured) -> dict[str, float]:
+    """Return the columns of an interval; missing if there is none or it has no end."""
+    ends = measured.ends or (np.nan, np.nan)
+    ends = [float(end) if np.isfinite(end) else np.nan for end in ends]
+    return dict(zip(("low", "high"), ends, strict=True))
 
 
 def _why_missed(

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import epoch_times
+from tierscope.analysis.breakdown import epoch_times, slowest_process
+from tierscope.analysis.intervals import best_rates
 from tierscope.claims.tables import ScenarioTables, n_opens
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import IOClass
 from tierscope.core.verdict import (
     HOLDS,
+    UNDECIDED,
     UNMEASURABLE,
     Measured,
     NotMeasurable,
@@ -50,9 +52,15 @@ def _improvement(point: pd.Series) -> dict[str, int]:
 
 
 def best_cache_rate(scenario: ScenarioTables) -> Measured:
-    """Return the cache rate with the least I/O time in percent; the lowest if equal."""
+    """Return the cache rate with the least I/O time in percent; the lowest if equal.
+
+    Its interval goes to the ends of the set of rates that cannot be told from it.
+    """
     times_s = scenario.times_s
-    return Measured(times_s.idxmin(), f"{number_words(times_s.min())} s")
+    found = best_rates(slowest_process(scenario.one_epoch))
+    ends = (found.rates[0], found.rates[-1]) if found.n > 1 else None
+    words = f"{number_words(times_s.min())} s; {found.reason}"
+    return Measured(times_s.idxmin(), words, ends)
 
 
 def rates_limited_by(
@@ -337,7 +345,11 @@ def claims_that_hold(results: Mapping[str, str], claims: Sequence[str]) -> Measu
     if missing := [name for name in claims if results[name] == UNMEASURABLE]:
         raise NotMeasurable(f"{' and '.join(missing)} cannot be measured")
     words = [f"{name} {results[name]}" for name in claims]
-    return Measured(sum(results[name] == HOLDS for name in claims), ", ".join(words))
+    n_holding, n_undecided = (
+        sum(results[name] == status for name in claims) for status in (HOLDS, UNDECIDED)
+    )
+    ends = (n_holding, n_holding + n_undecided)
+    return Measured(n_holding, ", ".join(words), ends)
 
 
 FORMULAS: dict[str, Callable[..., Measured]] = {
@@ -363,3 +375,5 @@ FORMULAS: dict[str, Callable[..., Measured]] = {
     )
 }
 OF_CLAIMS = claims_that_hold.__name__
+# Counts of all runs, which no repetition can change.
+EXACT = {largest_hit_difference.__name__, OF_CLAIMS}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tierscope.analysis.intervals import METHOD
 from tierscope.claims.checks import check_arguments, check_ids, check_word
 from tierscope.claims.policy_formulas import (
     FORMULAS,
@@ -172,7 +173,11 @@ def _judged(claim: Mapping[str, Any], *tables: Any) -> tuple[str, Measured]:
         return UNDECIDED, error.measured._replace(details=details)
     except NotMeasurable as error:
         return UNMEASURABLE, Measured(None, str(error))
-    return judge(claim["accept"], measured.value), measured
+    status = judge(claim["accept"], measured.value, measured.ends)
+    if status == UNDECIDED:
+        words = f"the interval crosses the bound; {measured.details}"
+        measured = measured._replace(details=words)
+    return status, measured
 
 
 def _measure(
@@ -205,7 +210,9 @@ def claims_text(claims: pd.DataFrame, provenance: str) -> str:
         f"Source: {provenance}. The numbers of the papers come from other machines and "
         "workloads, so they are not bounds here. A claim holds if the consequence of "
         "its argument that is valid on any machine is found here. It is undecided if "
-        "the repetitions cannot decide it, or if there is only one repetition.",
+        "the interval of its number crosses the bound, or if there is only one "
+        "repetition. "
+        f"Interval: {METHOD} (Student's t), of pairs that share their seeds.",
     ]
     for row in claims.to_dict("records"):
         lines = [

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from tierscope.analysis.accuracy import ALPHA
+from tierscope.analysis.intervals import NO_INTERVAL, interval
 from tierscope.analysis.nodes import hit_law, per_record
 from tierscope.analysis.savings import paired_cuts
 from tierscope.core.verdict import (
     Measured,
     NotMeasurable,
     Undecided,
+    ends_words,
     number_words,
     with_unit,
 )
@@ -91,8 +92,7 @@ def count_words(n: int, thing: str) -> str:
 def time_cut(runs: Runs, policy: str, at_percent: int, n_epochs: int) -> Measured:
     """Return how much less time some epochs take with a policy in percent.
 
-    That is the mean of the repetitions' cuts (`paired_cuts`); their spread decides
-    whether it is significant.
+    That is the mean of the repetitions' cuts (`paired_cuts`).
     """
     rows = runs.of(policy, at_percent).after(n_epochs)
     cuts = paired_cuts(rows)["time_cut_percent"]
@@ -101,26 +101,20 @@ def time_cut(runs: Runs, policy: str, at_percent: int, n_epochs: int) -> Measure
         f"{number_words(rows['reference_time_s'].mean())} s in "
         f"{count_words(n_epochs, 'epoch')}"
     )
-    return _over_repetitions(cuts, 0, words, "points")
+    return _over_repetitions(cuts, words, "%")
 
 
-def _over_repetitions(
-    values: pd.Series, equal: float, words: str, unit: str = ""
-) -> Measured:
-    """Return the mean of the repetitions' values, with their spread in words.
+def _over_repetitions(values: pd.Series, words: str, unit: str = "") -> Measured:
+    """Return the mean of the repetitions' values with its interval, also in words.
 
-    The claim is undecided if a paired t test at the level of 5 % does not distinguish
-    them from the value of equal times, or if there is only one repetition.
+    The claim is undecided if there is only one repetition.
     """
-    n, mean, sd = len(values), values.mean(), values.std()
-    if n == 1:
-        reason = "only one repetition, so the spread is unknown"
-        raise Undecided(Measured(mean, words), reason)
-    words += f"; standard deviation of {n} repetitions {with_unit(sd, unit)}"
-    measured = Measured(mean, words)
-    if sd > 0 and stats.ttest_1samp(values, equal).pvalue >= ALPHA:
-        raise Undecided(measured, f"{n} repetitions show no significant difference")
-    return measured
+    found = interval(values)
+    if not found.is_known:
+        raise Undecided(Measured(found.mean, words), NO_INTERVAL)
+    ends = found.low, found.high
+    words += f"; interval {ends_words(ends, unit)} (n = {found.n})"
+    return Measured(found.mean, words, ends)
 
 
 def gfs_operations_cut(
@@ -217,8 +211,7 @@ def epoch_ratio(
 ) -> Measured:
     """Return the ratio of the epoch times of two loaders, slow over fast.
 
-    Times are of whole epochs. Each repetition that both loaders have gives one ratio;
-    their spread decides whether the mean is significant.
+    Times are of whole epochs. Each repetition that both loaders have gives one ratio.
     """
     columns = ["execution_time_s", "io_time_s"]
     slow_s, fast_s = (
@@ -237,7 +230,7 @@ def epoch_ratio(
         f"an epoch takes {slow_whole} s with {slow}, {fast_whole} s with {fast}; "
         f"I/O of the slowest process alone {slow_io} s and {fast_io} s"
     )
-    return _over_repetitions(ratios, 1, words)
+    return _over_repetitions(ratios, words)
 
 
 def opens_ratio(

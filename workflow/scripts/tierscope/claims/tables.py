@@ -1,7 +1,7 @@
 """The tables of one scenario, with the numbers that formulas of claims need."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -63,6 +63,36 @@ class ScenarioTables:
         """Return the smallest number of repetitions of a cache rate."""
         by_rate = self.io_time.groupby("cache_rate_percent")["repetition"]
         return int(by_rate.nunique().min())
+
+    @cached_property
+    def repetitions(self) -> set[int]:
+        """Return the repetitions of all cache rates that were run more than once."""
+        of_rates = self.io_time.groupby("cache_rate_percent")["repetition"].unique()
+        several = [set(some.tolist()) for some in of_rates if len(some) > 1]
+        return set.intersection(*several) if several else set()
+
+    @cached_property
+    def rates_run_once(self) -> list[int]:
+        """Return the cache rates that were run once, in percent, ascending."""
+        by_rate = self.io_time.groupby("cache_rate_percent")["repetition"].nunique()
+        return by_rate.index[by_rate == 1].tolist()
+
+    def of_repetition(self, repetition: int) -> "ScenarioTables":
+        """Return the tables of one repetition, with all rates that were run once."""
+        return replace(
+            self,
+            **{
+                name: table[
+                    (table["repetition"] == repetition)
+                    | table["cache_rate_percent"].isin(self.rates_run_once)
+                ]
+                for name, table in (
+                    ("io_time", self.io_time),
+                    ("breakdown", self.breakdown),
+                    ("epochs", self.epochs),
+                )
+            },
+        )
 
     @cached_property
     def rates(self) -> list[int]:

@@ -2,9 +2,9 @@
 
 Every table is Parquet. Settings in percent (cache rates, improvements, goals) are
 integers, results in percent or points are float64; times are seconds in float64, sizes
-are bytes. Only these values may be missing: the spread of points that were run once,
-the number of a claim without one, the number of epochs if staging never pays off, and
-observations of the page cache where there is none.
+are bytes. Only these values may be missing: spread and interval of points that were run
+once, the number of a claim without one, the number of epochs if staging never pays off,
+and observations of the page cache where there is none.
 """
 
 import math
@@ -33,9 +33,11 @@ CLASS_TIMES = [f"{io_class}_s" for io_class in CLASSES]
 
 _TIME_CUTS = {
     "time_cut_percent": NUMBER,
-    "time_cut_sd_points": NUMBER,
+    "time_cut_low_percent": NUMBER,
+    "time_cut_high_percent": NUMBER,
     "io_time_cut_percent": NUMBER,
-    "io_time_cut_sd_points": NUMBER,
+    "io_time_cut_low_percent": NUMBER,
+    "io_time_cut_high_percent": NUMBER,
 }
 
 # Of real tiers: a process's reads from block devices, its node's reads from servers,
@@ -226,8 +228,8 @@ TABLES = {
         "gfs_reads": INTEGER,
         "reference_gfs_reads": INTEGER,
         "saved_percent": NUMBER,
-        "least_percent": NUMBER,
-        "most_percent": NUMBER,
+        "saved_low_percent": NUMBER,
+        "saved_high_percent": NUMBER,
         "law_percent": NUMBER,
     },
     "node_savings": SCENARIO_KEYS
@@ -340,6 +342,8 @@ TABLES = {
         "n_repetitions": INTEGER,
         "mean_s": SECONDS,
         "sd_s": SECONDS,
+        "low_s": SECONDS,
+        "high_s": SECONDS,
         "cv": NUMBER,
         "max_spread_percent": INTEGER,
         "flagged": FLAG,
@@ -379,19 +383,26 @@ TABLES = {
     | {"cache_rate_percent": INTEGER}
     | _IMPROVEMENTS
     | {
-        "n_pairs": INTEGER,
+        "n_repetitions": INTEGER,
         "base_io_time_s": SECONDS,
         "improved_io_time_s": SECONDS,
         "rule_io_time_s": SECONDS,
         "model_io_time_s": SECONDS,
         "measured_cut_percent": NUMBER,
-        "measured_cut_se_percent": NUMBER,
+        "measured_cut_low_percent": NUMBER,
+        "measured_cut_high_percent": NUMBER,
         "rule_cut_percent": NUMBER,
         "model_cut_percent": NUMBER,
         "rule_error_points": NUMBER,
-        "rule_error_se_points": NUMBER,
+        "rule_error_low_points": NUMBER,
+        "rule_error_high_points": NUMBER,
         "model_error_points": NUMBER,
-        "model_error_se_points": NUMBER,
+        "model_error_low_points": NUMBER,
+        "model_error_high_points": NUMBER,
+        "base_among_best": FLAG,
+        "measured_among_best": FLAG,
+        "rule_among_best": FLAG,
+        "model_among_best": FLAG,
         "model": TEXT,
         "calibration": TEXT,
     },
@@ -401,9 +412,8 @@ TABLES = {
         "model": TEXT,
         "calibration": TEXT,
         "n_points": INTEGER,
-        "n_pairs": INTEGER,
-        "cut_sd_points": NUMBER,
-        "cut_se_points": NUMBER,
+        "n_repetitions": INTEGER,
+        "cut_half_width_points": NUMBER,
         "rule_mean_error_points": NUMBER,
         "rule_largest_error_points": NUMBER,
         "rule_largest_error_cache_rate_percent": INTEGER,
@@ -414,6 +424,10 @@ TABLES = {
         "measured_best_cache_rate_percent": INTEGER,
         "rule_best_cache_rate_percent": INTEGER,
         "model_best_cache_rate_percent": INTEGER,
+        "base_best_set_percent": TEXT,
+        "measured_best_set_percent": TEXT,
+        "rule_best_set_percent": TEXT,
+        "model_best_set_percent": TEXT,
         "measured_best_cut_percent": NUMBER,
         "rule_best_cut_percent": NUMBER,
         "model_best_cut_percent": NUMBER,
@@ -427,14 +441,18 @@ TABLES = {
         "io_class": TEXT,
         "predicted_s": SECONDS,
         "measured_s": SECONDS,
-        "measured_sd_s": SECONDS,
-        "measured_io_time_sd_s": SECONDS,
+        "measured_low_s": SECONDS,
+        "measured_high_s": SECONDS,
+        "measured_io_time_low_s": SECONDS,
+        "measured_io_time_high_s": SECONDS,
     },
     "prediction_errors": SCENARIO_KEYS
     | {
         "calibration": TEXT,
         "model": TEXT,
         "n_points": INTEGER,
+        "n_with_interval": INTEGER,
+        "n_inside": INTEGER,
         "mape_percent": NUMBER,
         "largest_error_percent": NUMBER,
         "mean_error_percent": NUMBER,
@@ -446,6 +464,8 @@ TABLES = {
         "undecided_at_percent": TEXT,
         "best_predicted_percent": INTEGER,
         "best_measured_percent": INTEGER,
+        "best_measured_set_percent": TEXT,
+        "best_in_set": FLAG,
         "best_within_one_step": FLAG,
         "repeat_cv_percent": NUMBER,
         "largest_repeat_cv_percent": NUMBER,
@@ -476,6 +496,8 @@ TABLES = {
         "unit": TEXT,
         "value": NUMBER,
         "standard_error": NUMBER,
+        "status": TEXT,
+        "reason": TEXT,
         "lower_bound": NUMBER,
         "upper_bound": NUMBER,
         "n_observations": INTEGER,
@@ -538,6 +560,9 @@ TABLES = {
         "measured": TEXT,
         "details": TEXT,
         "value": NUMBER,
+        "low": NUMBER,
+        "high": NUMBER,
+        "interval": TEXT,
         "status": TEXT,
         "reason": TEXT,
         "fitted": TEXT,
@@ -561,28 +586,44 @@ ALLOWED = {
     "verdict": {"device", "mixed", "page cache", "unknown"},
     "told_by": {"block device", "server", "resident pages", "memory", "nothing"},
     "names": {"dropped", "kept", "in memory"},
-    "status": {"holds", "does not hold", "not measurable here"},
-    "policy_claims.status": {
-        "holds",
-        "does not hold",
-        "undecided",
-        "not measurable here",
-    },
+    "status": {"holds", "does not hold", "undecided", "not measurable here"},
+    "calibration.status": {"fitted", "joined", "bound", "kept"},
     "fitted": {"no", "target", "by hand", "derived"},
     "part": {"tracer", "libraries", "modules", "machine", "software"},
     "staging": {"none", "while training", "estimated", "run"},
 }
+_CUT_ENDS = [
+    f"{time}_cut_{end}_percent"
+    for time in ("time", "io_time")
+    for end in ("low", "high")
+]
+_TRUTH_ENDS = [
+    name
+    for end in ("low", "high")
+    for name in (
+        f"measured_cut_{end}_percent",
+        f"rule_error_{end}_points",
+        f"model_error_{end}_points",
+    )
+]
+_MEASURED_LOWS = ["measured_low_s", "measured_io_time_low_s"]
 _SIGNED = [
+    *_TRUTH_ENDS,
+    *_MEASURED_LOWS,
     "difference_s",
     "value",
+    "low",
+    "high",
+    "low_s",
     "mean_error_percent",
     "drift_percent",
     "time_cut_percent",
     "io_time_cut_percent",
+    *_CUT_ENDS,
     "gfs_operations_cut_percent",
     "saved_percent",
-    "least_percent",
-    "most_percent",
+    "saved_low_percent",
+    "saved_high_percent",
     *(f"{estimator}_cut_percent" for estimator in ("measured", "rule", "model")),
     *(f"{estimator}_best_cut_percent" for estimator in ("measured", "rule", "model")),
     *(f"{estimator}_error_points" for estimator in ("rule", "model")),
@@ -604,18 +645,27 @@ OF_A_LAUNCH = {
     "faults",
 }
 MAY_BE_MISSING = {
+    *_TRUTH_ENDS,
+    "cut_half_width_points",
     "sd_s",
+    "low_s",
+    "high_s",
     "cv",
-    "measured_sd_s",
-    "measured_io_time_sd_s",
+    *_MEASURED_LOWS,
+    "measured_high_s",
+    "measured_io_time_high_s",
     "repeat_cv_percent",
     "largest_repeat_cv_percent",
-    "time_cut_sd_points",
-    "io_time_cut_sd_points",
+    *_CUT_ENDS,
+    "saved_low_percent",
+    "saved_high_percent",
     "pays_after_epochs",
+    "standard_error",
     "value",
     "device_percent",
     *(name for name, kind in _PAGE_CACHE.items() if kind == NUMBER),
+    "low",
+    "high",
 }
 
 

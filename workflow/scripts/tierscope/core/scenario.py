@@ -150,12 +150,18 @@ class CalibrationPlan:
         The points of these runs.
     probed_n_osts : tuple of int
         OST counts on which the storage is probed.
-    parameters : tuple of str
-        Keys of the system's devices that are fitted.
+    parameters : tuple of str or None
+        Keys of the system's devices that are fitted; None: those that the data can
+        tell.
     """
 
     name: str
     scenario: Scenario
     points: tuple[Point, ...]
     probed_n_osts: tuple[int, ...]
-    parameters: tuple[str, ...]
+    parameters: tuple[str, ...] | None
+
+    @property
+    def calibrated_percent(self) -> tuple[int, ...]:
+        """Return the cache rates of the fitted runs."""
+        return tuple(point.cache_rate_percent for point in self.points)

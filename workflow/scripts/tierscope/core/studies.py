@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tierscope.core.scenario import Scenario, Sweep
+from tierscope.core.scenario import CalibrationPlan, Scenario, Sweep
 
 AS_WRITTEN = "as written"
 # Goals for the mean absolute percentage error of the slowest process's I/O time: for
@@ -39,8 +38,8 @@ class Pair:
 
 def studied_pairs(
     scenarios: Sequence[Mapping[str, str | int]],
-    calibrations: Mapping[str, Mapping[str, Any]],
-    main: str,
+    calibrations: Mapping[str, CalibrationPlan],
+    main: str | None,
 ) -> list[Pair]:
     """Return which scenario is predicted from which calibration.
 
@@ -48,33 +47,46 @@ def studied_pairs(
     ----------
     scenarios : sequence of mappings
         Keys of the scenarios of the sweep.
-    calibrations : mapping of str to mapping
-        Section `model.calibrations` of the configuration.
-    main : str
-        The calibration that predicts all scenarios; it comes first. Each other one
+    calibrations : mapping of str to CalibrationPlan
+        The calibrations for which the sweep has the runs, by name.
+    main : str or None
+        The calibration that predicts all scenarios; it comes first. If it is none of
+        `calibrations`, the first of these takes its place. Each other one
         predicts the scenarios on OST counts that it has not seen, or all scenarios if
         there are no such ones.
     """
     pairs = []
+    if main not in calibrations:
+        main = next(iter(calibrations), None)
     for name in sorted(calibrations, key=lambda name: name != main):
-        settings = calibrations[name]
-        fitted = settings["scenario"]
-        seen = {fitted["n_osts"], *settings["probed_n_osts"]}
+        plan = calibrations[name]
+        fitted = plan.scenario.keys
+        seen = {fitted["n_osts"], *plan.probed_n_osts}
         unseen = [keys for keys in scenarios if keys["n_osts"] not in seen]
         for keys in scenarios if name == main else unseen or scenarios:
             extrapolated = keys["n_osts"] not in seen
-            rates = settings["cache_rates_percent"] if keys == fitted else ()
+            rates = plan.calibrated_percent if keys == fitted else ()
             scaled = {**keys, "n_osts": fitted["n_osts"]}
             pairs.append(
                 Pair(
                     name,
                     dict(keys),
-                    tuple(rates),
+                    rates,
                     EXTRAPOLATION_GOAL_PERCENT if extrapolated else GOAL_PERCENT,
                     fitted["n_osts"] if extrapolated and scaled in scenarios else None,
                 )
             )
     return pairs
+
+
+def holds_out(pair: Pair, sweep: Sweep) -> bool:
+    """Return whether a pair's scenario has cache rates that were not fitted."""
+    return any(
+        point.cache_rate_percent not in pair.calibrated_percent
+        for scenario, points in sweep.items()
+        if scenario.keys == pair.scenario
+        for point in points
+    )
 
 
 def written_pairs(scenarios: Sequence[Mapping[str, str | int]]) -> list[Pair]:

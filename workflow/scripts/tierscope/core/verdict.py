@@ -31,6 +31,7 @@ class Look(NamedTuple):
 LOOKS = {
     HOLDS: Look("\N{CHECK MARK}", "o", "#117733", True),
     FAILS: Look("\N{MULTIPLICATION X}", "X", "#882255", True),
+    UNDECIDED: Look("?", "s", "#997700", False),
     UNMEASURABLE: Look("\N{EN DASH}", "D", "#666666", False),
 }
 FITTED = {
@@ -46,13 +47,15 @@ class NotMeasurable(Exception):
 
 
 class Measured(NamedTuple):
-    """A claim's number, and its details in words.
+    """A claim's number, its details in words, and the ends of its interval.
 
-    `value` is None if there is no such number; then the claim does not hold.
+    `value` is None if there is no such number; then the claim does not hold. `ends` are
+    None without an interval, and infinite if only some repetitions have the number.
     """
 
     value: float | None
     details: str
+    ends: tuple[float, float] | None = None
 
 
 class Undecided(Exception):
@@ -89,13 +92,39 @@ def accept_words(accept: Mapping[str, float], unit: str) -> str:
     )
 
 
-def judge(accept: Mapping[str, float], value: float | None) -> str:
-    """Return whether a number lies within a claim's bounds."""
-    if value is None:
+def judge(
+    accept: Mapping[str, float],
+    value: float | None,
+    ends: tuple[float, float] | None = None,
+) -> str:
+    """Return whether a number lies within a claim's bounds.
+
+    With the ends of its interval, a claim holds if all of the interval and the number
+    lie within the bounds, does not hold if nothing of them does, and is undecided
+    otherwise.
+    """
+    numbers = [] if value is None else [value]
+    if not (numbers := [*numbers, *(ends or ())]):
         return FAILS
-    value = round(float(value), _DIGITS)
-    within = all(BOUNDS[name](value, bound) for name, bound in accept.items())
-    return HOLDS if within else FAILS
+    low, high = (round(float(end(numbers)), _DIGITS) for end in (min, max))
+    if all(
+        BOUNDS[name](end, bound)
+        for name, bound in accept.items()
+        for end in (low, high)
+    ):
+        return HOLDS
+    nearest = {"at_least": high, "more_than": high, "at_most": low}
+    touches = all(BOUNDS[name](nearest[name], bound) for name, bound in accept.items())
+    return UNDECIDED if touches else FAILS
+
+
+def ends_words(ends: tuple[float, float] | None, unit: str) -> str:
+    """Return the ends of an interval, such as ``9.1 to 15 %``; nothing without one."""
+    if ends is None or not np.isfinite(ends).all():
+        return ""
+    low, high = (round(float(end), 3) + 0.0 for end in ends)
+    start = f"{number_words(low)} to "
+    return with_unit(high, unit) if low == high else start + with_unit(high, unit)
 
 
 def measured_words(

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,6 +31,8 @@ from tierscope.experiment.system import System
 from tierscope.policies import PEERS, kind_of, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
 from tierscope.storage.network import ModelError, network_of
+
+AUTO = "auto"  # what the configuration leaves to tierscope
 
 
 @dataclass(frozen=True)
@@ -248,19 +251,10 @@ class Experiment:
             "pinning",
         )
 
-    @property
-    def studied_calibrations(self) -> dict[str, Mapping[str, Any]]:
-        """Return the calibrations of scenarios of the sweep, and the chosen one."""
-        model = self.settings["model"]
-        return {
-            name: wanted
-            for name, wanted in model["calibrations"].items()
-            if name == model["calibration"]
-            or Scenario(**wanted["scenario"]) in self.sweep
-        }
-
     def calibration(self, name: str) -> CalibrationPlan:
         """Return a calibration, checked only here as most experiments need none.
+
+        What the configuration leaves to tierscope is chosen from the sweep.
 
         Raises
         ------
@@ -280,32 +274,77 @@ class Experiment:
                 "its file: they describe its storage"
             )
         wanted = self.settings["model"]["calibrations"][name]
-        scenario = Scenario(**wanted["scenario"])
-        if scenario not in self.sweep:
-            names = ", ".join(scenario.name for scenario in self.sweep)
-            raise ConfigError(
-                f"{where}.scenario: got {scenario.name}, expected one of {names}"
-            )
-        rates = [one.cache_rate_percent for one in self.sweep[scenario]]
-        points = [Point(rate, 0) for rate in sorted(wanted["cache_rates_percent"])]
+        scenario = self._calibrated_scenario(wanted.get("scenario", {}), where)
+        rates = sorted({one.cache_rate_percent for one in self.sweep[scenario]})
+        points = self._calibrated_points(wanted, scenario)
+        if not points:
+            raise ConfigError(f"{where}: got no repetition 0 of {scenario.name}")
         if missing := [one for one in points if one not in self.sweep[scenario]]:
             raise ConfigError(
                 f"{where}.cache_rates_percent: got {missing[0].cache_rate_percent}, "
-                f"expected some of {sorted(set(rates))}, which {scenario.name} runs"
+                f"expected some of {rates}, which {scenario.name} runs"
             )
         swept = {one.n_osts for one in self.sweep if one.dataset == scenario.dataset}
-        if unknown := [n for n in wanted["probed_n_osts"] if n not in swept]:
+        probed = wanted.get("probed_n_osts", AUTO)
+        probed = {min(swept), max(swept)} if probed == AUTO else set(probed)
+        if unknown := sorted(probed - swept):
             raise ConfigError(
                 f"{where}.probed_n_osts: got {unknown[0]}, expected some of "
                 f"{sorted(swept)}, on which the sweep has dataset {scenario.dataset}"
             )
+        parameters = wanted.get("parameters", AUTO)
         return CalibrationPlan(
             name,
             scenario,
-            tuple(points),
-            tuple(sorted(wanted["probed_n_osts"], reverse=True)),
-            tuple(wanted["parameters"]),
+            points,
+            tuple(sorted(probed, reverse=True)),
+            None if parameters == AUTO else tuple(parameters),
         )
+
+    def _calibrated_scenario(self, wanted: Mapping[str, Any], where: str) -> Scenario:
+        """Return the scenario of the sweep for a calibration that names some keys.
+
+        It is the scenario of the figures in all other keys, or the one that is most
+        like it if the models do not know that one.
+        """
+        like = self.settings["figures"]["scenario"] | dict(wanted)
+        known = [one for one in self.sweep if one.is_modelled]
+        fitting = [one for one in known if wanted.items() <= one.keys.items()]
+        if not fitting:
+            names = ", ".join(one.name for one in known) or "one with policy pinning"
+            got = Scenario(**like).name
+            raise ConfigError(f"{where}.scenario: got {got}, expected one of {names}")
+        return max(fitting, key=lambda one: len(one.keys.items() & like.items()))
+
+    def _calibrated_points(
+        self, wanted: Mapping[str, Any], scenario: Scenario
+    ) -> tuple[Point, ...]:
+        """Return the points whose runs are fitted, sorted by cache rate."""
+        rates = wanted.get("cache_rates_percent", AUTO)
+        if rates == AUTO:
+            first = [one for one in self.sweep[scenario] if one.repetition == 0]
+            rates = fitted_rates([one.cache_rate_percent for one in first])
+        return tuple(Point(rate, 0) for rate in sorted(rates))
+
+    @property
+    def calibrations(self) -> dict[str, CalibrationPlan]:
+        """Return the calibrations for which the sweep has the runs, by name."""
+        plans = {}
+        for name in self.settings["model"]["calibrations"]:
+            with suppress(ConfigError):
+                plans[name] = self.calibration(name)
+        return plans
+
+    @property
+    def left_out_calibrations(self) -> dict[str, str]:
+        """Return why the other calibrations are left out, by name."""
+        reasons = {}
+        for name in self.settings["model"]["calibrations"]:
+            try:
+                self.calibration(name)
+            except ConfigError as error:
+                reasons[name] = str(error)
+        return reasons
 
     def _policy_options(self, scenario: Scenario) -> dict[str, Any]:
         """Return the options of a scenario's policy, if it has any."""
@@ -330,3 +369,22 @@ class Experiment:
         if runtime == "auto" and (one_log or self.system.source == "emulated"):
             return "builtin"
         return runtime
+
+
+def fitted_rates(cache_rates_percent: Iterable[int]) -> list[int]:
+    """Return the cache rates of a sweep to fit, if the configuration names none.
+
+    They are the lowest, the highest, and the one nearest to two thirds of the way
+    between. At least one rate remains for prediction if there are several: of three
+    rates the middle one, of two the one that uses a single tier.
+    """
+    rates = sorted(set(cache_rates_percent))
+    if len(rates) <= 1:
+        return rates
+    if len(rates) == 2:
+        return [next((rate for rate in rates if 0 < rate < 100), rates[0])]
+    lowest, *between, highest = rates
+    if len(between) == 1:
+        return [lowest, highest]
+    wanted = lowest + (highest - lowest) * 2 / 3
+    return [lowest, min(between, key=lambda rate: abs(rate - wanted)), highest]

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from tierscope.analysis.breakdown import sums_of_classes
-from tierscope.analysis.whatif import best_point
+from tierscope.analysis.intervals import BestRates, best_rates
 from tierscope.core.columns import IMPROVEMENTS
 from tierscope.core.words import (
     in_seconds,
@@ -18,6 +18,7 @@ from tierscope.figures.style import (
     draw_mean,
     set_cache_rate_axis,
     stack_classes,
+    undecided,
 )
 
 # Characters of a title that fit above a panel, of two or of three in a row.
@@ -29,6 +30,7 @@ _BEFORE = {
     "markeredgewidth": 0,
     "linewidth": 1.5,
 }
+_ROOM = 1.5  # height of a panel over the longest time
 _OTHER_SLOWEST = {
     "color": "white",
     "marker": "s",
@@ -39,24 +41,26 @@ _OTHER_SLOWEST = {
 _BEST = {"marker": "D", "markersize": 8, "markeredgecolor": "white", "ls": ""}
 BEST_BEFORE = {"color": "#777777"} | _BEST
 BEST_AFTER = {"color": "#222222"} | _BEST
+_HOLLOW = _BEST | {"color": "#222222", "markerfacecolor": "white"}
+_HOLLOW |= {"markeredgecolor": "#222222", "markeredgewidth": 1.6}
 
 
-def draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> pd.Series:
-    """Draw a breakdown as bars with its best point; return the best point."""
+def draw_bars(ax: Axes, breakdown: pd.DataFrame, best_marks: Mapping) -> BestRates:
+    """Draw a breakdown as bars with its best point; return the best rates."""
     sums = sums_of_classes(breakdown)
     stack_classes(ax, breakdown)
     draw_error_bars(ax, sums)
-    best = best_point(sums).iloc[0]
-    ax.plot(best["cache_rate_percent"], best["io_time_s"], **best_marks, zorder=4)
+    best = best_rates(sums)
+    ax.plot(best.best, best.time_s, **undecided(best_marks, best), zorder=4)
     return best
 
 
-def draw_line(ax: Axes, breakdown: pd.DataFrame) -> pd.Series:
-    """Draw the sum of the breakdown before as a line; return its best point."""
+def draw_line(ax: Axes, breakdown: pd.DataFrame) -> BestRates:
+    """Draw the sum of the breakdown before as a line; return its best rates."""
     sums = sums_of_classes(breakdown)
     draw_mean(ax, sums, "io_time_s", **_BEFORE)
-    best = best_point(sums).iloc[0]
-    ax.plot(best["cache_rate_percent"], best["io_time_s"], **BEST_BEFORE, zorder=3)
+    best = best_rates(sums)
+    ax.plot(best.best, best.time_s, **undecided(BEST_BEFORE, best), zorder=3)
     return best
 
 
@@ -80,20 +84,26 @@ def mark_other_slowest(ax: Axes, before: pd.DataFrame, after: pd.DataFrame) -> b
 
 def set_axes(axes: Sequence[Axes], improved: pd.DataFrame) -> None:
     """Set the axes of panels with the same y range."""
-    highest_s = max(ax.dataLim.y1 for ax in axes)
+    # Wide intervals of few repetitions may leave the panel.
+    highest_s = min(
+        max(ax.dataLim.y1 for ax in axes),
+        _ROOM * sums_of_classes(improved)["io_time_s"].max(),
+    )
     for ax in axes:
         set_cache_rate_axis(ax, improved["cache_rate_percent"])
         ax.set_ylabel(SLOWEST_LABEL if ax.get_subplotspec().is_first_col() else "")
     axes[0].set_ylim(top=1.08 * highest_s or 1)
 
 
-def mark_handles(has_others: bool) -> list[Line2D]:
+def mark_handles(has_others: bool, *best: BestRates) -> list[Line2D]:
     """Return the legend entries of the line before, best points and other slowest."""
     marks = {
         "before the\nimprovement": _BEFORE,
         "best before": BEST_BEFORE,
         "best after": BEST_AFTER,
     }
+    if not all(one.is_decided for one in best):
+        marks["hollow: undecided,\nothers may be as good"] = _HOLLOW
     if has_others:
         marks["another process\nis the slowest now"] = _OTHER_SLOWEST
     return [Line2D([], [], **mark, label=label) for label, mark in marks.items()]
@@ -107,19 +117,18 @@ def joined(
     return table[(table[IMPROVEMENTS] == wanted).all(axis=1)]
 
 
-def best_words(best: pd.Series) -> str:
-    """Return the best point in words, such as ``best at 65 %: 8.00 s``."""
-    return f"best at {best['cache_rate_percent']} %: {in_seconds(best['io_time_s'])}"
+def best_words(best: BestRates) -> str:
+    """Return the best rates in words, such as ``best at 65 to 75 %: 8.00 s``."""
+    return f"best at {best.words}: {in_seconds(best.time_s)}"
 
 
-def cut_words(before: pd.Series, after: pd.Series) -> str:
-    """Return how the best point moves, in two lines: ``best at 65 % → 60 %: ...``."""
-    rates = [point["cache_rate_percent"] for point in (before, after)]
-    cut = after["io_time_s"] / before["io_time_s"] - 1 if before["io_time_s"] else 0
-    moved = f"{rates[0]} % → {rates[1]} %" if rates[0] != rates[1] else f"{rates[0]} %"
+def cut_words(before: BestRates, after: BestRates) -> str:
+    """Return how the best rates move, in two lines: ``best at 65 % → 60 %: ...``."""
+    cut = after.time_s / before.time_s - 1 if before.time_s else 0
+    moved = list(dict.fromkeys([before.words, after.words]))
     return (
-        f"best at {moved}:\n{in_seconds(before['io_time_s'])} → "
-        f"{in_seconds(after['io_time_s'])} ({100 * cut:+.1f} %)".replace(
+        f"best at {' → '.join(moved)}:\n{in_seconds(before.time_s)} → "
+        f"{in_seconds(after.time_s)} ({100 * cut:+.1f} %)".replace(
             "-", "\N{MINUS SIGN}"
         )
     )

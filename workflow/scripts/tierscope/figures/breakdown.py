@@ -1,8 +1,8 @@
 """Draw the breakdown of the slowest process, the paper's Fig. 2."""
 
+import textwrap
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +13,7 @@ from tierscope.analysis.breakdown import (
     select_epoch,
     sums_of_classes,
 )
-from tierscope.analysis.whatif import best_point
+from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import NET_READ
 from tierscope.core.sources import Origin
@@ -37,8 +37,27 @@ from tierscope.figures.style import (
     stack_classes,
     styled,
     titled,
+    undecided,
 )
 
+_REASON_WIDTH = 44  # characters
+_ROOM = 1.36  # height of a panel over the longest time, with room for three lines
+_DOTS_END = 0.8  # of that height
+_BEST = {
+    "color": "#222222",
+    "marker": "D",
+    "markersize": 7,
+    "markeredgecolor": "white",
+    "ls": "",
+}
+_BEST_LOOKS = {
+    "best cache rate": {},
+    "best, undecided: these\nrates cannot be told\nfrom the best": {
+        "markerfacecolor": "white",
+        "markeredgecolor": "#222222",
+        "markeredgewidth": 1.6,
+    },
+}
 _TOTAL = {"color": "#222222", "marker": "o", "markersize": 4, "linewidth": 1.2}
 
 
@@ -67,18 +86,20 @@ def plot_breakdown(
     -------
     Figure
         Bars at their true cache rate, stacked by I/O class; the line is their sum
-        and the dotted line marks the cache rate with the least I/O time. With
-        repetitions these are means, error bars go from the least to the largest sum
-        and rings mark a spread above the limit. Each panel has its own y range.
+        and the dotted line marks the cache rate with the least I/O time. Diamonds mark
+        the rates that cannot be told from it; all are hollow unless it is the only one
+        and was repeated. With repetitions these are means, error bars are their
+        intervals and rings mark a spread above the limit. Each panel has its own y
+        range.
     """
     breakdown = select_epoch(breakdown, epoch)
     scenarios = scenario_titles(breakdown, dataset_titles)
     title = f"I/O time of the slowest process by class, {epoch_words(epoch)}"
     spread = io_time_spread(spread, epoch).merge(scenarios[SCENARIO], on=SCENARIO)
-    notes = source_notes(provenance, spread, scenarios)
-    figure, axes = new_figure(
-        len(scenarios), titled(title, breakdown, provenance), notes
-    )
+    notes = [*source_notes(provenance, spread, scenarios), f"{BEST_METHOD}."]
+    title = titled(title, breakdown, provenance)
+    figure, axes = new_figure(len(scenarios), title, notes)
+    found = []
     for ax, (title, panel) in zip(axes, panels(breakdown, scenarios), strict=True):
         stack_classes(ax, panel)
         sums = sums_of_classes(panel)
@@ -87,33 +108,43 @@ def plot_breakdown(
         draw_error_bars(ax, sums)
         mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
         set_cache_rate_axis(ax, breakdown["cache_rate_percent"])
-        ax.set_ylim(top=1.2 * sums["io_time_s"].max() or 1)
-        _mark_best(ax, best_point(sums).iloc[0])
+        ax.set_ylim(top=_ROOM * sums["io_time_s"].max() or 1)
+        found.append(best_rates(sums))
+        _mark_best(ax, found[-1], means_s)
         ax.set(title=title, ylabel=SLOWEST_LABEL)
     has_peers = breakdown["io_class"].eq(NET_READ).any()
     label = "sum of the five" if has_peers else "sum of the four"
     total = Line2D([], [], **_TOTAL, label=label)
+    marks = [
+        Line2D([], [], **_BEST | look, label=words)
+        for words, look in _BEST_LOOKS.items()
+        if any((look == {}) == best.is_decided for best in found)
+    ]
     classes = class_handles(has_peers)
     figure.legend(
-        handles=[total, *classes, *spread_handles(spread, bars=True)],
+        handles=[total, *classes, *marks, *spread_handles(spread, bars=True)],
         loc="outside right center",
     )
     return figure
 
 
-def _mark_best(ax: Axes, best: pd.Series) -> None:
-    """Mark the best cache rate with a dotted line up to its numbers at the top."""
-    rate = best["cache_rate_percent"]
-    left, right = ax.get_xlim()
-    side = np.searchsorted([0.2, 0.8], (rate - left) / (right - left))
-    top_s = 0.9 * ax.get_ylim()[1]
-    ax.vlines(rate, best["io_time_s"], top_s, color="#222222", lw=1, ls=":")
+def _mark_best(ax: Axes, best: BestRates, means_s: pd.Series) -> None:
+    """Mark the best cache rates, the best with a dotted line up to its numbers."""
+    rates = list(best.rates)
+    ax.plot(rates, means_s[rates], **undecided(_BEST, best), zorder=5)
+    top_s = _DOTS_END * ax.get_ylim()[1]
+    ax.vlines(best.best, best.time_s, top_s, color="#222222", lw=1, ls=":")
+    reason = f"({best.reason})".replace(
+        "n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+    )
     ax.annotate(
-        f"best: {rate} %, {in_seconds(best['io_time_s'])}",
-        (rate, 0.915),
-        xycoords=("data", "axes fraction"),
-        ha=["left", "center", "right"][side],
-        va="bottom",
-        fontsize=9.5,
+        f"best: {best.words}, {in_seconds(best.time_s)}\n"
+        + textwrap.fill(reason, _REASON_WIDTH),
+        (0.5, 0.99),
+        xycoords="axes fraction",
+        ha="center",
+        va="top",
+        fontsize=8.5,
+        linespacing=1.15,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
     )

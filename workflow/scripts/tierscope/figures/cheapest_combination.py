@@ -86,7 +86,7 @@ def plot_cheapest_combination(
     Figure
         Left: the measured breakdown; right: the breakdown after the improvements, with
         the line from the left in grey. Both have the goal, the best points and, with
-        repetitions, the spread from least to largest; squares as in
+        repetitions, the intervals of the means; squares as in
         `plot_improvement`. If no combination meets the goal, the right panel says so
         and shows the largest improvements of the grid. If no I/O time meets the goal,
         there is no goal line.
@@ -116,7 +116,7 @@ def plot_cheapest_combination(
         if not is_out_of_reach(goal):
             ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
     axes[0].set_title(f"before\n{best_words(best_before)}")
-    handles = mark_handles(has_others)
+    handles = mark_handles(has_others, best_before, best_after)
     if not is_out_of_reach(goal):
         handles.append(Line2D([], [], **_GOAL, label="goal (I/O time)"))
     lines = [

@@ -62,8 +62,8 @@ def plot_execution_and_io_time(
     Figure
         Round markers: execution time, the largest over the ranks; triangles: I/O
         time of the slowest process. With repetitions the line is their mean and
-        the band, at a single cache rate the error bar, goes from the least to the
-        largest; rings mark a spread above the limit. Each panel has its own y range.
+        the band, at a single cache rate the error bar, is the interval of the mean;
+        rings mark a spread above the limit. Each panel has its own y range.
     """
     times = epoch_times(epochs, io_time)
     scenarios = scenario_titles(io_time, dataset_titles)

@@ -67,11 +67,11 @@ def plot_improvement(
     -------
     Figure
         Stacked bars: breakdown of the process that is slowest after the
-        improvement; grey line: I/O time without it; diamonds: the best points; white
-        squares: by the rule, the slowest process differs from the one without it. All
-        panels have the same y range. With repetitions all are means; error bars and
-        the band go from the least to the largest, and rings mark a measured spread
-        above the limit.
+        improvement; grey line: I/O time without it; diamonds: the best points, hollow
+        where other rates may be as good; white squares: by the rule, the slowest
+        process differs from the one without it. All panels have the same y range. With
+        repetitions all are means; error bars and the band are their intervals, and
+        rings mark a measured spread above the limit.
     """
     epoch = int(improved["epoch"].iloc[0])
     scenarios = scenario_titles(improved, dataset_titles)
@@ -92,12 +92,13 @@ def plot_improvement(
         share_y=True,
         n_columns=n_columns,
     )
-    has_others = False
+    has_others, best = False, []
     for ax, (percents, method) in zip(axes, wanted, strict=True):
         estimated = improved[improved["method"] == method]
         before, after = joined(estimated), joined(estimated, percents)
         best_after = draw_bars(ax, after, BEST_AFTER)
         best_before = draw_line(ax, before)
+        best += [best_before, best_after]
         has_others |= mark_other_slowest(ax, before, after)
         mark_flagged(ax, spread)
         words = improvement_words(percents)
@@ -109,7 +110,7 @@ def plot_improvement(
     set_axes(axes, improved)
     figure.legend(
         handles=[
-            *mark_handles(has_others),
+            *mark_handles(has_others, *best),
             *class_handles(),
             *spread_handles(spread, bars=has_one_rate(improved)),
         ],

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tierscope.analysis.intervals import METHOD, NO_INTERVAL
 from tierscope.analysis.nodes import hit_law, per_record
-from tierscope.analysis.savings import cut_words, spread_words
+from tierscope.analysis.savings import cut_words, interval_words
 from tierscope.core.sources import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.policies import terminal_lines
@@ -103,9 +104,9 @@ def _draw_epochs(ax: Axes, epochs: pd.DataFrame) -> None:
             ax.plot(1 + fine, 100 * hit_law(n_nodes, fine, room), **_LAW)
         else:  # a step: the node has seen no file before the first epoch, all after it
             ax.plot(part["epoch"] + 1, part["law_percent"], **_LAW)
-        least, most = part["least_percent"], part["most_percent"]
+        low, high = part["saved_low_percent"], part["saved_high_percent"]
         numbers = part["epoch"] + 1
-        ax.vlines(numbers, least, most, color=shade, lw=1.2)
+        ax.vlines(numbers, low, high, color=shade, lw=1.2)
         words = f"{n_nodes} node{'s' if n_nodes > 1 else ''}"
         size = max(4, 11 - 2 * place)  # points lie upon each other: all stay visible
         line = {"color": shade, "ls": "", "marker": "o", "ms": size}
@@ -139,12 +140,16 @@ def _draw_savings(ax: Axes, savings: pd.DataFrame, name: str) -> None:
         at = np.arange(len(counts)) - 0.4 + width * (place + 0.5)
         label = f"after {n_epochs} epochs"
         ax.bar(at, part[name], 0.9 * width, label=label, **_BARS[place])
-        if is_time and part["time_cut_sd_points"].notna().all():
-            sd = part["time_cut_sd_points"]
-            ax.errorbar(at, part[name], sd, ls="", color="#222222", capsize=2.5)
+        if is_time and part["time_cut_low_percent"].notna().all():
+            low, high = part["time_cut_low_percent"], part["time_cut_high_percent"]
+            ends = [part[name] - low, high - part[name]]
+            ax.errorbar(at, part[name], ends, ls="", color="#222222", capsize=2.5)
         words = "I/O time of the slowest process" if is_time else "by the law"
         ax.plot(at, part[marked], label="" if place else words, **look)
     ax.axhline(0, color="#222222", lw=0.8)
+    values = [0, *savings.loc[savings["n_epochs"].isin(shown), [name, marked]].stack()]
+    room = 0.25 * (max(values) - min(values)) or 1
+    ax.set_ylim(min(values) - room * (min(values) < 0), max(values) + room)
     ax.set_xticks(range(len(counts)), counts)
     ax.set_xlabel("Nodes")
     ax.set_ylabel("Saved (%)")
@@ -193,10 +198,10 @@ def _notes(
 ) -> list[str]:
     """Return the notes below the figure."""
     n = savings["n_repetitions"].max()
-    repetitions = f"{n} repetitions" if n > 1 else "one repetition, spread unknown"
+    repetitions = f"{n} repetitions" if n > 1 else NO_INTERVAL
     notes = [
-        f"Source: {provenance}; {repetitions}. Vertical lines: from the least to the "
-        "largest repetition; for time, their standard deviation.",
+        f"Source: {provenance}; {repetitions}. Vertical lines: {METHOD} "
+        "(Student's t); they may leave the panel.",
         "The Monarch paper trains on one node of another machine, three epochs, with "
         "room for some 57 % of few large files of hundreds of reads each, so a first "
         "read prefetches the rest of its file. With one sample per file this is not "
@@ -243,20 +248,17 @@ def summary_text(
     ]
     shown = savings[savings["n_epochs"].isin(_shown_epochs(savings))]
     lines.append(
-        f"{'nodes':>5} {'epochs':>7}  {'time':>12}  {'I/O time':>12}  GFS operations  "
+        f"{'nodes':>5} {'epochs':>7}  {'time':>13}  {'I/O time':>13}  GFS operations  "
         "by law"
     )
     for row in shown.sort_values(["n_nodes", "n_epochs"]).to_dict("records"):
-        cuts = (
-            cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"])
-            for name in ("time", "io_time")
-        )
+        cuts = (cut_words(row, name) for name in ("time", "io_time"))
         lines.append(
             f"{row['n_nodes']:>5} {row['n_epochs']:>7}  "
-            f"{'  '.join(f'{cut:>12}' for cut in cuts)}  "
+            f"{'  '.join(f'{cut:>13}' for cut in cuts)}  "
             f"{row['gfs_operations_cut_percent']:z14.2f}  {row['law_percent']:6.2f}"
         )
-    lines += terminal_lines([spread_words(shown["n_repetitions"])])
+    lines += terminal_lines([interval_words(shown["n_repetitions"])])
     n_epochs = epochs["epoch"].max() + 1
     lines += ["", f"GFS reads saved in epochs 1 to {n_epochs} (by law), %"]
     for n_nodes, part in epochs.groupby("n_nodes"):

@@ -11,7 +11,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from tierscope.analysis.intervals import (
+    LEVEL_PERCENT,
+    METHOD,
+    NO_INTERVAL,
+    mean_intervals,
+    paired_difference,
+)
 from tierscope.analysis.policies import ESTIMATED, is_reference
+from tierscope.analysis.savings import is_undecided
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.sources import Origin
 from tierscope.core.words import scenario_titles
@@ -67,13 +75,14 @@ def plot_policies(
     Returns
     -------
     Figure
-        Left: bars of each epoch stacked by I/O class, with a line from the least to the
-        largest of the repetitions; the pale part above is the rest of the epoch.
+        Left: bars of each epoch stacked by I/O class, with the interval of their sum as
+        a line, which may leave the panel; the pale part above is the rest of the epoch.
         Middle: opens and reads on the GFS of all epochs, copies hatched, staging
         dotted; if its bar is cut, the number stands beside it. Right: the time saved up
         to each epoch compared with no LFS, solid for epochs that were run, dashed for
-        further epochs like the last; a large marker where it first exceeds 0. A text
-        names estimated staging far below the other lines.
+        further epochs like the last; a large marker where it first exceeds 0; hollow
+        markers where the savings are undecided. A text names estimated staging far
+        below the other lines.
     """
     rates = sorted(set(totals["cache_rate_percent"]) - {0})
     n_repetitions = summary["n_repetitions"].max()
@@ -142,8 +151,9 @@ def _draw_times(ax: Axes, epochs: pd.DataFrame, names: Sequence[str]) -> None:
             bottom_s += height_s
         rest_s = by_epoch["execution_time_s"].mean().to_numpy() - bottom_s
         ax.bar(left, rest_s.clip(0), 0.9 * width, bottom=bottom_s, **_REST)
-        times_s = by_epoch["io_time_s"]
-        ax.vlines(left, times_s.min(), times_s.max(), **_SPREAD)
+        of_policy = epochs[epochs["policy"] == name]
+        times_s = mean_intervals(of_policy, ["epoch"], "io_time_s")
+        ax.vlines(left, times_s["low"], times_s["high"], **_SPREAD)
     turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(range(len(names)), names, **turned)
     ax.tick_params(axis="x", length=0)
@@ -227,7 +237,8 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
         is_wide = row["policy"] == "pinning"  # stratified-pinning lies upon it
         line = {"color": colour, "lw": 3.5 if is_wide else 1.6}
         size = 7 if is_wide else 4
-        ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=size, **line)
+        hollow = {"mfc": "white"} if is_undecided(row) else {}
+        ax.plot(range(n_epochs + 1), saved_s, marker=marker, ms=size, **hollow, **line)
         ax.plot(further, further_s, ls=(0, (3, 2)), **line)
         all_s = np.concatenate([saved_s, further_s[1:]])
         if (pays := row["pays_after_epochs"]) <= further[-1]:
@@ -240,8 +251,28 @@ def _draw_savings(ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame) -> None:
         else:
             others.append(all_s)
     _limit_savings(ax, starts, others)
+    _draw_savings_intervals(ax, sums[sums["n_epochs"] == n_epochs], summary)
     ax.set_ylabel("Seconds saved")
     ax.set_xlim(-0.3, 2 * n_epochs + 0.3)
+
+
+def _draw_savings_intervals(
+    ax: Axes, sums: pd.DataFrame, summary: pd.DataFrame
+) -> None:
+    """Draw the interval of the time saved by each policy in all epochs, as a bar.
+
+    Bars may leave the panel: its limits stay those of the lines.
+    """
+    limits = ax.get_ylim()
+    for name in summary["policy"]:
+        mine = sums[sums["policy"] == name].set_index("repetition")
+        saved = paired_difference(mine["reference_time_s"], mine["time_s"])
+        if saved.is_known:
+            colour, _ = _POLICIES.get(name, _OTHER)
+            ends = [[saved.mean - saved.low], [saved.high - saved.mean]]
+            at = mine["n_epochs"].iloc[0]
+            ax.errorbar(at, saved.mean, ends, color=colour, capsize=2.5, lw=1)
+    ax.set_ylim(limits)
 
 
 def _limit_savings(
@@ -276,7 +307,7 @@ def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
         for colour, marker in [_POLICIES.get(name, _OTHER)]
     ]
     spread = Line2D([], [], ls="", marker="|", ms=13, **_SPREAD)
-    spread.set_label("least to largest I/O\ntime of repetitions")
+    spread.set_label(f"{LEVEL_PERCENT} % confidence\ninterval of the mean")
     return [
         Patch(**_REST, label="rest of the epoch,\nno I/O"),
         *class_handles(has_peers),
@@ -299,12 +330,15 @@ def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
 
 def _notes(provenance: Origin, summary: pd.DataFrame, n_repetitions: int) -> list[str]:
     """Return the notes below the figure."""
-    repetitions = (
-        f"{n_repetitions} repetitions"
-        if n_repetitions > 1
-        else "one repetition, spread unknown"
-    )
+    repetitions = f"{n_repetitions} repetitions" if n_repetitions > 1 else NO_INTERVAL
     notes = [f"Source: {provenance}; {repetitions}"]
+    compared = summary[summary["cache_rate_percent"] > 0].to_dict("records")
+    if n_undecided := sum(map(is_undecided, compared)):
+        notes.append(
+            f"Hollow: undecided whether time is saved or lost ({n_undecided} of "
+            f"{len(compared)}), because the {METHOD} (Student's t, of pairs that share "
+            "seeds) holds 0, or there is none."
+        )
     if (summary["staging"] == ESTIMATED).any():
         notes.append(
             "The benchmark generates pinned files on the LFS, like the paper's. Their "

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tierscope.analysis.intervals import LEVEL_PERCENT
 from tierscope.analysis.prediction import SCALING, compare_points, study_words
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
@@ -80,11 +81,11 @@ def plot_prediction(
     -------
     Figure
         Points: measured I/O time of the slowest process, mean over repetitions and
-        epochs, with error bars of one standard deviation to each side, and squares
+        epochs, with the interval of the mean as error bars, and squares
         around those that the calibration was fitted to; lines: predictions, except for
         Schweitzer's and exact MVA, which the tables hold. The title names the errors at
-        the other cache rates. Below: the error of each model over a band of one
-        standard deviation to each side, cut off where the error of simple scaling is
+        the other cache rates. Below: the error of each model over that
+        interval as a band, cut off where the error of simple scaling is
         larger than that of all models; and bars of the measured shares of the I/O
         classes, with marks at the borders that the finest model predicts. Each panel
         has its own y range.
@@ -144,21 +145,23 @@ def _draw_times(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
         ax.plot("cache_rate_percent", "predicted_s", data=line, lw=1.7, **_LINES[model])
     measured = points.drop_duplicates("cache_rate_percent")
     rates = measured["cache_rate_percent"]
-    sd_s = measured["measured_sd_s"].fillna(0)
-    ax.errorbar(
-        rates, measured["measured_s"], sd_s, **_MEASURED, capsize=2.5, elinewidth=1.1
-    )
+    mean_s = measured["measured_s"]
+    ends_s = [mean_s - measured["measured_low_s"], measured["measured_high_s"] - mean_s]
+    ax.errorbar(rates, mean_s, ends_s, **_MEASURED, capsize=2.5, elinewidth=1.1)
     calibrated = measured[~measured["held_out"]]
     ax.plot("cache_rate_percent", "measured_s", data=calibrated, **_CALIBRATED)
     ax.set_ylim(bottom=0)
 
 
 def _draw_errors(ax: Axes, points: pd.DataFrame, models: list[str]) -> None:
-    """Draw the error of each model over the spread of the measurements."""
+    """Draw the error of each model over the interval of the measurements."""
     measured = points.drop_duplicates("cache_rate_percent")
     rates = measured["cache_rate_percent"]
-    spread = 100 * measured["measured_sd_s"].fillna(0) / measured["measured_s"]
-    ax.fill_between(rates, -spread, spread, **_SPREAD)
+    low, high = (
+        100 * (measured[f"measured_{end}_s"] / measured["measured_s"] - 1)
+        for end in ("low", "high")
+    )
+    ax.fill_between(rates, low.fillna(0), high.fillna(0), **_SPREAD)
     ax.axhline(0, color="#222222", linewidth=0.8)
     for model in models:
         line = points[points["model"] == model]
@@ -222,11 +225,11 @@ def _time_handles(
     predictions: pd.DataFrame, models: list[str], truth: str
 ) -> list[Line2D | Patch]:
     """Return the legend entries of measured points, fitted ones and models."""
-    label = f"{truth},\n\N{PLUS-MINUS SIGN} standard deviation"
+    label = f"{truth}, with {LEVEL_PERCENT} %\nconfidence interval"
     handles = [Line2D([], [], **_MEASURED, label=label)]
     if not predictions["held_out"].all():
         handles.append(Line2D([], [], **_CALIBRATED, label="calibrated on"))
     for model in models:
         style = _LINES[model]
         handles.append(Line2D([], [], lw=1.7, label=_LABELS[model], **style))
-    return [*handles, Patch(**_SPREAD, label="that deviation,\nbeside the errors")]
+    return [*handles, Patch(**_SPREAD, label="that interval,\nbeside the errors")]

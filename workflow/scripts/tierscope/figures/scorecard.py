@@ -8,18 +8,20 @@ from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tierscope.analysis.intervals import METHOD, NO_INTERVAL
 from tierscope.analysis.scorecard import scorecard_title, unmeasurable_groups
-from tierscope.core.verdict import FITTED, LOOKS, UNMEASURABLE
+from tierscope.core.verdict import FITTED, LOOKS, UNMEASURABLE, ends_words
 
 _STYLE = {"font.family": "DejaVu Sans", "font.size": 9.5, "text.parse_math": False}
 _COLUMNS = {
     "status": 0.025,
-    "fitted": 0.13,
-    "claim": 0.2,
-    "title": 0.235,
-    "paper": 0.5,
-    "here": 0.65,
-    "holds for": 0.82,
+    "fitted": 0.115,
+    "claim": 0.18,
+    "title": 0.213,
+    "paper": 0.452,
+    "here": 0.6,
+    "interval": 0.735,
+    "holds for": 0.845,
 }
 _GROUP_WIDTH = 140  # characters, from the second column on
 
@@ -29,7 +31,7 @@ def plot_scorecard(claims: pd.DataFrame, provenance: str, needs: str = "") -> Fi
 
     Parameters
     ----------
-    claims : DataFrame, shape (n_claims, 17)
+    claims : DataFrame, shape (n_claims, 20)
         Table ``claims``.
     provenance : str
         Where the numbers come from, written below the rows.
@@ -39,8 +41,9 @@ def plot_scorecard(claims: pd.DataFrame, provenance: str, needs: str = "") -> Fi
     Returns
     -------
     Figure
-        A filled circle where a claim holds, a cross where it does not, with the word
-        beside it; one hollow diamond for all claims that lack the same data.
+        A filled circle where a claim holds, a cross where it does not, a hollow square
+        where it is undecided, with the word beside it; one hollow diamond for all
+        claims that lack the same data.
     """
     with style.context(["default", _STYLE]):
         return _draw(claims, provenance, needs)
@@ -51,11 +54,12 @@ def _draw(claims: pd.DataFrame, provenance: str, needs: str) -> Figure:
     measurable = claims[claims["status"] != UNMEASURABLE].to_dict("records")
     groups = list(unmeasurable_groups(claims))
     n_rows = len(measurable) + len(groups)
-    figure = Figure(figsize=(13.6, 1.6 + 0.3 * n_rows), layout="constrained")
+    figure = Figure(figsize=(14.4, 1.6 + 0.3 * n_rows), layout="constrained")
     figure.suptitle(
         scorecard_title(claims), x=0.01, ha="left", fontsize=12.5, fontweight="bold"
     )
-    lines = filter(None, [_source_line(claims, provenance), needs])
+    intervals = f"Interval: {METHOD} (Student's t)"
+    lines = filter(None, [_source_line(claims, provenance), intervals, needs])
     figure.supxlabel(
         "\n".join(textwrap.fill(line, 176) for line in lines),
         x=0.01,
@@ -66,7 +70,7 @@ def _draw(claims: pd.DataFrame, provenance: str, needs: str) -> Figure:
     ax = figure.subplots()
     ax.set(xlim=(0, 1), ylim=(n_rows - 0.4, -1.6))
     ax.axis("off")
-    for name in ("status", "claim", "paper", "here", "holds for"):
+    for name in ("status", "claim", "paper", "here", "interval", "holds for"):
         ax.text(_COLUMNS[name], -0.9, name, va="center", fontweight="bold")
     ax.axhline(-0.5, color="#444444", linewidth=0.8)
     for y, claim in enumerate(measurable):
@@ -76,6 +80,7 @@ def _draw(claims: pd.DataFrame, provenance: str, needs: str) -> Figure:
             "title": claim["title"],
             "paper": claim["expected"],
             "here": claim["measured"],
+            "interval": _interval_words(claim),
             "holds for": claim["accepted"],
         }
         _draw_row(ax, y, claim["status"], texts)
@@ -84,6 +89,13 @@ def _draw(claims: pd.DataFrame, provenance: str, needs: str) -> Figure:
         texts = {"claim": textwrap.shorten(words, _GROUP_WIDTH, placeholder=" ...")}
         _draw_row(ax, y, UNMEASURABLE, texts)
     return figure
+
+
+def _interval_words(claim: Mapping) -> str:
+    """Return the interval of a claim's number, without its unit."""
+    if claim["interval"] == NO_INTERVAL:
+        return "none, n = 1"
+    return ends_words((claim["low"], claim["high"]), "")
 
 
 def _source_line(claims: pd.DataFrame, provenance: str) -> str:

@@ -2,7 +2,8 @@
 
 Figures draw tidy tables; `breakdown` and `whatif` compute. Every figure names the
 source of its numbers twice: the title marks emulated and simulated numbers,
-and a line at the bottom says where they come from. The spread over the repetitions
+and a line at the bottom says where they come from. Bands and bars are intervals of
+means over the repetitions; hollow marks are undecided. The spread over the repetitions
 appears twice, too: marks where it is above the limit, and a line that says how much.
 """
 
@@ -11,7 +12,7 @@ import math
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
+from tierscope.analysis.intervals import (
+    LEVEL_PERCENT,
+    NO_INTERVAL,
+    BestRates,
+    interval,
+    mean_intervals,
+    unit_words,
+)
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.sources import Origin
@@ -155,10 +164,13 @@ def source_notes(
     least, most = spread["n_repetitions"].min(), spread["n_repetitions"].max()
     repetitions = f"{most} repetitions"
     if most == 1:
-        repetitions = "one repetition, spread unknown"
+        repetitions = NO_INTERVAL
     elif least < most:
         repetitions = f"{least} to {most} repetitions of a point"
-        repetitions += ", spread unknown where one" if least == 1 else ""
+        repetitions += ", no interval where one" if least == 1 else ""
+    if most > 1:
+        units = unit_words(spread["source"])
+        repetitions += f"; intervals by Student's t, of independent {units}"
     notes = [f"Source: {provenance}; {repetitions}"]
     flagged = spread[spread["flagged"]].merge(scenarios, on=SCENARIO)
     if flagged.empty:
@@ -183,10 +195,10 @@ def mark_flagged(ax: Axes, spread: pd.DataFrame) -> None:
 
 
 def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
-    """Draw the mean over the repetitions as a line, with their spread.
+    """Draw the mean over the repetitions as a line, with its interval.
 
-    A band goes from the least to the largest time; at a single cache rate it is a bar.
-    Where there is one repetition, there is no band.
+    The interval is a band; at a single cache rate it is a bar. Where there is one
+    repetition, there is no band.
 
     Parameters
     ----------
@@ -207,7 +219,7 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
         points,
         x="cache_rate_percent",
         y=time,
-        errorbar=("pi", 100),
+        errorbar=lambda times_s: interval(times_s)[1:3],
         ax=ax,
         **EDGE | spread | line,
     )
@@ -232,26 +244,12 @@ def _seaborn() -> ModuleType:
 def over_repetitions(
     points: pd.DataFrame, time: str
 ) -> tuple[pd.Series, pd.Series, pd.Series]:
-    """Return mean, least and largest time by cache rate.
+    """Return the mean time by cache rate, and the ends of its interval.
 
-    The least and the largest are missing where there is only one repetition.
+    The ends are missing where there is only one repetition.
     """
-    times_s = points.groupby("cache_rate_percent")[time]
-    are_several = times_s.size() > 1
-    least_s, largest_s = times_s.min(), times_s.max()
-    return times_s.mean(), least_s.where(are_several), largest_s.where(are_several)
-
-
-def _draw_bars(
-    ax: Axes,
-    means_s: pd.Series,
-    least_s: pd.Series,
-    largest_s: pd.Series,
-    colour: str,
-) -> None:
-    """Draw error bars from the least to the largest."""
-    ends_s = [means_s - least_s, largest_s - means_s]
-    ax.errorbar(means_s.index, means_s, ends_s, color=colour, ls="", **_ERROR_BARS)
+    found = mean_intervals(points, ["cache_rate_percent"], time)
+    return found["mean"], found["low"], found["high"]
 
 
 def has_one_rate(points: pd.DataFrame) -> bool:
@@ -260,17 +258,27 @@ def has_one_rate(points: pd.DataFrame) -> bool:
 
 
 def draw_error_bars(ax: Axes, sums: pd.DataFrame) -> None:
-    """Draw bars from the least to the largest repetition, if there are several."""
-    means_s, least_s, largest_s = over_repetitions(sums, "io_time_s")
-    if least_s.notna().any():
-        _draw_bars(ax, means_s, least_s, largest_s, "#222222")
+    """Draw the intervals of the means as bars where there are several repetitions."""
+    means_s, low_s, high_s = over_repetitions(sums, "io_time_s")
+    if low_s.notna().any():
+        ends_s = [means_s - low_s, high_s - means_s]
+        line = {"color": "#222222", "ls": ""} | _ERROR_BARS
+        ax.errorbar(means_s.index, means_s, ends_s, **line)
+
+
+def undecided(mark: Mapping[str, Any], best: BestRates) -> dict[str, Any]:
+    """Return the mark of a best point, hollow if other rates may be as good."""
+    if best.is_decided:
+        return dict(mark)
+    hollow = {"markerfacecolor": "white", "markeredgecolor": mark["color"]}
+    return {**mark, **hollow, "markeredgewidth": 1.6}
 
 
 def spread_handles(spread: pd.DataFrame, *, bars: bool) -> list[Line2D | Patch]:
     """Return the legend entries of bars or band and of rings, if there are any."""
     handles = []
     if spread["n_repetitions"].max() > 1:
-        label = "least to largest\nof the repetitions"
+        label = f"{LEVEL_PERCENT} % confidence\ninterval of the mean"
         if bars:
             handles.append(Line2D([], [], **_ERROR_BAR_MARK, label=label))
         else:

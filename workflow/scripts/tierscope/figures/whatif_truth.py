@@ -1,19 +1,29 @@
 """Draw and describe the benefit of faster devices: by rule, by model and measured."""
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tierscope.analysis.intervals import (
+    LEVEL_PERCENT,
+    METHOD,
+    NO_INTERVAL,
+    leaves_sign_open,
+)
+from tierscope.analysis.whatif_truth import ESTIMATORS
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.sources import Origin
+from tierscope.core.verdict import HOLDS, UNDECIDED, judge
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
 from tierscope.figures.style import new_figure, source_notes, styled, titled
 
 # A model's cut is good enough if it differs by at most this from the measured cut.
 GOAL_POINTS = 3
 
+_ROOM = 1.25  # height of a panel over the largest cut
 _MINUS = "\N{MINUS SIGN}"
 _CUT_LABEL = "Cut of the slowest process's I/O time (%)"
 _MEASURED = {
@@ -45,9 +55,9 @@ _LINES = {
 _SAID = {"rule": "by the rule", "model": "by the model"}
 _LINE = (
     "{cache_rate_percent:8} %  {base_io_time_s:8.3f}  {improved_io_time_s:8.3f}  "
-    "{measured_cut_percent:6.1f} +-{measured_cut_se_percent:4.1f}  "
-    "{rule_cut_percent:7.1f} ({rule_error_points:+5.1f})  "
-    "{model_cut_percent:7.1f} ({model_error_points:+5.1f})"
+    "{measured_cut_percent:6.1f} +-{half:4.1f}  "
+    "{rule_cut_percent:7.1f} ({rule_error_points:+5.1f}){rule_mark} "
+    "{model_cut_percent:7.1f} ({model_error_points:+5.1f}){model_mark}"
 )
 _LARGEST = {"color": "#CC79A7", "linewidth": 5, "alpha": 0.35, "zorder": 1}
 
@@ -76,8 +86,9 @@ def plot_whatif_truth(
     -------
     Figure
         A panel for each improvement, all with the same y range. Black: measured, with
-        two standard errors up and down; squares: by the paper's rule; triangles: by
-        the model; a thick bar marks the rule's largest error, which the title names.
+        its interval, which may leave the panel; squares: by the paper's rule;
+        triangles: by the model; a thick bar marks the rule's largest error, which the
+        title names.
     """
     scenarios = scenario_titles(spread, dataset_titles)
     title = titled(
@@ -93,9 +104,10 @@ def plot_whatif_truth(
         _draw_cuts(ax, points, row)
         words = (_improvement_lines(row), _rule_words(points, row), _model_words(row))
         ax.set_title("\n".join([*words, _best_words(row)]), fontsize=10)
-    lowest = min(0, *(ax.dataLim.y0 for ax in axes))
-    highest = max(1, *(ax.dataLim.y1 for ax in axes))
-    axes[0].set_ylim(1.08 * lowest, 1.08 * highest)
+    cuts = table[[f"{name}_cut_percent" for name in ESTIMATORS]].stack()
+    lowest, highest = min(0, cuts.min()), max(1, cuts.max())
+    room = (_ROOM - 1) * (highest - lowest)
+    axes[0].set_ylim(lowest - room / 2, highest + room)
     *promised, truth = axes[0].get_legend_handles_labels()[0]
     figure.legend(handles=[truth, *promised], loc="outside right center")
     return figure
@@ -104,11 +116,13 @@ def plot_whatif_truth(
 def _draw_cuts(ax: Axes, points: pd.DataFrame, row: Mapping) -> None:
     """Draw one improvement's cuts over the cache rate."""
     rates = points["cache_rate_percent"]
+    cuts = points["measured_cut_percent"]
+    low, high = (points[f"measured_cut_{end}_percent"] for end in ("low", "high"))
     ax.errorbar(
         rates,
-        points["measured_cut_percent"],
-        yerr=2 * points["measured_cut_se_percent"],
-        label=f"{_truth_word(row)}, with two\nstandard errors",
+        cuts,
+        [cuts - low, high - cuts],
+        label=f"{_truth_word(row)}, with {LEVEL_PERCENT} %\nconfidence interval",
         **_MEASURED,
     )
     labels = {"rule": "by the paper's rule", "model": f"by the model\n({_model(row)})"}
@@ -159,11 +173,18 @@ def _improvement_lines(row: Mapping) -> str:
 def _rule_words(points: pd.DataFrame, row: Mapping) -> str:
     """Return the rule's largest error in words: both cuts and where."""
     worst = _worst(points, row)
+    open_words = " (undecided)" if _is_undecided(worst, "rule") else ""
     return (
         f"the rule promises {worst['rule_cut_percent']:.0f} %, "
         f"{worst['measured_cut_percent']:.0f} % was found at "
-        f"{worst['cache_rate_percent']} %"
+        f"{worst['cache_rate_percent']} %{open_words}"
     ).replace("-", _MINUS)
+
+
+def _is_undecided(point: Mapping, estimator: str) -> bool:
+    """Return whether the interval of an error holds 0, or there is none."""
+    ends = (point[f"{estimator}_error_{end}_points"] for end in ("low", "high"))
+    return leaves_sign_open(*ends)
 
 
 def _model_words(row: Mapping) -> str:
@@ -175,7 +196,7 @@ def _model_words(row: Mapping) -> str:
 def _best_words(row: Mapping) -> str:
     """Return in words where the best point moves."""
     rates = [
-        f"{row[f'{name}_best_cache_rate_percent']} %"
+        f"{row[f'{name}_best_set_percent']} %"
         for name in ("base", "measured", "rule", "model")
     ]
     arrow = "\N{RIGHTWARDS ARROW}"
@@ -187,8 +208,9 @@ def _method_note(summary: pd.DataFrame) -> str:
     first = summary.iloc[0]
     note = (
         f"{_truth_word(first).capitalize()}: every run again on faster devices, "
-        "compared with the run of the same shuffle. Rule: a class that is N % faster "
-        "takes "
+        "compared with the run of the same shuffle. Interval: of the mean over "
+        f"{first['n_repetitions']} repetitions (Student's t, of pairs). "
+        "Rule: a class that is N % faster takes "
         "100/(100 + N) of its time (paper, Sec. 4.4); waiting stays where it was. "
         f"Model: {first['model']}, parameters {first['calibration']}."
     )
@@ -220,7 +242,7 @@ def _improvement_text(points: pd.DataFrame, row: Mapping) -> str:
         f"cache rate  before s   after s  {_truth_word(row):>13}      rule (error)"
         "     model (error)",
     ]
-    lines += [_LINE.format(**point) for point in points.to_dict("records")]
+    lines += map(_line, points.to_dict("records"))
     lines += [
         f"{estimator}: mean error {row[f'{estimator}_mean_error_points']:.1f} points, "
         f"largest {row[f'{estimator}_largest_error_points']:+.1f} at "
@@ -228,19 +250,43 @@ def _improvement_text(points: pd.DataFrame, row: Mapping) -> str:
         for estimator in ("rule", "model")
     ]
     best = [
-        f"{words} {row[f'{estimator}_best_cache_rate_percent']} % "
+        f"{words} {row[f'{estimator}_best_set_percent']} % "
         f"({row[f'{estimator}_best_cut_percent']:.1f} % less I/O time)"
         for estimator, words in (("measured", _truth_word(row)), *_SAID.items())
     ]
     lines.append(
-        f"best cache rate {row['base_best_cache_rate_percent']} % before, then "
+        f"best cache rate {row['base_best_set_percent']} % before, then "
         + ", ".join(best)
     )
-    n_within = (points["model_error_points"].abs() <= GOAL_POINTS).sum()
+    verdicts = [_goal_verdict(point) for point in points.to_dict("records")]
     lines.append(
-        f"model within {GOAL_POINTS} points at {n_within} of {len(points)} cache "
-        f"rates\nnoise: the {_truth_word(row)} cut of one pair of runs has a standard "
-        f"deviation of {row['cut_sd_points']:.1f} points, the mean of all a standard "
-        f"error of {row['cut_se_points']:.1f}"
+        f"model within {GOAL_POINTS} points at {verdicts.count(HOLDS)} of "
+        f"{len(verdicts)} cache rates, {UNDECIDED} at {verdicts.count(UNDECIDED)}"
     )
+    if row["n_repetitions"] == 1:
+        lines.append(NO_INTERVAL)
+    else:
+        lines.append(
+            f"+-: {METHOD}, n = {row['n_repetitions']}; ?: {UNDECIDED} whether the "
+            "promise errs"
+        )
     return "\n".join(lines)
+
+
+def _line(point: Mapping) -> str:
+    """Return the line of a cache rate."""
+    width = point["measured_cut_high_percent"] - point["measured_cut_low_percent"]
+    marks = {
+        f"{name}_mark": "?" if _is_undecided(point, name) else " "
+        for name in ("rule", "model")
+    }
+    return _LINE.format(**point, half=width / 2, **marks).rstrip()
+
+
+def _goal_verdict(point: Mapping) -> str:
+    """Return whether the model's error is within the goal at a cache rate."""
+    ends = tuple(point[f"model_error_{end}_points"] for end in ("low", "high"))
+    if math.isnan(ends[0]):
+        return UNDECIDED
+    accept = {"at_least": -GOAL_POINTS, "at_most": GOAL_POINTS}
+    return judge(accept, point["model_error_points"], ends)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.policies import ESTIMATED, is_reference
-from tierscope.analysis.savings import RUN, VARIANT, cut_words, spread_words
+from tierscope.analysis.savings import RUN, VARIANT, cut_words, interval_words
 from tierscope.core.verdict import number_words
 from tierscope.core.words import scenario_titles
 from tierscope.figures.loaders import in_order as loaders_in_order
@@ -38,7 +38,7 @@ def summary_text(
         "same loader without LFS, the reference; below 0: it takes more. Time and GFS "
         "operations include staging and copies, I/O time (slowest process) does not; "
         "staging: in seconds; pays: number of epochs after which staging pays off.",
-        spread_words(compared["n_repetitions"]),
+        interval_words(compared["n_repetitions"]),
     ]
     means = references.groupby(_SCENE)[["execution_time_s", "io_time_s"]].mean()
     blocks = []
@@ -116,9 +116,6 @@ def _cells(row: dict) -> tuple[str, ...]:
     beyond = "~" if pays > row["n_epochs"] else ""
     words = "never" if np.isnan(pays) else f"{beyond}{pays:.0f}"
     mark = "*" if row["staging"] == ESTIMATED else " "
-    time, io_time = (
-        cut_words(row[f"{name}_cut_percent"], row[f"{name}_cut_sd_points"])
-        for name in ("time", "io_time")
-    )
+    time, io_time = (cut_words(row, name) for name in ("time", "io_time"))
     gfs = f"{row['gfs_operations_cut_percent']:z.1f}"
     return *start, time, io_time, gfs, f"{row['staging_time_s']:.2f}{mark}", words

@@ -11,8 +11,16 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.intervals import METHOD, NO_INTERVAL
 from tierscope.analysis.scorecard import evidence, scorecard_title, unmeasurable_groups
-from tierscope.core.verdict import FAILS, FITTED, HOLDS, LOOKS, UNMEASURABLE
+from tierscope.core.verdict import (
+    FAILS,
+    FITTED,
+    HOLDS,
+    LOOKS,
+    UNDECIDED,
+    UNMEASURABLE,
+)
 from tierscope.pages.web_page import content_policy
 
 _COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
@@ -29,9 +37,11 @@ STYLE = """\
 .scorecard .unmeasurable .status { white-space: normal; }
 .scorecard .holds .status { color: #117733; }
 .scorecard .fails .status { color: #882255; }
+.scorecard .undecided .status { color: #997700; }
 .scorecard .unmeasurable .status { color: #666; }
 .scorecard .holds td:first-child { border-left: 6px solid #117733; }
 .scorecard .fails td:first-child { border-left: 6px double #882255; }
+.scorecard .undecided td:first-child { border-left: 6px dashed #997700; }
 .scorecard .unmeasurable td:first-child { border-left: 6px dotted #666; }
 @media screen and (max-width: 46em) {
   .scorecard thead { display: none; }
@@ -63,7 +73,12 @@ h1 {{ font-size: 1.5em; line-height: 1.25; }}
 </body>
 </html>
 """
-_CLASSES = {HOLDS: "holds", FAILS: "fails", UNMEASURABLE: "unmeasurable"}
+_CLASSES = {
+    HOLDS: "holds",
+    FAILS: "fails",
+    UNDECIDED: "undecided",
+    UNMEASURABLE: "unmeasurable",
+}
 
 
 def notes(
@@ -73,7 +88,7 @@ def notes(
 
     Parameters
     ----------
-    claims : DataFrame, shape (n_claims, 17)
+    claims : DataFrame, shape (n_claims, 20)
         Table ``claims``.
     paper : str
         The paper, as it is cited.
@@ -88,8 +103,10 @@ def notes(
         for status, one, more in (
             (HOLDS, "holds", "hold"),
             (FAILS, "does not hold", "do not hold"),
+            (UNDECIDED, "is undecided", "are undecided"),
             (UNMEASURABLE, "is not measurable here", "are not measurable here"),
         )
+        if status != UNDECIDED or status in counts
     )
     paragraphs = [
         f"Paper: {paper}.",
@@ -97,11 +114,7 @@ def notes(
     ]
     if needs:
         paragraphs[-1] += f" {needs}"
-    if (claims["n_repetitions"] == 1).any():
-        paragraphs.append(
-            "All or some points were run only once. If a verdict depends on a few "
-            "percent, it may change in the next run; more repetitions make it firm."
-        )
+    paragraphs += _interval_notes(claims)
     if set(claims["source"]) != {"measured"}:
         paragraphs.append(
             "These numbers were not measured on real storage devices. They only say "
@@ -124,6 +137,28 @@ def notes(
     return paragraphs
 
 
+def _interval_notes(claims: pd.DataFrame) -> list[str]:
+    """Return how intervals decide, and what is said without one."""
+    is_alone = claims["interval"] == NO_INTERVAL
+    has_some = claims["interval"].ne("") & ~is_alone
+    notes = []
+    if has_some.any():
+        notes.append(
+            f"The number of each claim has its {METHOD} (Student's t), whose unit is "
+            "the claim's number in a repetition. A claim holds if all of the interval "
+            "lies within the bounds, does not hold if nothing of it does, and is "
+            "undecided otherwise."
+        )
+    if is_alone.any():
+        names = "All claims" if is_alone.all() else ", ".join(claims["claim"][is_alone])
+        notes.append(
+            f"{NO_INTERVAL.capitalize()}: {names}. The number alone is judged on "
+            "emulated and simulated systems, where it may change with the seed. On "
+            "real storage the claim is undecided. More repetitions make it firm."
+        )
+    return notes
+
+
 def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield the texts of each claim; claims that lack the same data share one row."""
     is_measurable = claims["status"] != UNMEASURABLE
@@ -137,7 +172,7 @@ def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "statement": claim["statement"],
             "paper": claim["expected"],
             "here": claim["measured"],
-            "details": claim["details"],
+            "details": "; ".join(filter(None, [claim["details"], _sure(claim)])),
             "why": claim["reason"],
             "scenarios": claim["scenarios"],
             "accepted": claim["accepted"],
@@ -154,6 +189,12 @@ def _rows(claims: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "details": reason,
             "class": _CLASSES[UNMEASURABLE],
         }
+
+
+def _sure(claim: dict[str, Any]) -> str:
+    """Return the interval of a claim's number in words; nothing for exact counts."""
+    words = claim["interval"]
+    return words if words in ("", NO_INTERVAL) else f"interval {words}"
 
 
 def markdown(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
@@ -201,7 +242,7 @@ def html_table(claims: pd.DataFrame) -> str:
 
     Parameters
     ----------
-    claims : DataFrame, shape (n_claims, 17)
+    claims : DataFrame, shape (n_claims, 20)
         Table ``claims``.
     """
     header = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)

@@ -1,6 +1,6 @@
 """The result of a calibration: parameters with uncertainty, or a refusal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +9,10 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription
+from tierscope.model.calibration.identifiability import LARGEST_ERROR, NOTHING_KNOWN
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.storage.network import ModelError
 
-LARGEST_ERROR = 0.2  # relative error of an identified parameter
-NOTHING_KNOWN = 5.0  # error without any information, in logarithms
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")
 _TIED = 0.9  # correlation of parameters that the data determine only jointly
@@ -28,6 +27,11 @@ class Parameter:
     unit: str
     lower: float
     upper: float
+
+    @property
+    def sign(self) -> int:
+        """Return 1 for a time, -1 for a rate: more of it makes the storage slower."""
+        return 1 if self.unit == "s" else -1
 
 
 PARAMETERS = {
@@ -49,6 +53,27 @@ FURTHER_PARAMETERS = {
 }
 
 
+FITTED, JOINED, BOUND, KEPT = "fitted", "joined", "bound", "kept"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a calibration made of a parameter, and why.
+
+    Parameters
+    ----------
+    status : {"fitted", "joined", "bound", "kept"}
+        ``fitted``: the data tell the value. ``joined``: they tell it only together
+        with another parameter. ``bound``: they tell a limit of it. ``kept``: the value
+        of the system file.
+    reason : str
+        A sentence without a subject, such as ``at least 4e9 B/s: ...``.
+    """
+
+    status: str = FITTED
+    reason: str = "these data determine it"
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Fitted devices of a system.
@@ -58,16 +83,22 @@ class Calibration:
     description : RunDescription
         The scenario's description, with the system of its file.
     parameters : tuple of Parameter
-        The fitted parameters.
+        The parameters.
     values, standard_errors : ndarray of float, shape (n_parameters,)
         In the parameters' units; without information the error is at least
-        `NOTHING_KNOWN` times the value.
-    correlation : ndarray of float, shape (n_parameters, n_parameters)
-        Correlation of the errors.
+        `NOTHING_KNOWN` times the value. The error of a value that is not fitted is
+        missing.
     n_observations : int
         Terms of the sum of squares.
     rms_percent : float
         Root of the mean square of its terms.
+    findings : tuple of Finding or None
+        What became of each parameter where the data chose; None for a given list, all
+        of which is fitted.
+    note : str
+        What else a reader must know; may be empty.
+    correlation : ndarray of float, shape (n_parameters, n_parameters), or None
+        Correlation of the errors, for a given list.
     is_ambiguous : bool
         Whether the data fit as well with the rates of OSTs and links exchanged. Two
         stations in series may need two OST counts to be distinguished.
@@ -77,9 +108,11 @@ class Calibration:
     parameters: tuple[Parameter, ...]
     values: np.ndarray
     standard_errors: np.ndarray
-    correlation: np.ndarray
     n_observations: int
     rms_percent: float
+    findings: tuple[Finding, ...] | None = None
+    note: str = ""
+    correlation: np.ndarray | None = None
     is_ambiguous: bool = False
 
     @property
@@ -92,18 +125,39 @@ class Calibration:
 
     def devices(self) -> dict[str, Any]:
         """Return the section `devices` of a system file with the fitted values."""
-        names = [one.name for one in self.parameters]
-        values = dict(zip(names, self.values, strict=True))
+        values = {
+            one.name: value
+            for one, value, finding in self._rows()
+            if finding.status != KEPT
+        }
         system = with_values(self.description, values).system
         devices = dict(system.devices)
         for name in ("n_processes", "processes_per_node"):
             devices.pop(name, None)  # of an emulation, which sets them itself
         if "sources" in devices:
-            devices["sources"] = _with_fitted(devices["sources"], names)
+            devices["sources"] = self._sources(devices["sources"])
         return {**devices, "origin": "calibrated"}
 
+    def _rows(self) -> Iterator[tuple[Parameter, float, Finding]]:
+        """Yield parameters, values and what became of them."""
+        findings = self.findings or [Finding()] * len(self.parameters)
+        yield from zip(self.parameters, self.values, findings, strict=True)
+
+    def _sources(
+        self, sources: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, dict[str, str]]:
+        """Return the sources of a system's numbers after the calibration."""
+        sources = {tier: dict(part) for tier, part in sources.items()}
+        for one, _, finding in self._rows():
+            tier, key = one.name.split(".")
+            if finding.status == FITTED:
+                sources[tier][key] = "fitted to measurements"
+            elif finding.status != KEPT:
+                sources[tier][key] = f"{finding.status}: {finding.reason}"
+        return sources
+
     def check(self) -> None:
-        """Refuse parameters that the data do not identify.
+        """Refuse parameters of a given list that the data do not identify.
 
         Raises
         ------
@@ -111,6 +165,8 @@ class Calibration:
             One line with the parameters and the missing measurements, if a standard
             error exceeds `LARGEST_ERROR` of its value or a value is at a bound.
         """
+        if self.findings is not None:
+            return  # the data chose
         share = self.standard_errors / self.values
         if not (flat := share > LARGEST_ERROR).any():
             if self.is_ambiguous:
@@ -156,6 +212,8 @@ class Calibration:
                 "unit": [one.unit for one in self.parameters],
                 "value": self.values,
                 "standard_error": self.standard_errors,
+                "status": [finding.status for *_, finding in self._rows()],
+                "reason": [finding.reason for *_, finding in self._rows()],
                 "lower_bound": [one.lower for one in self.parameters],
                 "upper_bound": [one.upper for one in self.parameters],
             }
@@ -171,28 +229,20 @@ class Calibration:
     def text(self) -> str:
         """Return the parameters with their uncertainty, as text for readers."""
         width = max(len(one.name) for one in self.parameters)
-        lines = [
-            f"{one.name:{width}}  {value:12.6g} {one.unit:3}  +- {error / value:6.1%}"
-            for one, value, error in zip(
-                self.parameters, self.values, self.standard_errors, strict=True
-            )
-        ]
+        lines = []
+        for (one, value, finding), error in zip(
+            self._rows(), self.standard_errors, strict=True
+        ):
+            known = f"+- {error / value:6.1%}" if np.isfinite(error) else " " * 9
+            line = f"{one.name:{width}}  {value:12.6g} {one.unit:3}  {known}"
+            if finding.status != FITTED:
+                line += f"  {finding.status}: {finding.reason}"
+            lines.append(line)
         lines.append(
             f"{self.n_observations} observations, met within {self.rms_percent:.2f} % "
             "(root mean square)"
         )
-        return "\n".join(lines)
-
-
-def _with_fitted(
-    sources: Mapping[str, Mapping[str, str]], names: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """Return the sources of a system's numbers after fitting some of them."""
-    sources = {tier: dict(part) for tier, part in sources.items()}
-    for name in names:
-        tier, key = name.split(".")
-        sources[tier][key] = "fitted to measurements"
-    return sources
+        return "\n".join([*lines, self.note] if self.note else lines)
 
 
 def _advice(worst: str, names: Sequence[str]) -> str:

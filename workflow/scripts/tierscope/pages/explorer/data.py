@@ -17,7 +17,8 @@ import pandas as pd
 from scipy.optimize import linprog
 from scipy.sparse import block_diag
 
-from tierscope.analysis.breakdown import process_times, total_s
+from tierscope.analysis.breakdown import process_times, slowest_process, total_s
+from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
 from tierscope.analysis.whatif import (
     Goal,
     improve,
@@ -201,8 +202,9 @@ def embedded_points(
     -------
     list of dict
         For each scenario, epoch and cache rate ``scenario`` (a row of the scenarios),
-        ``epoch``, ``cache_rate_percent``, ``repetitions`` (their number), and by I/O
-        class the seconds of the processes of the slider envelope of each repetition.
+        ``epoch``, ``cache_rate_percent``, ``repetitions`` (their number), `sureness`,
+        and by I/O class the seconds of the processes of the slider envelope of each
+        repetition.
         All these lists have the same length: processes and repetitions of zeros fill
         them up.
     """
@@ -217,7 +219,7 @@ def embedded_points(
         envelopes.setdefault(point, []).append(times_s[rows][envelope])
     n_repetitions = max(map(len, envelopes.values()))
     n_processes = max(len(run_s) for runs in envelopes.values() for run_s in runs)
-    points = []
+    points, sure = [], sureness(io_time, numbers)
     for (scenario, epoch, cache_rate_percent), runs in envelopes.items():
         filled_s = np.zeros((len(CLASSES), n_repetitions, n_processes))
         for repetition, run_s in enumerate(runs):
@@ -228,6 +230,7 @@ def embedded_points(
                 "epoch": int(epoch),
                 "cache_rate_percent": int(cache_rate_percent),
                 "repetitions": len(runs),
+                **sure[scenario, epoch, cache_rate_percent],
                 **{
                     io_class: [[_short(time_s) for time_s in run] for run in class_s]
                     for io_class, class_s in zip(
@@ -237,6 +240,39 @@ def embedded_points(
             }
         )
     return points
+
+
+def sureness(
+    io_time: pd.DataFrame, numbers: Mapping[tuple, int]
+) -> dict[tuple[int, int, int], dict[str, str]]:
+    """Return how sure the time of each point is today, in words.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time``.
+    numbers : mapping
+        What `scenario_numbers` returns.
+
+    Returns
+    -------
+    dict of tuple to dict of str to str
+        For each scenario number, epoch and cache rate ``interval``, such as ``8.31 to
+        8.69 s at n = 5``, and ``best_set``, the best cache rates of all.
+    """
+    found = {}
+    times = slowest_process(io_time)
+    for keys, runs in times.groupby([*SCENARIO, "epoch"], sort=False):
+        best = best_rates(runs)
+        words = f"{best.words} ({best.reason})"
+        for rate, some in runs.groupby("cache_rate_percent"):
+            one = interval(some["io_time_s"])
+            ends = f"{one.low:#.3g} to {one.high:#.3g} s at n = {one.n}"
+            found[numbers[keys[:-1]], keys[-1], rate] = {
+                "interval": ends if one.is_known else NO_INTERVAL,
+                "best_set": words,
+            }
+    return found
 
 
 def without_last_zeros(point: Mapping[str, Any]) -> dict[str, Any]:

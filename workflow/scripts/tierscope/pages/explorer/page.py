@@ -18,6 +18,7 @@ import pandas as pd
 import vl_convert
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario, slowest_process
+from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.whatif import best_point
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
@@ -109,6 +110,7 @@ def build_explorer(
         "provenance": provenance,
         "source_words": " ".join(map(source_note, sources)),
         "repetition_words": _repetition_words(point["repetitions"] for point in points),
+        "interval_words": f"{METHOD} (Student's t), of today's times. {BEST_METHOD}.",
         "cost_words": _cost_words(start.cost_per_percent),
         "goal_words": _goal_words(start, float(best["io_time_s"])),
         "grid_words": _grid_words(start),

@@ -15,6 +15,7 @@ import pandas as pd
 from docutils.core import publish_parts
 
 from tierscope.analysis.breakdown import select_scenarios
+from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.sources import Origin, source_note
@@ -194,6 +195,8 @@ def report_context(
         "summary": summary_table(
             breakdown, spread, goals, combinations, titles, epoch, estimates
         ),
+        "best_method": BEST_METHOD,
+        "interval_method": METHOD,
         "warming": warming_policies(breakdown, epoch),
         "goal": goal_kind(goals, epoch),
         "pictures": pictures,

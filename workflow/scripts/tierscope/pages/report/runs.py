@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.analysis.intervals import METHOD, NO_INTERVAL, unit_words
 from tierscope.core.columns import RUN_KEYS, SCENARIO
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.pages.report.facts import SIMULATED, Run, count_words
@@ -110,9 +111,8 @@ def spread_words(spread: pd.DataFrame) -> str:
     known = spread[spread["cv"].notna()]
     if known.empty:
         return (
-            "Every point was run once, so the spread from run to run is unknown: small "
-            "differences between points may be chance. Set sweep.repetitions to 3 or "
-            "more to measure the spread."
+            f"Every point has {NO_INTERVAL}: differences between points may be "
+            "chance. Set sweep.repetitions to 3 or more to measure the spread."
         )
     limit = known["max_spread_percent"].iloc[0]
     median, largest = 100 * known["cv"].median(), 100 * known["cv"].max()
@@ -120,8 +120,9 @@ def spread_words(spread: pd.DataFrame) -> str:
         "The spread is the coefficient of variation, the standard deviation of the "
         "repetitions in percent of their mean. Half of the spreads are below "
         f"{median:.1f} %, the largest is {largest:.1f} %. Above the limit of "
-        f"{limit} %, marked {FLAG}: {known['flagged'].sum()} of {len(known)}."
-        f"{_once_words(spread)}"
+        f"{limit} %, marked {FLAG}: {known['flagged'].sum()} of {len(known)}. "
+        f"In brackets: {METHOD} (Student's t), in seconds; repetitions are independent "
+        f"{unit_words(spread['source'])}.{_once_words(spread)}"
     )
 
 
@@ -132,13 +133,12 @@ def _once_words(spread: pd.DataFrame) -> str:
     if not once.any():
         return ""
     return (
-        f" Of the {len(once)} points {once.sum()} were run once: their spread is "
-        "unknown."
+        f" Of the {len(once)} points {once.sum()} were run once: they have no interval."
     )
 
 
 def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
-    """Return the spread of the repetitions in percent, one row per point.
+    """Return spread in percent and interval of each mean, one row per point.
 
     Parameters
     ----------
@@ -167,5 +167,7 @@ def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
         }
         column = f"{point['quantity']}, {epoch_words(point['epoch'])} (%)"
         sign = f"{FLAG} " if point["flagged"] else ""
-        rows.setdefault(key, row)[column] = f"{sign}{100 * point['cv']:.1f}"
+        ends = " to ".join(map(seconds_words, (point["low_s"], point["high_s"])))
+        ends = f"({ends} s)".replace(" ", "\N{NO-BREAK SPACE}")
+        rows.setdefault(key, row)[column] = f"{sign}{100 * point['cv']:.1f} {ends}"
     return pd.DataFrame([rows[key] for key in sorted(rows)]).fillna(UNKNOWN)

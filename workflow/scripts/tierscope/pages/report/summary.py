@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from tierscope.analysis.breakdown import io_time_spread, select_epoch, sums_of_classes
+from tierscope.analysis.intervals import best_rates, interval
 from tierscope.analysis.policies import is_reference, warming_policies
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import (
@@ -72,8 +73,9 @@ def summary_table(
             {
                 "Scenario": scenario["title"],
                 "Limited by": bottlenecks(breakdown, keys),
-                "Best cache rate (%)": str(point["cache_rate_percent"]),
+                "Best cache rate (%)": _best_words(times, keys),
                 "I/O time there (s)": seconds_words(point["io_time_s"])
+                + _interval_words(times, point)
                 + _flag_words(spread, point),
                 **in_last,
                 "I/O time without LFS (s)": seconds_words(_without_lfs_s(times, keys)),
@@ -92,6 +94,23 @@ def _without_lfs_s(times: pd.DataFrame, scenario: pd.Series) -> float:
     same = [key for key in SCENARIO if key != "policy"]
     rows = times[is_reference(times)]
     return rows.loc[(rows[same] == scenario[same]).all(axis=1), "io_time_s"].mean()
+
+
+def _best_words(times: pd.DataFrame, scenario: pd.Series) -> str:
+    """Return the best cache rates, and why they cannot be told apart."""
+    best = best_rates(times[(times[SCENARIO] == scenario).all(axis=1)])
+    reason = best.reason.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    return f"{best.words.removesuffix(' %')}\n({reason})"
+
+
+def _interval_words(times: pd.DataFrame, point: pd.Series) -> str:
+    """Return a line with the interval of the time of a point, if there is one."""
+    keys = [*SCENARIO, "cache_rate_percent"]
+    found = interval(times.loc[(times[keys] == point[keys]).all(axis=1), "io_time_s"])
+    if not found.is_known:
+        return ""
+    ends = " to ".join(map(seconds_words, (found.low, found.high)))
+    return "\n" + f"({ends})".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _flag_words(spread: pd.DataFrame, point: pd.Series) -> str:

@@ -1,0 +1,297 @@
+"""The sum of squares of a calibration, and its minimisation.
+
+`tierscope.model.calibration.fit` says what its terms are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import least_squares
+
+from tierscope.core.description import ProbeDescription, RunDescription
+from tierscope.model.calibration.identifiability import (
+    broad_derivatives,
+    derivatives,
+    uncertainty,
+)
+from tierscope.model.calibration.observations import (
+    measured_epochs,
+    measured_probes,
+    modelled_epochs,
+)
+from tierscope.model.calibration.probe_times import probe_times
+from tierscope.model.calibration.result import IN_SERIES, Parameter
+from tierscope.model.calibration.starting_values import (
+    starting_values,
+    station,
+    with_values,
+)
+from tierscope.storage.network import ModelError
+
+NOISE = 0.01  # relative precision of any time, at best
+_CLEARLY = 3.0  # standard errors by which any other solution must be worse
+# The simulator is not smooth: a small change can reorder two ranks and so change all
+# later events. So it is averaged over neighbours at this distance (logarithms). Their
+# number gives `_READS` reads in total, so it is small for a run with many reads.
+_NEAR = 0.01
+_READS, _MOST_PAIRS = 16_000, 8
+_TOLERANCE = 1e-5
+_MOST_EVALUATIONS = 60
+
+
+@dataclass(frozen=True)
+class Space:
+    """The directions in which a fit changes the parameters: x = offset + directions z.
+
+    x holds the logarithms of all parameters, z one number for each direction.
+    """
+
+    offset: np.ndarray
+    directions: np.ndarray
+
+    @classmethod
+    def of(cls, x: np.ndarray, groups: Sequence[Sequence[int]], signs: np.ndarray):
+        """Return the space in which groups of parameters change, from `x` on.
+
+        Parameters
+        ----------
+        x : ndarray of float, shape (n_parameters,)
+            Logarithms of all parameters; those outside the groups keep theirs.
+        groups : sequence of sequences of int
+            Parameters that change together, by a common factor. z is the logarithm of
+            the one with the lowest number.
+        signs : ndarray of float, shape (n_parameters,)
+            1 for a time, -1 for a rate: a group becomes slower or faster as a whole.
+        """
+        directions = np.zeros((len(x), len(groups)))
+        for column, group in enumerate(groups):
+            members = sorted(group)
+            directions[members, column] = signs[members] * signs[members[0]]
+        first = x[[min(group) for group in groups]] if groups else np.zeros(0)
+        return cls(x - directions @ first, directions)
+
+    def at(self, z: np.ndarray) -> np.ndarray:
+        """Return the logarithms of all parameters."""
+        return self.offset + self.directions @ z
+
+    def start(self, x: np.ndarray) -> np.ndarray:
+        """Return the z of the parameters `x`."""
+        first = [int(np.flatnonzero(column)[0]) for column in self.directions.T]
+        return x[first]
+
+    def bounds(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        """Return the range of each z in which no member leaves its own: (2, n)."""
+        ranges = []
+        for column in self.directions.T:
+            members = np.flatnonzero(column)
+            ends = [
+                (np.array([lower[i], upper[i]]) - self.offset[i]) / column[i]
+                for i in members
+            ]
+            low, high = np.sort(ends, axis=1).T
+            ranges.append((low.max(), high.min()))
+        return np.array(ranges).reshape(-1, 2).T
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the sum of squares is least.
+
+    Parameters
+    ----------
+    x : ndarray of float, shape (n_parameters,)
+        Logarithms of all parameters.
+    space : Space
+        The directions that were searched.
+    terms : ndarray of float, shape (n_terms,)
+        Terms of the sum of squares, before they are squared.
+    s : float
+        Standard deviation of a term, at least `NOISE`.
+    jacobian : ndarray of float, shape (n_terms, n_directions)
+        Derivatives of the terms by z.
+    noise : ndarray of float, shape (n_directions,)
+        Squared standard error of each column of `jacobian`.
+    converged : bool
+        Whether the search came to its end.
+    """
+
+    x: np.ndarray
+    space: Space
+    terms: np.ndarray
+    s: float
+    jacobian: np.ndarray
+    noise: np.ndarray
+    converged: bool
+
+    @property
+    def z(self) -> np.ndarray:
+        """Return the place in the directions that were searched."""
+        return self.space.start(self.x)
+
+    @property
+    def sum_of_squares(self) -> float:
+        """Return the least sum of squares."""
+        return float((self.terms**2).sum())
+
+    @property
+    def rms_percent(self) -> float:
+        """Return the root of the mean square of the terms, in percent."""
+        return float(100 * np.sqrt((self.terms**2).mean()))
+
+    def uncertainty(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return standard errors and correlations of z (`uncertainty`)."""
+        return uncertainty(self.jacobian, self.noise, self.s)
+
+
+class Objective:
+    """The sum of squares of a calibration as a function of all its parameters.
+
+    Parameters
+    ----------
+    description, io_time, probes
+        As for `tierscope.model.calibration.fit.calibrate`.
+    parameters : tuple of Parameter
+        The parameters that may be fitted.
+    """
+
+    def __init__(
+        self,
+        description: RunDescription,
+        io_time: pd.DataFrame,
+        probes: pd.DataFrame | None,
+        parameters: tuple[Parameter, ...],
+    ):
+        self.description, self.parameters = description, parameters
+        self.names = [one.name for one in parameters]
+        bounds = np.log([[one.lower, one.upper] for one in parameters])
+        self.bounds = bounds[:, 0], bounds[:, 1]
+        self.signs = np.array([one.sign for one in parameters], dtype=float)
+        self.measured = measured_epochs(description, io_time)
+        self.measured_probes = measured_probes(description, probes)
+
+    def start(self) -> np.ndarray:
+        """Return the logarithms of the starting values."""
+        found = {one.name: np.sqrt(one.lower * one.upper) for one in self.parameters}
+        found |= starting_values(self.description, self.measured, self.measured_probes)
+        start = np.log([found[name] for name in self.names])
+        return np.clip(start, self.bounds[0] + 0.1, self.bounds[1] - 0.1)
+
+    def at(self, x: np.ndarray) -> RunDescription:
+        """Return the description with the parameters of these logarithms."""
+        values = dict(zip(self.names, np.exp(x), strict=True))
+        return with_values(self.description, values)
+
+    def table_residuals(self, near: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the terms of the points, with the mean over several parameters."""
+        descriptions = [self.at(x) for x in near]
+        terms = []
+        for point, measured in self.measured.items():
+            modelled = [modelled_epochs(one, point) for one in descriptions]
+            share = (np.mean(modelled, axis=0) - measured) / measured[:, -1:]
+            terms.append(share[~np.isnan(measured)])
+        return np.concatenate(terms)
+
+    def probe_residuals(self, x: np.ndarray) -> np.ndarray:
+        """Return the terms of the probes."""
+        probed, terms = ProbeDescription.of(self.at(x)), []
+        for n_osts, measured in self.measured_probes.items():
+            modelled = probe_times(probed, n_osts)
+            terms += [
+                NOISE / np.hypot(NOISE, one.error) * np.log(modelled[name] / one.time_s)
+                for name, one in measured.items()
+                if modelled[name] > 0
+            ]
+        return np.array(terms)
+
+    def residuals(self, space: Space, z: np.ndarray) -> np.ndarray:
+        """Return all terms, those of the points averaged over neighbours."""
+        near = [space.at(z + shift) for shift in self._shifts(len(z))]
+        tables = self.table_residuals(near)
+        return np.concatenate([tables, self.probe_residuals(space.at(z))])
+
+    def _shifts(self, n: int) -> np.ndarray:
+        """Return the neighbours for averaging the simulator, in logarithms."""
+        n_files = self.description.dataset.n_files
+        n_pairs = min(_MOST_PAIRS, _READS // (2 * n_files))
+        if n_pairs == 0:
+            return np.zeros((1, n))
+        shifts = np.random.default_rng(0).standard_normal((n_pairs, n))
+        return _NEAR * np.concatenate([shifts, -shifts])
+
+    def minimise(self, space: Space, x: np.ndarray) -> Minimum:
+        """Return the least sum of squares in some directions, from `x` on."""
+        z, converged = space.start(x), True
+        if len(z):
+            z, converged = self._search(lambda z: self.residuals(space, z), space, z)
+        return self.minimum(space, z, converged)
+
+    def fit_probes(self, space: Space, x: np.ndarray) -> np.ndarray:
+        """Return the parameters with which the probes alone are met best, if any."""
+        z = space.start(x)
+        if len(z) and self.measured_probes:
+            z, _ = self._search(lambda z: self.probe_residuals(space.at(z)), space, z)
+        return space.at(z)
+
+    def minimum(self, space: Space, z: np.ndarray, converged: bool = True) -> Minimum:
+        """Return the sum of squares at a place, with its derivatives there."""
+        terms = self.residuals(space, z)
+        n_free = len(terms) - len(z)
+        s = np.sqrt((terms**2).sum() / n_free) if n_free > 0 else 0.0
+        jacobian, noise = broad_derivatives(lambda z: self.residuals(space, z), z)
+        return Minimum(
+            space.at(z), space, terms, max(s, NOISE), jacobian, noise, converged
+        )
+
+    def _search(
+        self, residuals: Callable, space: Space, start: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
+        """Return a minimum of a sum of squares, and whether it was reached."""
+        lower, upper = space.bounds(*self.bounds)
+        found = least_squares(
+            residuals,
+            np.clip(start, lower + 1e-6, upper - 1e-6),
+            jac=lambda z: derivatives(residuals, z),
+            bounds=(lower, upper),
+            xtol=_TOLERANCE,
+            ftol=_TOLERANCE,
+            max_nfev=_MOST_EVALUATIONS,
+        )
+        return found.x, bool(found.success)
+
+    def exchanged(self, x: np.ndarray) -> np.ndarray | None:
+        """Return the parameters with the rates of OSTs and links exchanged.
+
+        None if one of them is no parameter. The rates are those of all OSTs and all
+        links together, on the OST count of the points.
+        """
+        if not set(IN_SERIES) <= set(self.names):
+            return None
+        n_osts = self.description.scenario.n_osts
+        at = [self.names.index(name) for name in IN_SERIES]
+        osts, links = (
+            np.log(station(self.at(x), n_osts, name)) - x[i]
+            for name, i in zip(IN_SERIES, at, strict=True)
+        )
+        other = x.copy()
+        other[at] = x[at[1]] + links - osts, x[at[0]] + osts - links
+        return other
+
+    def is_ambiguous(self, found: Minimum) -> bool:
+        """Return whether the data fit about as well with these rates exchanged."""
+        if (other := self.exchanged(found.x)) is None:
+            return False
+        space = Space(found.space.offset + other - found.x, found.space.directions)
+        limit = found.sum_of_squares + (_CLEARLY * found.s) ** 2
+        terms = self.residuals(space, found.z)
+        return bool((terms**2).sum() < limit)
+
+
+def refuse_unfinished(found: Minimum, names: Sequence[str]) -> None:
+    """Refuse a search that has not come to its end."""
+    if not found.converged:
+        raise ModelError(
+            f"{', '.join(names)}: the fit has not converged after "
+            f"{_MOST_EVALUATIONS} evaluations; measure again, or fit fewer parameters."
+        )
