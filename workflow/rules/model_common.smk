@@ -40,10 +40,7 @@ def calibration_devices(wildcards):
     """Return the fitted devices that the prediction study needs."""
     if EXPERIMENT.simulated:
         return []
-    return [
-        CALIBRATION.format(calibration=name) + "/devices.yaml"
-        for name in usable_calibrations()
-    ]
+    return expand(f"{CALIBRATION}/devices.yaml", calibration=usable_calibrations())
 
 
 def calibration_runs(wildcards):
