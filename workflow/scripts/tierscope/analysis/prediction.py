@@ -355,7 +355,7 @@ def summary(errors: pd.DataFrame) -> str:
             f"{first['loader']}, parameters {first['calibration']}: "
             f"{first['n_points']} cache rates, {study_words(first)}",
             f"  {'model':<17}{'MAPE':>7}{'largest':>9}{'mean':>7}"
-            f"{'share errors':>24}{'dominant':>10}{'inside':>9}{'best':>18}",
+            f"{'share errors':>24}{'dominant':>10}{'inside':>9}  {'best':>16}",
         ]
         lines += map(_summary_line, studies.to_dict("records"))
         if undecided := first["undecided_at_percent"]:
@@ -384,6 +384,6 @@ def _summary_line(row: Mapping[str, Any]) -> str:
     return (
         f"  {row['model']:<17}{row['mape_percent']:>7.1f}"
         f"{row['largest_error_percent']:>9.1f}{row['mean_error_percent']:>+7.1f}"
-        f"{shares}{row['dominant_right_percent']:>10.0f}{inside:>9}{best:>18}"
+        f"{shares}{row['dominant_right_percent']:>10.0f}{inside:>9}  {best:>16}"
         f"  {verdict}"
     )
