@@ -40,10 +40,24 @@ rule probe_storage:
         " --native {resources.native:q}"
 
 
+use rule compare_run_facts as compare_calibration_facts with:
+    input:
+        runs=calibration_facts,
+        deletions=lambda wildcards: deletions(f"model-{wildcards.calibration}"),
+        library=library("compare_run_facts"),
+    output:
+        f"{CALIBRATION}/run_facts.parquet",
+    log:
+        f"{LOGS}/compare_calibration_facts/{{calibration}}.log",
+    message:
+        "Comparing what runs and probes were measured with ({wildcards.calibration})."
+
+
 rule calibrate_devices:
     input:
         io_time=calibration_runs,
         probes=calibration_probes,
+        run_facts=f"{CALIBRATION}/run_facts.parquet",
         deletions=lambda wildcards: deletions(f"model-{wildcards.calibration}"),
         library=library("calibrate_devices"),
     output:

@@ -61,6 +61,16 @@ def calibration_probes(wildcards):
     ]
 
 
+def calibration_facts(wildcards):
+    """Return the descriptions of all runs and probes of a calibration."""
+    runs = map(Path, calibration_runs(wildcards))
+    probes = map(Path, calibration_probes(wildcards))
+    return [
+        *(str(path.with_name("run.json")) for path in runs),
+        *(str(path.with_suffix(".json")) for path in probes),
+    ]
+
+
 def of_improvable_devices(path):
     """Return the function that names a study's file, or refuses real devices.
 

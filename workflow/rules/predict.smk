@@ -38,6 +38,7 @@ rule plot_prediction:
     input:
         predictions=f"{PREDICT}/predictions.parquet",
         errors=f"{PREDICT}/prediction_errors.parquet",
+        observations=observations("predict"),
         library=library("plot_prediction"),
     output:
         **figure("prediction"),

@@ -16,10 +16,11 @@ NFS = {"fs_type": "nfs4", "told_by": "server"}
 ZFS = {"fs_type": "zfs", "told_by": None}
 
 
-def verdicts(gfs, lfs, n_bytes, *, policy="pinning", **seen):
+def verdicts(gfs, lfs, n_bytes, *, one_mount=False, scenario=None, **seen):
     """Return the verdicts on an epoch of one process, by tier."""
     tiers = {"gfs": gfs, "lfs": lfs}
-    run = describe_run(scenario={"policy": policy}, page_cache={"tiers": tiers})
+    page_cache = {"tiers": tiers, "one_mount": one_mount}
+    run = describe_run(scenario=scenario or {}, page_cache=page_cache)
     row = {
         "rank": 0,
         "node": 0,
@@ -117,11 +118,28 @@ def test_servers_count_for_their_mount():
 def test_copies_spoil_the_counter_so_pages_tell():
     row = verdicts(
         *(BLOCK, BLOCK, {"gfs": 10}),
-        policy="lru",
+        scenario={"policy": "lru"},
         device_bytes=1000,
         gfs_resident_percent=100.0,
     ).loc["gfs"]
     assert (row["verdict"], row["told_by"]) == ("page cache", "resident pages")
+
+
+def test_servers_that_serve_more_than_reads_of_a_tier_leave_it_to_the_pages():
+    seen = {"gfs_server_bytes": 10.0, "gfs_resident_percent": 100.0}
+    for more in ({"scenario": {"policy": "lru"}}, {"one_mount": True}):
+        row = verdicts(NFS, NFS, {"gfs": 10}, **seen, **more).loc["gfs"]
+        assert (row["verdict"], row["told_by"]) == ("page cache", "resident pages")
+
+
+def test_read_ahead_of_a_mapped_database_is_no_proof():
+    lmdb = {"policy": "pinning", "loader": "lmdb"}
+    seen = {"device_bytes": 20.0, "gfs_resident_percent": 50.0}
+    row = verdicts(BLOCK, BLOCK, {"gfs": 10}, scenario=lmdb, **seen).loc["gfs"]
+    assert (row["verdict"], row["device_percent"]) == ("mixed", 50)
+    both = verdicts(BLOCK, BLOCK, {"gfs": 10, "lfs": 10}, scenario=lmdb, **seen)
+    assert set(both["verdict"]) == {"unknown"}
+    assert "one database" in both["reason"].iloc[0]
 
 
 def test_runs_without_observations_are_unknown():
@@ -142,7 +160,8 @@ def test_runs_without_observations_are_unknown():
 
 def table(*rows):
     keys = ("cache_rate_percent", "tier", "verdict", "reason", "names")
-    return pd.DataFrame([dict(zip(keys, row, strict=True)) for row in rows])
+    rows = [dict(zip(keys, row, strict=True)) for row in rows]
+    return pd.DataFrame(rows).assign(told_by="block device")
 
 
 @pytest.mark.parametrize(

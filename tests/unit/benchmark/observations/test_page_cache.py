@@ -53,7 +53,7 @@ def epochs_of(files, *, cold: bool, n: int, between=lambda: None):
         cache.begin_epoch({"gfs": files})
         for path in files:
             Path(path).read_bytes()
-        rows.append({"epoch": epoch, **cache.end_epoch()})
+        rows.append({"epoch": epoch, **cache.end_epoch({"gfs": files})})
     run = describe_run(page_cache=cache.describe())
     read = [
         {"epoch": e, "io_class": "gfs_read", "bytes": N_FILES * SIZE} for e in range(n)

@@ -26,6 +26,10 @@ class OneProcess(SimpleNamespace):
         """Return this process's value."""
         return [value]
 
+    def all_agree(self, value):
+        """Return this process's answer."""
+        return value
+
 
 def test_processes_read_different_files_and_always_the_same():
     mine, other = (sentinel_files(SMALL, rank, 4) for rank in (0, 1))
@@ -49,7 +53,7 @@ def test_both_tiers_are_timed(tmp_path):
     gfs.mkdir()
     node.mkdir()
     generate_files(gfs, names, range(len(names)), SMALL.file_size_bytes)
-    sentinel = Sentinel(OneProcess(), [str(gfs / name) for name in names])
+    sentinel = Sentinel(OneProcess(), [str(gfs / name) for name in names], True)
     assert set(sentinel.measure()) == {"gfs"}
     sentinel.place(node, SMALL)
     times_s = sentinel.measure()
@@ -64,6 +68,6 @@ def test_lfs_without_room_has_no_sentinel(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "tierscope.benchmark.observations.sentinel.generate_files", no_room
     )
-    sentinel = Sentinel(OneProcess(), [])
+    sentinel = Sentinel(OneProcess(), [], True)
     sentinel.place(tmp_path, SMALL)
     assert sentinel.measure() == {}

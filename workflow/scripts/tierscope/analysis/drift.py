@@ -9,7 +9,7 @@ from tierscope.core.columns import SCENARIO
 from tierscope.core.description import Run, run_keys
 from tierscope.core.tables import empty_table
 
-_SAME_READS = ["system", "dataset", "n_osts", "tier"]
+_SAME_READS = ["system", "dataset", "n_osts", "loader", "tier"]
 _MOST_NAMED = 6  # points that a note names
 
 

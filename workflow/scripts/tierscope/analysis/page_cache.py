@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import RUN_KEYS, TABLES
@@ -87,6 +88,10 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     """Return the verdict on a tier's reads of an epoch, and on its names."""
     facts = (run.page_cache or {}).get("tiers", {}).get(tier, {})
     told, fs_type = facts.get("told_by"), facts.get("fs_type")
+    # A counter holds copies and whatever else a mount serves, not reads alone.
+    moves = kind_of(run.scenario).moves_files
+    alone = not moves and not (run.page_cache or {}).get("one_mount")
+    is_database = run.scenario.reads_database
     part, by, reason = math.nan, _NOTHING, ""
     if fs_type is None:
         reason = "the run was measured before tierscope looked at the page cache"
@@ -94,10 +99,14 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
         reason = f"nothing tells where reads of {fs_type} come from"
     elif told == _MEMORY:
         part, by, reason = 0.0, _MEMORY, f"{fs_type} keeps its files in memory"
-    elif told == _SERVER and not math.isnan(seen.server_bytes[tier]):
+    elif is_database and len([n for n in seen.n_bytes.values() if n]) > 1:
+        reason = "reads of one database on two tiers cannot be told apart"
+    elif told == _SERVER and alone and not math.isnan(seen.server_bytes[tier]):
         part, by = min(1.0, seen.server_bytes[tier] / seen.n_bytes[tier]), _SERVER
-    elif told == _BLOCK and _counts_reads_alone(run) and seen.device_bytes >= 0:
+    elif told == _BLOCK and not moves and seen.device_bytes >= 0:
         part, by = _part_of_device(run, tier, seen), _BLOCK
+        if is_database:  # whose mapped pages the kernel reads ahead of use
+            part = np.fmin(part, 1 - seen.cached[tier])
     elif not math.isnan(seen.cached[tier]):
         part, by = 1 - seen.cached[tier], _PAGES
     else:
@@ -121,11 +130,6 @@ def _word(part: float) -> str:
     if part >= _WHOLE:
         return DEVICE
     return PAGE_CACHE if part <= _NONE else MIXED
-
-
-def _counts_reads_alone(run: Run) -> bool:
-    """Return whether a process's counter holds its reads only, and no copies."""
-    return not kind_of(run.scenario).moves_files
 
 
 def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
@@ -175,7 +179,9 @@ def verdict_words(verdicts: pd.DataFrame) -> list[str]:
             for word in _FROM
             if word in shares
         ]
-        words.append(f"{tier.upper()} reads {', '.join(said)}")
+        by_sample = (of_tier["told_by"] == _PAGES).any()
+        how = " (by a sample of resident pages)" if by_sample else ""
+        words.append(f"{tier.upper()} reads {', '.join(said)}{how}")
     kept = sorted(set(verdicts.loc[verdicts["names"] == KEPT, "tier"]))
     if kept:
         tiers = " and ".join(map(str.upper, kept))

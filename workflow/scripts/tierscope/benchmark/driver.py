@@ -106,7 +106,9 @@ class Benchmark:
             roots = {name: tier.data_root().parent for name, tier in tiers.items()}
             self._page_cache = PageCache(self.description, self.processes, roots)
             if len(set(self.processes.hosts)) == 1:
-                self._sentinel = Sentinel(self.processes, source.sentinel_paths())
+                self._sentinel = Sentinel(
+                    self.processes, source.sentinel_paths(), self.training.cold
+                )
         for number, point in enumerate(points, start=1):
             self.say(
                 f"point {number} of {len(points)}: cache rate "
@@ -194,7 +196,8 @@ class Benchmark:
             self.say(f"  epoch {epoch + 1} of {n_epochs}: {times}")
             source.end_epoch(epoch)
             if self._page_cache:
-                rows[-1] |= self._page_cache.end_epoch()
+                paths = source.paths_of_epoch(point, epoch, on_lfs)  # copies, too
+                rows[-1] |= self._page_cache.end_epoch(paths)
         source.stop()
         self.tracer.end()
         processes.barrier()

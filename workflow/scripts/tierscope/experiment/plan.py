@@ -51,7 +51,7 @@ def read_room(system: System) -> Room:
     """
     memory, lfs_bytes, gfs, lfs = None, None, None, None
     if system.job.scheduler is None:
-        memory = memory_bytes()
+        memory = memory_bytes() * _n_machines(system)  # all like this one
         gfs, lfs = (file_system(tier.data_root()) for tier in (system.gfs, system.lfs))
         lfs_bytes = lfs.free_bytes
     if (gib := system.job.memory_gib_per_node) is not None:

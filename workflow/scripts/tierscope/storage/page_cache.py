@@ -114,9 +114,9 @@ def lustre_bytes(folder: Path, source: str) -> int | None:
     folder : Path
         Such as `/proc/fs/lustre`; holds `osc/FSNAME-OST*/stats`.
     source : str
-        The mount's source, such as ``10.0.0.1@tcp:/FSNAME``.
+        The mount's source, such as ``10.0.0.1@tcp:/FSNAME`` or a folder below it.
     """
-    name = source.rpartition("/")[2]
+    name = source.partition(":/")[2].partition("/")[0]
     found, total = False, 0
     with suppress(OSError):
         for path in folder.glob(f"osc/{name}-OST*/stats"):

@@ -15,7 +15,7 @@ import numpy as np
 
 from tierscope.benchmark.processes import Processes
 from tierscope.core.description import RunDescription
-from tierscope.storage.mounts import mount_of
+from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import (
     MEMORY,
     Residency,
@@ -54,7 +54,7 @@ class PageCache:
     ):
         self._processes = processes
         self._cold = description.training.cold
-        self._mounts = {tier: mount_of(root) for tier, root in roots.items()}
+        self._mounts = {tier: _mount_of(root) for tier, root in roots.items()}
         self._told = {tier: told_by(mount) for tier, mount in self._mounts.items()}
         self._drops_names = self._cold and names_can_be_dropped(processes)
         self._paths: Paths = {}
@@ -81,22 +81,30 @@ class PageCache:
         self._processes.barrier()
         self._before = self._counters()
 
-    def end_epoch(self) -> dict[str, Any]:
-        """Drop what was read; return the columns of table `epochs` on the cache."""
+    def end_epoch(self, paths: Paths) -> dict[str, Any]:
+        """Drop what was read; return the columns of table `epochs` on the cache.
+
+        `paths` are the files of `begin_epoch`, with those that were copied meanwhile.
+        """
         after = self._counters()
         counted = {name: _difference(self._before[name], after[name]) for name in after}
         if self._cold:
-            for tier, paths in self._paths.items():
-                self._drop(tier, paths)
+            for tier, read in paths.items():
+                self._drop(tier, read)
         return self._row | counted
 
     def describe(self) -> dict[str, Any]:
         """Return the page cache's part of `run.json`."""
         tiers = {
-            tier: {"fs_type": self._mounts[tier].fs_type, "told_by": told}
-            for tier, told in self._told.items()
+            tier: {"fs_type": mount.fs_type, "told_by": self._told[tier]}
+            for tier, mount in self._mounts.items()
         }
-        return {"cold": self._cold, "sample_files": SAMPLE_FILES, "tiers": tiers}
+        return {
+            "cold": self._cold,
+            "sample_files": SAMPLE_FILES,
+            "tiers": tiers,
+            "one_mount": len({mount.device for mount in self._mounts.values()}) == 1,
+        }
 
     def _look(self, tier: str) -> Residency:
         """Return what a sample of a tier says, once its files are cold if needed."""
@@ -122,6 +130,14 @@ class PageCache:
                 counted = 0
             counters[f"{tier}_server_bytes"] = counted
         return counters
+
+
+def _mount_of(root: Any) -> Mount:
+    """Return the mount of a tier; of an unknown type if the kernel lists none."""
+    try:
+        return mount_of(root)
+    except ValueError:  # in some chroots
+        return Mount("", "an unlisted file system", "", "", (0, 0))
 
 
 def names_can_be_dropped(processes: Processes) -> bool:

@@ -39,35 +39,51 @@ class Sentinel:
         The MPI processes, all on one machine.
     gfs_paths : sequence of str
         Files on the GFS that no point changes.
+    cold : bool
+        Whether the pages that were read leave the page cache again.
     """
 
-    def __init__(self, processes: Processes, gfs_paths: Sequence[str]):
-        self._processes = processes
+    def __init__(self, processes: Processes, gfs_paths: Sequence[str], cold: bool):
+        self._processes, self._cold = processes, cold
         self._paths: dict[str, Sequence[str]] = {"gfs": gfs_paths}
 
     def place(self, folder: Path, dataset: Dataset) -> None:
         """Write the files of the LFS into a folder of the node.
 
-        If there is no room for them, the LFS has no sentinel at this point.
+        If a process finds no room for its files, the LFS has no sentinel at this point.
+        All processes call this.
         """
-        processes = self._processes
+        processes, own = self._processes, folder / FOLDER
         files = sentinel_files(dataset, processes.rank, processes.size)
         names = [dataset.file_name(file_id) for file_id in files]
-        self._paths["lfs"] = []
+        paths, is_placed = [str(own / name) for name in names], False
         with suppress(DatasetError, OSError):
-            (folder / FOLDER).mkdir(exist_ok=True)
-            generate_files(folder / FOLDER, names, files, dataset.file_size_bytes)
-            self._paths["lfs"] = [str(folder / FOLDER / name) for name in names]
+            own.mkdir(exist_ok=True)
+            generate_files(own, names, files, dataset.file_size_bytes)
+            is_placed = True
+        if not processes.all_agree(is_placed):
+            for path in paths:
+                Path(path).unlink(missing_ok=True)
+            paths = []
+        self._paths["lfs"] = paths
 
     def measure(self) -> Mapping[str, float] | None:
-        """Return the time of the slowest process by tier, in seconds, on rank 0."""
+        """Return the time of the slowest process by tier, in seconds, on rank 0.
+
+        All processes call this, also those without files.
+        """
         times_s = [
-            {tier: self._read(paths) for tier, paths in self._paths.items() if paths}
+            {tier: self._read(paths) for tier, paths in self._paths.items()}
             for _ in range(ROUNDS)
         ]
-        if (found := self._processes.gather(times_s)) is None:
+        if self._cold:
+            for paths in self._paths.values():
+                drop_pages(paths)
+        used = [tier for tier, paths in self._paths.items() if paths]
+        if (found := self._processes.gather((times_s, used))) is None:
             return None
-        tiers = set.intersection(*(set(one) for rounds in found for one in rounds))
+        tiers = {tier for _, used in found for tier in used}
+        found = [rounds for rounds, _ in found]
         return {
             tier: min(
                 max(one[tier] for one in of_round)

@@ -41,6 +41,8 @@ from tierscope.model.calibration.result import (
 )
 
 _SURELY = 1.645  # standard errors of a limit: 95 % on one side
+_AT_END = 1.05  # factor to the end of a range below which a search is stuck
+_BAD_FIT_PERCENT = 20
 _FIRST_STEP, _BISECTIONS = 0.1, 4  # towards a limit, in logarithms
 # Factors of the starting rates of OSTs and links: a search may end where the wrong one
 # of the two limits the reads.
@@ -68,6 +70,9 @@ def fit_what_data_tell(
     values = dict(zip(objective.names, np.exp(found.minimum.x), strict=True))
     findings = dict(zip(objective.names, found.findings(), strict=True))
     errors = dict(zip(objective.names, found.errors(), strict=True))
+    for one in chosen:
+        if not one.lower < values[one.name] / _AT_END < one.upper / _AT_END**2:
+            findings[one.name] = Finding(BOUND, "the search ended at its range")
     for name in absent:
         values[name], errors[name] = 0.0, np.nan
         findings[name] = Finding(KEPT, "the system file says that it takes no time")
@@ -232,10 +237,16 @@ class _Search:
         return errors
 
     def note(self) -> str:
-        """Return a warning if the search has not come to its end."""
-        if self.minimum.converged:
-            return ""
-        return "The search stopped before its end: the values may be less exact."
+        """Return a warning if the search has not come to its end, or fits badly."""
+        notes = []
+        if not self.minimum.converged:
+            notes.append("The search stopped before its end: values may be less exact.")
+        if self.minimum.rms_percent > _BAD_FIT_PERCENT:
+            notes.append(
+                f"The data deviate from the model by {self.minimum.rms_percent:.0f} % "
+                "(root mean square): it describes this storage badly."
+            )
+        return " ".join(notes)
 
 
 @dataclass(frozen=True)
