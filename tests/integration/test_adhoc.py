@@ -206,7 +206,7 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
     plain.describe(SCENARIO, policy=through(mount))
     plain.environment = plain.environment | {"MPI4PY_RC_THREAD_LEVEL": thread_level}
     waits = "TIMEOUT_S = 60.0"
-    edit(plain, "benchmark/placement/messages.py", waits, "TIMEOUT_S = 3.0")
+    edit(plain, "benchmark/placement/messages.py", waits, "TIMEOUT_S = 6.0")
     edit(plain, "benchmark/peers/mount.py", before, fault + before)
     output = plain.launch(SCENARIO, "cache-100/rep-0").fail()
     (line,) = {one for one in messages_of(output) if "tierscope: rank" in one}
