@@ -7,9 +7,10 @@ import subprocess
 import pytest
 import yaml
 from integration.conftest import ROOT, Project
+from tierscope.core.columns import BLOCK_DEVICE
 from tierscope.core.tables import read_table
 from tierscope.storage.mounts import mount_of
-from tierscope.storage.page_cache import BLOCK, told_by
+from tierscope.storage.page_cache import told_by
 
 CONFIG = "results/mine/experiment.yaml"
 PROFILE = ["--profile", "local", "--configfile"]
@@ -39,7 +40,7 @@ def check_verdicts(tables, verdict):
     found = read_table(tables / "verdicts.parquet", "verdicts")
     found = found[found["epoch"] == 1]
     assert set(found["tier"]) == {"gfs", "lfs"}
-    if told_by(mount_of(tables)) == BLOCK:
+    if told_by(mount_of(tables)) == BLOCK_DEVICE:
         assert set(found["verdict"]) == {verdict}
         expected = (97, 100) if verdict == "device" else (0, 3)
         assert found["device_percent"].between(*expected).all()

@@ -287,7 +287,7 @@ def say_plan():
             logger.info(line)
 
 
-if not (IS_JOB or EXPERIMENT.source != "measured"):
+if not IS_JOB and EXPERIMENT.source == "measured":
     say_plan()
 
 if IS_REMOTE_JOB:

@@ -30,6 +30,7 @@ from tierscope.experiment.sizing import (
 )
 from tierscope.experiment.system import read_system
 from tierscope.storage.own_folder import FolderError, check_way
+from tierscope.storage.page_cache import drop_opened
 from tierscope.storage.room import file_system, memory_bytes
 
 ROOT = Path(__file__).parents[2]
@@ -122,8 +123,7 @@ def _write(path: Path, content: bytes) -> None:
     """Write a file to the device, and drop its pages."""
     with path.open("wb", buffering=0) as file:
         file.write(content)
-        os.fdatasync(file)
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        drop_opened(file.fileno())
 
 
 def _read(path: Path) -> None:

@@ -5,12 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tierscope.core.columns import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
 from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import (
-    BLOCK,
-    MEMORY,
-    PAGES,
-    SERVER,
     Residency,
     device_bytes,
     drop_pages,
@@ -39,7 +36,7 @@ write_bytes               3 samples [bytes] 1 2 5 9
 @pytest.fixture
 def on_disk(tmp_path):
     """A folder on a block device."""
-    if told_by(mount_of(tmp_path)) != BLOCK:
+    if told_by(mount_of(tmp_path)) != BLOCK_DEVICE:
         pytest.skip("pytest's temporary folder is not on a block device")
     return tmp_path
 
@@ -53,12 +50,12 @@ def file_of(folder: Path, name: str, n_pages: int) -> str:
 @pytest.mark.parametrize(
     ("fs_type", "told"),
     [
-        ("ext4", BLOCK),
+        ("ext4", BLOCK_DEVICE),
         ("tmpfs", MEMORY),
         ("nfs4", SERVER),
         ("lustre", SERVER),
-        ("fuse.glusterfs", PAGES),
-        ("ceph", PAGES),
+        ("fuse.glusterfs", RESIDENT_PAGES),
+        ("ceph", RESIDENT_PAGES),
         ("zfs", None),
         ("gpfs", None),
         ("fusectl", None),

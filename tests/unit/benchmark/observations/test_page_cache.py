@@ -12,9 +12,10 @@ from tierscope.benchmark.observations.page_cache import (
     PageCache,
     files_below,
 )
+from tierscope.core.columns import BLOCK_DEVICE
 from tierscope.data.tfrecord import generate_files
 from tierscope.storage.mounts import mount_of
-from tierscope.storage.page_cache import BLOCK, drop_pages, told_by
+from tierscope.storage.page_cache import drop_pages, told_by
 
 N_FILES, SIZE = 64, 128 * 1024
 
@@ -35,7 +36,7 @@ class OneProcess(SimpleNamespace):
 @pytest.fixture
 def files(tmp_path):
     """A dataset's files on a block device."""
-    if told_by(mount_of(tmp_path)) != BLOCK:
+    if told_by(mount_of(tmp_path)) != BLOCK_DEVICE:
         pytest.skip("pytest's temporary folder is not on a block device")
     names = [f"s_{i:05d}.tfrecord" for i in range(N_FILES)]
     generate_files(tmp_path, names, range(N_FILES), SIZE)

@@ -12,15 +12,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import RUN_KEYS, TABLES
+from tierscope.core.columns import (
+    BLOCK_DEVICE,
+    MEMORY,
+    NOTHING,
+    RESIDENT_PAGES,
+    RUN_KEYS,
+    SERVER,
+    TABLES,
+)
 from tierscope.core.description import Run, run_keys
 from tierscope.core.io_class import IOClass
 from tierscope.policies import kind_of
 
 DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"
 DROPPED, KEPT, IN_MEMORY = "dropped", "kept", "in memory"
-_BLOCK, _SERVER, _PAGES, _MEMORY = "block device", "server", "resident pages", "memory"
-_NOTHING = "nothing"
 _WHOLE, _NONE = 0.95, 0.05  # from the device: at least, at most
 _MOST_RATES = 6  # that a note lists
 _CONTRADICTION = 0.1  # by which the counters must exceed what the sample says
@@ -92,23 +98,23 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
     moves = kind_of(run.scenario).moves_files
     alone = not moves and not (run.page_cache or {}).get("one_mount")
     is_database = run.scenario.reads_database
-    part, by, reason = math.nan, _NOTHING, ""
+    part, by, reason = math.nan, NOTHING, ""
     if fs_type is None:
         reason = "the run was measured before tierscope looked at the page cache"
     elif told is None:
         reason = f"nothing tells where reads of {fs_type} come from"
-    elif told == _MEMORY:
-        part, by, reason = 0.0, _MEMORY, f"{fs_type} keeps its files in memory"
+    elif told == MEMORY:
+        part, by, reason = 0.0, MEMORY, f"{fs_type} keeps its files in memory"
     elif is_database and len([n for n in seen.n_bytes.values() if n]) > 1:
         reason = "reads of one database on two tiers cannot be told apart"
-    elif told == _SERVER and alone and not math.isnan(seen.server_bytes[tier]):
-        part, by = min(1.0, seen.server_bytes[tier] / seen.n_bytes[tier]), _SERVER
-    elif told == _BLOCK and not moves and seen.device_bytes >= 0:
-        part, by = _part_of_device(run, tier, seen), _BLOCK
+    elif told == SERVER and alone and not math.isnan(seen.server_bytes[tier]):
+        part, by = min(1.0, seen.server_bytes[tier] / seen.n_bytes[tier]), SERVER
+    elif told == BLOCK_DEVICE and not moves and seen.device_bytes >= 0:
+        part, by = _part_of_device(run, tier, seen), BLOCK_DEVICE
         if is_database:  # whose mapped pages the kernel reads ahead of use
             part = np.fmin(part, 1 - seen.cached[tier])
     elif not math.isnan(seen.cached[tier]):
-        part, by = 1 - seen.cached[tier], _PAGES
+        part, by = 1 - seen.cached[tier], RESIDENT_PAGES
     else:
         reason = f"{fs_type} has no counter here, and its pages cannot be looked at"
     names = DROPPED if seen.names_dropped else KEPT
@@ -119,7 +125,7 @@ def _verdict(run: Run, tier: str, seen: _Seen) -> dict[str, Any]:
         "device_percent": 100 * part,
         "told_by": by,
         "reason": reason,
-        "names": IN_MEMORY if told == _MEMORY else names,
+        "names": IN_MEMORY if told == MEMORY else names,
     }
 
 
@@ -139,7 +145,7 @@ def _part_of_device(run: Run, tier: str, seen: _Seen) -> float:
     tier gets no more than was counted, and no less than the other tier cannot explain.
     """
     told = {name: facts["told_by"] for name, facts in run.page_cache["tiers"].items()}
-    counted = (_BLOCK, _SERVER)  # the kernel counts reads over NFS, too
+    counted = (BLOCK_DEVICE, SERVER)  # the kernel counts reads over NFS, too
     others = sum(
         n_bytes
         for name, n_bytes in seen.n_bytes.items()
@@ -179,7 +185,7 @@ def verdict_words(verdicts: pd.DataFrame) -> list[str]:
             for word in _FROM
             if word in shares
         ]
-        by_sample = (of_tier["told_by"] == _PAGES).any()
+        by_sample = (of_tier["told_by"] == RESIDENT_PAGES).any()
         how = " (by a sample of resident pages)" if by_sample else ""
         words.append(f"{tier.upper()} reads {', '.join(said)}{how}")
     kept = sorted(set(verdicts.loc[verdicts["names"] == KEPT, "tier"]))

@@ -66,6 +66,10 @@ _RUN_EPOCHS = {
 LATER = {name: math.nan for name, kind in _PAGE_CACHE.items() if kind == NUMBER}
 LATER |= {name: False for name, kind in _PAGE_CACHE.items() if kind == FLAG}
 
+# What tells whether reads of real tiers left the page cache: column `told_by`.
+BLOCK_DEVICE, SERVER, MEMORY = "block device", "server", "memory"
+RESIDENT_PAGES, NOTHING = "resident pages", "nothing"
+
 RULE, MODEL = "rule", "model"  # the methods of estimates: column `method`
 
 _COPIES = {
@@ -584,7 +588,7 @@ ALLOWED = {
     "method": {RULE, MODEL},
     "goal_of": {"io_time", "execution_time"},
     "verdict": {"device", "mixed", "page cache", "unknown"},
-    "told_by": {"block device", "server", "resident pages", "memory", "nothing"},
+    "told_by": {BLOCK_DEVICE, SERVER, RESIDENT_PAGES, MEMORY, NOTHING},
     "names": {"dropped", "kept", "in memory"},
     "status": {"holds", "does not hold", "undecided", "not measurable here"},
     "calibration.status": {"fitted", "joined", "bound", "kept"},

@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tierscope.core.columns import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
 from tierscope.storage.mounts import Mount
 
-BLOCK, MEMORY, SERVER, PAGES = "block device", "memory", "server", "resident pages"
-
 _BLOCK_TYPES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "overlay"}
-_MEMORY_TYPES = {"tmpfs", "ramfs", "hugetlbfs"}
+MEMORY_TYPES = {"tmpfs", "ramfs", "hugetlbfs"}
 _NFS_TYPES = {"nfs", "nfs4"}
 _PAGED_TYPES = {"9p", "ceph", "cifs", "smb3", "virtiofs"}  # use this kernel's cache
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
@@ -43,14 +42,14 @@ def told_by(mount: Mount) -> str | None:
         ``memory`` if its files are never anywhere else. None if nothing tells: file
         systems with caches of their own, such as ZFS and GPFS, and unknown ones.
     """
-    if mount.fs_type in _MEMORY_TYPES:
+    if mount.fs_type in MEMORY_TYPES:
         return MEMORY
     if mount.fs_type in _BLOCK_TYPES:
-        return BLOCK
+        return BLOCK_DEVICE
     if mount.fs_type in _NFS_TYPES or mount.fs_type == "lustre":
         return SERVER
     if mount.fs_type in _PAGED_TYPES or mount.fs_type.split(".")[0] == "fuse":
-        return PAGES
+        return RESIDENT_PAGES
     return None
 
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tierscope.storage.mounts import Mount, mount_of
-
-# File systems that keep their files in memory.
-_IN_MEMORY = ("tmpfs", "ramfs")
+from tierscope.storage.page_cache import MEMORY_TYPES
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class FileSystem:
     @property
     def is_memory(self) -> bool:
         """Return whether files on it are in memory."""
-        return self.kind in _IN_MEMORY
+        return self.kind in MEMORY_TYPES
 
 
 def file_system(path: Path) -> FileSystem:
@@ -61,7 +59,7 @@ def file_system(path: Path) -> FileSystem:
         kind, device = "unknown", f"device {os.stat(path).st_dev}"
     return FileSystem(
         kind,
-        "memory" if kind in _IN_MEMORY else device,
+        "memory" if kind in MEMORY_TYPES else device,
         state.f_bavail * state.f_frsize,
         state.f_favail if state.f_files else 1 << 62,
     )

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.processes import Processes
+from tierscope.core.columns import MEMORY
 from tierscope.core.description import RunDescription
 from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import (
-    MEMORY,
     Residency,
     device_bytes,
     drop_names,
