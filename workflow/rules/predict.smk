@@ -11,6 +11,7 @@ rule predict_io_time:
     input:
         io_time=f"{PREDICT}/io_time.parquet",
         devices=calibration_devices,
+        observations=observations("predict"),
         library=library("predict_io_time"),
     output:
         predictions=f"{PREDICT}/predictions.parquet",
@@ -28,6 +29,7 @@ rule predict_io_time:
         left_out={} if EXPERIMENT.simulated else EXPERIMENT.left_out_calibrations,
         simulated=EXPERIMENT.simulated,
         studies=prediction_studies,
+        provenance=PROVENANCE,
     message:
         "Predicting the I/O time of all measured points."
     script:

@@ -15,14 +15,15 @@ if __name__ == "__main__":
     summary = read_table(snakemake.input.summary, "whatif_truth_summary")
     slowest = slowest_process(read_table(snakemake.input.io_time, "io_time"))
     times = slowest.rename(columns={"io_time_s": "time_s"}).assign(quantity="I/O time")
+    origin = origin_of(snakemake)
     figure = plot_whatif_truth(
         table,
         summary,
         spread_over_repetitions(times, snakemake.params.max_spread_percent),
-        provenance=origin_of(snakemake),
+        provenance=origin,
         dataset_titles=snakemake.params.dataset_titles,
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
-    text = summary_text(table, summary)
+    text = f"{summary_text(table, summary)}\nSource: {origin}.\n"
     Path(snakemake.output.text).write_text(text, encoding="utf-8")
     print(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import break_down, points_of, select_scenario
+from tierscope.analysis.origin import origin_of
 from tierscope.analysis.prediction import (
     SCALING,
     compare,
@@ -86,7 +87,7 @@ def main() -> None:
     errors = prediction_errors(predictions, break_down(io_time), pairs)
     write_table(predictions, snakemake.output.predictions, "predictions")
     write_table(errors, snakemake.output.errors, "prediction_errors")
-    words = summary(errors)
+    words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
     for name, reason in snakemake.params.left_out.items():
         words += f"Calibration {name} left out: {reason}.\n"
     Path(snakemake.output.summary).write_text(words)
