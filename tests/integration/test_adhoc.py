@@ -210,7 +210,7 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
     edit(plain, "benchmark/peers/mount.py", before, fault + before)
     output = plain.launch(SCENARIO, "cache-100/rep-0").fail()
     (line,) = {one for one in messages_of(output) if "tierscope: rank" in one}
-    answer = f"no answer within 3 s of what is mounted at {mount}."
+    answer = f"no answer within 6 s of what is mounted at {mount}."
     assert line.endswith(f"/0000030.tfrecord: {answer}")
     assert len(list(mount.iterdir())) == 1
     edit(plain, "benchmark/placement/messages.py", "TIMEOUT_S = 3.0", waits)

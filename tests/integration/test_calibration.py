@@ -98,8 +98,8 @@ def test_runs_and_probes_of_a_calibration_are_compared(probed):
     probed.snakemake(target)
     facts = read_table(probed.folder / target, "run_facts").set_index("fact")
     n_runs = facts["n_runs"]
-    assert n_runs["library of the devices"] == 3 + 1
-    assert n_runs["modules of the benchmark"] == n_runs["library of the tracer"] == 3
+    assert n_runs["library of the devices"] == 2 + 1
+    assert n_runs["modules of the benchmark"] == n_runs["library of the tracer"] == 2
     assert n_runs["modules of the probes"] == 1
     assert "unknown" not in set(facts["value"])
 

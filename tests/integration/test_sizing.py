@@ -121,7 +121,7 @@ def test_wrong_directory_is_refused_in_a_line(project):
 )
 def test_make_takes_directories_from_its_command_line_only(arguments, config):
     done = subprocess.run(
-        ["make", "--dry-run", "--assume-old=setup", "run", *arguments],
+        ["make", "--no-print-directory", "-n", "--assume-old=setup", "run", *arguments],
         cwd=ROOT,
         env={**os.environ, "GFS": "/other", "LFS": "/other", "NAME": "other"},
         stdout=subprocess.PIPE,
