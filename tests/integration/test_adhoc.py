@@ -213,7 +213,7 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
     answer = f"no answer within 6 s of what is mounted at {mount}."
     assert line.endswith(f"/0000030.tfrecord: {answer}")
     assert len(list(mount.iterdir())) == 1
-    edit(plain, "benchmark/placement/messages.py", "TIMEOUT_S = 3.0", waits)
+    edit(plain, "benchmark/placement/messages.py", "TIMEOUT_S = 6.0", waits)
     edit(plain, "benchmark/peers/mount.py", fault + before, before)
     plain.launch(SCENARIO, "cache-100/rep-0").finish()
     assert list(mount.iterdir()) == []
