@@ -19,6 +19,7 @@ FLOORS = {
     "benchmark": {*_STORAGE, "trace"},
     "analysis": {*_GROUND, "policies"},
     "audit": {*_STORAGE, "trace"},
+    "jobs": {"core", "storage", "trace", "analysis"},
     "model": {*_STORAGE, "trace", "analysis", "audit"},
     "claims": {"core", "analysis"},
     "figures": {"core", "analysis"},

@@ -117,7 +117,151 @@ _RUN_PEERS = {
 _IMPROVEMENTS = dict.fromkeys(IMPROVEMENTS, INTEGER)
 _CLASS_TIMES = dict.fromkeys(CLASS_TIMES, SECONDS)
 
+# Of the logs of any job: a class is what was done through which interface on which tier.
+INTERFACES = ["POSIX", "STDIO", "MPI-IO"]
+OPERATIONS = ["read", "meta", "write", "write meta", "read-write meta"]
+JOB_CLASS = ["tier", "interface", "operation"]
+EXACT, BOUNDS, LOWER_BOUNDS = "exact", "bounds", "lower bounds"  # column `times_are`
+_JOB_EPOCH = {"job": TEXT, "epoch": INTEGER}
+_JOB_CLASS = dict.fromkeys(JOB_CLASS, TEXT)
+_BOUNDS = {"least_s": SECONDS, "most_s": SECONDS}
+
+_JOB_TABLES = {
+    "logs": {
+        "log": TEXT,
+        "digest": TEXT,
+        "job": TEXT,
+        "process": INTEGER,
+        "reader": TEXT,
+        "log_format": TEXT,
+        "darshan": TEXT,
+        "exe": TEXT,
+        "user": TEXT,
+        "job_id": INTEGER,
+        "host": TEXT,
+        "n_processes": INTEGER,
+        "started_s": SECONDS,
+        "run_time_s": SECONDS,
+        "modules": TEXT,
+        "partial": TEXT,
+        "n_records": INTEGER,
+        "n_shared_records": INTEGER,
+        "n_nameless_records": INTEGER,
+    },
+    "refusals": {"log": TEXT, "reason": TEXT},
+    "tier_prefixes": {"tier": TEXT, "prefix": TEXT, "fs_type": TEXT, "n_logs": INTEGER},
+    "jobs": {
+        "job": TEXT,
+        "exe": TEXT,
+        "user": TEXT,
+        "host": TEXT,
+        "started_s": SECONDS,
+        "run_time_s": SECONDS,
+        "n_processes": INTEGER,
+        "n_logs": INTEGER,
+        "n_nodes": NUMBER,
+        "grouped_by": TEXT,
+        "times_are": TEXT,
+        "remarks": TEXT,
+    },
+    "job_times": _JOB_EPOCH
+    | {"rank": INTEGER}
+    | _JOB_CLASS
+    | {
+        "counted": FLAG,
+        **_BOUNDS,
+        "largest_s": SECONDS,
+        "operations": NUMBER,
+        "bytes": NUMBER,
+    },
+    "job_slowest": _JOB_EPOCH
+    | {
+        "times_are": TEXT,
+        "n_slowest": INTEGER,
+        "slowest_ranks": TEXT,
+        **_BOUNDS,
+        "run_least_percent": NUMBER,
+        "run_most_percent": NUMBER,
+        "bottleneck": TEXT,
+        "sentence": TEXT,
+    },
+    "job_breakdown": _JOB_EPOCH
+    | _JOB_CLASS
+    | {
+        "counted": FLAG,
+        **_BOUNDS,
+        "sum_s": SECONDS,
+        "operations": INTEGER,
+        "bytes": INTEGER,
+        "files": INTEGER,
+    },
+    "job_files": {
+        "job": TEXT,
+        "kind": TEXT,
+        "position": INTEGER,
+        "path": TEXT,
+        "tier": TEXT,
+        "time_s": SECONDS,
+        "opens": INTEGER,
+        "reads": INTEGER,
+        "writes": INTEGER,
+        "bytes_read": INTEGER,
+        "bytes_written": INTEGER,
+    },
+    "job_sizes": {
+        "job": TEXT,
+        "tier": TEXT,
+        "operation": TEXT,
+        "position": INTEGER,
+        "size": TEXT,
+        "calls": INTEGER,
+    },
+    "job_estimates": _JOB_EPOCH
+    | {
+        "method": TEXT,
+        "improvement": TEXT,
+        "n_classes": INTEGER,
+        "improvement_percent": INTEGER,
+        **_BOUNDS,
+        "saved_least_s": SECONDS,
+        "saved_most_s": SECONDS,
+    },
+    "job_combinations": _JOB_EPOCH
+    | {
+        "method": TEXT,
+        "goal_s": SECONDS,
+        "position": INTEGER,
+        "improvement": TEXT,
+        "cost": NUMBER,
+        "certain": FLAG,
+        **_BOUNDS,
+    },
+    "fleet": {
+        "job": TEXT,
+        "exe": TEXT,
+        "user": TEXT,
+        "month": TEXT,
+        "started_s": SECONDS,
+        "run_time_s": SECONDS,
+        "n_processes": INTEGER,
+        "times_are": TEXT,
+        "io_least_s": SECONDS,
+        "io_most_s": SECONDS,
+        "io_percent": NUMBER,
+        "bottleneck": TEXT,
+        "hours_of": TEXT,
+        "io_hours": NUMBER,
+        "meta_saved_least_hours": NUMBER,
+        "meta_saved_most_hours": NUMBER,
+        "outlier": TEXT,
+    },
+    "fleet_classes": {"job": TEXT}
+    | _JOB_CLASS
+    | {"hours_of": TEXT, "least_hours": NUMBER, "most_hours": NUMBER},
+}
+
 TABLES = {
+    **_JOB_TABLES,
     "manifest": {
         "file_id": INTEGER,
         "path": TEXT,
@@ -595,7 +739,18 @@ ALLOWED = {
     "fitted": {"no", "target", "by hand", "derived"},
     "part": {"tracer", "libraries", "modules", "machine", "software"},
     "staging": {"none", "while training", "estimated", "run"},
+    "interface": set(INTERFACES),
+    "times_are": {EXACT, BOUNDS, LOWER_BOUNDS},
+    "hours_of": {"nodes", "processes"},
+    "reader": {"tierscope", "PyDarshan"},
+    "job_files.kind": {"file", "folder"},
+    "job_sizes.operation": {"read", "write"},
 }
+for _name, _columns in _JOB_TABLES.items():
+    if "tier" in _columns:
+        ALLOWED[f"{_name}.tier"] = set()  # any name
+    if "interface" in _columns:
+        ALLOWED[f"{_name}.operation"] = set(OPERATIONS)
 _CUT_ENDS = [
     f"{time}_cut_{end}_percent"
     for time in ("time", "io_time")
@@ -639,6 +794,9 @@ _SIGNED = [
 MINIMUM = {"ost": -1, "owner": -1, "slowest_rank": -1} | dict.fromkeys(
     _SIGNED, -math.inf
 )
+# -1: the job is one phase, or a file belongs to no epoch.
+MINIMUM |= {f"{name}.epoch": -1 for name in _JOB_TABLES if "epoch" in _JOB_TABLES[name]}
+MINIMUM |= {"logs.process": -1, "logs.job_id": -math.inf}
 # Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
     "run_epochs",
@@ -670,6 +828,17 @@ MAY_BE_MISSING = {
     *(name for name, kind in _PAGE_CACHE.items() if kind == NUMBER),
     "low",
     "high",
+    # Of logs: no upper bound if records are lost, no counts of a process if shared.
+    "most_s",
+    "saved_most_s",
+    "run_most_percent",
+    "io_most_s",
+    "io_percent",
+    "most_hours",
+    "meta_saved_most_hours",
+    "job_times.operations",
+    "job_times.bytes",
+    "n_nodes",
 }
 
 
@@ -680,6 +849,8 @@ def allowed_values(table: str, column: str) -> list[str]:
         return []
     if kind == TEXT:
         return sorted(ALLOWED.get(f"{table}.{column}", ALLOWED.get(column, ())))
-    least = MINIMUM.get(column, 0)
+    where = f"{table}.{column}"
+    least = MINIMUM.get(where, MINIMUM.get(column, 0))
     words = ["any number"] if least == -math.inf else [f"at least {least}"]
-    return [*words, "may be missing"] if column in MAY_BE_MISSING else words
+    missing = {column, where} & MAY_BE_MISSING
+    return [*words, "may be missing"] if missing else words

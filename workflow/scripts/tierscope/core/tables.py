@@ -69,7 +69,7 @@ def with_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
     """Return one column in its contract's type, or raise a TableError."""
     name = where.split(".")[1]
-    if values.isna().any() and name not in MAY_BE_MISSING:
+    if values.isna().any() and not {name, where} & MAY_BE_MISSING:
         raise TableError(f"table column {where}: got missing values, expected none.")
     if kind == TEXT:
         is_text = isinstance(values.dtype, pd.StringDtype)  # holds nothing else
@@ -94,7 +94,7 @@ def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
         return values.astype(bool)
     if kind == NUMBER and np.isinf(values.to_numpy(float)).any():
         raise TableError(f"table column {where}: got infinite values.")
-    lowest = MINIMUM.get(name, 0)
+    lowest = MINIMUM.get(where, MINIMUM.get(name, 0))
     if len(values) and values.min() < lowest:
         raise TableError(
             f"table column {where}: got {values.min()}, expected at least {lowest}."

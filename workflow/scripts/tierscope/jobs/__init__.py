@@ -1,0 +1,1 @@
+"""Darshan logs of any job: whose tier, which class, which process, what if."""
