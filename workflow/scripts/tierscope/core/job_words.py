@@ -10,10 +10,10 @@ _LEAST_PLAIN = 1e-4  # smaller numbers have an exponent
 
 
 def printable(text: str) -> str:
-    """Return a text in which every character is seen.
+    r"""Return a text in which every character is seen.
 
     Names in logs can hold any bytes. Control characters, marks of the writing direction
-    and parts of invalid UTF-8 become escapes such as ``\\n`` and ``\\u202e``.
+    and parts of invalid UTF-8 become escapes such as ``\n`` and ``\u202e``.
     """
     if text.isascii() and text.isprintable():
         return text

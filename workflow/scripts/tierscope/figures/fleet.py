@@ -93,7 +93,7 @@ def job_label(row: pd.Series) -> str:
 def most_costly(fleet: pd.DataFrame, by: str, n_jobs: int = MOST_JOBS) -> pd.DataFrame:
     """Return the jobs with the most hours of a kind, those without any left out.
 
-    ``is_marked`` says whether hours of a job are of processes while others are of nodes.
+    ``is_marked`` says whether a job has process-hours while others have node-hours.
     """
     is_mixed = fleet["hours_of"].nunique() > 1
     marked = fleet["hours_of"].eq("processes") & is_mixed
@@ -214,9 +214,9 @@ def _notes(fleet: pd.DataFrame, provenance: Origin) -> list[str]:
     """Return the notes below the figure."""
     notes = bound_notes(fleet["times_are"], provenance)
     notes.append(
-        "A job costs the I/O time of its slowest process times its nodes, as all others "
-        "wait for it. Savings by the paper's rule; no model: logs do not determine the "
-        "devices."
+        "A job costs the I/O time of its slowest process times its nodes, as all "
+        "others wait for it. Savings by the paper's rule; no model: logs do not "
+        "determine the devices."
     )
     if fleet["hours_of"].nunique() > 1:
         notes.append("* Hours of processes: the log does not tell the nodes.")

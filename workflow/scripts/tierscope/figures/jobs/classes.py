@@ -39,7 +39,7 @@ BOUND = {"color": "#222222", "ls": "", "capsize": 3, "elinewidth": 1.3}
 
 
 def tier_order(tiers: Iterable[str]) -> list[str]:
-    """Return tiers without duplicates: gfs, lfs, other names, ``other``, ``unnamed``."""
+    """Return distinct tiers: gfs, lfs, other names, ``other``, ``unnamed``."""
     first, last = list(_PAPER), list(_GREYS)
     found = set(tiers)
     named = sorted(found - {*first, *last})

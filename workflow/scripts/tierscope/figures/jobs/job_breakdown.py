@@ -59,8 +59,8 @@ def plot_job_breakdown(
     Figure
         Left: a bar for each epoch, stacked by class up to what is certain of each; what
         lies between the sum and the upper bound of the process is dotted, and the error
-        bar has the bounds of its time. Right: the bounds of each class in the epoch that
-        takes longest. An arrow marks a time without upper bound.
+        bar has the bounds of its time. Right: the bounds of each class in the epoch
+        that takes longest. An arrow marks a time without upper bound.
     """
     breakdown = breakdown[breakdown["job"] == job]
     slowest = slowest[slowest["job"] == job].sort_values("epoch")
