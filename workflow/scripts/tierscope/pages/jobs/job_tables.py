@@ -182,7 +182,8 @@ def estimates_table(estimates: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 def _estimate_words(row: pd.Series) -> str:
     """Return the time after an improvement and what is saved."""
     after = bounds_words(row["least_s"], row["most_s"])
-    return f"{after} (saves {bounds_words(row['saved_least_s'], row['saved_most_s'])})"
+    saved = bounds_words(row["saved_least_s"], row["saved_most_s"])
+    return f"{after}\nsaves {saved}"
 
 
 def combinations_table(combinations: pd.DataFrame) -> pd.DataFrame:
