@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.trace.log import JOB, LogError, read_posix
+from tierscope.trace.container import JOB, LogError
+from tierscope.trace.log import read_posix
 from tierscope.trace.module_records import RECORD_TYPES
 from tierscope.trace.posix_records import POSIX_MODULE, POSIX_RECORD
 

@@ -8,13 +8,9 @@ An older version lacks some counters of the current one. Source: darshan-util's
 import numpy as np
 
 from tierscope.trace.posix_records import COUNTERS as POSIX_COUNTERS
+from tierscope.trace.posix_records import SIZES
 from tierscope.trace.posix_records import TIMERS as POSIX_TIMERS
 
-_SIZES = [
-    counter.removeprefix("POSIX_SIZE_READ_")
-    for counter in POSIX_COUNTERS
-    if counter.startswith("POSIX_SIZE_READ_")
-]
 _RANKS = ["FASTEST_RANK", "FASTEST_RANK_BYTES", "SLOWEST_RANK", "SLOWEST_RANK_BYTES"]
 _RANK_TIMES = [
     *("F_FASTEST_RANK_TIME", "F_SLOWEST_RANK_TIME"),
@@ -44,8 +40,8 @@ _MPIIO_COUNTERS = [
     *("NB_READS", "NB_WRITES", "SYNCS", "HINTS", "VIEWS", "MODE"),
     *("BYTES_READ", "BYTES_WRITTEN", "RW_SWITCHES"),
     *("MAX_READ_TIME_SIZE", "MAX_WRITE_TIME_SIZE"),
-    *(f"SIZE_READ_AGG_{size}" for size in _SIZES),
-    *(f"SIZE_WRITE_AGG_{size}" for size in _SIZES),
+    *(f"SIZE_READ_AGG_{size}" for size in SIZES),
+    *(f"SIZE_WRITE_AGG_{size}" for size in SIZES),
     *(f"ACCESS{i}_ACCESS" for i in range(1, 5)),
     *(f"ACCESS{i}_COUNT" for i in range(1, 5)),
     *_RANKS,
