@@ -5,7 +5,6 @@ have. This module reads what other jobs left: all formats, record versions and b
 orders that Darshan 3 wrote.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.trace.container import Container, open_container
-from tierscope.trace.log import CACHED_RECORDS
 from tierscope.trace.module_records import FOPENS, RECORD_TYPES
 from tierscope.trace.names import Names, read_names
 from tierscope.trace.posix_records import SIZES
@@ -246,15 +244,15 @@ def _read_records(
     selection = _selection_of(log, interface, log.versions[position])
     parts: dict[str, list[np.ndarray]] = {}
     n_omitted = 0
-    for chunk in _chunks(log, interface, selection.layout):
+    for found in log.records(interface, selection.layout):
         if FOPENS in selection.layout.names:
             # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
-            is_posix = chunk[FOPENS] <= 0
-            n_omitted += len(chunk) - np.count_nonzero(is_posix)
-            chunk = chunk[is_posix]
-        if not len(chunk):
+            is_posix = found[FOPENS] <= 0
+            n_omitted += len(found) - np.count_nonzero(is_posix)
+            found = found[is_posix]
+        if not len(found):
             continue
-        for column, values in _columns(chunk, selection).items():
+        for column, values in _columns(found, selection).items():
             parts.setdefault(column, []).append(values)
     if not parts:
         return None, n_omitted
@@ -278,13 +276,6 @@ def _selection_of(log: Container, interface: str, version: int) -> _Selection:
             f"{list(known)}."
         )
     return _selection(interface, version, log.order)
-
-
-def _chunks(log: Container, interface: str, layout: np.dtype) -> Iterator[np.ndarray]:
-    """Yield a few records at a time."""
-    for records in log.records(interface, layout):
-        for start in range(0, len(records), CACHED_RECORDS):
-            yield records[start : start + CACHED_RECORDS]
 
 
 def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray]:

@@ -73,6 +73,7 @@ _FORMATS = {
 _ZLIB_OR_GZIP = 47  # value of wbits; Darshan writes gzip streams
 _READ_BYTES = 1 << 18
 _BLOCK_BYTES = 1 << 22
+_CACHED_RECORDS = 512
 
 
 class LogError(ValueError):
@@ -239,6 +240,12 @@ class Container:
             raise self.error(f"truncated in its {what}.")
 
     def records(self, module: str, layout: np.dtype) -> Iterator[np.ndarray]:
+        """Yield a module's records, so few at a time that they stay in a cache."""
+        for records in self._whole_records(module, layout):
+            for start in range(0, len(records), _CACHED_RECORDS):
+                yield records[start : start + _CACHED_RECORDS]
+
+    def _whole_records(self, module: str, layout: np.dtype) -> Iterator[np.ndarray]:
         """Yield a module's records; only records cut by a block are copied."""
         what = f"{module} records"
         size, rest = layout.itemsize, b""

@@ -7,10 +7,6 @@ test compares them. Importing PyDarshan for the names would take more than a sec
 import numpy as np
 
 POSIX_MODULE = 1
-POSIX_VERSION = 4
-
-# Sizes of a record by module version; older versions have fewer counters.
-RECORD_BYTES = {1: 680, 2: 648, 3: 664, POSIX_VERSION: 704}
 
 SIZES = [
     "0_100",
