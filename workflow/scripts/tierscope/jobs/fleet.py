@@ -86,7 +86,7 @@ def faster_meta(whole: Phase) -> tuple[str, tuple[float, float]]:
 def saved_s(whole: Phase, percents: np.ndarray) -> tuple[float, float]:
     """Return the least and most seconds that the slowest process saves."""
     _, (now_least_s, now_most_s), _, most_s = whole.slowest()
-    least, most = improved_slowest(whole.times, percents[np.newaxis], whole.sum_s)
+    least, most = improved_slowest(whole.times, percents[np.newaxis])
     if whole.times_are == LOWER_BOUNDS:
         return 0.0, float("nan")
     # No more than the improved classes take of any process that may be the slowest.

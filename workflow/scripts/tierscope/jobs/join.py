@@ -20,7 +20,6 @@ from tierscope.jobs.summary import MPI_IO, SIZES, Summary
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
 MOST_RANKS_NAMED = 10
-_ROUNDING = 1e-9  # of a time: what sums in another order differ by
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|julia|Rscript|bash|sh)[\d.]*")
 
 Class = tuple[str, str, str]  # tier, interface, operation
@@ -37,24 +36,18 @@ class Phase:
     classes : list of (tier, interface, operation)
         Those that count, in the order of the columns of `times`.
     times : ProcessTimes
-    sum_s : float
-        The counted time of all processes together, which is known even of shared
-        records.
     """
 
     epoch: int
     classes: list[Class]
     times: ProcessTimes
-    sum_s: float
 
     @property
     def times_are(self) -> str:
         """Return whether the times are exact, bounds, or lower bounds."""
-        most = self.times.most_s
-        if not (np.isfinite(most).all() and np.isfinite(self.times.total_most_s).all()):
+        if not np.isfinite(self.times.total_most_s).all():
             return LOWER_BOUNDS
-        gap = most - self.times.least_s
-        return BOUNDS if (gap > _ROUNDING * most).any() else EXACT
+        return EXACT if self.times.is_exact else BOUNDS
 
     def slowest(self) -> tuple[np.ndarray, tuple[float, float], np.ndarray, np.ndarray]:
         """Return the slowest process: candidates, its time, and its time by class.
@@ -76,9 +69,8 @@ class Phase:
             unknown = np.full(len(self.classes), np.nan)
             total = (float(times.total_least_s[rank]), np.nan)
             return np.array([rank]), total, times.least_s[rank], unknown
-        ranks = slowest_candidates(times, self.sum_s)
-        least_s, most_s = slowest_class_bounds(times, self.sum_s)
-        return ranks, slowest_bounds(times, self.sum_s), least_s, most_s
+        least_s, most_s = slowest_class_bounds(times)
+        return slowest_candidates(times), slowest_bounds(times), least_s, most_s
 
 
 @dataclass(frozen=True)
@@ -214,14 +206,13 @@ def _phase(
     rows = (totals["epoch"] == epoch) | (epoch == WHOLE_JOB)
     np.add.at(total_least_s, totals["rank"][rows], totals["least_s"][rows])
     np.add.at(total_most_s, totals["rank"][rows], totals["most_s"][rows])
-    sum_s = sum(
-        part.sums["sum_s"][position]
-        for part in parts
-        for position, cell in enumerate(part.cells)
-        if tuple(cell) in counted
-    )
-    process_times = ProcessTimes(least_s, most_s, total_least_s, total_most_s)
-    return Phase(epoch, classes, process_times, float(sum_s))
+    sum_s = np.zeros(len(classes))
+    for part in parts:
+        for position, cell in enumerate(part.cells):
+            if tuple(cell) in counted:
+                sum_s[classes.index(tuple(cell[1:]))] += part.sums["sum_s"][position]
+    bounds = (least_s, most_s, total_least_s, total_most_s, sum_s)
+    return Phase(epoch, classes, ProcessTimes(*bounds))
 
 
 def _facts(
