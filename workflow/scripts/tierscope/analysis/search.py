@@ -13,7 +13,7 @@ from typing import Protocol, Self
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import process_times, slowest_process
+from tierscope.analysis.breakdown import process_times, slowest_process, total_s
 from tierscope.analysis.whatif import (
     Goal,
     best_point,
@@ -122,20 +122,42 @@ def find_sufficient(
         envelope = times_s[rows][upper_envelope(times_s[rows])]
         repetitions.setdefault(int(rate), []).append(envelope)
     percents = np.asarray(percents)
-    least = [_least(runs, goal, percents) for runs in repetitions.values()]
+    least = [least_sufficient(runs, goal, percents) for runs in repetitions.values()]
     return Sufficient(tuple(repetitions), tuple(percents.tolist()), np.stack(least))
 
 
-def _least(runs: list[np.ndarray], goal: Goal, percents: np.ndarray) -> np.ndarray:
-    """Return `Sufficient.least` of one cache rate from its repetitions' processes."""
+def least_sufficient(
+    runs: Sequence[np.ndarray], goal: Goal, percents: np.ndarray
+) -> np.ndarray:
+    """Find the least improvement of a fourth class that meets a goal with three others.
+
+    Parameters
+    ----------
+    runs : sequence of ndarray, shape (n_processes, n_classes)
+        Times of the processes in seconds, by class, of each repetition. The first four
+        classes are improved; further ones are not.
+    goal : Goal
+        The goal of the mean over the repetitions of the slowest process's time.
+    percents : ndarray of int
+        Improvements that each of the four classes can have, ascending.
+
+    Returns
+    -------
+    ndarray of int, shape (n_percents, n_percents, n_percents)
+        As `Sufficient.least` of one cache rate.
+    """
     n = len(percents)
     improved = [
         [improve(times_s[:, k], percents[:, np.newaxis]) for k in range(len(CLASSES))]
         for times_s in runs
     ]
+    unchanged = [total_s(times_s[:, len(CLASSES) :]) for times_s in runs]
 
     def start(first: np.ndarray, second: np.ndarray) -> _Combinations:
-        sums = [classes[0][first] + classes[1][second] for classes in improved]
+        sums = [
+            classes[0][first] + classes[1][second] + others_s
+            for classes, others_s in zip(improved, unchanged, strict=True)
+        ]
         return _Combinations(improved, sums, goal)
 
     pairs_at_once = max(1, _CELLS_AT_ONCE // max(len(times_s) for times_s in runs))
@@ -157,8 +179,8 @@ class _Combinations:
         """Return which of them meet the goal with improvements of the other two."""
         io_time_s = 0.0
         for classes, sum_s in zip(self.improved, self.sums, strict=True):
-            total_s = sum_s + classes[2][third] + classes[3][fourth]
-            io_time_s = io_time_s + total_s.max(axis=1)
+            times_s = sum_s + classes[2][third] + classes[3][fourth]
+            io_time_s = io_time_s + times_s.max(axis=1)
         return self.goal.is_met(io_time_s / len(self.sums))
 
     def keep(self, rows: np.ndarray) -> Self:
