@@ -31,6 +31,7 @@ rule build_report:
         scorecard_caption=caption("scorecard"),
         paper=workflow.source_path("../../resources/paper/claims.yaml"),
         template=workflow.source_path("../templates/report.html.j2"),
+        style=workflow.source_path("../templates/page.css"),
         observations=observations(),
         library=library("build_report"),
     output:

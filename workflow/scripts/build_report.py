@@ -8,8 +8,9 @@ from typing import Any
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.tables import read_table
+from tierscope.pages.document import Picture, render
 from tierscope.pages.report.facts import Run
-from tierscope.pages.report.page import Picture, render, report_context
+from tierscope.pages.report.page import report_context
 
 
 def read_json(path: str | Path) -> Any:
@@ -61,6 +62,7 @@ if __name__ == "__main__":
         anonymous=params.anonymous,
         **tables,
     )
-    page = render(Path(given.template).read_text(), context)
+    style = Path(given.style).read_text()
+    page = render(Path(given.template).read_text(), context, style)
     Path(snakemake.output.report).write_text(page, encoding="utf-8")
     print(f"{context['headline']}, {len(pictures)} figures, {len(page) >> 10} KiB")

@@ -19,6 +19,7 @@ from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
 from tierscope.core.sources import Origin
 from tierscope.core.tables import check_table
+from tierscope.pages.document import Picture, caption_html, render
 from tierscope.pages.report.facts import (
     Run,
     devices_table,
@@ -26,12 +27,7 @@ from tierscope.pages.report.facts import (
     setting_words,
 )
 from tierscope.pages.report.marks import UNKNOWN
-from tierscope.pages.report.page import (
-    Picture,
-    caption_html,
-    render,
-    report_context,
-)
+from tierscope.pages.report.page import report_context
 from tierscope.pages.report.runs import runs_table
 
 WORKFLOW = Path(__file__).parents[4] / "workflow"

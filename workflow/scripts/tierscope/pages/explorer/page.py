@@ -59,6 +59,7 @@ def build_explorer(
     estimates: pd.DataFrame | None = None,
     pairs: Sequence[Sequence[str]] = (),
     model: str = "",
+    note: str = "",
 ) -> str:
     """Build the explorer, a page that needs no network and no other file.
 
@@ -80,6 +81,8 @@ def build_explorer(
         Pairs of I/O classes for which `estimates` holds every cell of the map.
     model : str, optional
         What the model is (`tierscope.core.sources.model_words`).
+    note : str, optional
+        What a reader must know before all else.
 
     Returns
     -------
@@ -116,6 +119,7 @@ def build_explorer(
         "grid_words": _grid_words(start),
         "model_words": model_note(model) if answers else "",
         "known_words": answers.words if answers else "",
+        "note": note,
     }
     spec = specification(points, scenarios, best, start, computation, answers)
     (sweep,) = (table for table in spec["data"] if table["name"] == "sweep")

@@ -1,18 +1,12 @@
 """Gather an experiment into one page of HTML that needs no other file.
 
 This module prepares the content, as words and tables of words; the template places it.
-A figure becomes an image of its own inside the page, so the ids and styles of its SVG
-cannot affect another figure.
 """
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import jinja2
 import pandas as pd
-from docutils.core import publish_parts
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
@@ -22,6 +16,7 @@ from tierscope.core.sources import Origin, source_note
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.pages import scorecard
+from tierscope.pages.document import Picture, caption_html
 from tierscope.pages.report.facts import (
     SIMULATED,
     Run,
@@ -51,63 +46,6 @@ _MEANINGS = {
     IOClass.LFS_META: "opening, closing and looking up these files",
     NET_READ: "reading files from other nodes",
 }
-_RST = {
-    "file_insertion_enabled": False,
-    "raw_enabled": False,
-    "halt_level": 2,
-    "report_level": 5,
-    "_disable_config": True,
-}
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure of the report.
-
-    Parameters
-    ----------
-    name : str
-        Its name in links.
-    title : str
-        Its heading.
-    svg : bytes
-        Content of an SVG file.
-    caption : str
-        How to read it, in reStructuredText.
-    """
-
-    name: str
-    title: str
-    svg: bytes
-    caption: str
-
-    @property
-    def uri(self) -> str:
-        """Return the picture as an address that holds it."""
-        return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
-
-    @property
-    def caption_html(self) -> str:
-        """Return the caption as HTML."""
-        return caption_html(self.caption)
-
-
-def render(template: str, context: Mapping[str, Any]) -> str:
-    """Return the page; texts are escaped unless the template marks them as HTML."""
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.from_string(template).render(context)
-
-
-def caption_html(caption: str) -> str:
-    """Return reStructuredText as HTML; a mistake in it raises docutils' error."""
-    parts = publish_parts(caption, writer="html5", settings_overrides=_RST)
-    return parts["body"]
 
 
 def report_context(

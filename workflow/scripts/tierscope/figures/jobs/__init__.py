@@ -1,0 +1,1 @@
+"""Figures of jobs whose Darshan logs were given."""

@@ -1,0 +1,151 @@
+"""Draw how the I/O time of a job spreads over its processes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tierscope.core.job_words import printable, shortened
+from tierscope.core.sources import Origin
+from tierscope.figures.jobs.classes import (
+    UNSURE,
+    Palette,
+    bound_notes,
+    class_patches,
+    mpi_io_note,
+    unsure_patch,
+)
+from tierscope.figures.jobs.job_breakdown import TITLE_LETTERS
+from tierscope.figures.jobs.processes import (
+    class_times,
+    epoch_title,
+    has_epochs,
+    process_totals,
+)
+from tierscope.figures.style import new_figure, styled
+
+MOST_BARS = 64  # processes that are drawn as bars; more are a curve
+_MOST_TICKS = 32
+_CURVE = {"color": "#222222", "lw": 1.4}
+_BAND = {"color": "#0072B2", "alpha": 0.25, "lw": 0}
+_CANDIDATE = {
+    "color": "#882255",
+    "marker": "v",
+    "ls": "",
+    "ms": 7,
+    "markeredgecolor": "white",
+    "markeredgewidth": 0.6,
+}
+_MEDIAN = {"color": "#444444", "ls": "--", "lw": 1}
+
+
+@styled
+def plot_job_processes(
+    times: pd.DataFrame,
+    slowest: pd.DataFrame,
+    job: str,
+    epoch: int,
+    *,
+    provenance: Origin,
+    tiers: Sequence[str] | None = None,
+) -> Figure:
+    """Draw the I/O time of each process of a job in an epoch, the longest first.
+
+    Parameters
+    ----------
+    times, slowest : DataFrame
+        Tables ``job_times`` and ``job_slowest`` of any jobs.
+    job, epoch
+        The job and the epoch to draw; epoch -1 is the whole job if it has no epochs.
+    provenance, tiers
+        As for `tierscope.figures.jobs.job_breakdown.plot_job_breakdown`.
+
+    Returns
+    -------
+    Figure
+        Up to 64 processes are bars, stacked by class up to what is certain, with
+        dots up to the upper bound. More are a curve: the sorted lower bounds, and a
+        band up to the sorted upper bounds, between which the sorted times are. Marks
+        show which processes can be the slowest.
+    """
+    times = times[(times["job"] == job) & (times["epoch"] == epoch)]
+    of_job = slowest[slowest["job"] == job]
+    of_epoch = of_job[of_job["epoch"] == epoch].iloc[0]
+    totals = process_totals(times, of_epoch)
+    palette = Palette(tiers or list(dict.fromkeys(times["tier"])))
+    name = shortened(printable(job), TITLE_LETTERS)
+    words = epoch_title(epoch, has_epochs=has_epochs(of_job))
+    title = f"I/O time of each process, {words}: {name} (Darshan logs)"
+    notes = bound_notes([of_epoch["times_are"]], provenance) + mpi_io_note(times)
+    figure, (ax,) = new_figure(1, title, notes, row_height=3.9)
+    draw = _draw_bars if len(totals) <= MOST_BARS else _draw_curve
+    handles = draw(ax, times, totals, palette)
+    handles += [_mark_candidates(ax, totals), _draw_median(ax, totals)]
+    ends_s = totals[["least_s", "most_s"]].max().max()
+    ax.set_ylim(0, 1.15 * ends_s if ends_s > 0 else 1)
+    ax.set_ylabel("I/O time of a process (s)")
+    figure.legend(handles=handles, loc="outside right center")
+    return figure
+
+
+def _draw_bars(
+    ax: Axes, times: pd.DataFrame, totals: pd.DataFrame, palette: Palette
+) -> list[Patch]:
+    """Draw a stacked bar of each process; return the entries of the legend."""
+    at, bottom_s = np.arange(len(totals)), np.zeros(len(totals))
+    by_class = class_times(times, totals["rank"])
+    for one, height_s in by_class.items():
+        ax.bar(at, height_s, 0.85, bottom=bottom_s, **palette.look(*one))
+        bottom_s = bottom_s + height_s
+    more_s = (totals["most_s"] - bottom_s).fillna(0).clip(lower=0).to_numpy()
+    unsure = more_s > 1e-9 * bottom_s
+    ax.bar(at[unsure], more_s[unsure], 0.85, bottom_s[unsure], **UNSURE)
+    step = -(-len(totals) // _MOST_TICKS)
+    ax.set_xticks(at[::step], totals["rank"][::step])
+    ax.tick_params(axis="x", labelsize=8)
+    ax.set_xlabel("Rank of the process, longest I/O time first")
+    ax.set_xlim(-0.7, len(totals) - 0.3)
+    handles = class_patches(by_class, palette)
+    return [*handles, unsure_patch()] if unsure.any() else handles
+
+
+def _draw_curve(
+    ax: Axes, times: pd.DataFrame, totals: pd.DataFrame, palette: Palette
+) -> list[Line2D | Patch]:
+    """Draw a curve over the processes; return the entries of the legend."""
+    at = np.arange(1, len(totals) + 1)
+    ends = totals[["least_s", "most_s"]].to_numpy()
+    least_s, most_s = -np.sort(-ends, axis=0).T  # each sorted, missing ones last
+    is_exact = bool((ends[:, 0] == ends[:, 1]).all())
+    label = "I/O time" if is_exact else "at least"
+    handles = ax.plot(at, least_s, **_CURVE, label=label)
+    if not is_exact and not np.isnan(most_s).all():
+        label = "up to the upper bound"
+        handles.append(ax.fill_between(at, least_s, most_s, **_BAND, label=label))
+    ax.set_xlabel(f"Processes ({len(totals)}), longest I/O time first")
+    ax.set_xlim(-0.01 * len(totals), 1.01 * len(totals))
+    return handles
+
+
+def _mark_candidates(ax: Axes, totals: pd.DataFrame) -> Line2D:
+    """Mark the processes that can be the slowest; return the entry of the legend."""
+    first = 0 if len(totals) <= MOST_BARS else 1
+    found = totals[totals["is_candidate"]]
+    end_s = found["most_s"].fillna(found["least_s"])
+    room_s = 0.04 * totals[["least_s", "most_s"]].max().max()
+    label = "slowest process"
+    if len(found) != 1:
+        label = f"any of these {len(found)} can\nbe the slowest process"
+    (line,) = ax.plot(first + found.index, end_s + room_s, **_CANDIDATE, label=label)
+    return line
+
+
+def _draw_median(ax: Axes, totals: pd.DataFrame) -> Line2D:
+    """Draw the median of the lower bounds; return the entry of the legend."""
+    is_exact = (totals["least_s"] == totals["most_s"]).all()
+    label = "median" if is_exact else "median of what\nis certain"
+    return ax.axhline(totals["least_s"].median(), **_MEDIAN, label=label)

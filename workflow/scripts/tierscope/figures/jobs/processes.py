@@ -1,0 +1,102 @@
+"""Find the epoch, the processes and the times that figures and pages of a job show."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from tierscope.core.columns import JOB_CLASS
+from tierscope.core.words import epoch_words
+from tierscope.figures.jobs.classes import classes_of, counted
+
+_RANKS = re.compile(r"\d+(?: to \d+)?(?:, \d+(?: to \d+)?)*")
+_ROUNDING = 1e-9  # of a time: sums in another order
+
+
+def main_epoch(slowest: pd.DataFrame) -> int:
+    """Return the epoch whose slowest process takes longest; the first of equal ones.
+
+    Parameters
+    ----------
+    slowest : DataFrame
+        Rows of table ``job_slowest`` of one job.
+    """
+    return int(slowest.loc[slowest["least_s"].idxmax(), "epoch"])
+
+
+def epoch_title(epoch: int, *, has_epochs: bool) -> str:
+    """Return an epoch in words; a job without epochs is one phase."""
+    if epoch >= 0:
+        return epoch_words(epoch)
+    return "files of no epoch" if has_epochs else "whole job"
+
+
+def has_epochs(rows: pd.DataFrame) -> bool:
+    """Return whether a job's table has epochs."""
+    return bool(rows["epoch"].ge(0).any())
+
+
+def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
+    """Return the counted time of each process in an epoch, the longest first.
+
+    Parameters
+    ----------
+    times : DataFrame
+        Rows of table ``job_times`` of one job and epoch.
+    slowest : Series
+        Their row of table ``job_slowest``. No process takes longer than its ``most_s``.
+
+    Returns
+    -------
+    DataFrame, shape (n_processes, 4)
+        ``rank``, ``least_s``, ``most_s`` and ``is_candidate``, whether the process can
+        be the slowest. The bounds are sums over the classes, so they hold but need not
+        be sharp.
+    """
+    of_rank = times[times["counted"]].groupby("rank")
+    totals = of_rank["least_s"].sum().to_frame()
+    totals["most_s"] = of_rank["most_s"].agg(lambda most_s: most_s.sum(skipna=False))
+    totals = totals.reset_index()
+    if not np.isnan(slowest["most_s"]):
+        limit_s = np.maximum(slowest["most_s"], totals["least_s"])
+        totals["most_s"] = np.minimum(totals["most_s"], limit_s)
+    reached = (1 - _ROUNDING) * slowest["least_s"]
+    ranks = listed_ranks(slowest["slowest_ranks"])
+    if len(ranks) == slowest["n_slowest"]:
+        totals["is_candidate"] = totals["rank"].isin(ranks)
+    else:  # the list is shortened
+        totals["is_candidate"] = totals["most_s"].fillna(np.inf) >= reached
+    by = ["most_s", "least_s", "rank"]
+    order = [False, False, True]
+    totals = totals.sort_values(by, ascending=order, na_position="last")
+    return totals.reset_index(drop=True)
+
+
+def listed_ranks(words: str) -> list[int]:
+    """Return the ranks of a list such as ``3, 17, 40 to 47``; none of other texts."""
+    if not _RANKS.fullmatch(words):
+        return []
+    ranks = []
+    for part in words.split(", "):
+        first, _, last = part.partition(" to ")
+        ranks += range(int(first), int(last or first) + 1)
+    return ranks
+
+
+def class_times(times: pd.DataFrame, ranks: pd.Series) -> dict[tuple, np.ndarray]:
+    """Return the least seconds of each counted class, for processes in this order.
+
+    Parameters
+    ----------
+    times : DataFrame
+        Rows of table ``job_times`` of one job and epoch.
+    ranks : Series of int
+        The processes.
+    """
+    rows = counted(times)
+    wide = rows.pivot_table(
+        index="rank", columns=JOB_CLASS, values="least_s", aggfunc="sum", fill_value=0
+    ).reindex(ranks, fill_value=0)
+    return {
+        one: wide[one].to_numpy() for one in classes_of(rows) if one in wide.columns
+    }

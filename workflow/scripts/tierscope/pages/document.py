@@ -1,0 +1,74 @@
+"""Make pages of HTML that need no other file, from a template and its content.
+
+A figure becomes an image of its own inside the page, so the ids and styles of its SVG
+cannot affect another figure.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+from docutils.core import publish_parts
+
+_RST = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "halt_level": 2,
+    "report_level": 5,
+    "_disable_config": True,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the report.
+
+    Parameters
+    ----------
+    name : str
+        Its name in links.
+    title : str
+        Its heading.
+    svg : bytes
+        Content of an SVG file.
+    caption : str
+        How to read it, in reStructuredText.
+    """
+
+    name: str
+    title: str
+    svg: bytes
+    caption: str
+
+    @property
+    def uri(self) -> str:
+        """Return the picture as an address that holds it."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
+
+    @property
+    def caption_html(self) -> str:
+        """Return the caption as HTML."""
+        return caption_html(self.caption)
+
+
+def render(template: str, context: Mapping[str, Any], style: str = "") -> str:
+    """Return the page; texts are escaped unless the template marks them as HTML.
+
+    `style` is the CSS that all pages share, `workflow/templates/page.css`.
+    """
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(template).render({**context, "style": style})
+
+
+def caption_html(caption: str) -> str:
+    """Return reStructuredText as HTML; a mistake in it raises docutils' error."""
+    parts = publish_parts(caption, writer="html5", settings_overrides=_RST)
+    return parts["body"]

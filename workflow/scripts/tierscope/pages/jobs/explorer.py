@@ -1,0 +1,191 @@
+"""Build the explorer of a job: the page of runs, with one point.
+
+The explorer has four classes: READ and META of two tiers. So it needs a job with exact
+times on two tiers; of other jobs, `explorer_data` says why there is none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tierscope.analysis.breakdown import process_times
+from tierscope.analysis.whatif import Goal
+from tierscope.core.columns import CLASSES
+from tierscope.core.job_words import printable
+from tierscope.core.tables import check_table
+from tierscope.figures.jobs.classes import OTHER, UNNAMED
+from tierscope.pages.explorer.data import Start
+from tierscope.pages.explorer.page import build_explorer
+
+_SLOW_TIER, _FAST_TIER = "gfs", "lfs"  # what the explorer calls the two tiers
+_PLACES = {_SLOW_TIER: 0, _FAST_TIER: 2}  # of other names: 1
+_OPERATIONS = ("read", "meta")
+_GOAL_PERCENT = 80  # of the time without improvement
+_MAX_PERCENT, _STEP_PERCENT = 400, 25
+_KEYS = {
+    "source": "measured",
+    "dataset": "files of the job",
+    "n_osts": 0,
+    "policy": "as it ran",
+    "loader": "as it ran",
+    "cache_rate_percent": 0,
+    "repetition": 0,
+}
+
+
+@dataclass(frozen=True)
+class ExplorerData:
+    """What the explorer of a job shows.
+
+    Parameters
+    ----------
+    io_time : DataFrame, shape (n_processes * 4, 14)
+        Table ``io_time`` with one point for each epoch.
+    note : str
+        What the four classes are, and what is not in them.
+    """
+
+    io_time: pd.DataFrame
+    note: str
+
+
+def explorer_data(
+    times: pd.DataFrame, job: str, tiers: Sequence[str]
+) -> ExplorerData | str:
+    """Return the data of a job's explorer, or the reason why there cannot be one.
+
+    Parameters
+    ----------
+    times : DataFrame
+        Rows of table ``job_times`` of the job.
+    job : str
+        Its name.
+    tiers : sequence of str
+        The tiers of the analysis, in their order: the slow one before the fast one.
+    """
+    posix = times[times["interface"].eq("POSIX") & times["operation"].isin(_OPERATIONS)]
+    has_time = posix["least_s"].gt(0) | ~posix["most_s"].eq(0)
+    found = set(posix.loc[has_time, "tier"]) - {OTHER, UNNAMED}
+    used = [tier for tier in dict.fromkeys(tiers) if tier in found]
+    used.sort(key=lambda tier: _PLACES.get(tier, 1))
+    if len(used) != 2:
+        which = ", ".join(map(printable, used)) or "none"
+        return (
+            "There is no explorer of this job: it shows READ and META of two tiers, "
+            f"and the job reads files of {len(used)} named tiers ({which})."
+        )
+    rows = posix[posix["tier"].isin(used)]
+    if not rows["least_s"].eq(rows["most_s"]).all():
+        return (
+            "There is no explorer of this job: it needs exact times of every process, "
+            "and the logs hold bounds."
+        )
+    by_epoch = rows["epoch"].ge(0).any()
+    if by_epoch:
+        rows = rows[rows["epoch"] >= 0]
+    io_time = _io_time(rows, times, used).assign(
+        **_KEYS, system=printable(job) or "job"
+    )
+    return ExplorerData(check_table(io_time, "io_time"), _note(times, used, by_epoch))
+
+
+def _io_time(
+    rows: pd.DataFrame, times: pd.DataFrame, used: Sequence[str]
+) -> pd.DataFrame:
+    """Return a row for each epoch, process and class; 0 s where a log has nothing."""
+    names = dict(zip(used, (_SLOW_TIER, _FAST_TIER), strict=True))
+    classes = rows["tier"].map(names) + "_" + rows["operation"]
+    counts = rows[["operations", "bytes"]].fillna(0).round().astype("int64")
+    known = rows[["epoch", "rank"]].assign(
+        io_class=classes, time_s=rows["least_s"], **counts
+    )
+    every = pd.MultiIndex.from_product(
+        [sorted(rows["epoch"].unique()), sorted(times["rank"].unique()), CLASSES],
+        names=["epoch", "rank", "io_class"],
+    )
+    sums = known.groupby(list(every.names)).sum().reindex(every, fill_value=0)
+    filled = sums.reset_index()
+    filled["epoch"] = filled["epoch"].clip(lower=0)  # a job without epochs is one phase
+    return filled
+
+
+def _note(times: pd.DataFrame, used: Sequence[str], by_epoch: bool) -> str:
+    """Return what the four classes are, and what is not in them."""
+    slow, fast = map(printable, used)
+    words = (
+        "A job from its Darshan logs, with one cache rate: as it ran. GFS is its tier "
+        f"{slow}, LFS its tier {fast}. READ is all reading by POSIX calls; META are "
+        "those on files that were not written. Writes, META of written files, STDIO "
+        "and MPI-IO are not in the four classes."
+    )
+    counted = times[times["counted"]]
+    is_shown = (
+        counted["tier"].isin(used)
+        & counted["interface"].eq("POSIX")
+        & counted["operation"].isin(_OPERATIONS)
+    )
+    whole_s = counted["least_s"].sum()
+    if whole_s > 0:
+        percent = 100 * counted.loc[is_shown, "least_s"].sum() / whole_s
+        words += f" They are {percent:.0f} % of the I/O time of all processes."
+    if not by_epoch:
+        words += " The job has no epochs: the first epoch is the whole job."
+    return words
+
+
+def job_explorer(
+    data: ExplorerData,
+    job: str,
+    epoch: int,
+    *,
+    page: str,
+    computation: str,
+    provenance: str,
+) -> str:
+    """Return the explorer of a job as HTML.
+
+    Parameters
+    ----------
+    data : ExplorerData
+        What `explorer_data` returns.
+    job : str
+        Its name.
+    epoch : int
+        The epoch shown first, -1 for a job without epochs.
+    page, computation, provenance
+        As for `tierscope.pages.explorer.page.build_explorer`.
+
+    Returns
+    -------
+    str
+        HTML. Its goal is 80 % of today's time in the four classes.
+    """
+    shown = max(0, epoch)
+    shown = (
+        shown if shown in set(data.io_time["epoch"]) else data.io_time["epoch"].min()
+    )
+    of_epoch = data.io_time[data.io_time["epoch"] == shown]
+    _, times_s = process_times(of_epoch)
+    slowest_s = times_s[times_s.sum(axis=1).argmax()]
+    first, second = sorted(np.argsort(-slowest_s, kind="stable")[:2])
+    goal_s = _GOAL_PERCENT / 100 * float(slowest_s.sum()) or 1.0
+    start = Start(
+        scenario={"dataset": _KEYS["dataset"]},
+        epoch=int(shown),
+        goal=Goal("io_time", goal_s),
+        pair=(CLASSES[first], CLASSES[second]),
+        max_improvement_percent=_MAX_PERCENT,
+        step_percent=_STEP_PERCENT,
+        cost_per_percent=dict.fromkeys(CLASSES, 1),
+    )
+    return build_explorer(
+        data.io_time,
+        start,
+        page=page,
+        computation=computation,
+        title=f"What-if explorer: {printable(job)}",
+        provenance=provenance,
+        note=data.note,
+    )

@@ -1,0 +1,264 @@
+"""Put all jobs of an analysis of Darshan logs on one page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tierscope.core.columns import JOB_CLASS
+from tierscope.core.job_words import bounds_words, number_words
+from tierscope.core.sources import RULE_NOTE, Origin
+from tierscope.figures.fleet import hours_words
+from tierscope.figures.jobs.classes import counted, in_class_order, label
+from tierscope.pages.document import Picture
+from tierscope.pages.jobs.content import (
+    NAME_LETTERS,
+    PATH_LETTERS,
+    Drawing,
+    Section,
+    Table,
+    Words,
+    page_context,
+    seen,
+)
+from tierscope.pages.jobs.job_page import NO_MODEL, count
+
+OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
+MOST_ROWS, MOST_SAVINGS = 500, 20
+
+
+def fleet_page(
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    experiment: str,
+    picture: Picture | None,
+    provenance: Origin,
+    pages: Mapping[str, str] | None = None,
+    processes_per_node: int | None = None,
+) -> dict[str, Any]:
+    """Return the content of the page of all jobs, for template ``jobs.html.j2``.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        The tables of `OF_FLEET`.
+    experiment : str
+        Name of the analysis.
+    picture : Picture or None
+        The figure of all jobs.
+    provenance : Origin
+        Where the numbers come from.
+    pages : mapping of str to str, optional
+        The address of the page of each job that has one.
+    processes_per_node : int, optional
+        Processes on a node, if the configuration says so.
+    """
+    fleet, refusals = tables["fleet"], tables["refusals"]
+    n_logs = len(tables["logs"]) + len(refusals)
+    lead = f"{count(len(fleet), 'job')} from {count(n_logs, 'log')}"
+    if len(refusals):
+        lead += f"; {count(len(refusals), 'log')} could not be used"
+    hours = hours_words(fleet["hours_of"])
+    sections = [
+        _summary(fleet, tables["fleet_classes"], hours, processes_per_node),
+        Section("figure", "Figure", [Drawing(picture)] if picture else []),
+        _jobs(fleet, hours, pages or {}),
+        _savings(fleet, hours, pages or {}),
+        _outliers(fleet, pages or {}),
+        _refusals(refusals),
+        _tiers(tables["tier_prefixes"]),
+    ]
+    return page_context(
+        f"I/O of jobs: {seen(experiment, NAME_LETTERS)} (Darshan logs)",
+        f"{lead}.",
+        sections,
+        footer=f"Source: {provenance}. All numbers are in the Parquet files of the "
+        "analysis.",
+    )
+
+
+def classes_table(fleet_classes: pd.DataFrame) -> pd.DataFrame:
+    """Return the hours of all jobs by class (``fleet_classes``), in words.
+
+    The share is that of what is certain.
+    """
+    rows = counted(fleet_classes)
+    ends = ["least_hours", "most_hours"]
+    sums = rows.groupby(JOB_CLASS)[ends].agg(lambda hours: hours.sum(skipna=False))
+    n_jobs = rows[rows["least_hours"] > 0].groupby(JOB_CLASS)["job"].nunique()
+    whole = sums["least_hours"].sum()
+    order = in_class_order(sums.index)
+    return pd.DataFrame(
+        {
+            "Class": label(*one),
+            "Hours": bounds_words(*sums.loc[one], ""),
+            "Share": f"{100 * sums.loc[one, 'least_hours'] / whole:.1f} %"
+            if whole
+            else "",
+            "Jobs": f"{n_jobs.get(one, 0):,}",
+        }
+        for one in order
+    )
+
+
+def _summary(
+    fleet: pd.DataFrame,
+    fleet_classes: pd.DataFrame,
+    hours: str,
+    processes_per_node: int | None,
+) -> Section:
+    """Return what all jobs spend, by class."""
+    if fleet.empty:
+        text = "No log could be used; the reasons are below."
+        return Section("summary", "In short", [Words(text, "answer")])
+    certain = number_words(fleet["io_hours"].sum())
+    ends = ["meta_saved_least_hours", "meta_saved_most_hours"]
+    saved = bounds_words(*(fleet[end].sum(skipna=False) for end in ends), hours)
+    text = (
+        f"I/O of all jobs costs {certain} {hours}. Metadata servers twice as fast "
+        f"would save {saved}."
+    )
+    how = (
+        "A job costs the I/O time of its slowest process times its nodes: all others "
+        "wait for it."
+    )
+    if processes_per_node:
+        how += f" The configuration says {processes_per_node} processes on a node."
+    if fleet["hours_of"].eq("processes").any():
+        how += " Where the number of nodes is not known, it counts processes."
+    table = classes_table(fleet_classes)
+    shown = Table("Classes", table, ["Hours", "Share", "Jobs"], title="By class")
+    items = [Words(text, "answer"), Words(f"{how} {NO_MODEL}"), shown]
+    return Section("summary", "In short", items)
+
+
+def _links(rows: pd.DataFrame, pages: Mapping[str, str]) -> dict[int, str]:
+    """Return the address of the page of each row's job, by position."""
+    return {place: pages[job] for place, job in enumerate(rows["job"]) if job in pages}
+
+
+def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
+    """Return all jobs, the most costly first."""
+    by = ["io_hours", "job"]
+    rows = fleet.sort_values(by, ascending=[False, True]).head(MOST_ROWS)
+    if rows.empty:
+        return Section("jobs", "Jobs", [])
+    table = pd.DataFrame(
+        {
+            "Job": seen(row["job"], NAME_LETTERS),
+            "Program": seen(row["exe"], NAME_LETTERS),
+            "User": seen(row["user"], NAME_LETTERS),
+            "Month": row["month"],
+            "Processes": f"{row['n_processes']:,}",
+            "Run time": f"{number_words(row['run_time_s'])} s",
+            "I/O time": bounds_words(row["io_least_s"], row["io_most_s"]),
+            "Of run": part_words(row),
+            "Hours": f"{number_words(row['io_hours'])}"
+            + (" *" if row["hours_of"] == "processes" else ""),
+            "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
+        }
+        for row in rows.to_dict("records")
+    )
+    numbers = ["Processes", "Run time", "I/O time", "Of run", "Hours"]
+    words = f"The most costly first ({hours} of I/O)."
+    if rows["hours_of"].eq("processes").any():
+        words += " *: hours of processes."
+    if len(fleet) > len(rows):
+        words += f" {len(fleet) - len(rows):,} more are in table fleet."
+    if pages:
+        have = (
+            "job has a page of its own"
+            if len(pages) == 1
+            else "jobs have pages of their own"
+        )
+        words += f" {len(pages):,} {have}."
+    shown = Table("Jobs", table, numbers, _links(rows, pages))
+    return Section("jobs", "Jobs", [Words(words), shown])
+
+
+def part_words(row: Mapping[str, Any]) -> str:
+    """Return the part of I/O of a job's run time (a row of ``fleet``)."""
+    if pd.isna(row["io_percent"]):
+        return "unknown"
+    words = f"{number_words(row['io_percent'])} %"
+    return words if row["times_are"] == "exact" else f"at least {words}"
+
+
+def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
+    """Return the jobs that faster metadata servers would help most."""
+    by = ["meta_saved_least_hours", "meta_saved_most_hours"]
+    some = fleet[fleet[by].fillna(1).gt(0).any(axis="columns")]
+    rows = some.sort_values(by, ascending=False, kind="stable").head(MOST_SAVINGS)
+    if rows.empty:
+        return Section("metadata", "Faster metadata servers", [])
+    table = pd.DataFrame(
+        {
+            "Job": seen(row["job"], NAME_LETTERS),
+            "Program": seen(row["exe"], NAME_LETTERS),
+            "Saved hours": bounds_words(row[by[0]], row[by[1]], ""),
+            "Of its I/O hours": f"{number_words(row['io_hours'])}",
+            "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
+        }
+        for row in rows.to_dict("records")
+    )
+    numbers = ["Saved hours", "Of its I/O hours"]
+    text = (
+        f"The jobs that metadata servers twice as fast would help most ({hours} "
+        f"saved), those with the most certain savings first. {NO_MODEL}"
+    )
+    shown = Table("Savings", table, numbers, _links(rows, pages))
+    items = [Words(text), shown, Words(RULE_NOTE)]
+    return Section("metadata", "Faster metadata servers", items)
+
+
+def _outliers(fleet: pd.DataFrame, pages: Mapping[str, str]) -> Section:
+    """Return the jobs that differ from others, with the reason."""
+    rows = fleet[fleet["outlier"] != ""].head(MOST_ROWS)
+    table = pd.DataFrame(
+        {
+            "Job": seen(row["job"], NAME_LETTERS),
+            "Program": seen(row["exe"], NAME_LETTERS),
+            "User": seen(row["user"], NAME_LETTERS),
+            "Why": seen(row["outlier"]),
+        }
+        for row in rows.to_dict("records")
+    )
+    items = [Table("Outliers", table, (), _links(rows, pages))] if len(rows) else []
+    return Section("outliers", "Outliers", items)
+
+
+def _refusals(refusals: pd.DataFrame) -> Section:
+    """Return the logs that could not be used, each with its reason."""
+    rows = refusals.head(MOST_ROWS)
+    if rows.empty:
+        return Section("refusals", "Logs that could not be used", [])
+    table = pd.DataFrame(
+        {
+            "Log": [seen(log, PATH_LETTERS) for log in rows["log"]],
+            "Reason": list(map(seen, rows["reason"])),
+        }
+    )
+    items: list = [Table("Refusals", table)]
+    if len(refusals) > len(rows):
+        items.append(Words(f"{len(refusals) - len(rows):,} more: table refusals."))
+    return Section("refusals", "Logs that could not be used", items)
+
+
+def _tiers(prefixes: pd.DataFrame) -> Section:
+    """Return which paths belong to which tier."""
+    if prefixes.empty:
+        return Section("tiers", "Tiers", [])
+    table = pd.DataFrame(
+        {
+            "Tier": seen(row["tier"], NAME_LETTERS),
+            "Paths that begin with": seen(row["prefix"], PATH_LETTERS),
+            "File system": seen(row["fs_type"], NAME_LETTERS),
+            "Logs": f"{row['n_logs']:,}",
+        }
+        for row in prefixes.to_dict("records")
+    )
+    text = (
+        "Tier other: paths of no tier. Tier unnamed: records whose path was lost. "
+        "MPI-IO is not counted, as its calls reach POSIX."
+    )
+    return Section("tiers", "Tiers", [Table("Tiers", table, ["Logs"]), Words(text)])

@@ -1,0 +1,318 @@
+"""Put a job of Darshan logs on one page: what its slowest process waits for."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS, RULE
+from tierscope.core.job_words import bounds_words, number_words
+from tierscope.core.sources import RULE_NOTE, Origin
+from tierscope.figures.jobs.processes import (
+    epoch_title,
+    has_epochs,
+    main_epoch,
+    process_totals,
+)
+from tierscope.pages.document import Picture
+from tierscope.pages.jobs.content import (
+    NAME_LETTERS,
+    PATH_LETTERS,
+    Drawing,
+    Facts,
+    Section,
+    Table,
+    Words,
+    page_context,
+    seen,
+)
+from tierscope.pages.jobs.job_tables import (
+    MOST_LOGS,
+    breakdown_table,
+    combinations_table,
+    epochs_table,
+    estimates_table,
+    files_table,
+    logs_table,
+    processes_table,
+    ranks_words,
+    run_part_words,
+    sizes_table,
+)
+
+OF_JOBS = (
+    *("jobs", "logs", "job_times", "job_slowest", "job_breakdown", "job_files"),
+    *("job_sizes", "job_estimates", "job_combinations"),
+)
+TIMES_WORDS = {
+    EXACT: "exact: each process has its own records",
+    BOUNDS: "bounds: processes share records",
+    LOWER_BOUNDS: "lower bounds: a log lost records",
+}
+NO_MODEL = "By the rule; no model: logs do not determine the devices."
+_WARNINGS = {
+    BOUNDS: "Processes of this job share records, so times of single processes are "
+    "known within bounds. Each bound holds; the truth can be anywhere between.",
+    LOWER_BOUNDS: "A log of this job lost records, because the tracer ran out of room. "
+    "All its times are lower bounds.",
+}
+
+
+def rows_of_job(tables: Mapping[str, pd.DataFrame], job: str) -> dict[str, Any]:
+    """Return the rows of a job in each table that a job's page shows."""
+    return {name: tables[name][tables[name]["job"] == job] for name in OF_JOBS}
+
+
+def job_page(
+    tables: Mapping[str, pd.DataFrame],
+    job: str,
+    *,
+    pictures: Sequence[Picture],
+    provenance: Origin,
+    explorer: str = "",
+    no_explorer: str = "",
+    fleet_page: str = "",
+    processes_per_node: int | None = None,
+) -> dict[str, Any]:
+    """Return the content of a job's page, for template ``jobs.html.j2``.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        The tables of `OF_JOBS`; rows of other jobs are left out.
+    job : str
+        The job.
+    pictures : sequence of Picture
+        Figures ``breakdown`` and ``processes``, as far as they exist.
+    provenance : Origin
+        Where the numbers come from.
+    explorer, no_explorer : str, optional
+        The address of the job's explorer, or the reason why there is none.
+    fleet_page : str, optional
+        The address of the page of all jobs.
+    processes_per_node : int, optional
+        Processes on a node, if the configuration says so.
+
+    Raises
+    ------
+    ValueError
+        If the tables lack the job.
+    """
+    of = rows_of_job(tables, job)
+    if of["jobs"].empty or of["job_slowest"].empty:
+        raise ValueError(f"job page: got no rows of job {job!r}, expected some.")
+    row = of["jobs"].iloc[0]
+    drawings = {picture.name: Drawing(picture) for picture in pictures}
+    sections = [
+        _summary(of, explorer, no_explorer),
+        _breakdown(of, drawings),
+        _processes(of, drawings),
+        _files(of),
+        _sizes(of),
+        _whatif(of),
+        _origin(of, row, processes_per_node),
+    ]
+    lead = f"{seen(row['exe'], PATH_LETTERS)}, by {seen(row['user'], NAME_LETTERS)}"
+    return page_context(
+        f"I/O of job {seen(job, NAME_LETTERS)} (Darshan logs)",
+        f"{lead}, {count(row['n_processes'], 'process', 'es')}, started "
+        f"{time_words(row['started_s'])}, ran {number_words(row['run_time_s'])} s.",
+        sections,
+        footer=f"Source: {provenance}. All numbers are in the Parquet files of the "
+        "analysis.",
+        warnings=[_WARNINGS[row["times_are"]]] if row["times_are"] in _WARNINGS else [],
+        links={"All jobs": fleet_page} if fleet_page else {},
+    )
+
+
+def count(number: int, noun: str, ending: str = "s") -> str:
+    """Return a number of things, such as ``3,072 processes``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else ending)
+
+
+def time_words(started_s: float) -> str:
+    """Return a time in seconds since 1970 in words, in UTC."""
+    try:
+        time = datetime.fromtimestamp(started_s, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{started_s:.0f} s after 1970"
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _shown_epoch(of: Mapping[str, pd.DataFrame]) -> tuple[int, pd.Series, str]:
+    """Return the epoch that the page shows, its slowest process, and its name."""
+    slowest = of["job_slowest"]
+    epoch = main_epoch(slowest)
+    row = slowest[slowest["epoch"] == epoch].iloc[0]
+    return epoch, row, epoch_title(epoch, has_epochs=has_epochs(slowest))
+
+
+def _summary(
+    of: Mapping[str, pd.DataFrame], explorer: str, no_explorer: str
+) -> Section:
+    """Return the answer in short."""
+    _, slowest, words = _shown_epoch(of)
+    took = bounds_words(slowest["least_s"], slowest["most_s"])
+    text = (
+        f"In the {words}, the slowest process ({ranks_words(slowest)}) spent {took} on "
+        f"I/O, {run_part_words(slowest)} of the run time. Its bottleneck: "
+        f"{seen(slowest['bottleneck'], NAME_LETTERS)}."
+    )
+    items = [Words(seen(slowest["sentence"]), "answer"), Words(text)]
+    if explorer:
+        note = "All improvements of the four classes of reading, with sliders:"
+        items.append(Words(note, links={"Explore improvements": explorer}))
+    elif no_explorer:
+        items.append(Words(no_explorer))
+    return Section("summary", "In short", items)
+
+
+def _breakdown(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
+    """Return what the slowest process waits for, by epoch and by class."""
+    epoch, slowest, words = _shown_epoch(of)
+    breakdown = of["job_breakdown"]
+    rows = breakdown[breakdown["epoch"] == epoch]
+    times = of["job_times"]
+    table = breakdown_table(rows, times[times["epoch"] == epoch], slowest)
+    items = [drawings["breakdown"]] if "breakdown" in drawings else []
+    items.append(
+        Table(
+            "Classes of the slowest process",
+            table,
+            list(table.columns[1:]),
+            title=f"Each class, {words}",
+        )
+    )
+    items.append(
+        Words(
+            "Operations, bytes and files are those of all processes. META of a file "
+            "that is read and written belongs to neither reading nor writing, so it is "
+            "a class of its own. Tier other: paths of no tier; tier unnamed: records "
+            "whose path was lost."
+        )
+    )
+    if has_epochs(of["job_slowest"]):
+        by_epoch = epochs_table(of["job_slowest"])
+        numbers = list(by_epoch.columns[:3])
+        items.append(Table("Epochs", by_epoch, numbers, title="Epochs"))
+    return Section("breakdown", "What the slowest process waits for", items)
+
+
+def _processes(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
+    """Return how the times spread over the processes."""
+    epoch, slowest, words = _shown_epoch(of)
+    times = of["job_times"]
+    totals = process_totals(times[times["epoch"] == epoch], slowest)
+    if len(totals) < 2:
+        return Section("processes", "Over the processes", [])
+    items = [drawings["processes"]] if "processes" in drawings else []
+    middle = bounds_words(
+        totals["least_s"].median(), totals["most_s"].median(skipna=False)
+    )
+    last = bounds_words(totals["least_s"].min(), totals["most_s"].min(skipna=False))
+    longest = bounds_words(slowest["least_s"], slowest["most_s"])
+    items.append(
+        Words(
+            f"Of {len(totals):,} processes with I/O ({words}), the slowest took "
+            f"{longest}, the median {middle}, the fastest {last}."
+        )
+    )
+    table = processes_table(totals)
+    items.append(
+        Table("Slowest processes", table, ["I/O time"], title="The slowest processes")
+    )
+    return Section("processes", "Over the processes", items)
+
+
+def _files(of: Mapping[str, pd.DataFrame]) -> Section:
+    """Return the files and folders that cost most."""
+    items = []
+    for kind in ("file", "folder"):
+        table = files_table(of["job_files"], kind)
+        if not table.empty:
+            title = f"{kind.capitalize()}s that cost most"
+            items.append(Table(title, table, list(table.columns[2:]), title=title))
+    return Section("files", "Files and folders that cost most", items)
+
+
+def _sizes(of: Mapping[str, pd.DataFrame]) -> Section:
+    """Return how large the calls were."""
+    table = sizes_table(of["job_sizes"])
+    if table.empty:
+        return Section("sizes", "Sizes of reads and writes", [])
+    text = "How many calls of all processes read or wrote so many bytes (POSIX)."
+    shown = Table("Sizes of calls", table, list(table.columns[1:]))
+    return Section("sizes", "Sizes of reads and writes", [Words(text), shown])
+
+
+def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
+    """Return what faster storage would bring, and what meets the goal."""
+    epoch, slowest, words = _shown_epoch(of)
+    estimates, combinations = (
+        rows[rows["epoch"].eq(epoch) & rows["method"].eq(RULE)]
+        for rows in (of["job_estimates"], of["job_combinations"])
+    )
+    table, n_left = estimates_table(estimates)
+    items: list = []
+    if not table.empty:
+        today = bounds_words(slowest["least_s"], slowest["most_s"])
+        text = (
+            f"{NO_MODEL} I/O time of the slowest process, {words}: {today} today, and "
+            "after an improvement:"
+        )
+        items = [Words(text), Table("Improvements", table, list(table.columns[1:]))]
+        if n_left:
+            items.append(Words(f"{n_left} more are in table job_estimates."))
+    if not combinations.empty:
+        goal = number_words(combinations["goal_s"].iloc[0])
+        text = (
+            f"Combinations that meet the goal of {goal} s of I/O time, the least sum "
+            f"of percent first. {NO_MODEL}"
+        )
+        found = combinations_table(combinations)
+        numbers = ["Sum of percent", found.columns[1]]
+        shown = Table("Combinations", found, numbers)
+        items += [Words(text), shown]
+    if items:
+        items.append(Words(RULE_NOTE))
+    return Section("whatif", "If storage were faster", items)
+
+
+def _origin(
+    of: Mapping[str, pd.DataFrame], row: pd.Series, processes_per_node: int | None
+) -> Section:
+    """Return what the job is and the logs it was made of."""
+    nodes = number_words(row["n_nodes"]) if row["n_nodes"] > 0 else "not known"
+    if processes_per_node:
+        nodes += f" (the configuration: {processes_per_node} processes on a node)"
+    about = {
+        "name": seen(row["job"], NAME_LETTERS),
+        "program": seen(row["exe"]),
+        "user": seen(row["user"], NAME_LETTERS),
+        "host": seen(row["host"], PATH_LETTERS),
+        "started": time_words(row["started_s"]),
+        "run time": f"{number_words(row['run_time_s'])} s",
+        "processes": f"{row['n_processes']:,}",
+        "nodes": nodes,
+    }
+    made = {
+        "logs": f"{row['n_logs']:,}",
+        "grouped by": seen(row["grouped_by"]),
+        "times are": TIMES_WORDS[row["times_are"]],
+        "remarks": seen(row["remarks"]),
+    }
+    groups = {"Job": about, "Logs": made}
+    shown = {
+        name: {key: text for key, text in group.items() if text}
+        for name, group in groups.items()
+    }
+    items: list = [Facts(shown)]
+    logs = of["logs"]
+    table = logs_table(logs)
+    if not table.empty:
+        numbers = ["Process", "Records", "Shared", "Without name"]
+        items.append(Table("Logs", table, numbers, title="Its logs"))
+    if len(logs) > MOST_LOGS:
+        items.append(Words(f"{len(logs) - MOST_LOGS:,} more are in table logs."))
+    return Section("logs", "What it was made of", items)
