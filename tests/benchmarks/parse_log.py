@@ -94,7 +94,7 @@ def read_with_tierscope(path: str) -> dict:
 
 def inflate_and_copy(path: str) -> dict:
     """Inflate names and records with zlib and copy them, and do no more."""
-    from tierscope.trace.log import regions_of
+    from tierscope.trace.container import regions_of
 
     start, n_bytes = time.perf_counter(), 0
     for offset, length in regions_of(path):

@@ -1,68 +1,14 @@
 """Shared by all rules: the checked experiment, its paths and its points."""
 
-import functools
-import inspect
-import mimetypes
 import re
-import sys
 from dataclasses import asdict
-from pathlib import Path
-
-from snakemake.common.configfile import load_configfile
-from snakemake.exceptions import WorkflowError
-from snakemake.logging import logger
-from snakemake.utils import update_config
-
-# The module that queries Snakemake is found from here, so Python gives the path.
-WORKFLOW = Path(inspect.currentframe().f_code.co_filename).parents[1]
-SCRIPTS = WORKFLOW / "scripts"
-if not (SCRIPTS / "tierscope").is_dir():
-    raise WorkflowError(
-        f"{SCRIPTS}: got no folder with the modules of tierscope, expected a clone of "
-        "tierscope on this machine; give its workflow/Snakefile."
-    )
-sys.path.append(str(SCRIPTS))
-
-from tierscope.experiment.config import read_experiment
-from tierscope.core.imports import imported_modules
-from tierscope.core.scenario import MAIN_SWEEP, Point, Scenario
-from tierscope.core.validation import ConfigError
 
 from tierscope.core.io_class import IOClass
-from tierscope.experiment.snakemake_internals import (
-    InterfaceError,
-    SnakemakeInternals,
-    refuse_prefix,
-    try_to,
-)
+from tierscope.core.scenario import Point, Scenario
 from tierscope.policies import DATABASE, PEERS, PLACED, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
-# Snakemake asks for this type when it puts a table into its report.
-mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
-
-# Systems and datasets of the current folder take precedence over the workflow's.
-RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
-
-# A workflow that imports this one gives only the changes to the default configuration.
-defaults = load_configfile(str(WORKFLOW.parent / "config" / "config.yaml"))
-update_config(defaults, config)
-config.update(defaults)
-
-SNAKEMAKE = SnakemakeInternals(workflow)
-try:
-    EXPERIMENT = read_experiment(config, *RESOURCES)
-    RESULTS = f"results/{EXPERIMENT.name}"
-    IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
-    IS_JOB = SNAKEMAKE.is_job()
-    if not IS_JOB:
-        try_to(lambda: refuse_prefix(SNAKEMAKE, RESULTS), logger.warning)
-except (ConfigError, InterfaceError) as error:
-    raise WorkflowError(str(error))
-
 RUN = f"{RESULTS}/runs/{{scenario}}/cache-{{cache_rate}}/rep-{{repetition}}"
-LOGS = f"{RESULTS}/logs"
-TABLES = f"{RESULTS}/{MAIN_SWEEP}"
 ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
 SYSTEM = EXPERIMENT.system
@@ -77,25 +23,6 @@ wildcard_constraints:
     dataset="|".join(EXPERIMENT.datasets),
     calibration="|".join(SETTINGS["model"]["calibrations"]),
     n_osts=r"\d+",
-
-
-def from_here(path):
-    """Return a path relative to the current folder, absolute if it is outside."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-def library(script):
-    """Return a rule's script and its modules: editing one reruns the rule."""
-    path = SCRIPTS / f"{script}.py"
-    files = [path, *imported_modules(path)]
-    return [code_path(str(file.relative_to(SCRIPTS))) for file in files]
-
-
-@functools.cache
-def code_path(name):
-    """Return the path of a script or module; cached, as Snakemake takes long."""
-    return workflow.source_path(f"../scripts/{name}")
 
 
 def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):
@@ -229,59 +156,3 @@ def n_object_servers(wildcards):
     if SYSTEM.gfs.kind != "emulated":
         return None
     return emulated_gfs(SYSTEM, int(wildcards.n_osts)).n_object_servers
-
-
-def figure(name, source=EXPERIMENT.source):
-    """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF."""
-    kinds = ("svg", "png", "pdf")
-    files = {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in kinds}
-    files["svg"] = report(
-        files["svg"],
-        caption=f"../report/{caption_name(name)}.rst",
-        category="Figures",
-        labels=lambda wildcards: {
-            "figure": FIGURES[name.format(**wildcards)],
-            "source of the numbers": source,
-        },
-    )
-    return files
-
-
-def page(name, title):
-    """Return a page for readers, marked for Snakemake's report."""
-    return report(
-        f"{RESULTS}/{name}.html",
-        caption=f"../report/{name}.rst",
-        category="Pages",
-        labels={"page": title, "source of the numbers": EXPERIMENT.source},
-    )
-
-
-def table(path, title):
-    """Return a table that sums up results, marked for Snakemake's report."""
-    return report(
-        path,
-        caption="../report/table.rst",
-        category="Tables",
-        labels={"table": title, "source of the numbers": EXPERIMENT.source},
-    )
-
-
-# Figure files start with the number in the paper, captions with the rule's name.
-CAPTIONS = {
-    "fig1": "execution_and_io_time",
-    "fig2": "breakdown",
-    "fig3": "improvement",
-    "fig4": "sufficient_combinations",
-    "fig5": "cheapest_combination",
-}
-
-
-def caption_name(name):
-    """Return the name of a figure's or a page's caption; all of Fig. 4 share one."""
-    return CAPTIONS.get(name.partition("_")[0], name)
-
-
-def caption(name):
-    """Return the caption of a page or a figure in both reports."""
-    return workflow.source_path(f"../report/{caption_name(name)}.rst")

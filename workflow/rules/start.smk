@@ -268,15 +268,6 @@ envvars:
     *filter(os.environ.get, SYSTEM.gfs.variables),
 
 
-def refuse_target(wildcards):
-    """Refuse a name that is not a target, and list the targets."""
-    known = try_to(SNAKEMAKE.target_rules, logger.warning, ["(not known)"])
-    raise WorkflowError(
-        f"{wildcards.target}: is not a target; expected one of {', '.join(known)}, "
-        f"or a file in {RESULTS}."
-    )
-
-
 def say_plan():
     """Say which rules of a good measurement the runs that are missing will not meet."""
     if all(Path(run).exists() for run in run_files("run.json")):

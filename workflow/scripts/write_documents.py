@@ -88,6 +88,7 @@ def config_readme() -> str:
         table(config, ("key", "accepts", "default", "meaning")),
     ]
     for name, title in (
+        ("logs", "`config/logs.yaml`"),
         ("datasets", "`resources/datasets.yaml`"),
         ("system", "`resources/systems/<name>.yaml`"),
     ):

@@ -22,6 +22,7 @@ from tierscope.analysis.whatif import (
     improvement_grid,
     sufficient_combinations,
 )
+from tierscope.core import columns
 from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
 from tierscope.core.io_class import NET_READ, IOClass
 from tierscope.core.sources import Origin
@@ -269,6 +270,20 @@ def test_flagged_points_have_rings_and_the_legend_says_what_they_are():
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "spread above 10 %\n(sd / mean)" in labels
     assert "95 % confidence\ninterval of the mean" in labels
+
+
+def test_points_at_which_the_machine_drifted_have_squares():
+    table = io_time_of(repetitions=3)
+    scenario = tuple(table[columns.SCENARIO].iloc[0])
+    arguments = ARGUMENTS | {
+        "provenance": Origin(PROVENANCE, drifted=[(*scenario, 50)]),
+    }
+    figure = plot_breakdown(break_down(table), spread_of(table), 1, **arguments)
+    (ax,) = figure.axes
+    (square,) = lines_with(ax, "s")
+    assert points_of(square) == [(50, 7)]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "the machine drifted" in labels
 
 
 @pytest.mark.parametrize("name", ["improvement", "sufficient", "cheapest"])

@@ -12,6 +12,7 @@ import pandas as pd
 
 from tierscope.analysis.drift import drift_words
 from tierscope.analysis.page_cache import verdict_mark, verdict_words
+from tierscope.core.columns import SCENARIO
 from tierscope.core.sources import Origin
 from tierscope.core.tables import read_table
 
@@ -39,7 +40,9 @@ def origin_of(snakemake: Any) -> Origin:
         verdicts = verdicts[verdicts["epoch"] == epoch]
     observed = (*verdict_words(verdicts), *drift_words(drift))
     mark = [verdict_mark(verdicts), "drifted" if drift["flagged"].any() else ""]
-    return Origin(words, observed, ", ".join(filter(None, mark)))
+    points = drift[drift["flagged"]][[*SCENARIO, "cache_rate_percent"]]
+    drifted = tuple(points.drop_duplicates().itertuples(index=False, name=None))
+    return Origin(words, observed, ", ".join(filter(None, mark)), drifted)
 
 
 def _select(table: pd.DataFrame, wanted: Mapping[str, Any]) -> pd.DataFrame:

@@ -6,13 +6,14 @@ sufficient and insufficient combinations, finds the same as an evaluation of eve
 combination, to the last bit, with a thousandth of the evaluations.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import process_times, slowest_process
+from tierscope.analysis.breakdown import process_times, slowest_process, total_s
 from tierscope.analysis.whatif import (
     Goal,
     best_point,
@@ -24,8 +25,19 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
 
-_CELLS_AT_ONCE = 200_000
+# Few enough that the memory of a block is used again instead of taken anew.
+_CELLS_AT_ONCE = 50_000
 _BYTES_PER_GIB = 1 << 30
+
+
+class Combinations(Protocol):
+    """Combinations with fixed improvements of the first two of four classes."""
+
+    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
+        """Return which meet the goal with improvements of the others (positions)."""
+
+    def keep(self, rows: np.ndarray) -> Self:
+        """Return some of them."""
 
 
 @dataclass(frozen=True)
@@ -110,36 +122,108 @@ def find_sufficient(
         envelope = times_s[rows][upper_envelope(times_s[rows])]
         repetitions.setdefault(int(rate), []).append(envelope)
     percents = np.asarray(percents)
-    least = [_least(runs, goal, percents) for runs in repetitions.values()]
+    least = [least_sufficient(runs, goal, percents) for runs in repetitions.values()]
     return Sufficient(tuple(repetitions), tuple(percents.tolist()), np.stack(least))
 
 
-def _least(runs: list[np.ndarray], goal: Goal, percents: np.ndarray) -> np.ndarray:
-    """Return `Sufficient.least` of one cache rate from its repetitions' processes.
+def least_sufficient(
+    runs: Sequence[np.ndarray], goal: Goal, percents: np.ndarray
+) -> np.ndarray:
+    """Find the least improvement of a fourth class that meets a goal with three others.
 
-    For each pair of improvements of the first two classes, walk along the edge: if a
-    combination meets the goal, try one step less of the fourth class; otherwise one
-    step more of the third.
+    Parameters
+    ----------
+    runs : sequence of ndarray, shape (n_processes, n_classes)
+        Times of the processes in seconds, by class, of each repetition. The first four
+        classes are improved; further ones are not.
+    goal : Goal
+        The goal of the mean over the repetitions of the slowest process's time.
+    percents : ndarray of int
+        Improvements that each of the four classes can have, ascending.
+
+    Returns
+    -------
+    ndarray of int, shape (n_percents, n_percents, n_percents)
+        As `Sufficient.least` of one cache rate.
     """
     n = len(percents)
     improved = [
         [improve(times_s[:, k], percents[:, np.newaxis]) for k in range(len(CLASSES))]
         for times_s in runs
     ]
+    unchanged = [total_s(times_s[:, len(CLASSES) :]) for times_s in runs]
+
+    def start(first: np.ndarray, second: np.ndarray) -> _Combinations:
+        sums = [
+            classes[0][first] + classes[1][second] + others_s
+            for classes, others_s in zip(improved, unchanged, strict=True)
+        ]
+        return _Combinations(improved, sums, goal)
+
+    pairs_at_once = max(1, _CELLS_AT_ONCE // max(len(times_s) for times_s in runs))
+    return least_of_fourth(start, n, pairs_at_once)
+
+
+@dataclass(frozen=True)
+class _Combinations:
+    """Combinations with fixed improvements of two classes, which `sums` are the sum of.
+
+    `improved` and `sums` have an entry a repetition.
+    """
+
+    improved: list[list[np.ndarray]]
+    sums: list[np.ndarray]
+    goal: Goal
+
+    def is_met(self, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:
+        """Return which of them meet the goal with improvements of the other two."""
+        io_time_s = 0.0
+        for classes, sum_s in zip(self.improved, self.sums, strict=True):
+            times_s = sum_s + classes[2][third] + classes[3][fourth]
+            io_time_s = io_time_s + times_s.max(axis=1)
+        return self.goal.is_met(io_time_s / len(self.sums))
+
+    def keep(self, rows: np.ndarray) -> Self:
+        """Return some of them."""
+        return replace(self, sums=[sum_s[rows] for sum_s in self.sums])
+
+
+def least_of_fourth(
+    start: Callable[[np.ndarray, np.ndarray], Combinations],
+    n_percents: int,
+    pairs_at_once: int,
+) -> np.ndarray:
+    """Find the least improvement of a fourth class for each of three others.
+
+    For each pair of improvements of the first two classes, walk along the edge: if a
+    combination meets the goal, try one step less of the fourth class; otherwise one
+    step more of the third.
+
+    Parameters
+    ----------
+    start : callable
+        Takes the improvements of the first two classes as positions, and returns these
+        combinations. A larger improvement must not turn a combination that meets the
+        goal into one that does not.
+    n_percents : int
+        Number of improvements of a class.
+    pairs_at_once : int
+        Pairs of the first two classes that are asked for at a time, 1 or more.
+
+    Returns
+    -------
+    ndarray of int, shape (n_percents, n_percents, n_percents)
+        By the improvements of the first three classes; `n_percents` if none meets it.
+    """
+    n = n_percents
     least = np.full((n * n, n), n, dtype=np.int16)
-    step = max(1, _CELLS_AT_ONCE // max(len(times_s) for times_s in runs))
-    for start in range(0, n * n, step):
-        pairs = np.arange(start, min(start + step, n * n))
-        first, second = np.divmod(pairs, n)
-        sums = [classes[0][first] + classes[1][second] for classes in improved]
+    for begin in range(0, n * n, pairs_at_once):
+        pairs = np.arange(begin, min(begin + pairs_at_once, n * n))
         third = np.zeros(len(pairs), dtype=np.int64)
         fourth = np.full(len(pairs), n - 1)
+        combinations = start(*np.divmod(pairs, n))
         while len(pairs):
-            io_time_s = 0.0
-            for classes, sum_s in zip(improved, sums, strict=True):
-                total_s = sum_s + classes[2][third] + classes[3][fourth]
-                io_time_s = io_time_s + total_s.max(axis=1)
-            met = goal.is_met(io_time_s / len(runs))
+            met = combinations.is_met(third, fourth)
             least[pairs[met], third[met]] = fourth[met]
             fourth = fourth - met
             third = third + ~met
@@ -152,7 +236,7 @@ def _least(runs: list[np.ndarray], goal: Goal, percents: np.ndarray) -> np.ndarr
             walking = ~done & (third < n)
             if not walking.all():
                 pairs, third, fourth = pairs[walking], third[walking], fourth[walking]
-                sums = [sum_s[walking] for sum_s in sums]
+                combinations = combinations.keep(walking)
     return least.reshape(n, n, n)
 
 

@@ -170,7 +170,7 @@ def improvement_percents(improvements: Iterable[Mapping[str, int]]) -> np.ndarra
 def upper_envelope(times_s: np.ndarray) -> np.ndarray:
     """Return the processes that some improvement could make the slowest.
 
-    A process is left out if another one is at least as slow in all four classes and
+    A process is left out if another one is at least as slow in all classes and
     either has a lower rank or is slower by more than rounding: every improvement
     multiplies a class of all processes by the same factor, so a process that is left
     out is never reported as the slowest. This holds to the last bit for improvements up
@@ -178,7 +178,7 @@ def upper_envelope(times_s: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    times_s : ndarray, shape (n_processes, 4)
+    times_s : ndarray, shape (n_processes, n_classes)
         I/O time in seconds, by class; ordered by rank.
 
     Returns
@@ -205,9 +205,9 @@ def slowest_after(
 
     Parameters
     ----------
-    times_s : ndarray, shape (n_processes, 4)
+    times_s : ndarray, shape (n_processes, n_classes)
         I/O time of the processes of a run and epoch in seconds, by class.
-    percents : ndarray of int, shape (n_improvements, 4)
+    percents : ndarray of int, shape (n_improvements, n_classes)
         Improvements in percent, by class.
 
     Returns
@@ -225,7 +225,7 @@ def slowest_after(
     kept = upper_envelope(times_s)
     rows = np.empty(len(percents), dtype=np.int64)
     io_time_s = np.empty(len(percents))
-    step = max(1, _CELLS_AT_ONCE // (len(kept) * len(CLASSES)))
+    step = max(1, _CELLS_AT_ONCE // (len(kept) * times_s.shape[1]))
     for start in range(0, len(percents), step):
         block = slice(start, start + step)
         totals_s = total_s(improve(times_s[kept, np.newaxis], percents[block]))

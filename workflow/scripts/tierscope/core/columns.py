@@ -117,7 +117,7 @@ _RUN_PEERS = {
 _IMPROVEMENTS = dict.fromkeys(IMPROVEMENTS, INTEGER)
 _CLASS_TIMES = dict.fromkeys(CLASS_TIMES, SECONDS)
 
-# Of the logs of any job: a class is what was done through which interface on which tier.
+# Of the logs of any job: a class is an operation through an interface on a tier.
 INTERFACES = ["POSIX", "STDIO", "MPI-IO"]
 OPERATIONS = ["read", "meta", "write", "write meta", "read-write meta"]
 JOB_CLASS = ["tier", "interface", "operation"]
@@ -251,6 +251,7 @@ _JOB_TABLES = {
         "bottleneck": TEXT,
         "hours_of": TEXT,
         "io_hours": NUMBER,
+        "meta_tier": TEXT,
         "meta_saved_least_hours": NUMBER,
         "meta_saved_most_hours": NUMBER,
         "outlier": TEXT,
@@ -831,6 +832,7 @@ MAY_BE_MISSING = {
     # Of logs: no upper bound if records are lost, no counts of a process if shared.
     "most_s",
     "saved_most_s",
+    "run_least_percent",
     "run_most_percent",
     "io_most_s",
     "io_percent",

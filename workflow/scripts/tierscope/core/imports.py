@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"#.*")
 _ALIAS = re.compile(r"\s+as\s+\w+")
 
 
-def imported_modules(script: Path) -> list[Path]:
+def imported_modules(script: Path, root: Path | None = None) -> list[Path]:
     """Return the project files that a script imports, directly or not.
 
     Imports inside functions count, and so do modules that are run by ``python -m``.
@@ -25,14 +25,16 @@ def imported_modules(script: Path) -> list[Path]:
     Parameters
     ----------
     script : Path
-        A script beside the package ``tierscope``.
+        A script, or a module of the package.
+    root : Path, optional
+        The folder of the package ``tierscope``; by default that of the script.
 
     Returns
     -------
     list of Path
         Sorted, without the script itself.
     """
-    first, root = str(script), str(script.parent)
+    first, root = str(script), str(root or script.parent)
     found: set[str] = set()
     new = {first}
     while new:
@@ -41,16 +43,16 @@ def imported_modules(script: Path) -> list[Path]:
     return list(map(Path, sorted(found - {first})))
 
 
-def digest_of_modules(script: Path) -> str:
+def digest_of_modules(script: Path, root: Path | None = None) -> str:
     """Return the SHA-256 of a script and the modules that it imports, as hexadecimal.
 
     It covers their names, in order and relative to the script's folder, and sources. So
-    it is the same wherever a clone lies.
+    it is the same wherever a clone lies. `root` is that of `imported_modules`.
     """
-    digest = hashlib.sha256()
-    for path in (script, *imported_modules(script)):
+    digest, root = hashlib.sha256(), root or script.parent
+    for path in (script, *imported_modules(script, root)):
         source = path.read_bytes()
-        name = path.relative_to(script.parent).as_posix()
+        name = path.relative_to(root).as_posix()
         digest.update(f"{name} {len(source)}\n".encode())
         digest.update(source)
     return digest.hexdigest()

@@ -31,11 +31,15 @@ class Origin:
     mark : str
         Stands in titles if numbers are not those of devices; sources other than
         measurement stand there anyway.
+    drifted : sequence of tuple
+        Values of `SCENARIO` and the cache rate, of the points at which the machine
+        drifted.
     """
 
     words: str
     observed: Sequence[str] = ()
     mark: str = ""
+    drifted: Sequence[tuple] = ()
 
     def __str__(self) -> str:
         return "; ".join((self.words, *self.observed))

@@ -1,7 +1,7 @@
 """Put epochs, scenarios, times, improvements and goals into words."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -12,6 +12,13 @@ CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
 # The quantity of a goal, by its name in table `goals`.
 GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
 
+_OPERATION_LABELS = {
+    "read": "READ",
+    "meta": "META",
+    "write": "WRITE",
+    "write meta": "META of written files",
+    "read-write meta": "META of files read and written",
+}
 _ORDINALS = ["first", "second", "third", "fourth", "fifth"]
 
 
@@ -64,12 +71,26 @@ def improvement_words(percents: Mapping[str, int]) -> str:
 
     `percents` has the columns of `tierscope.core.columns.IMPROVEMENTS`.
     """
-    words = [
-        f"{io_class.label} +{percents[column]} %"
+    return changes_words(
+        (io_class.label, percents[column])
         for io_class, column in zip(IOClass, IMPROVEMENTS, strict=True)
         if percents[column]
-    ]
+    )
+
+
+def changes_words(changes: Iterable[tuple[str, int]]) -> str:
+    """Return improvements of labelled classes in percent in words."""
+    words = [f"{label} +{percent} %" for label, percent in changes]
     return ", ".join(words) or "no improvement"
+
+
+def class_label(tier: str, interface: str, operation: str) -> str:
+    """Return a class of any job in words, such as ``gfs META`` or ``lfs STDIO READ``.
+
+    POSIX is not named. `operation` is one of `tierscope.core.columns.OPERATIONS`.
+    """
+    named = [] if interface == "POSIX" else [interface]
+    return " ".join([tier, *named, _OPERATION_LABELS[operation]])
 
 
 def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:

@@ -81,9 +81,12 @@ def plan_lines(experiment: Experiment, room: Room, *, cold: bool) -> list[str]:
     if experiment.source != "measured":
         return []
     system, lines = experiment.system, []
+    in_memory = [t for t in (room.gfs, room.lfs) if t is not None and t.is_memory]
     for dataset in experiment.datasets.values():
         memory, cached = _memory_words(dataset, experiment, room.memory_bytes)
-        if cached and cold:
+        if cached and len(in_memory) == 2:
+            memory += " Both tiers are in memory, so no read can be cold."
+        elif cached and cold:
             memory += f" Epochs are read cold (training.cold); otherwise {cached}."
         elif cached:
             memory += f" Without cold reads (training.cold), {cached}."

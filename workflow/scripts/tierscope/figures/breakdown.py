@@ -106,7 +106,8 @@ def plot_breakdown(
         means_s, _, _ = over_repetitions(sums, "io_time_s")
         ax.plot(means_s.index, means_s, **EDGE | _TOTAL)
         draw_error_bars(ax, sums)
-        mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
+        of_panel = spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
+        mark_flagged(ax, of_panel, provenance)
         set_cache_rate_axis(ax, breakdown["cache_rate_percent"])
         ax.set_ylim(top=_ROOM * sums["io_time_s"].max() or 1)
         found.append(best_rates(sums))
@@ -122,7 +123,12 @@ def plot_breakdown(
     ]
     classes = class_handles(has_peers)
     figure.legend(
-        handles=[total, *classes, *marks, *spread_handles(spread, bars=True)],
+        handles=[
+            total,
+            *classes,
+            *marks,
+            *spread_handles(spread, provenance, bars=True),
+        ],
         loc="outside right center",
     )
     return figure

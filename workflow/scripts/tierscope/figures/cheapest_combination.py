@@ -112,7 +112,7 @@ def plot_cheapest_combination(
     draw_line(axes[1], before)
     has_others = mark_other_slowest(axes[1], before, after)
     for ax in axes:
-        mark_flagged(ax, spread)
+        mark_flagged(ax, spread, provenance)
         if not is_out_of_reach(goal):
             ax.axhline(goal["goal_s"] - goal["difference_s"], **_GOAL)
     axes[0].set_title(f"before\n{best_words(best_before)}")
@@ -138,7 +138,7 @@ def plot_cheapest_combination(
         handles=[
             *handles,
             *class_handles(),
-            *spread_handles(spread, bars=has_one_rate(improved)),
+            *spread_handles(spread, provenance, bars=has_one_rate(improved)),
         ],
         loc="outside right center",
     )

@@ -80,7 +80,8 @@ def plot_execution_and_io_time(
         for (quantity, epoch), points in panel.groupby(["quantity", "epoch"]):
             colour = palette[numbers.index(epoch)]
             draw_mean(ax, points, "time_s", color=colour, **_QUANTITIES[quantity])
-        mark_flagged(ax, spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO))
+        of_panel = spread.merge(panel[SCENARIO].drop_duplicates(), on=SCENARIO)
+        mark_flagged(ax, of_panel, provenance)
         set_cache_rate_axis(ax, times["cache_rate_percent"])
         ax.set(title=title, ylabel="Time of an epoch (s)")
         ax.set_ylim(top=1.05 * panel["time_s"].max() or 1)
@@ -97,7 +98,7 @@ def plot_execution_and_io_time(
                 Line2D([], [], color=colour, linewidth=3, label=word)
                 for colour, word in zip(palette, words.values(), strict=True)
             ),
-            *spread_handles(spread, bars=has_one_rate(times)),
+            *spread_handles(spread, provenance, bars=has_one_rate(times)),
         ],
         loc="outside right center",
     )

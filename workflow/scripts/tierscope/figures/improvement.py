@@ -100,7 +100,7 @@ def plot_improvement(
         best_before = draw_line(ax, before)
         best += [best_before, best_after]
         has_others |= mark_other_slowest(ax, before, after)
-        mark_flagged(ax, spread)
+        mark_flagged(ax, spread, provenance)
         words = improvement_words(percents)
         if n_columns:
             words = wrapped(f"{words}, {METHOD_WORDS[method]}", PANEL_OF_TWO)
@@ -112,7 +112,7 @@ def plot_improvement(
         handles=[
             *mark_handles(has_others, *best),
             *class_handles(),
-            *spread_handles(spread, bars=has_one_rate(improved)),
+            *spread_handles(spread, provenance, bars=has_one_rate(improved)),
         ],
         loc="outside right center",
     )

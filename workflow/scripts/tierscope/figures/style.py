@@ -81,6 +81,7 @@ _FLAG = {
     "markeredgewidth": 1.3,
     "linestyle": "",
 }
+_DRIFT = _FLAG | {"marker": "s", "color": "#CC79A7", "markersize": 13}
 _FLAGS_IN_WORDS = 4
 
 
@@ -187,11 +188,23 @@ def source_notes(
     return [*notes, f"\N{WARNING SIGN} Spread above {limit} %: {'; '.join(words)}."]
 
 
-def mark_flagged(ax: Axes, spread: pd.DataFrame) -> None:
-    """Put a ring around the means of the points whose spread is above the limit."""
+def mark_flagged(ax: Axes, spread: pd.DataFrame, provenance: Origin) -> None:
+    """Put a ring around the means of the points whose spread is above the limit.
+
+    Points at which the machine drifted get a square.
+    """
     flagged = spread[spread["flagged"]]
     if len(flagged):
         ax.plot("cache_rate_percent", "mean_s", data=flagged, **_FLAG)
+    drifted = _drifted(spread, provenance)
+    if len(drifted):
+        ax.plot("cache_rate_percent", "mean_s", data=drifted, **_DRIFT)
+
+
+def _drifted(spread: pd.DataFrame, provenance: Origin) -> pd.DataFrame:
+    """Return the rows of the points at which the machine drifted."""
+    keys = spread[[*SCENARIO, "cache_rate_percent"]].itertuples(index=False, name=None)
+    return spread[[key in set(provenance.drifted) for key in keys]]
 
 
 def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
@@ -274,8 +287,10 @@ def undecided(mark: Mapping[str, Any], best: BestRates) -> dict[str, Any]:
     return {**mark, **hollow, "markeredgewidth": 1.6}
 
 
-def spread_handles(spread: pd.DataFrame, *, bars: bool) -> list[Line2D | Patch]:
-    """Return the legend entries of bars or band and of rings, if there are any."""
+def spread_handles(
+    spread: pd.DataFrame, provenance: Origin, *, bars: bool
+) -> list[Line2D | Patch]:
+    """Return the legend entries of bars or band and of marks, if there are any."""
     handles = []
     if spread["n_repetitions"].max() > 1:
         label = f"{LEVEL_PERCENT} % confidence\ninterval of the mean"
@@ -287,6 +302,8 @@ def spread_handles(spread: pd.DataFrame, *, bars: bool) -> list[Line2D | Patch]:
         limit = spread["max_spread_percent"].iloc[0]
         label = f"spread above {limit} %\n(sd / mean)"
         handles.append(Line2D([], [], **_FLAG, label=label))
+    if len(_drifted(spread, provenance)):
+        handles.append(Line2D([], [], **_DRIFT, label="the machine drifted"))
     return handles
 
 

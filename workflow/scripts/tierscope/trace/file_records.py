@@ -126,7 +126,7 @@ def _attribute(
 
     The arguments are modified.
     """
-    found = _positions(names.ids, columns["id"])
+    found = positions(names.ids, columns["id"])
     nameless = names.ids[found] != columns["id"] if len(names.ids) else columns["id"]
     if np.any(nameless):
         n_nameless = np.count_nonzero(nameless)
@@ -148,7 +148,7 @@ def _attribute(
     return table
 
 
-def _positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the position of each wanted id in sorted ids, if present.
 
     The ids are looked up in sorted order, because random access misses the caches.

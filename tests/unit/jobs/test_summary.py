@@ -1,0 +1,160 @@
+import json
+
+import pytest
+from job_logs import write_job_log
+from tierscope.jobs.summary import Summary, summarise
+from tierscope.jobs.tiers import tiers_of
+from tierscope.trace.any_log import read_any_log
+from tierscope.trace.log import LogError
+
+TIERS = {"gfs": "/gfs", "lfs": "/lfs"}
+READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
+WRITE = {"opens": 1, "writes": 4, "bytes_written": 50, "write_s": 2.0, "meta_s": 0.5}
+
+
+def summary_of(tmp_path, rows, *, epochs=None, tiers=TIERS, **facts):
+    """Write a log and sum it up."""
+    log = write_job_log(tmp_path / "log.darshan", rows, **facts)
+    listed = tiers if tiers == "auto" else tiers_of(tiers)
+    return summarise(read_any_log(log), "digest", listed, epochs)
+
+
+def times_of(summary):
+    """Return {(rank, cell): (least, most, operations, bytes)}."""
+    times = summary.times
+    columns = ("least_s", "most_s", "operations", "bytes")
+    keys = zip(
+        times["rank"], (summary.cells[one] for one in times["cell"]), strict=True
+    )
+    return dict(
+        zip(keys, zip(*(times[name] for name in columns), strict=True), strict=True)
+    )
+
+
+def test_metadata_time_belongs_to_what_was_done_with_the_file(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs/read", READ),
+        ("POSIX", 0, "/gfs/written", WRITE),
+        ("POSIX", 0, "/gfs/both", READ | WRITE),
+        ("POSIX", 0, "/gfs/opened", {"opens": 1, "meta_s": 0.25}),
+    ]
+    found = times_of(summary_of(tmp_path, rows))
+    assert {key[1][3]: value[0] for key, value in found.items()} == {
+        "read": 6.0,
+        "write": 4.0,
+        "meta": 1.25,
+        "write meta": 0.5,
+        "read-write meta": 0.5,
+    }
+
+
+def test_stdio_is_apart_and_mpi_io_is_not_counted(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs/a", READ),
+        ("STDIO", 0, "/lfs/b", READ),
+        ("MPI-IO", 0, "/gfs/a", READ),
+    ]
+    summary = summary_of(tmp_path, rows)
+    assert {cell[1:3] for cell in summary.cells} == {
+        ("gfs", "POSIX"),
+        ("lfs", "STDIO"),
+        ("gfs", "MPI-IO"),
+    }
+    assert summary.totals["least_s"] == [8.0]  # 4 s of POSIX, 4 s of STDIO
+
+
+def test_paths_of_no_tier_and_records_without_a_name_are_rows(tmp_path):
+    rows = [("POSIX", 0, "/etc/a", READ), ("POSIX", 0, "/gfs/lost", READ)]
+    summary = summary_of(tmp_path, rows, nameless=["/gfs/lost"])
+    assert {cell[1] for cell in summary.cells} == {"other", "unnamed"}
+    assert summary.facts["n_nameless_records"] == 1
+    assert summary.totals["least_s"] == [8.0]
+
+
+def test_epochs_are_found_in_paths(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs.ep3/a", READ),
+        ("POSIX", 0, "/gfs.ep4/a", READ),
+        ("POSIX", 0, "/gfs/a", READ),
+    ]
+    tiers = {"gfs": "/gfs*"}
+    summary = summary_of(tmp_path, rows, epochs=r"\.ep([0-9]+)/", tiers=tiers)
+    assert {cell[0] for cell in summary.cells} == {-1, 3, 4}
+    with pytest.raises(LogError, match=r"epochs: got 'gfs\.ep3' of '/gfs\.ep3/a'"):
+        summary_of(tmp_path, rows, epochs=r"/(gfs\.ep3)/", tiers=tiers)
+
+
+def test_shared_records_give_bounds_of_each_process(tmp_path):
+    """Of 10 s in 3 processes, rank 2 has 6 s and rank 0 has 1 s: 3 s are left."""
+    shared = {
+        **{"opens": 3, "reads": 3, "bytes_read": 30, "read_s": 8.0, "meta_s": 2.0},
+        **{"slowest_rank": 2, "slowest_s": 6.0, "fastest_rank": 0, "fastest_s": 1.0},
+        "variance_s2": (1 + 9 + 36) / 3 - (10 / 3) ** 2,
+    }
+    rows = [("POSIX", -1, "/gfs/a", shared), ("POSIX", 1, "/gfs/b", READ)]
+    summary = summary_of(tmp_path, rows, n_processes=3)
+    totals = summary.totals
+    assert totals["rank"] == [0, 1, 2]
+    assert totals["least_s"] == pytest.approx([1, 3 + 4, 6])
+    assert totals["most_s"] == pytest.approx([1, 3 + 4, 6])
+    found = times_of(summary)
+    least, most, operations, _ = found[2, (-1, "gfs", "POSIX", "read")]
+    assert (least, most) == pytest.approx((4, 6))  # at most 2 s are metadata time
+    assert operations is None
+    assert summary.sums["sum_s"] == pytest.approx([11, 3])
+    assert summary.sums["operations"] == [5, 4]
+
+
+def test_lost_records_leave_no_upper_bound(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ), ("STDIO", 0, "/gfs/b", READ)]
+    summary = summary_of(tmp_path, rows, partial=["POSIX"])
+    most = {cell[2]: value[1] for (_, cell), value in times_of(summary).items()}
+    assert most["POSIX"] is None
+    assert most["STDIO"] is not None
+    assert summary.totals["most_s"] == [None]
+
+
+def test_files_and_folders_are_listed_by_time_over_all_processes(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs/x/a", READ),
+        ("POSIX", 1, "/gfs/x/a", READ),
+        ("POSIX", 0, "/lfs/b", READ | {"read_s": 5.0}),
+        ("MPI-IO", 0, "/lfs/b", READ),
+    ]
+    summary = summary_of(tmp_path, rows, n_processes=2)
+    assert summary.files["path"] == ["/gfs/x/a", "/lfs/b"]
+    assert summary.files["time_s"] == [8.0, 6.0]
+    assert summary.folders["path"] == ["/gfs/x", "/lfs"]
+    assert summary.folders["opens"] == [2, 1]
+
+
+def test_sizes_are_summed_by_tier(tmp_path):
+    sizes = {"SIZE_READ_100_1K": 2, "SIZE_WRITE_1G_PLUS": 3}
+    rows = [("POSIX", rank, "/gfs/a", READ | sizes) for rank in (0, 1)]
+    summary = summary_of(tmp_path, rows, n_processes=2)
+    found = {(tier, what): calls for tier, what, calls in summary.sizes}
+    assert found["gfs", "read"] == [0, 4, *[0] * 8]
+    assert found["gfs", "write"] == [*[0] * 9, 6]
+
+
+def test_mount_table_of_the_log_makes_tiers(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ), ("POSIX", 0, "/dev/shm/b", READ)]
+    summary = summary_of(tmp_path, rows, tiers="auto")
+    assert {cell[1] for cell in summary.cells} == {"lustre", "memory"}
+    assert ("lustre", "/gfs", "lustre") in summary.prefixes
+
+
+def test_a_summary_passes_through_json(tmp_path):
+    hostile = b"/gfs/\xff\n'\"<b>".decode("utf-8", "surrogateescape")
+    rows = [("POSIX", 0, hostile, READ), ("POSIX", 0, "/gfs/a", WRITE)]
+    summary = summary_of(tmp_path, rows)
+    again = Summary(**json.loads(json.dumps(summary.as_json())))
+    assert again.times == summary.times
+    assert again.files == summary.files
+    assert any("\\xff" in path for path in again.files["path"])
+
+
+def test_a_log_without_time_has_totals_of_nothing(tmp_path):
+    summary = summary_of(tmp_path, [("POSIX", 0, "/gfs/a", {"FILENOS": 1})])
+    assert summary.cells == []
+    assert summary.totals["rank"] == []

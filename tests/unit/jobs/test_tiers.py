@@ -1,0 +1,47 @@
+import pytest
+from tierscope.core.validation import ConfigError
+from tierscope.jobs.tiers import Tier, prefixes_of, proposed_tiers, tiers_of
+
+
+def test_a_prefix_or_a_list_of_them_makes_a_tier():
+    tiers = tiers_of({"gfs": ["/scratch/", "/work"], "lfs": "/local"})
+    assert tiers == [
+        Tier("gfs", "/scratch"),
+        Tier("gfs", "/work"),
+        Tier("lfs", "/local"),
+    ]
+    assert prefixes_of(tiers) == {"gfs": ["/scratch", "/work"], "lfs": ["/local"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"gfs": "scratch"}, "tiers.gfs: got 'scratch', expected an absolute path"),
+        ({"a": "/x", "b": "/x/"}, "tiers.b: got '/x', which tier a has, too"),
+        ({"other": "/x"}, "got the name 'other', expected another one"),
+    ],
+)
+def test_a_wrong_tier_is_refused(given, words):
+    with pytest.raises(ConfigError, match=words):
+        tiers_of(given)
+
+
+def test_file_systems_of_one_kind_are_one_tier():
+    mounts = {
+        "/": "ext4",
+        "/a": "lustre",
+        "/b": "lustre",
+        "/home": "nfs4",
+        "/r": "tmpfs",
+    }
+    found = {tier.prefix: tier.name for tier in proposed_tiers(mounts)}
+    assert found == {
+        "/": "local",
+        "/a": "lustre",
+        "/b": "lustre",
+        "/home": "nfs",
+        "/r": "memory",
+        "/dev/shm": "memory",
+    }
+    fuse = proposed_tiers({"/g": "fuse.glusterfs"})
+    assert Tier("glusterfs", "/g", "fuse.glusterfs") in fuse

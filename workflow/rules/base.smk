@@ -1,0 +1,155 @@
+"""What all rules need: the checked configuration, code, folders, kinds of outputs."""
+
+import functools
+import inspect
+import mimetypes
+import sys
+from pathlib import Path
+
+from snakemake.common.configfile import load_configfile
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+from snakemake.utils import update_config
+
+# The module that queries Snakemake is found from here, so Python gives the path.
+WORKFLOW = Path(inspect.currentframe().f_code.co_filename).parents[1]
+SCRIPTS = WORKFLOW / "scripts"
+if not (SCRIPTS / "tierscope").is_dir():
+    raise WorkflowError(
+        f"{SCRIPTS}: got no folder with the modules of tierscope, expected a clone of "
+        "tierscope on this machine; give its workflow/Snakefile."
+    )
+sys.path.append(str(SCRIPTS))
+
+from tierscope.core.imports import imported_modules
+from tierscope.core.scenario import MAIN_SWEEP
+from tierscope.core.validation import ConfigError
+from tierscope.experiment.config import read_experiment
+from tierscope.experiment.snakemake_internals import (
+    InterfaceError,
+    SnakemakeInternals,
+    refuse_prefix,
+    try_to,
+)
+from tierscope.jobs.settings import is_of_logs, read_settings
+
+# Snakemake asks for this type when it puts a table into its report.
+mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
+
+# Systems and datasets of the current folder take precedence over the workflow's.
+RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
+
+# A workflow that imports this one gives only the changes to the default configuration.
+defaults = load_configfile(str(WORKFLOW.parent / "config" / "config.yaml"))
+OF_LOGS = is_of_logs(config)
+ANALYSIS = EXPERIMENT = None
+
+SNAKEMAKE = SnakemakeInternals(workflow)
+try:
+    if OF_LOGS:
+        ANALYSIS = read_settings(config, defaults)
+    else:
+        update_config(defaults, config)
+        config.update(defaults)
+        EXPERIMENT = read_experiment(config, *RESOURCES)
+    NAME = config["experiment"]
+    RESULTS = f"results/{NAME}"
+    IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
+    IS_JOB = SNAKEMAKE.is_job()
+    if not IS_JOB:
+        try_to(lambda: refuse_prefix(SNAKEMAKE, RESULTS), logger.warning)
+except (ConfigError, InterfaceError) as error:
+    raise WorkflowError(str(error))
+
+LOGS = f"{RESULTS}/logs"
+TABLES = f"{RESULTS}/{MAIN_SWEEP}"
+SOURCE = "measured" if OF_LOGS else EXPERIMENT.source
+
+
+def from_here(path):
+    """Return a path relative to the current folder, absolute if it is outside."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def library(script):
+    """Return a rule's script and its modules: editing one reruns the rule."""
+    path = SCRIPTS / f"{script}.py"
+    files = [path, *imported_modules(path)]
+    return [code_path(str(file.relative_to(SCRIPTS))) for file in files]
+
+
+@functools.cache
+def code_path(name):
+    """Return the path of a script or module; cached, as Snakemake takes long."""
+    return workflow.source_path(f"../scripts/{name}")
+
+
+def figure(name, source=SOURCE, title=None):
+    """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF."""
+    kinds = ("svg", "png", "pdf")
+    files = {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in kinds}
+    files["svg"] = report(
+        files["svg"],
+        caption=f"../report/{caption_name(name)}.rst",
+        category="Figures",
+        labels=lambda wildcards: {
+            "figure": title or FIGURES[name.format(**wildcards)],
+            "source of the numbers": source,
+        },
+    )
+    return files
+
+
+def page(name, title):
+    """Return a page for readers, marked for Snakemake's report."""
+    return report(
+        f"{RESULTS}/{name}.html",
+        caption=f"../report/{name}.rst",
+        category="Pages",
+        labels={"page": title, "source of the numbers": SOURCE},
+    )
+
+
+def table(path, title):
+    """Return a table that sums up results, marked for Snakemake's report."""
+    return report(
+        path,
+        caption="../report/table.rst",
+        category="Tables",
+        labels={"table": title, "source of the numbers": SOURCE},
+    )
+
+
+# Figure files start with the number in the paper, captions with the rule's name.
+CAPTIONS = {
+    "fig1": "execution_and_io_time",
+    "fig2": "breakdown",
+    "fig3": "improvement",
+    "fig4": "sufficient_combinations",
+    "fig5": "cheapest_combination",
+}
+
+
+def caption_name(name):
+    """Return the name of a figure's or a page's caption; all of Fig. 4 share one."""
+    return CAPTIONS.get(name.partition("_")[0], name)
+
+
+def caption(name):
+    """Return the caption of a page or a figure in both reports."""
+    return workflow.source_path(f"../report/{caption_name(name)}.rst")
+
+
+def refuse_target(wildcards):
+    """Refuse a name that is not a target, and list the targets."""
+    if wildcards.target == "analyse":
+        raise WorkflowError(
+            "analyse: got no logs, expected a configuration that names them: "
+            "--configfile config/logs.yaml."
+        )
+    known = try_to(SNAKEMAKE.target_rules, logger.warning, ["(not known)"])
+    raise WorkflowError(
+        f"{wildcards.target}: is not a target; expected one of {', '.join(known)}, "
+        f"or a file in {RESULTS}."
+    )

@@ -1,0 +1,81 @@
+"""An experiment: all rules that measure, simulate, compute, draw, and what is made of them."""
+
+
+include: "common.smk"
+include: "start.smk"
+include: "launch_common.smk"
+include: "policies_common.smk"
+include: "audit.smk"
+include: "breakdown.smk"
+include: "estimate.smk"
+include: "figures.smk"
+include: "policies.smk"
+include: "explorer.smk"
+include: "scorecard.smk"
+include: "report.smk"
+include: "model_common.smk"
+include: "model.smk"
+include: "truth.smk"
+include: "predict.smk"
+include: "nodes.smk"
+include: "accuracy.smk"
+include: "unknown.smk"
+
+
+if EXPERIMENT.simulated:
+
+    include: "simulate.smk"
+
+else:
+
+    include: "dataset.smk"
+    include: "benchmark.smk"
+
+
+if not IS_JOB:
+    note_deleted_runs()
+
+KEPT_FILES = ("run.json", "log.darshan", "audit.json")
+
+
+rule all:
+    default_target: True
+    input:
+        rules.fig1.input,
+        rules.fig2.input,
+        rules.fig3.input,
+        rules.fig4.input,
+        rules.fig5.input,
+        rules.scorecard.input,
+        rules.explorer.input,
+        rules.report.input,
+        rules.tables.input,
+        background_table(),
+        COMPARISON_FIGURES,
+        f"{COMPARISON}/claims.md" if COMPARED else [],
+        peer_tables(),
+        rules.nodes.input if EXPERIMENT.sweeps["nodes"] else [],
+        rules.accuracy.input if accuracy_tests() else [],
+        [] if EXPERIMENT.simulated else [run_files(name) for name in KEPT_FILES],
+
+
+onstart:
+    start()
+
+
+onsuccess:
+    remove_staging_folders()
+    made = try_to(SNAKEMAKE.made_files, logger.warning, set())
+    logger.info(
+        "\n".join(
+            [
+                *why_no_estimates_by_the_model(made),
+                *left_out_calibrations(made),
+                "  ".join(made_places(made)),
+            ]
+        )
+    )
+
+
+onerror:
+    after_failure(SNAKEMAKE, AFTER_FAILURE, logger.warning, logger.info)

@@ -1,0 +1,66 @@
+"""Read Darshan logs of any jobs, and write the tables of all of them."""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+from tierscope.core.tables import write_table
+from tierscope.jobs.analyse import tables_of
+from tierscope.jobs.settings import settings_of
+from tierscope.pages.jobs.anonymous import anonymise
+
+_EVERY_S = 2.0
+_MOST_REFUSALS = 5
+
+
+def say_progress() -> Callable[[int, int], None]:
+    """Return a function that prints how many logs are read, not too often."""
+    last_s = [time.monotonic()]
+
+    def say(done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s - last_s[0] >= _EVERY_S or done == total:
+            last_s[0] = now_s
+            print(f"reading: {done} of {total} files", flush=True)
+
+    return say
+
+
+def summary(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Return what was read, which tiers were found, and what was refused, in words."""
+    n_logs, refusals = len(tables["logs"]), tables["refusals"]
+    lines = [
+        f"{n_logs} of {n_logs + len(refusals)} logs can be used; they are of "
+        f"{len(tables['jobs'])} jobs."
+    ]
+    for tier, rows in tables["tier_prefixes"].groupby("tier"):
+        prefixes = [
+            f"{row.prefix} ({row.fs_type})" if row.fs_type else row.prefix
+            for row in rows.itertuples()
+        ]
+        lines.append(f"Tier {tier}: {', '.join(prefixes)}.")
+    for row in refusals.head(_MOST_REFUSALS).itertuples():
+        lines.append(f"Refused: {row.log}: {row.reason}")
+    if len(refusals) > _MOST_REFUSALS:
+        lines.append(f"{len(refusals) - _MOST_REFUSALS} more in table refusals.")
+    if len(tables["job_slowest"]) == 1:
+        lines.append(tables["job_slowest"]["sentence"].iloc[0])
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    settings = settings_of(**snakemake.params.settings)
+    tables = tables_of(
+        settings,
+        Path(snakemake.params.kept),
+        n_workers=snakemake.threads,
+        progress=say_progress(),
+    )
+    if settings.anonymous:
+        tables = anonymise(tables)
+    for name, table in tables.items():
+        write_table(table, snakemake.output[name], name)
+    Path(snakemake.output.summary).write_text(summary(tables) + "\n")

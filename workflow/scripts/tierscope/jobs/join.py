@@ -1,0 +1,396 @@
+"""Join the summaries of a job's logs: times of processes, and of the slowest one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS
+from tierscope.jobs.bounds import (
+    ProcessTimes,
+    slowest_bounds,
+    slowest_candidates,
+    slowest_class_bounds,
+)
+from tierscope.jobs.grouping import LogGroup
+from tierscope.jobs.summary import MPI_IO, SIZES, Summary
+
+WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
+MOST_RANKS_NAMED = 10
+_INTERPRETER = re.compile(r"(python|pypy|perl|ruby|julia|Rscript|bash|sh)[\d.]*")
+
+Class = tuple[str, str, str]  # tier, interface, operation
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The times of all processes of a job in an epoch, or in the whole job.
+
+    Parameters
+    ----------
+    epoch : int
+        `WHOLE_JOB` or the epoch.
+    classes : list of (tier, interface, operation)
+        Those that count, in the order of the columns of `times`.
+    times : ProcessTimes
+    """
+
+    epoch: int
+    classes: list[Class]
+    times: ProcessTimes
+
+    @property
+    def times_are(self) -> str:
+        """Return whether the times are exact, bounds, or lower bounds."""
+        if not np.isfinite(self.times.total_most_s).all():
+            return LOWER_BOUNDS
+        return EXACT if self.times.is_exact else BOUNDS
+
+    def slowest(self) -> tuple[np.ndarray, tuple[float, float], np.ndarray, np.ndarray]:
+        """Return the slowest process: candidates, its time, and its time by class.
+
+        If records were lost, it is the slowest one as far as is recorded.
+
+        Returns
+        -------
+        ranks : ndarray of int
+            The processes that may be the slowest.
+        bounds : (float, float)
+            Least and most seconds of the slowest process; NaN: unknown.
+        least_s, most_s : ndarray, shape (n_classes,)
+            Seconds by class of whichever of them is the slowest.
+        """
+        times = self.times
+        if self.times_are == LOWER_BOUNDS:
+            rank = int(np.argmax(times.total_least_s))
+            unknown = np.full(len(self.classes), np.nan)
+            total = (float(times.total_least_s[rank]), np.nan)
+            return np.array([rank]), total, times.least_s[rank], unknown
+        least_s, most_s = slowest_class_bounds(times)
+        return slowest_candidates(times), slowest_bounds(times), least_s, most_s
+
+
+@dataclass(frozen=True)
+class JoinedJob:
+    """A job: its facts, its phases, and the rows of its tables."""
+
+    name: str
+    facts: dict[str, Any]
+    phases: list[Phase]  # the whole job first
+    rows: dict[str, dict[str, list]]
+
+
+def join(
+    group: LogGroup,
+    summaries: Mapping[str, Summary],
+    *,
+    processes_per_node: int | None = None,
+    most_files: int = 20,
+) -> JoinedJob:
+    """Join the summaries of a job's logs.
+
+    Parameters
+    ----------
+    group : LogGroup
+        The logs of the job, and the process of each.
+    summaries : mapping of str to Summary
+        By the path of the log.
+    processes_per_node : int, optional
+        For the number of nodes, which no log says.
+    most_files : int
+        How many files and folders table ``job_files`` holds.
+    """
+    parts = [summaries[str(facts.path)] for facts in group.logs]
+    cells = sorted({tuple(cell) for part in parts for cell in part.cells})
+    times = _times(group, parts, cells)
+    totals = _totals(group, parts)
+    phases = [_phase(group, WHOLE_JOB, cells, times, totals, parts)]
+    epochs = sorted({cell[0] for cell in cells} - {WHOLE_JOB})
+    phases += [_phase(group, one, cells, times, totals, parts) for one in epochs]
+    facts = _facts(group, parts, phases[0], processes_per_node)
+    rows = {
+        "job_times": _time_rows(cells, times),
+        "job_slowest": _slowest_rows(phases, facts["run_time_s"], group.n_processes),
+        "job_breakdown": _breakdown_rows(phases, cells, parts),
+        "job_files": _file_rows(parts, most_files),
+        "job_sizes": _size_rows(parts),
+    }
+    for columns in rows.values():
+        columns["job"] = [group.name] * len(next(iter(columns.values())))
+    return JoinedJob(group.name, facts, phases, rows)
+
+
+def program_of(command: str) -> str:
+    """Return the name of a program: the script's, if an interpreter runs it."""
+    words = command.split()
+    names = [PurePath(word).name for word in words if not word.startswith("-")]
+    if not names:
+        return "unknown"
+    if _INTERPRETER.fullmatch(names[0]) and len(names) > 1 and "-c" not in words:
+        return names[1] or names[0]
+    return names[0]
+
+
+def user_of(path: str, exe: str, uid: int) -> str:
+    """Return the user in a log's name as Darshan writes it, else the user's number."""
+    program = PurePath(exe.split()[0]).name if exe.split() else ""
+    name, found, _ = PurePath(path).name.partition(f"_{program}_id")
+    return name if found and name else str(uid)
+
+
+def _times(
+    group: LogGroup, parts: Sequence[Summary], cells: Sequence[tuple]
+) -> dict[str, np.ndarray]:
+    """Return the times of each process by cell, summed over its logs."""
+    number = {cell: position for position, cell in enumerate(cells)}
+    keys, columns = (
+        [],
+        {name: [] for name in ("least_s", "most_s", "operations", "bytes")},
+    )
+    for part, process in zip(parts, group.processes, strict=True):
+        of_log = np.array([number[tuple(cell)] for cell in part.cells], np.int64)
+        ranks = np.array(part.times["rank"], np.int64) + process
+        keys.append(ranks * len(cells) + of_log[np.array(part.times["cell"], np.int64)])
+        for name, values in columns.items():
+            values.append(np.array(part.times[name], float))
+    distinct, where = np.unique(np.concatenate(keys), return_inverse=True)
+    sums = {}
+    for name, values in columns.items():
+        sums[name] = np.zeros(len(distinct))
+        np.add.at(sums[name], where, np.concatenate(values))
+    largest = np.zeros(len(distinct))
+    np.maximum.at(largest, where, np.concatenate(columns["least_s"]))
+    rank, cell = np.divmod(distinct, max(len(cells), 1))
+    return sums | {"rank": rank, "cell": cell, "largest_s": largest}
+
+
+def _totals(group: LogGroup, parts: Sequence[Summary]) -> dict[str, np.ndarray]:
+    """Return rank, epoch, least and most of all counted times of all logs."""
+    columns = {name: [] for name in ("rank", "epoch", "least_s", "most_s")}
+    for part, process in zip(parts, group.processes, strict=True):
+        for name, values in columns.items():
+            kind = float if name.endswith("_s") else np.int64
+            one = np.array(part.totals[name], kind)
+            values.append(one + process if name == "rank" else one)
+    return {name: np.concatenate(values) for name, values in columns.items()}
+
+
+def _phase(
+    group: LogGroup,
+    epoch: int,
+    cells: Sequence[tuple],
+    times: Mapping[str, np.ndarray],
+    totals: Mapping[str, np.ndarray],
+    parts: Sequence[Summary],
+) -> Phase:
+    """Return the times of the processes in an epoch, or in all of them."""
+    counted = {
+        cell for cell in cells if cell[2] != MPI_IO and epoch in (WHOLE_JOB, cell[0])
+    }
+    classes = sorted({cell[1:] for cell in counted})
+    column = np.array(
+        [classes.index(cell[1:]) if cell in counted else -1 for cell in cells],
+        np.int64,
+    )
+    shape = (group.n_processes, len(classes))
+    least_s, most_s = np.zeros(shape), np.zeros(shape)
+    of_row = column[times["cell"]] if len(cells) else np.zeros(0, np.int64)
+    inside = of_row >= 0
+    where = (times["rank"][inside], of_row[inside])
+    np.add.at(least_s, where, times["least_s"][inside])
+    np.add.at(most_s, where, times["most_s"][inside])
+    total_least_s, total_most_s = (np.zeros(group.n_processes) for _ in range(2))
+    rows = (totals["epoch"] == epoch) | (epoch == WHOLE_JOB)
+    np.add.at(total_least_s, totals["rank"][rows], totals["least_s"][rows])
+    np.add.at(total_most_s, totals["rank"][rows], totals["most_s"][rows])
+    sum_s = np.zeros(len(classes))
+    for part in parts:
+        for position, cell in enumerate(part.cells):
+            if tuple(cell) in counted:
+                sum_s[classes.index(tuple(cell[1:]))] += part.sums["sum_s"][position]
+    bounds = (least_s, most_s, total_least_s, total_most_s, sum_s)
+    return Phase(epoch, classes, ProcessTimes(*bounds))
+
+
+def _facts(
+    group: LogGroup,
+    parts: Sequence[Summary],
+    whole: Phase,
+    processes_per_node: int | None,
+) -> dict[str, Any]:
+    """Return the row of table ``jobs``."""
+    facts = [part.facts for part in parts]
+    started_s = min(one["started_s"] for one in facts)
+    hosts = sorted({one["metadata"].get("host", "") for one in facts} - {""})
+    n_nodes = float(len(hosts)) if hosts else np.nan
+    if processes_per_node:
+        n_nodes = float(-(-group.n_processes // processes_per_node))
+    first = group.logs[0]
+    return {
+        "job": group.name,
+        "exe": program_of(first.exe),
+        "user": user_of(str(first.path), first.exe, first.uid),
+        "host": ", ".join(hosts),
+        "started_s": started_s,
+        "run_time_s": max(one["ended_s"] for one in facts) - started_s,
+        "n_processes": group.n_processes,
+        "n_logs": len(parts),
+        "n_nodes": n_nodes,
+        "grouped_by": group.grouped_by,
+        "times_are": whole.times_are,
+        "remarks": " ".join(_remarks(parts)),
+    }
+
+
+def _remarks(parts: Sequence[Summary]) -> list[str]:
+    """Return what a reader must know of a job's logs, in sentences."""
+    remarks = []
+    partial = sorted({module for part in parts for module in part.facts["partial"]})
+    if partial:
+        remarks.append(
+            f"The runtime lost records of {', '.join(partial)}, so times are at least "
+            "those that are listed."
+        )
+    shared = sum(part.facts["n_shared_records"] for part in parts)
+    if shared:
+        remarks.append(
+            f"{shared} records are sums over all processes, so times of processes are "
+            "bounds."
+        )
+    nameless = sum(part.facts["n_nameless_records"] for part in parts)
+    if nameless:
+        remarks.append(f"{nameless} records have no name.")
+    if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
+        remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
+    readers = {part.facts["reader"] for part in parts}
+    if "PyDarshan" in readers:
+        remarks.append("PyDarshan read logs that tierscope's own reader does not read.")
+    return remarks
+
+
+def _time_rows(cells: Sequence[tuple], times: Mapping[str, np.ndarray]) -> dict:
+    """Return the rows of table ``job_times``."""
+    of_row = [cells[position] for position in times["cell"].tolist()]
+    names = ("epoch", "tier", "interface", "operation")
+    rows = {name: [cell[k] for cell in of_row] for k, name in enumerate(names)}
+    rows["counted"] = [cell[2] != MPI_IO for cell in of_row]
+    kept = ("rank", "least_s", "most_s", "largest_s", "operations", "bytes")
+    return rows | {name: times[name].tolist() for name in kept}
+
+
+def _slowest_rows(phases: Sequence[Phase], run_time_s: float, n_processes: int) -> dict:
+    """Return the rows of table ``job_slowest``, without words."""
+    rows: dict[str, list] = {
+        name: []
+        for name in (
+            *("epoch", "times_are", "n_slowest", "slowest_ranks", "least_s", "most_s"),
+            *("run_least_percent", "run_most_percent"),
+        )
+    }
+    for phase in phases:
+        ranks, (least_s, most_s), *_ = phase.slowest()
+        percent = 100 / run_time_s if run_time_s > 0 else np.nan
+        values = (
+            *(phase.epoch, phase.times_are, len(ranks), rank_words(ranks, n_processes)),
+            *(least_s, most_s, least_s * percent, most_s * percent),
+        )
+        for name, value in zip(rows, values, strict=True):
+            rows[name].append(value)
+    return rows
+
+
+def rank_words(ranks: np.ndarray, n_processes: int) -> str:
+    """Return ranks in words: a list, cut if it is long."""
+    if len(ranks) == n_processes > 1:
+        return f"any of {n_processes}"
+    named = ", ".join(map(str, ranks[:MOST_RANKS_NAMED].tolist()))
+    left = len(ranks) - MOST_RANKS_NAMED
+    return f"{named} and {left} more" if left > 0 else named
+
+
+def _breakdown_rows(
+    phases: Sequence[Phase], cells: Sequence[tuple], parts: Sequence[Summary]
+) -> dict:
+    """Return the rows of table ``job_breakdown``: of the slowest process, and sums."""
+    names = ("epoch", "tier", "interface", "operation", "counted", "least_s", "most_s")
+    names += ("sum_s", "operations", "bytes", "files")
+    rows: dict[str, list] = {name: [] for name in names}
+    for phase in phases:
+        _, _, least_s, most_s = phase.slowest()
+        bounds = dict(
+            zip(phase.classes, zip(least_s, most_s, strict=True), strict=True)
+        )
+        inside = [cell for cell in cells if phase.epoch in (WHOLE_JOB, cell[0])]
+        for one in sorted({cell[1:] for cell in inside}):
+            of_class = {cell for cell in inside if cell[1:] == one}
+            counted = one[1] != MPI_IO
+            # MPI-IO has no slowest process of its own: its sum stands for itself.
+            least, most = bounds.get(one, (0.0, 0.0))
+            values = (phase.epoch, *one, counted, least, most, *_sums(parts, of_class))
+            for name, value in zip(rows, values, strict=True):
+                rows[name].append(value)
+    return rows
+
+
+def _sums(parts: Sequence[Summary], cells: set[tuple]) -> tuple[float, int, int, int]:
+    """Return time, operations, bytes and distinct files of some cells of all logs."""
+    sum_s, n_operations, n_bytes, n_files = 0.0, 0, 0, 0
+    ids: set[int] = set()
+    for part in parts:
+        for position, cell in enumerate(part.cells):
+            if tuple(cell) not in cells:
+                continue
+            sum_s += part.sums["sum_s"][position]
+            n_operations += part.sums["operations"][position]
+            n_bytes += part.sums["bytes"][position]
+            if part.file_ids is None:
+                n_files += part.sums["files"][position]
+            else:
+                ids.update(part.file_ids[position])
+    return sum_s, n_operations, n_bytes, n_files + len(ids)
+
+
+def _file_rows(parts: Sequence[Summary], most_files: int) -> dict:
+    """Return the rows of table ``job_files``: the paths that cost most."""
+    counts = ("time_s", "opens", "reads", "writes", "bytes_read", "bytes_written")
+    rows: dict[str, list] = {
+        name: [] for name in ("kind", "position", "path", "tier", *counts)
+    }
+    for kind in ("file", "folder"):
+        found: dict[tuple[str, str], list] = {}
+        for part in parts:
+            table = getattr(part, f"{kind}s")
+            values = zip(*(table[name] for name in counts), strict=True)
+            for key, one in zip(
+                zip(table["path"], table["tier"], strict=True), values, strict=True
+            ):
+                before = found.get(key, [0] * len(counts))
+                found[key] = [a + b for a, b in zip(before, one, strict=True)]
+        top = sorted(found, key=lambda key: (-found[key][0], key))[:most_files]
+        for position, key in enumerate(top):
+            for name, value in zip(
+                rows, (kind, position, *key, *found[key]), strict=True
+            ):
+                rows[name].append(value)
+    return rows
+
+
+def _size_rows(parts: Sequence[Summary]) -> dict:
+    """Return the rows of table ``job_sizes``."""
+    sums: dict[tuple[str, str], np.ndarray] = {}
+    for part in parts:
+        for tier, operation, calls in part.sizes:
+            key = (tier, operation)
+            sums[key] = sums.get(key, 0) + np.array(calls, np.int64)
+    rows: dict[str, list] = {
+        name: [] for name in ("tier", "operation", "position", "size", "calls")
+    }
+    for (tier, operation), calls in sorted(sums.items()):
+        for position, size in enumerate(SIZES):
+            values = (tier, operation, position, size, int(calls[position]))
+            for name, value in zip(rows, values, strict=True):
+                rows[name].append(value)
+    return rows

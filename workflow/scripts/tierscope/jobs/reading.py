@@ -1,0 +1,201 @@
+"""Read many logs in worker processes, and keep what was read.
+
+A worker is a process of its own (`tierscope.jobs.worker`), so a log that crashes a
+library costs one log. Summaries are kept under the digest of the log's content, of the
+settings and of our modules: a log that was read once is not read again.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import IO
+
+from tierscope.core.imports import digest_of_modules
+from tierscope.jobs import worker
+from tierscope.jobs.summary import Summary
+from tierscope.jobs.tiers import Tier
+
+# Of a worker that reads a log: what Python and its libraries need, and per byte of log.
+_WORKER_BYTES = 200 << 20
+_BYTES_PER_LOG_BYTE = 6
+_PACKAGE_PARENT = Path(__file__).parents[2]
+
+
+@dataclass
+class Reading:
+    """What was read: the summary of each log, or why it was refused; by path."""
+
+    summaries: dict[str, Summary] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+
+
+def read_logs(
+    paths: Sequence[str],
+    tiers: Sequence[Tier] | str,
+    epochs: str | None,
+    folder: Path,
+    *,
+    n_workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Reading:
+    """Sum up logs in parallel.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Logs.
+    tiers : sequence of Tier, or ``auto``
+    epochs : str, optional
+        Regular expression for the epoch of a path.
+    folder : Path
+        Where summaries are kept.
+    n_workers : int, optional
+        Number of processes; by default one for each processor that this process may
+        use, fewer if memory is short.
+    progress : callable of (logs done, logs)
+
+    Returns
+    -------
+    Reading
+        In the order of `paths`. Of logs with equal content only the first is read; the
+        others are refused.
+    """
+    listed = (
+        tiers if isinstance(tiers, str) else [list(vars(t).values()) for t in tiers]
+    )
+    settings = {"tiers": listed, "epochs": epochs, "folder": str(folder)}
+    settings["key"] = _key(listed, epochs)
+    n_workers = n_workers or workers_for(paths, _available_bytes(), _n_processors())
+    answers: dict[str, dict[str, str]] = {}
+    queue: SimpleQueue[str] = SimpleQueue()
+    for path in sorted(paths, key=_size, reverse=True):  # the large ones first
+        queue.put(path)
+    lock = threading.Lock()
+
+    def keep(answer: dict[str, str]) -> None:
+        with lock:
+            answers[answer["log"]] = answer
+            progress(len(answers), len(paths))
+
+    threads = [
+        threading.Thread(target=_work, args=(queue, settings, keep), daemon=True)
+        for _ in range(min(n_workers, len(paths)))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return _gather([answers[path] for path in paths], folder, settings["key"])
+
+
+def workers_for(paths: Iterable[str], free_bytes: int, n_processors: int) -> int:
+    """Return how many workers fit into memory if each reads the largest log."""
+    largest = max(map(_size, paths), default=0)
+    each = _WORKER_BYTES + _BYTES_PER_LOG_BYTE * largest
+    return max(1, min(n_processors, free_bytes // each))
+
+
+def _key(tiers: object, epochs: str | None) -> str:
+    """Return a digest of what summaries depend on besides the log."""
+    modules = digest_of_modules(Path(worker.__file__), _PACKAGE_PARENT)
+    return hashlib.sha256(json.dumps([tiers, epochs, modules]).encode()).hexdigest()
+
+
+def _work(
+    queue: "SimpleQueue[str]",
+    settings: dict[str, object],
+    keep: Callable[[dict[str, str]], None],
+) -> None:
+    """Let one worker read logs until none is left; replace a worker that dies."""
+    process, errors = None, tempfile.TemporaryFile("w+")
+    while True:
+        try:
+            path = queue.get_nowait()
+        except Empty:
+            break
+        process = process or _start(settings, errors)
+        try:
+            process.stdin.write(json.dumps(path) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line:
+            keep(json.loads(line))
+            continue
+        keep({"log": path, "reason": _death(process, errors)})
+        process = None
+    if process:
+        process.stdin.close()
+        process.wait()
+    errors.close()
+
+
+def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
+    """Start a worker and tell it the settings; its messages go to a file."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tierscope.jobs.worker"],
+        env=os.environ | {"PYTHONPATH": str(_PACKAGE_PARENT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+    )
+    process.stdin.write(json.dumps(settings) + "\n")
+    return process
+
+
+def _death(process: subprocess.Popen, errors: IO[str]) -> str:
+    """Return why a worker ended while it read a log."""
+    process.communicate()
+    if process.returncode < 0:
+        return f"its reader was ended by signal {-process.returncode}."
+    errors.seek(0)
+    lines = errors.read().strip().splitlines() or [str(process.returncode)]
+    return f"its reader failed: {lines[-1]}"
+
+
+def _gather(answers: list[dict[str, str]], folder: Path, key: str) -> Reading:
+    """Return the summaries and the refusals of all logs."""
+    reading, first_with = Reading(), {}
+    for answer in answers:
+        path = answer["log"]
+        if "reason" in answer:
+            reading.refusals[path] = answer["reason"]
+            continue
+        first = first_with.setdefault(answer["digest"], path)
+        if first != path:
+            reading.refusals[path] = f"has the same content as {first}."
+            continue
+        kept = worker.summary_path(folder, answer["digest"], key)
+        reading.summaries[path] = Summary(**json.loads(kept.read_text()))
+    return reading
+
+
+def _size(path: str) -> int:
+    """Return the size of a file, 0 if there is none."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _available_bytes() -> int:
+    """Return how much memory new processes can use."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return 1 << 30
+
+
+def _n_processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,474 @@
+"""Sum up one log by process, epoch and class: small tables that jobs are made of.
+
+The result holds numbers and texts only, so it can be written as JSON and kept: a log
+that was read once is not read again.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tierscope.core.columns import INTERFACES, OPERATIONS
+from tierscope.jobs.bounds import SharedRecords, shared_bounds
+from tierscope.jobs.placing import place_names
+from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, proposed_tiers
+from tierscope.trace.any_log import SHARED, AnyLog, Records
+from tierscope.trace.file_records import positions
+from tierscope.trace.log import LogError, Names
+
+NO_EPOCH = -1
+MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
+MOST_FILES = 1000  # kept of a log, those with the most time
+SIZES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M")
+SIZES += ("1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
+_READ, _META, _WRITE, _WRITE_META, _MIXED_META = range(len(OPERATIONS))
+
+
+@dataclass
+class Summary:
+    """What an analysis needs of a log; lists have one entry a row.
+
+    Parameters
+    ----------
+    facts : dict
+        What the log says of its job.
+    cells : list of (epoch, tier, interface, operation)
+        The classes that the log has, by epoch.
+    sums : dict of lists, one entry a cell
+        ``sum_s``, ``operations``, ``bytes`` of all processes, ``files``.
+    file_ids : list of lists of int, or None
+        The files of each cell, if the log is of one process: logs of one job may name
+        the same file.
+    times : dict of lists
+        ``rank``, ``cell``, ``least_s``, ``most_s`` (None: unknown), ``operations`` and
+        ``bytes`` (None: known of all processes together only).
+    totals : dict of lists
+        ``rank``, ``epoch``, ``least_s``, ``most_s`` of all counted times.
+    files, folders : dict of lists
+        The paths with the most time, over all processes.
+    sizes : list of (tier, operation, calls by size)
+    prefixes : list of (tier, prefix, type of file system)
+    """
+
+    facts: dict[str, Any]
+    cells: list[tuple[int, str, str, str]]
+    sums: dict[str, list]
+    file_ids: list[list[int]] | None
+    times: dict[str, list]
+    totals: dict[str, list]
+    files: dict[str, list]
+    folders: dict[str, list]
+    sizes: list[tuple[str, str, list[int]]]
+    prefixes: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the summary for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Tier and epoch of every name, and of records without one (the last entry)."""
+
+    tiers: list[str]  # names, OTHER and UNNAMED last
+    tier_of: np.ndarray
+    epochs: np.ndarray  # distinct ones
+    epoch_of: np.ndarray  # positions in `epochs`
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """The read, write and meta part of some records: arrays (n_records, 3)."""
+
+    cells: np.ndarray
+    times_s: np.ndarray
+    operations: np.ndarray
+    bytes: np.ndarray
+    is_present: np.ndarray
+
+
+def summarise(
+    log: AnyLog, digest: str, tiers: Sequence[Tier] | str, epochs: str | None
+) -> Summary:
+    """Sum up a log.
+
+    Parameters
+    ----------
+    log : AnyLog
+    digest : str
+        Identifies the log's content.
+    tiers : sequence of Tier, or ``auto``
+        ``auto``: those of the log's mount table.
+    epochs : str, optional
+        Regular expression; its group is a file's epoch, a whole number.
+
+    Raises
+    ------
+    LogError
+        If the expression finds something other than a number.
+    """
+    if tiers == AUTO:
+        tiers = proposed_tiers(log.mounts)
+    places = _place(log, tiers, epochs)
+    names_of = {kind: _name_positions(log, one) for kind, one in log.records.items()}
+    parts = {
+        kind: _lanes(places, kind, records, names_of[kind])
+        for kind, records in log.records.items()
+    }
+    codes = np.unique(
+        np.concatenate([part.cells[part.is_present] for part in parts.values()])
+    )
+    cells = [_cell(places, int(code)) for code in codes]
+    cell_of = {kind: np.searchsorted(codes, part.cells) for kind, part in parts.items()}
+    times, totals = _process_times(log, places, parts, cell_of, cells)
+    sums, ids = _sums(log, parts, cell_of, len(cells))
+    by_name = _by_name(log, names_of, len(log.names.ids))
+    used = {cell[1] for cell in cells}
+    return Summary(
+        facts=_facts(log, digest, names_of),
+        cells=cells,
+        sums=sums,
+        file_ids=ids,
+        times=times,
+        totals=totals,
+        files=_top_files(log.names, by_name, places),
+        folders=_top_folders(log.names, by_name, places),
+        sizes=_sizes(log, places, names_of),
+        prefixes=[
+            (one.name, one.prefix, one.fs_type) for one in tiers if one.name in used
+        ],
+    )
+
+
+def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
+    """Return what the log says of its job, and how it was read."""
+    records = log.records.values()
+    no_name = len(log.names.ids)
+    return {
+        "digest": digest,
+        "reader": log.reader,
+        "log_format": log.log_format,
+        "uid": log.uid,
+        "job_id": log.job_id,
+        "exe": log.exe,
+        "n_processes": log.n_processes,
+        "started_s": log.started_s,
+        "ended_s": log.ended_s,
+        "metadata": dict(log.metadata),
+        "modules": list(log.modules),
+        "partial": list(log.partial),
+        "n_records": sum(len(one.ids) for one in records),
+        "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
+        "n_nameless_records": sum(
+            int((found == no_name).sum()) for found in names_of.values()
+        ),
+    }
+
+
+def _name_positions(log: AnyLog, records: Records) -> np.ndarray:
+    """Return the position of each record's name; the number of names if it has none."""
+    ids = log.names.ids
+    found = positions(ids, records.ids)
+    if not len(ids):
+        return np.zeros(len(records.ids), np.int64)
+    return np.where(ids[found] == records.ids, found, len(ids))
+
+
+def _place(log: AnyLog, tiers: Sequence[Tier], epochs: str | None) -> _Places:
+    """Return tier and epoch of every name."""
+    names = list(dict.fromkeys(tier.name for tier in tiers))
+    tier_names = [*names, OTHER, UNNAMED]
+    of_prefix = np.array([names.index(tier.name) for tier in tiers] + [len(names)])
+    tier_of = of_prefix[place_names(log.names, tiers)]  # -1 is the last entry
+    tier_of = np.append(tier_of, len(tier_names) - 1)
+    found = _epochs_of(log, epochs) if epochs else np.full(len(log.names.ids), NO_EPOCH)
+    distinct, epoch_of = np.unique(np.append(found, NO_EPOCH), return_inverse=True)
+    return _Places(tier_names, tier_of, distinct, epoch_of)
+
+
+def _epochs_of(log: AnyLog, pattern: str) -> np.ndarray:
+    """Return the epoch of each name, `NO_EPOCH` where the pattern finds none."""
+    search, epochs = re.compile(pattern).search, []
+    for position in range(len(log.names.ids)):
+        path = log.names.path(position)
+        match = search(path)
+        text = match[1] if match else None
+        if text is not None and not text.isdecimal():
+            raise LogError(
+                log.path,
+                f"epochs: got {text!r} of {path!r}, expected a group of digits.",
+            )
+        epochs.append(NO_EPOCH if text is None else int(text))
+    return np.array(epochs, np.int64)
+
+
+def _code(places: _Places, interface: str, operation: int, epoch, tier) -> np.ndarray:
+    """Return the number of a cell."""
+    code = epoch * len(places.tiers) + tier
+    code = code * len(INTERFACES) + INTERFACES.index(interface)
+    return code * len(OPERATIONS) + operation
+
+
+def _cell(places: _Places, code: int) -> tuple[int, str, str, str]:
+    """Return epoch, tier, interface and operation of a cell."""
+    code, operation = divmod(code, len(OPERATIONS))
+    code, interface = divmod(code, len(INTERFACES))
+    epoch, tier = divmod(code, len(places.tiers))
+    return (
+        int(places.epochs[epoch]),
+        places.tiers[tier],
+        INTERFACES[interface],
+        OPERATIONS[operation],
+    )
+
+
+def _lanes(
+    places: _Places, interface: str, records: Records, names: np.ndarray
+) -> _Lanes:
+    """Divide the records of an interface into reads, writes and metadata operations.
+
+    A record's metadata time belongs to a class of its own if the file was written, and
+    to another one if it was also read: no counter divides it.
+    """
+    columns = records.columns
+    has_read = (columns["reads"] > 0) | (columns["read_time_s"] > 0)
+    has_written = (columns["writes"] > 0) | (columns["write_time_s"] > 0)
+    meta = np.where(has_written, np.where(has_read, _MIXED_META, _WRITE_META), _META)
+    operations = (np.full_like(meta, _READ), np.full_like(meta, _WRITE), meta)
+    has_meta = (columns["opens"] > 0) | (columns["meta_time_s"] > 0)
+    epoch, tier = places.epoch_of[names], places.tier_of[names]
+    cells = [_code(places, interface, one, epoch, tier) for one in operations]
+    nothing = np.zeros(len(names), np.int64)
+    return _Lanes(
+        np.column_stack(cells),
+        np.column_stack(
+            [columns[f"{lane}_time_s"] for lane in ("read", "write", "meta")]
+        ),
+        np.column_stack([columns[name] for name in ("reads", "writes", "opens")]),
+        np.column_stack([columns["bytes_read"], columns["bytes_written"], nothing]),
+        np.column_stack([has_read, has_written, has_meta]),
+    )
+
+
+def _process_times(
+    log: AnyLog,
+    places: _Places,
+    parts: dict[str, _Lanes],
+    cell_of: dict[str, np.ndarray],
+    cells: list[tuple],
+) -> tuple[dict[str, list], dict[str, list]]:
+    """Return the rows of `Summary.times` and `Summary.totals`."""
+    n, n_cells, n_epochs = log.n_processes, len(cells), len(places.epochs)
+    shape, total_shape = (n, n_cells), (n, n_epochs)
+    least, n_operations, n_bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    is_used = np.zeros(shape, bool)
+    total_least = np.zeros(total_shape)
+    extra_most, extra_total = np.zeros(shape), np.zeros(total_shape)
+    is_joint = np.zeros(n_cells, bool)
+    for kind, part in parts.items():
+        records = log.records[kind]
+        epoch_of_cell = np.searchsorted(places.epochs, [cell[0] for cell in cells])
+        own = (records.ranks != SHARED)[:, np.newaxis] & part.is_present
+        ranks = np.broadcast_to(records.ranks[:, np.newaxis], own.shape)[own]
+        where = (ranks, cell_of[kind][own])
+        np.add.at(least, where, part.times_s[own])
+        np.add.at(n_operations, where, part.operations[own])
+        np.add.at(n_bytes, where, part.bytes[own])
+        is_used[where] = True
+        if kind != MPI_IO:
+            epochs = epoch_of_cell[cell_of[kind][own]]
+            np.add.at(total_least, (ranks, epochs), part.times_s[own])
+        shared = records.ranks == SHARED
+        if not shared.any():
+            continue
+        # A lane without calls has no time, so any cell serves it.
+        lanes = np.where(part.is_present, cell_of[kind], 0)[shared]
+        first = np.argmax(part.is_present, axis=1)[:, np.newaxis]
+        epoch = epoch_of_cell[np.take_along_axis(cell_of[kind], first, 1)[:, 0]]
+        totals = np.where(kind == MPI_IO, -1, epoch)[shared]
+        found = shared_bounds(
+            _shared_records(records, part.times_s, shared),
+            n,
+            lanes,
+            n_cells,
+            totals,
+            n_epochs,
+        )
+        least += found.least_s
+        extra_most += found.most_s - found.least_s
+        total_least += found.total_least_s
+        extra_total += found.total_most_s - found.total_least_s
+        touched = np.unique(cell_of[kind][shared][part.is_present[shared]])
+        is_joint[touched] = True
+        is_used[:, touched] = True
+    is_lost = np.array([cell[2] in log.partial for cell in cells], bool)
+    most = np.where(is_lost, np.nan, least + extra_most)
+    loses_total = any(kind in log.partial for kind in ("POSIX", "STDIO"))
+    total_most = np.where(loses_total, np.nan, total_least + extra_total)
+    rank, cell = np.nonzero(is_used)
+    times = {
+        "rank": rank.tolist(),
+        "cell": cell.tolist(),
+        "least_s": least[rank, cell].tolist(),
+        "most_s": _with_none(most[rank, cell]),
+        "operations": _with_none(
+            np.where(is_joint[cell], np.nan, n_operations[rank, cell])
+        ),
+        "bytes": _with_none(np.where(is_joint[cell], np.nan, n_bytes[rank, cell])),
+    }
+    rank, epoch = np.nonzero((total_least > 0) | ~(total_most == 0))
+    totals = {
+        "rank": rank.tolist(),
+        "epoch": places.epochs[epoch].tolist(),
+        "least_s": total_least[rank, epoch].tolist(),
+        "most_s": _with_none(total_most[rank, epoch]),
+    }
+    return times, totals
+
+
+def _shared_records(
+    records: Records, times_s: np.ndarray, shared: np.ndarray
+) -> SharedRecords:
+    """Return what shared records keep of single processes."""
+    columns = {name: values[shared] for name, values in records.columns.items()}
+    read_s, write_s, meta_s = times_s[shared].T
+    return SharedRecords(
+        read_s=read_s,
+        write_s=write_s,
+        meta_s=meta_s,
+        slowest_rank=columns["slowest_rank"],
+        slowest_s=columns["slowest_time_s"],
+        fastest_rank=columns["fastest_rank"],
+        fastest_s=columns["fastest_time_s"],
+        variance_s2=columns["time_variance_s2"],
+    )
+
+
+def _with_none(values: np.ndarray) -> list:
+    """Return numbers for JSON, None where they are missing."""
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _sums(
+    log: AnyLog, parts: dict[str, _Lanes], cell_of: dict, n_cells: int
+) -> tuple[dict[str, list], list[list[int]] | None]:
+    """Return the sums of all processes by cell, and the files of one process."""
+    sum_s = np.zeros(n_cells)
+    n_operations = np.zeros(n_cells, np.int64)
+    n_bytes = np.zeros(n_cells, np.int64)
+    n_files = np.zeros(n_cells, np.int64)
+    ids: list[list[int]] = [[] for _ in range(n_cells)]
+    for kind, part in parts.items():
+        present = part.is_present
+        cells = cell_of[kind][present]
+        np.add.at(sum_s, cells, part.times_s[present])
+        np.add.at(n_operations, cells, part.operations[present])
+        np.add.at(n_bytes, cells, part.bytes[present])
+        file_ids = log.records[kind].ids
+        repeated = np.broadcast_to(file_ids[:, np.newaxis], present.shape)[present]
+        pairs = np.unique(np.rec.fromarrays([cells, repeated]))
+        n_files += np.bincount(pairs["f0"], minlength=n_cells)
+        if log.n_processes == 1:
+            for cell, file_id in pairs.tolist():
+                ids[cell].append(file_id)
+    sums = {
+        "sum_s": sum_s.tolist(),
+        "operations": n_operations.tolist(),
+        "bytes": n_bytes.tolist(),
+        "files": n_files.tolist(),
+    }
+    return sums, ids if log.n_processes == 1 else None
+
+
+def _by_name(
+    log: AnyLog, names_of: dict[str, np.ndarray], n_names: int
+) -> dict[str, np.ndarray]:
+    """Return time and counts of each name over all processes, without MPI-IO."""
+    sums = {
+        "time_s": np.zeros(n_names + 1),
+        **{
+            name: np.zeros(n_names + 1, np.int64)
+            for name in ("opens", "reads", "writes", "bytes_read", "bytes_written")
+        },
+    }
+    for kind, records in log.records.items():
+        if kind == MPI_IO:
+            continue
+        columns = records.columns
+        times_s = (
+            columns["read_time_s"] + columns["write_time_s"] + columns["meta_time_s"]
+        )
+        for name, total in sums.items():
+            values = times_s if name == "time_s" else columns[name]
+            np.add.at(total, names_of[kind], values)
+    return sums
+
+
+def _top_files(names: Names, sums: dict, places: _Places) -> dict[str, list]:
+    """Return the files with the most time."""
+    time_s = sums["time_s"][:-1]
+    used = np.flatnonzero((time_s > 0) | (sums["opens"][:-1] > 0))
+    top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
+    paths = [names.path(int(position)) for position in top]
+    return _path_rows(
+        paths, [places.tiers[places.tier_of[one]] for one in top], sums, top
+    )
+
+
+def _top_folders(names: Names, sums: dict, places: _Places) -> dict[str, list]:
+    """Return the folders with the most time of their own files."""
+    n_folders = len(names.folders)
+    folder_of = np.where(names.folder_of < 0, n_folders, names.folder_of)
+    by_folder = {
+        name: np.zeros(n_folders + 1, values.dtype) for name, values in sums.items()
+    }
+    for name, values in sums.items():
+        np.add.at(by_folder[name], folder_of, values[:-1])
+    first = np.zeros(n_folders + 1, np.int64)
+    first[folder_of] = np.arange(len(folder_of))
+    time_s = by_folder["time_s"][:-1]
+    used = np.flatnonzero((time_s > 0) | (by_folder["opens"][:-1] > 0))
+    top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
+    folders = pa.array(names.folders)
+    paths = [(folders[int(one)].as_py() or b"/") for one in top]
+    texts = [path.decode("utf-8", "surrogateescape") for path in paths]
+    tiers = [places.tiers[places.tier_of[first[one]]] for one in top]
+    return _path_rows(texts, tiers, by_folder, top)
+
+
+def _path_rows(
+    paths: list[str], tiers: list[str], sums: dict, top: np.ndarray
+) -> dict[str, list]:
+    """Return rows of paths; bytes that are no UTF-8 become escapes."""
+    rows: dict[str, list] = {
+        "path": [
+            path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            for path in paths
+        ],
+        "tier": tiers,
+    }
+    return rows | {name: values[top].tolist() for name, values in sums.items()}
+
+
+def _sizes(log: AnyLog, places: _Places, names_of: dict) -> list:
+    """Return the calls by tier, operation and size."""
+    rows = []
+    for kind, records in log.records.items():
+        if kind == MPI_IO:
+            continue
+        tier = places.tier_of[names_of[kind]]
+        for operation in ("read", "write"):
+            sizes = getattr(records, f"{operation}_sizes")
+            if sizes is None:
+                continue
+            sums = np.zeros((len(places.tiers), len(SIZES)), np.int64)
+            np.add.at(sums, tier, np.maximum(sizes, 0))
+            rows += [
+                (places.tiers[one], operation, sums[one].tolist())
+                for one in np.flatnonzero(sums.any(axis=1))
+            ]
+    return rows
