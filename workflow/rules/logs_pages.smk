@@ -1,24 +1,8 @@
 """Rules that show the analysis of Darshan logs: a figure, a page of all jobs, pages of jobs."""
 
-# All tables that name jobs, so that the short names of `anonymous` are the same everywhere.
-JOB_TABLES = {
-    name: f"{TABLES}/{name}.parquet"
-    for name in (
-        "logs",
-        "refusals",
-        "tier_prefixes",
-        "jobs",
-        "job_times",
-        "job_slowest",
-        "job_breakdown",
-        "job_files",
-        "job_sizes",
-        "job_estimates",
-        "job_combinations",
-        "fleet",
-        "fleet_classes",
-    )
-}
+# All tables, so that the short names of `anonymous` are the same everywhere.
+JOB_TABLES = {name: f"{TABLES}/{name}.parquet" for name in LOG_TABLES}
+PROVENANCE_OF_LOGS = f"Darshan logs, measured; analysis {NAME}"
 
 
 rule plot_fleet:
@@ -26,15 +10,15 @@ rule plot_fleet:
         **JOB_TABLES,
         library=library("plot_fleet"),
     output:
-        **figure("fleet"),
+        **figure("fleet", title="All jobs side by side"),
     log:
         f"{LOGS}/plot_fleet.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        provenance=PROVENANCE,
-        anonymous=SETTINGS["anonymous"],
+        provenance=PROVENANCE_OF_LOGS,
+        anonymous=ANALYSIS.anonymous,
     message:
         "Drawing the figure of all jobs."
     script:
@@ -57,11 +41,11 @@ rule build_fleet_report:
     conda:
         "../../environment.yml"
     params:
-        experiment=SETTINGS["experiment"],
-        provenance=PROVENANCE,
-        anonymous=SETTINGS["anonymous"],
-        pages=SETTINGS["pages"],
-        processes_per_node=SETTINGS["processes_per_node"],
+        experiment=NAME,
+        provenance=PROVENANCE_OF_LOGS,
+        anonymous=ANALYSIS.anonymous,
+        pages=ANALYSIS.pages,
+        processes_per_node=ANALYSIS.processes_per_node,
     message:
         "Building the page of all jobs."
     script:
@@ -86,10 +70,10 @@ rule build_job_pages:
     conda:
         "../../environment.yml"
     params:
-        provenance=PROVENANCE,
-        anonymous=SETTINGS["anonymous"],
-        pages=SETTINGS["pages"],
-        processes_per_node=SETTINGS["processes_per_node"],
+        provenance=PROVENANCE_OF_LOGS,
+        anonymous=ANALYSIS.anonymous,
+        pages=ANALYSIS.pages,
+        processes_per_node=ANALYSIS.processes_per_node,
     message:
         "Building the pages of single jobs."
     script:

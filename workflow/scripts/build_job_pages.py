@@ -8,7 +8,6 @@ import pandas as pd
 from tierscope.core.sources import Origin
 from tierscope.figures.jobs.job_breakdown import plot_job_breakdown
 from tierscope.figures.jobs.job_processes import plot_job_processes
-from tierscope.figures.jobs.processes import main_epoch
 from tierscope.figures.style import save_figure
 from tierscope.pages.document import Picture, render
 from tierscope.pages.jobs.explorer import explorer_data, job_explorer
@@ -50,14 +49,13 @@ def build_pages(
     """
     folder.mkdir(parents=True, exist_ok=True)
     of = rows_of_job(tables, job)
-    epoch = main_epoch(of["job_slowest"])
     tiers = list(tables["tier_prefixes"]["tier"].unique())
     known = {"provenance": provenance, "tiers": tiers}
     slowest, times = of["job_slowest"], of["job_times"]
     breakdown = plot_job_breakdown(of["job_breakdown"], slowest, job, **known)
     figures = {"breakdown": breakdown}
-    if times.loc[times["epoch"] == epoch, "rank"].nunique() > 1:
-        figures["processes"] = plot_job_processes(times, slowest, job, epoch, **known)
+    if times.loc[times["rank"] >= 0, "rank"].nunique() > 1:
+        figures["processes"] = plot_job_processes(times, slowest, job, **known)
     pictures = []
     for name, figure in figures.items():
         files = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
@@ -69,7 +67,6 @@ def build_pages(
         explorer = job_explorer(
             data,
             job,
-            epoch,
             page=templates["explorer_page"],
             computation=templates["explorer_computation"],
             provenance=str(provenance),
