@@ -150,16 +150,3 @@ def goal_notes(goal: pd.Series) -> list[str]:
         f"{in_seconds(goal['difference_s'])}, so the goal leaves "
         f"{in_seconds(goal['goal_s'] - goal['difference_s'])} of I/O time."
     ]
-
-
-def class_label(tier: str, interface: str, operation: str) -> str:
-    """Return the class of a logged job in words, such as ``gfs META``.
-
-    POSIX is not named; other interfaces are, as in ``gfs STDIO READ``.
-    """
-    words = {
-        "write meta": "META of written files",
-        "read-write meta": "META of files read and written",
-    }
-    what = words.get(operation, operation.upper())
-    return " ".join([tier, *([] if interface == "POSIX" else [interface]), what])
