@@ -261,11 +261,11 @@ def _or_missing(bounds_s: np.ndarray) -> np.ndarray:
 def improved_classes(times: ProcessTimes) -> list[int]:
     """Return the classes that combinations improve: the four largest, ascending.
 
-    A class counts with what it can be in the slowest process.
+    A class counts with what it can be in the slowest process; of equal ones, with its
+    sum over the processes, since after an improvement another one can be the slowest.
     """
-    sizes_s = slowest_sizes(times)
-    largest = np.argsort(-sizes_s, kind="stable")[:_N_IMPROVED]
-    return sorted(int(i) for i in largest if sizes_s[i] > 0)
+    largest = np.lexsort([-times.sum_s, -slowest_sizes(times)])[:_N_IMPROVED]
+    return sorted(int(i) for i in largest if times.sum_s[i] > 0)
 
 
 def combinations_for_goal(
