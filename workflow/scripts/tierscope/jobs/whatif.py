@@ -264,8 +264,9 @@ def improved_classes(times: ProcessTimes) -> list[int]:
     A class counts with what it can be in the slowest process; of equal ones, with its
     sum over the processes, since after an improvement another one can be the slowest.
     """
-    largest = np.lexsort([-times.sum_s, -slowest_sizes(times)])[:_N_IMPROVED]
-    return sorted(int(i) for i in largest if times.sum_s[i] > 0)
+    sizes_s = slowest_sizes(times)
+    largest = np.lexsort([-times.sum_s, -sizes_s])[:_N_IMPROVED]
+    return sorted(int(i) for i in largest if sizes_s[i] + times.sum_s[i] > 0)
 
 
 def combinations_for_goal(
