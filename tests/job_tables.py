@@ -13,6 +13,7 @@ NAMES = (
     *("job_breakdown", "job_files", "job_sizes", "job_estimates"),
     *("job_combinations", "fleet", "fleet_classes"),
 )
+WHOLE = -1  # epoch of the whole job, and of files of no epoch
 READ, META = ("gfs", "POSIX", "read"), ("gfs", "POSIX", "meta")
 LFS_READ, LFS_META = ("lfs", "POSIX", "read"), ("lfs", "POSIX", "meta")
 LFS_WRITE = ("lfs", "POSIX", "write")
@@ -61,7 +62,7 @@ class Job:
         ends = [
             both
             for (of, one), both in self.bounds.items()
-            if of == epoch and one[1] != "MPI-IO"
+            if epoch in (WHOLE, of) and one[1] != "MPI-IO"
         ]
         return (sum(end[place] for end in ends) for place in (0, 1))
 
@@ -74,8 +75,8 @@ class Job:
 
     @property
     def epochs(self):
-        """Return the epochs."""
-        return sorted({epoch for epoch, _ in self.bounds})
+        """Return the whole job, -1, and the epochs."""
+        return sorted({WHOLE, *(epoch for epoch, _ in self.bounds)})
 
 
 def candidates(job, epoch):
@@ -106,6 +107,14 @@ def times_of(job):
     return pd.concat(parts)
 
 
+def rank_words(ranks, n_processes):
+    """Return ranks in words, cut if there are many, as the tables have them."""
+    if len(ranks) == n_processes > 1:
+        return f"any of {n_processes}"
+    words = ", ".join(map(str, ranks[:10]))
+    return f"{words} and {len(ranks) - 10} more" if len(ranks) > 10 else words
+
+
 def slowest_of(job):
     """Return table job_slowest of a job."""
     rows = []
@@ -118,7 +127,7 @@ def slowest_of(job):
                 "epoch": epoch,
                 "times_are": job.times_are(epoch),
                 "n_slowest": len(found),
-                "slowest_ranks": ", ".join(map(str, found[:20])),
+                "slowest_ranks": rank_words(found, job.n_processes),
                 "least_s": least.max(),
                 "most_s": end,
                 "run_least_percent": 100 * least.max() / job.run_time_s,
@@ -133,11 +142,14 @@ def slowest_of(job):
 
 def class_bounds(job, epoch):
     """Return by class the bounds of the slowest process."""
-    found = candidates(job, epoch)
+    found, bounds = candidates(job, epoch), {}
+    for (of, one), (least, most) in job.bounds.items():
+        if epoch in (WHOLE, of):
+            before = bounds.get(one, (0, 0))
+            bounds[one] = (before[0] + least, before[1] + most)
     return {
         one: (least[found].min(), largest(most[found]))
-        for (of, one), (least, most) in job.bounds.items()
-        if of == epoch
+        for one, (least, most) in bounds.items()
     }
 
 
@@ -153,8 +165,14 @@ def breakdown_of(job):
     rows = []
     for epoch in job.epochs:
         for one, (least, most) in class_bounds(job, epoch).items():
-            known = {"least_s": least, "most_s": most}
-            sums = {"sum_s": float(job.bounds[epoch, one][0].sum())}
+            counts = one[1] != "MPI-IO"
+            known = {"least_s": least * counts, "most_s": most * counts}
+            sum_s = sum(
+                ends[0].sum()
+                for (of, other), ends in job.bounds.items()
+                if other == one and epoch in (WHOLE, of)
+            )
+            sums = {"sum_s": float(sum_s)}
             counts = {"operations": 10 * job.n_processes, "bytes": 1 << 30, "files": 7}
             row = {"job": job.name, "epoch": epoch, "counted": one[1] != "MPI-IO"}
             rows.append(row | class_columns(one) | known | sums | counts)
@@ -188,7 +206,7 @@ def estimates_of(job):
 
 def combinations_of(job):
     """Return table job_combinations of a job: one that meets the goal."""
-    epoch = job.epochs[-1]
+    epoch = WHOLE
     label = class_label(*bottleneck(job, epoch))
     row = {"job": job.name, "epoch": epoch, "method": "rule", "goal_s": job.goal_s}
     row |= {"position": 0, "improvement": f"{label} +100 %", "cost": 100.0}
@@ -254,16 +272,15 @@ def job_of(job):
 
 def fleet_of(job):
     """Return the rows of a job in tables fleet and fleet_classes."""
-    ends = [job.totals(epoch) for epoch in job.epochs]
-    least, most = (sum(end.max() for end in part) for part in zip(*ends, strict=True))
+    least, most = (end.max() for end in job.totals(WHOLE))
     factor = job.n_nodes / 3600
     classes = {}
-    for epoch in job.epochs:
-        for one, (low, high) in class_bounds(job, epoch).items():
-            if one[1] != "MPI-IO":
-                before = classes.get(one, (0, 0))
-                classes[one] = (before[0] + low * factor, before[1] + high * factor)
-    meta = [ends for one, ends in classes.items() if "meta" in one[2]] or [(0, 0)]
+    for one, (low, high) in class_bounds(job, WHOLE).items():
+        if one[1] != "MPI-IO":
+            classes[one] = (low * factor, high * factor)
+    meta = [
+        ends for one, ends in classes.items() if one[0] == "gfs" and "meta" in one[2]
+    ]
     month = pd.Timestamp(job.started_s, unit="s").strftime("%Y-%m")
     row = {"job": job.name, "exe": job.exe, "user": job.user, "month": month}
     row |= {"started_s": job.started_s, "run_time_s": job.run_time_s}
@@ -272,6 +289,7 @@ def fleet_of(job):
     row |= {"io_percent": min(100.0, 100 * least / job.run_time_s)}
     row |= {"bottleneck": class_label(*max(classes, key=lambda one: classes[one][0]))}
     row |= {"io_hours": least * factor, "outlier": job.outlier}
+    row |= {"meta_tier": "gfs" if meta else ""}
     row |= {"meta_saved_least_hours": sum(low for low, _ in meta) / 2}
     row |= {"meta_saved_most_hours": sum(high for _, high in meta) / 2}
     rows = [

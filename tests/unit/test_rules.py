@@ -79,7 +79,7 @@ def test_parsing_loads_no_library_that_draws_or_computes():
 def test_a_figure_has_one_name():
     """Rule and script plot_X, module and function of the package, caption X."""
     drawn = {name.removeprefix("plot_") for name, _ in rules() if name[:5] == "plot_"}
-    assert len(drawn) == 11
+    assert len(drawn) == 12
     for name in drawn:
         module = WORKFLOW / "scripts" / "tierscope" / "figures" / f"{name}.py"
         assert f"\ndef plot_{name}(" in module.read_text()

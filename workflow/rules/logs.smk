@@ -68,5 +68,5 @@ onsuccess:
     if (summary := Path(RESULTS, "summary.txt")).is_file():
         logger.info(summary.read_text().rstrip())
     logger.info(
-        f"Report: {RESULTS}/report.html  Jobs: {RESULTS}/jobs  Tables: {TABLES}"
+        f"Report: {RESULTS}/fleet_report.html  Jobs: {RESULTS}/jobs  Tables: {TABLES}"
     )

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tierscope.core.columns import JOB_CLASS
+from tierscope.core.columns import EXACT, JOB_CLASS
 from tierscope.core.job_words import bounds_words, number_words, printable, shortened
 from tierscope.core.sources import Origin
 from tierscope.figures.jobs.classes import (
@@ -120,12 +120,14 @@ def _draw_costly(
     for one in classes:
         ax.barh(at, wide[one], 0.75, left=left, **palette.look(*one))
         left = left + wide[one].to_numpy()
-    more = (jobs["io_hours"] - left).to_numpy()
+    more = (jobs["io_hours"] - left).to_numpy()  # certain, but of no certain class
     unsure = more > 1e-6 * left
     ax.barh(at[unsure], more[unsure], 0.75, left=left[unsure], **UNSURE)
     end = np.maximum(left, jobs["io_hours"])
     for place, row in jobs.iterrows():
-        words = f"{number_words(row['io_hours'])}  ({row['user']}: {row['exe']})"
+        at_least = "" if row["times_are"] == EXACT else "\N{GREATER-THAN OR EQUAL TO} "
+        hours_of_job = f"{at_least}{number_words(row['io_hours'])}"
+        words = f"{hours_of_job}  ({row['user']}: {row['exe']})"
         words = shortened(printable(words), 44)
         ax.annotate(words, (end[place], place), (4, 0), **_NAME)
     ax.set_yticks(at, [job_label(row) for _, row in jobs.iterrows()], fontsize=8.5)

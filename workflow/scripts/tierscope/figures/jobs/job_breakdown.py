@@ -23,7 +23,7 @@ from tierscope.figures.jobs.classes import (
     mpi_io_note,
     unsure_patch,
 )
-from tierscope.figures.jobs.processes import epoch_title, has_epochs, main_epoch
+from tierscope.figures.jobs.processes import has_epochs, whole_job
 from tierscope.figures.style import SLOWEST_LABEL, new_figure, styled
 
 TITLE_LETTERS = 60
@@ -57,10 +57,11 @@ def plot_job_breakdown(
     Returns
     -------
     Figure
-        Left: a bar for each epoch, stacked by class up to what is certain of each; what
-        lies between the sum and the upper bound of the process is dotted, and the error
-        bar has the bounds of its time. Right: the bounds of each class in the epoch
-        that takes longest. An arrow marks a time without upper bound.
+        Left: a bar for each epoch, or for the job if it has none, stacked by class up
+        to what is certain of each; what lies between the sum and the upper bound of the
+        process is dotted, and the error bar has the bounds of its time. Right: the
+        bounds of each class in the whole job. An arrow marks a time without upper
+        bound.
     """
     breakdown = breakdown[breakdown["job"] == job]
     slowest = slowest[slowest["job"] == job].sort_values("epoch")
@@ -72,16 +73,14 @@ def plot_job_breakdown(
     rows = counted(breakdown)
     classes = classes_of(rows)
     by_epoch = has_epochs(slowest)
-    is_unsure = _draw_stacks(left, rows, slowest, classes, palette)
-    left.set_title("By epoch" if by_epoch else "Whole job")
-    epoch = main_epoch(slowest)
-    of_epoch = rows[rows["epoch"] == epoch]
-    is_unsure |= _draw_classes(right, of_epoch, palette)
-    words = epoch_title(epoch, has_epochs=by_epoch)
-    right.set_title(f"Each class, {words}" + (", the longest" if by_epoch else ""))
+    shown = slowest[slowest["epoch"] >= 0] if by_epoch else slowest
+    is_unsure = _draw_stacks(left, rows, shown, classes, palette)
+    left.set_title("Slowest process of each epoch" if by_epoch else "Whole job")
+    is_unsure |= _draw_classes(right, whole_job(rows), palette)
+    right.set_title("Each class, whole job")
     handles = class_patches(classes, palette)
     handles += [unsure_patch()] if is_unsure else []
-    if slowest["most_s"].isna().any():
+    if slowest["most_s"].isna().any():  # of the whole job, too
         handles.append(Line2D([], [], **_UNKNOWN_END, label="no upper bound"))
     figure.legend(handles=handles, loc="outside right center")
     return figure
@@ -121,8 +120,7 @@ def _draw_stacks(
     ax.set_ylim(0, 1.1 * highest_s or 1)
     ax.set_xlim(-0.7, len(epochs) - 0.3)
     step = -(-len(epochs) // _MOST_TICKS)
-    names = [str(epoch) if epoch >= 0 else "none" for epoch in epochs]
-    ax.set_xticks(at[::step], names[::step] if has_epochs(slowest) else [""])
+    ax.set_xticks(at[::step], epochs[::step] if has_epochs(slowest) else [""])
     ax.set_xlabel("Epoch" if has_epochs(slowest) else "")
     return bool(unsure.any())
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tierscope.core.columns import LOWER_BOUNDS
 from tierscope.core.job_words import printable, shortened
 from tierscope.core.sources import Origin
 from tierscope.figures.jobs.classes import (
@@ -21,10 +22,10 @@ from tierscope.figures.jobs.classes import (
 )
 from tierscope.figures.jobs.job_breakdown import TITLE_LETTERS
 from tierscope.figures.jobs.processes import (
+    WHOLE_JOB,
     class_times,
-    epoch_title,
-    has_epochs,
     process_totals,
+    times_in,
 )
 from tierscope.figures.style import new_figure, styled
 
@@ -48,7 +49,7 @@ def plot_job_processes(
     times: pd.DataFrame,
     slowest: pd.DataFrame,
     job: str,
-    epoch: int,
+    epoch: int = WHOLE_JOB,
     *,
     provenance: Origin,
     tiers: Sequence[str] | None = None,
@@ -60,7 +61,7 @@ def plot_job_processes(
     times, slowest : DataFrame
         Tables ``job_times`` and ``job_slowest`` of any jobs.
     job, epoch
-        The job and the epoch to draw; epoch -1 is the whole job if it has no epochs.
+        The job and the epoch to draw; by default the whole job.
     provenance, tiers
         As for `tierscope.figures.jobs.job_breakdown.plot_job_breakdown`.
 
@@ -72,19 +73,21 @@ def plot_job_processes(
         band up to the sorted upper bounds, between which the sorted times are. Marks
         show which processes can be the slowest.
     """
-    times = times[(times["job"] == job) & (times["epoch"] == epoch)]
-    of_job = slowest[slowest["job"] == job]
-    of_epoch = of_job[of_job["epoch"] == epoch].iloc[0]
+    times = times_in(times[times["job"] == job], epoch)
+    is_shown = slowest["job"].eq(job) & slowest["epoch"].eq(epoch)
+    of_epoch = slowest[is_shown].iloc[0]
     totals = process_totals(times, of_epoch)
     palette = Palette(tiers or list(dict.fromkeys(times["tier"])))
     name = shortened(printable(job), TITLE_LETTERS)
-    words = epoch_title(epoch, has_epochs=has_epochs(of_job))
+    words = "whole job" if epoch == WHOLE_JOB else f"epoch {epoch}"
     title = f"I/O time of each process, {words}: {name} (Darshan logs)"
     notes = bound_notes([of_epoch["times_are"]], provenance) + mpi_io_note(times)
     figure, (ax,) = new_figure(1, title, notes, row_height=3.9)
     draw = _draw_bars if len(totals) <= MOST_BARS else _draw_curve
     handles = draw(ax, times, totals, palette)
-    handles += [_mark_candidates(ax, totals), _draw_median(ax, totals)]
+    is_lost = of_epoch["times_are"] == LOWER_BOUNDS
+    label = "slowest process" + (",\nas far as is recorded" if is_lost else "")
+    handles += [_mark_candidates(ax, totals, label), _draw_median(ax, totals)]
     ends_s = totals[["least_s", "most_s"]].max().max()
     ax.set_ylim(0, 1.15 * ends_s if ends_s > 0 else 1)
     ax.set_ylabel("I/O time of a process (s)")
@@ -131,13 +134,12 @@ def _draw_curve(
     return handles
 
 
-def _mark_candidates(ax: Axes, totals: pd.DataFrame) -> Line2D:
+def _mark_candidates(ax: Axes, totals: pd.DataFrame, label: str) -> Line2D:
     """Mark the processes that can be the slowest; return the entry of the legend."""
     first = 0 if len(totals) <= MOST_BARS else 1
     found = totals[totals["is_candidate"]]
     end_s = found["most_s"].fillna(found["least_s"])
     room_s = 0.04 * totals[["least_s", "most_s"]].max().max()
-    label = "slowest process"
     if len(found) != 1:
         label = f"any of these {len(found)} can\nbe the slowest process"
     (line,) = ax.plot(first + found.index, end_s + room_s, **_CANDIDATE, label=label)

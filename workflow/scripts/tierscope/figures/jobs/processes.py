@@ -1,4 +1,4 @@
-"""Find the epoch, the processes and the times that figures and pages of a job show."""
+"""Find the processes and the times that figures and pages of a job show."""
 
 import re
 
@@ -6,34 +6,33 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import JOB_CLASS
-from tierscope.core.words import epoch_words
 from tierscope.figures.jobs.classes import classes_of, counted
 
+WHOLE_JOB = -1  # an epoch: all of them, with the files of no epoch
 _RANKS = re.compile(r"\d+(?: to \d+)?(?:, \d+(?: to \d+)?)*")
 _ROUNDING = 1e-9  # of a time: sums in another order
-
-
-def main_epoch(slowest: pd.DataFrame) -> int:
-    """Return the epoch whose slowest process takes longest; the first of equal ones.
-
-    Parameters
-    ----------
-    slowest : DataFrame
-        Rows of table ``job_slowest`` of one job.
-    """
-    return int(slowest.loc[slowest["least_s"].idxmax(), "epoch"])
-
-
-def epoch_title(epoch: int, *, has_epochs: bool) -> str:
-    """Return an epoch in words; a job without epochs is one phase."""
-    if epoch >= 0:
-        return epoch_words(epoch)
-    return "files of no epoch" if has_epochs else "whole job"
 
 
 def has_epochs(rows: pd.DataFrame) -> bool:
     """Return whether a job's table has epochs."""
     return bool(rows["epoch"].ge(0).any())
+
+
+def whole_job(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the whole job from table ``job_slowest`` or one like it."""
+    return rows[rows["epoch"] == WHOLE_JOB]
+
+
+def times_in(times: pd.DataFrame, epoch: int) -> pd.DataFrame:
+    """Return the rows of table ``job_times`` of the processes in an epoch.
+
+    `WHOLE_JOB` has the rows of all epochs, and those of files of no epoch. Logs that
+    belong to no process, such as those of helpers, are left out.
+    """
+    of_process = times[times["rank"] >= 0]
+    if epoch == WHOLE_JOB:
+        return of_process
+    return of_process[of_process["epoch"] == epoch]
 
 
 def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
@@ -42,7 +41,7 @@ def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
     Parameters
     ----------
     times : DataFrame
-        Rows of table ``job_times`` of one job and epoch.
+        What `times_in` returns for one job and epoch.
     slowest : Series
         Their row of table ``job_slowest``. No process takes longer than its ``most_s``.
 
@@ -89,7 +88,7 @@ def class_times(times: pd.DataFrame, ranks: pd.Series) -> dict[tuple, np.ndarray
     Parameters
     ----------
     times : DataFrame
-        Rows of table ``job_times`` of one job and epoch.
+        What `times_in` returns for one job and epoch.
     ranks : Series of int
         The processes.
     """

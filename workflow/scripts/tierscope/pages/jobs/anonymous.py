@@ -6,69 +6,30 @@ reasons keep their own words; names and paths in them are replaced, too.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
 import pandas as pd
 
 from tierscope.core.columns import OPERATIONS, TABLES
 
-_TEXTS = ("sentence", "remarks", "grouped_by", "reason", "outlier", "bottleneck")
-_TEXTS += ("improvement", "slowest_ranks")
+_TEXTS = ("sentence", "remarks", "grouped_by", "reason", "outlier")
 # Suffixes that tell the kind of a file, and nothing else.
 _KINDS = frozenset(
-    [
-        "avi",
-        "bin",
-        "bz2",
-        "ckpt",
-        "csv",
-        "dat",
-        "db",
-        "gz",
-        "h5",
-        "hdf5",
-        "idx",
-        "jpeg",
-        "jpg",
-        "json",
-        "lmdb",
-        "log",
-        "mdb",
-        "mp4",
-        "nc",
-        "npy",
-        "npz",
-        "onnx",
-        "out",
-        "parquet",
-        "pdb",
-        "png",
-        "pkl",
-        "pt",
-        "pth",
-        "py",
-        "safetensors",
-        "so",
-        "tar",
-        "tfrecord",
-        "tif",
-        "tiff",
-        "txt",
-        "wav",
-        "xml",
-        "xtc",
-        "xz",
-        "yaml",
-        "zarr",
-        "zip",
-        "zst",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        avi bin bz2 ckpt csv dat db gz h5 hdf5 idx jpeg jpg json lmdb log mdb mp4 nc
+        npy npz onnx out parquet pdb png pkl pt pth py safetensors so tar tfrecord
+        tif tiff txt wav xml xtc xz yaml zarr zip zst
+        """,
+    )
 )
 _STREAMS = frozenset(["<STDIN>", "<STDOUT>", "<STDERR>", "<stdin>", "<stdout>"])
 _PATH = re.compile(r"(?<![\w<])~?/[^\s\"'`,;]+")
 _TOKEN = re.compile(r"[^\W_](?:[\w.@+-]*\w)?")
 _VERSION = re.compile(r"\d[\w.+-]{0,20}")
+_ENDS = ".:)]}"  # of a path in a text, and not part of it
 _LEAST_LETTERS = 2  # of a name that is looked for in texts
 _PLAIN = frozenset(word for operation in OPERATIONS for word in operation.split())
 
@@ -116,28 +77,38 @@ class _Texts:
         self.kept = kept | _PLAIN  # words that are no names here
         self.tokens: dict[str, str] = {}  # single words
         self.phrases: dict[str, dict[str, str]] = {}  # by job: names of any letters
+        self.paths: set[str] = set()
 
-    def learn(self, name: str, short: str, job: str = "") -> None:
-        """Replace a name in all texts, or in those of a job if it is no single word."""
-        if len(name) < _LEAST_LETTERS or name in self.kept or name.isdigit():
+    def learn(self, name: str, short: str, job: str) -> None:
+        """Replace a name in all texts, or in those of a job if it is no single word.
+
+        A number is a name only after a word such as ``user``.
+        """
+        if len(name) < _LEAST_LETTERS or name in self.kept:
+            return
+        phrases = self.phrases.setdefault(job, {})
+        if not any(map(str.isalpha, name)):
+            phrases |= {f"{word} {name}": short for word in ("user", "uid", "job")}
             return
         if _TOKEN.fullmatch(name):
             self.tokens.setdefault(name, short)
-        self.phrases.setdefault(job, {}).setdefault(name, short)
+        phrases.setdefault(name, short)
+        self.paths.add(short)
 
     def replaced(self, text: str, job: str) -> str:
         """Return a text of a job without names and paths."""
-        phrases = self.phrases.get(job, {})
-        if phrases:
+        if phrases := self.phrases.get(job):
             longest = sorted(phrases, key=len, reverse=True)
             pattern = "|".join(map(re.escape, longest))
             bounded = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)")
             text = bounded.sub(lambda found: phrases[found[0]], text)
-        known = {*phrases.values(), *self.tokens.values()}
-        text = _PATH.sub(
-            lambda found: found[0] if found[0] in known else "(a path)", text
-        )
+        text = _PATH.sub(self._path, text)
         return _TOKEN.sub(lambda found: self.tokens.get(found[0], found[0]), text)
+
+    def _path(self, found: re.Match) -> str:
+        """Return a path that is short, or words instead of it."""
+        path = found[0].rstrip(_ENDS)
+        return found[0] if path in self.paths else "(a path)"
 
 
 def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -243,13 +214,17 @@ def _parts(name: str, column: str) -> list[str]:
         return [name]
     if column == "host":
         return re.split(r",\s*", name)
-    last = PurePosixPath(name)
     if column == "exe":
-        words = name.split()
-        programs = [PurePosixPath(word) for word in words]
-        named = [str(word) for word in words if "/" in word or "." in word]
-        return [name, *words[:1], *(p.name for p in programs[:1]), *named]
-    return [name, last.name, last.stem]
+        program, *words = name.split() or [""]
+        parts = [part for word in words for part in (word, PurePosixPath(word).name)]
+        return [name, program, PurePosixPath(program).name, *_telling(parts)]
+    last = PurePosixPath(name)
+    return [name, *_telling([last.name, last.stem])]
+
+
+def _telling(parts: Iterable[str]) -> list[str]:
+    """Return the parts of a name that are no plain words, which any text may have."""
+    return [part for part in parts if not part.isalpha()]
 
 
 def _with_texts(

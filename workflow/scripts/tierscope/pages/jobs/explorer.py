@@ -16,6 +16,7 @@ from tierscope.core.columns import CLASSES
 from tierscope.core.job_words import printable
 from tierscope.core.tables import check_table
 from tierscope.figures.jobs.classes import OTHER, UNNAMED
+from tierscope.figures.jobs.processes import WHOLE_JOB, has_epochs, times_in
 from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer
 
@@ -65,6 +66,7 @@ def explorer_data(
     tiers : sequence of str
         The tiers of the analysis, in their order: the slow one before the fast one.
     """
+    times = times_in(times, WHOLE_JOB)
     posix = times[times["interface"].eq("POSIX") & times["operation"].isin(_OPERATIONS)]
     has_time = posix["least_s"].gt(0) | ~posix["most_s"].eq(0)
     found = set(posix.loc[has_time, "tier"]) - {OTHER, UNNAMED}
@@ -82,7 +84,7 @@ def explorer_data(
             "There is no explorer of this job: it needs exact times of every process, "
             "and the logs hold bounds."
         )
-    by_epoch = rows["epoch"].ge(0).any()
+    by_epoch = has_epochs(rows)
     if by_epoch:
         rows = rows[rows["epoch"] >= 0]
     io_time = _io_time(rows, times, used).assign(
@@ -138,7 +140,6 @@ def _note(times: pd.DataFrame, used: Sequence[str], by_epoch: bool) -> str:
 def job_explorer(
     data: ExplorerData,
     job: str,
-    epoch: int,
     *,
     page: str,
     computation: str,
@@ -152,28 +153,23 @@ def job_explorer(
         What `explorer_data` returns.
     job : str
         Its name.
-    epoch : int
-        The epoch shown first, -1 for a job without epochs.
     page, computation, provenance
         As for `tierscope.pages.explorer.page.build_explorer`.
 
     Returns
     -------
     str
-        HTML. Its goal is 80 % of today's time in the four classes.
+        HTML. It begins with the epoch that takes longest; the goal is 80 % of its time
+        in the four classes.
     """
-    shown = max(0, epoch)
-    shown = (
-        shown if shown in set(data.io_time["epoch"]) else data.io_time["epoch"].min()
-    )
-    of_epoch = data.io_time[data.io_time["epoch"] == shown]
-    _, times_s = process_times(of_epoch)
-    slowest_s = times_s[times_s.sum(axis=1).argmax()]
+    processes, times_s = process_times(data.io_time)
+    longest = times_s.sum(axis=1).argmax()
+    slowest_s, epoch = times_s[longest], int(processes["epoch"].iloc[longest])
     first, second = sorted(np.argsort(-slowest_s, kind="stable")[:2])
     goal_s = _GOAL_PERCENT / 100 * float(slowest_s.sum()) or 1.0
     start = Start(
         scenario={"dataset": _KEYS["dataset"]},
-        epoch=int(shown),
+        epoch=epoch,
         goal=Goal("io_time", goal_s),
         pair=(CLASSES[first], CLASSES[second]),
         max_improvement_percent=_MAX_PERCENT,
@@ -186,6 +182,7 @@ def job_explorer(
         page=page,
         computation=computation,
         title=f"What-if explorer: {printable(job)}",
+        dataset_titles={_KEYS["dataset"]: _KEYS["dataset"]},
         provenance=provenance,
         note=data.note,
     )

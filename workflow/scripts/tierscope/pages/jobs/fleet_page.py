@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.core.columns import JOB_CLASS
+from tierscope.core.columns import EXACT, JOB_CLASS
 from tierscope.core.job_words import bounds_words, number_words
 from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.figures.fleet import hours_words
@@ -112,11 +112,13 @@ def _summary(
         text = "No log could be used; the reasons are below."
         return Section("summary", "In short", [Words(text, "answer")])
     certain = number_words(fleet["io_hours"].sum())
+    if fleet["times_are"].ne(EXACT).any():
+        certain = f"at least {certain}"
     ends = ["meta_saved_least_hours", "meta_saved_most_hours"]
     saved = bounds_words(*(fleet[end].sum(skipna=False) for end in ends), hours)
     text = (
         f"I/O of all jobs costs {certain} {hours}. Metadata servers twice as fast "
-        f"would save {saved}."
+        f"would save {saved} (of each job, on the tier where it helps most)."
     )
     how = (
         "A job costs the I/O time of its slowest process times its nodes: all others "
@@ -153,7 +155,7 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
             "Run time": f"{number_words(row['run_time_s'])} s",
             "I/O time": bounds_words(row["io_least_s"], row["io_most_s"]),
             "Of run": part_words(row),
-            "Hours": f"{number_words(row['io_hours'])}"
+            "Hours": hours_of_job(row)
             + (" *" if row["hours_of"] == "processes" else ""),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
@@ -176,12 +178,18 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
     return Section("jobs", "Jobs", [Words(words), shown])
 
 
+def hours_of_job(row: Mapping[str, Any]) -> str:
+    """Return the hours of a job's I/O (a row of ``fleet``)."""
+    words = number_words(row["io_hours"])
+    return words if row["times_are"] == EXACT else f"at least {words}"
+
+
 def part_words(row: Mapping[str, Any]) -> str:
     """Return the part of I/O of a job's run time (a row of ``fleet``)."""
     if pd.isna(row["io_percent"]):
         return "unknown"
     words = f"{number_words(row['io_percent'])} %"
-    return words if row["times_are"] == "exact" else f"at least {words}"
+    return words if row["times_are"] == EXACT else f"at least {words}"
 
 
 def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
@@ -195,8 +203,9 @@ def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Secti
         {
             "Job": seen(row["job"], NAME_LETTERS),
             "Program": seen(row["exe"], NAME_LETTERS),
+            "Metadata server of": seen(row["meta_tier"], NAME_LETTERS),
             "Saved hours": bounds_words(row[by[0]], row[by[1]], ""),
-            "Of its I/O hours": f"{number_words(row['io_hours'])}",
+            "Of its I/O hours": hours_of_job(row),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")

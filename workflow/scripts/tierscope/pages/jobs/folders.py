@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 REPORT, EXPLORER = "report.html", "explorer.html"
-FOLDER = "jobs"  # beside the page of all jobs
+FLEET, FOLDER = "fleet_report.html", "jobs"  # beside each other
 _MOST_LETTERS = 80
 
 

@@ -10,10 +10,11 @@ from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS, RULE
 from tierscope.core.job_words import bounds_words, number_words
 from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.figures.jobs.processes import (
-    epoch_title,
+    WHOLE_JOB,
     has_epochs,
-    main_epoch,
     process_totals,
+    times_in,
+    whole_job,
 )
 from tierscope.pages.document import Picture
 from tierscope.pages.jobs.content import (
@@ -36,8 +37,6 @@ from tierscope.pages.jobs.job_tables import (
     files_table,
     logs_table,
     processes_table,
-    ranks_words,
-    run_part_words,
     sizes_table,
 )
 
@@ -100,7 +99,7 @@ def job_page(
         If the tables lack the job.
     """
     of = rows_of_job(tables, job)
-    if of["jobs"].empty or of["job_slowest"].empty:
+    if of["jobs"].empty or whole_job(of["job_slowest"]).empty:
         raise ValueError(f"job page: got no rows of job {job!r}, expected some.")
     row = of["jobs"].iloc[0]
     drawings = {picture.name: Drawing(picture) for picture in pictures}
@@ -140,26 +139,12 @@ def time_words(started_s: float) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _shown_epoch(of: Mapping[str, pd.DataFrame]) -> tuple[int, pd.Series, str]:
-    """Return the epoch that the page shows, its slowest process, and its name."""
-    slowest = of["job_slowest"]
-    epoch = main_epoch(slowest)
-    row = slowest[slowest["epoch"] == epoch].iloc[0]
-    return epoch, row, epoch_title(epoch, has_epochs=has_epochs(slowest))
-
-
 def _summary(
     of: Mapping[str, pd.DataFrame], explorer: str, no_explorer: str
 ) -> Section:
     """Return the answer in short."""
-    _, slowest, words = _shown_epoch(of)
-    took = bounds_words(slowest["least_s"], slowest["most_s"])
-    text = (
-        f"In the {words}, the slowest process ({ranks_words(slowest)}) spent {took} on "
-        f"I/O, {run_part_words(slowest)} of the run time. Its bottleneck: "
-        f"{seen(slowest['bottleneck'], NAME_LETTERS)}."
-    )
-    items = [Words(seen(slowest["sentence"]), "answer"), Words(text)]
+    slowest = whole_job(of["job_slowest"]).iloc[0]
+    items = [Words(seen(slowest["sentence"]), "answer")]
     if explorer:
         note = "All improvements of the four classes of reading, with sliders:"
         items.append(Words(note, links={"Explore improvements": explorer}))
@@ -170,18 +155,16 @@ def _summary(
 
 def _breakdown(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
     """Return what the slowest process waits for, by epoch and by class."""
-    epoch, slowest, words = _shown_epoch(of)
-    breakdown = of["job_breakdown"]
-    rows = breakdown[breakdown["epoch"] == epoch]
-    times = of["job_times"]
-    table = breakdown_table(rows, times[times["epoch"] == epoch], slowest)
+    slowest = whole_job(of["job_slowest"]).iloc[0]
+    rows = whole_job(of["job_breakdown"])
+    table = breakdown_table(rows, times_in(of["job_times"], WHOLE_JOB), slowest)
     items = [drawings["breakdown"]] if "breakdown" in drawings else []
     items.append(
         Table(
             "Classes of the slowest process",
             table,
             list(table.columns[1:]),
-            title=f"Each class, {words}",
+            title="Each class, whole job",
         )
     )
     items.append(
@@ -201,9 +184,9 @@ def _breakdown(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
 
 def _processes(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
     """Return how the times spread over the processes."""
-    epoch, slowest, words = _shown_epoch(of)
+    slowest = whole_job(of["job_slowest"]).iloc[0]
     times = of["job_times"]
-    totals = process_totals(times[times["epoch"] == epoch], slowest)
+    totals = process_totals(times_in(times, WHOLE_JOB), slowest)
     if len(totals) < 2:
         return Section("processes", "Over the processes", [])
     items = [drawings["processes"]] if "processes" in drawings else []
@@ -214,10 +197,13 @@ def _processes(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
     longest = bounds_words(slowest["least_s"], slowest["most_s"])
     items.append(
         Words(
-            f"Of {len(totals):,} processes with I/O ({words}), the slowest took "
-            f"{longest}, the median {middle}, the fastest {last}."
+            f"Of {len(totals):,} processes with I/O, the slowest took {longest}, the "
+            f"median {middle}, the fastest {last}."
         )
     )
+    if times["rank"].lt(0).any():
+        helpers = "Logs of no process, such as those of helpers, are left out."
+        items.append(Words(helpers))
     table = processes_table(totals)
     items.append(
         Table("Slowest processes", table, ["I/O time"], title="The slowest processes")
@@ -248,9 +234,9 @@ def _sizes(of: Mapping[str, pd.DataFrame]) -> Section:
 
 def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
     """Return what faster storage would bring, and what meets the goal."""
-    epoch, slowest, words = _shown_epoch(of)
+    slowest = whole_job(of["job_slowest"]).iloc[0]
     estimates, combinations = (
-        rows[rows["epoch"].eq(epoch) & rows["method"].eq(RULE)]
+        whole_job(rows)[lambda rows: rows["method"] == RULE]
         for rows in (of["job_estimates"], of["job_combinations"])
     )
     table, n_left = estimates_table(estimates)
@@ -258,8 +244,8 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
     if not table.empty:
         today = bounds_words(slowest["least_s"], slowest["most_s"])
         text = (
-            f"{NO_MODEL} I/O time of the slowest process, {words}: {today} today, and "
-            "after an improvement:"
+            f"{NO_MODEL} I/O time of the slowest process in the whole job: {today} "
+            "today, and after an improvement:"
         )
         items = [Words(text), Table("Improvements", table, list(table.columns[1:]))]
         if n_left:

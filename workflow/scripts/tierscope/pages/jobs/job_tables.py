@@ -4,6 +4,7 @@ Each function takes rows of one job from the table that its docstring names, and
 a DataFrame of str.
 """
 
+import math
 import re
 
 import pandas as pd
@@ -12,6 +13,7 @@ from tierscope.core.columns import JOB_CLASS
 from tierscope.core.job_words import bounds_words, number_words
 from tierscope.core.scenario import size_words
 from tierscope.figures.jobs.classes import in_class_order, label
+from tierscope.figures.jobs.processes import has_epochs
 from tierscope.pages.jobs.content import NAME_LETTERS, PATH_LETTERS, seen
 
 MOST_ESTIMATES, MOST_COMBINATIONS, MOST_LOGS = 15, 15, 50
@@ -24,20 +26,20 @@ def epochs_table(slowest: pd.DataFrame) -> pd.DataFrame:
     """Return the slowest process of each epoch (``job_slowest``)."""
     return pd.DataFrame(
         {
-            "Epoch": str(row["epoch"]) if row["epoch"] >= 0 else "none",
+            "Epoch": str(row["epoch"]),
             TIME: bounds_words(row["least_s"], row["most_s"]),
             "Of the run time": run_part_words(row),
             "Slowest process": ranks_words(row),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
-        for row in slowest.sort_values("epoch").to_dict("records")
+        for row in _rows(slowest[slowest["epoch"] >= 0].sort_values("epoch"))
     )
 
 
 def run_part_words(row: pd.Series | dict) -> str:
     """Return the part of I/O of the run time (a row of ``job_slowest``)."""
     least, most = row["run_least_percent"], row["run_most_percent"]
-    return bounds_words(least, most, "%")
+    return "unknown" if math.isnan(least) else bounds_words(least, most, "%")
 
 
 def ranks_words(row: pd.Series | dict) -> str:
@@ -45,17 +47,17 @@ def ranks_words(row: pd.Series | dict) -> str:
     ranks = seen(row["slowest_ranks"], NAME_LETTERS)
     if row["n_slowest"] == 1:
         return f"rank {ranks}"
-    return f"one of {row['n_slowest']}: {ranks}"
+    return ranks if ranks.startswith("any") else f"one of {ranks}"
 
 
 def breakdown_table(
     breakdown: pd.DataFrame, times: pd.DataFrame, slowest: pd.Series
 ) -> pd.DataFrame:
-    """Return the classes of the slowest process (``job_breakdown`` of an epoch).
+    """Return the classes of the slowest process (``job_breakdown``, whole job).
 
     `times` are the rows of ``job_times`` and `slowest` the row of ``job_slowest`` of
-    the epoch. If the slowest process is known and left several logs, the largest of
-    them has a column.
+    the whole job. If the slowest process is known and left several logs, the largest
+    of them has a column.
     """
     known = {tuple(row[name] for name in JOB_CLASS): row for row in _rows(breakdown)}
     logs_s = _largest_logs(times, slowest)
@@ -63,9 +65,10 @@ def breakdown_table(
     for one in in_class_order(known):
         row = known[one]
         words = {"Class": label(*one)}
+        words["Slowest process"] = bounds_words(row["least_s"], row["most_s"])
         if not row["counted"]:
             words["Class"] += " (not counted: its calls reach POSIX)"
-        words["Slowest process"] = bounds_words(row["least_s"], row["most_s"])
+            words["Slowest process"] = "\N{EN DASH}"
         if logs_s:
             words["Its largest log"] = f"{number_words(logs_s.get(one, 0.0))} s"
         words["All processes"] = f"{number_words(row['sum_s'])} s"
@@ -84,9 +87,11 @@ def _rows(frame: pd.DataFrame) -> list[dict]:
 def _largest_logs(times: pd.DataFrame, slowest: pd.Series) -> dict[tuple, float]:
     """Return by class the time of the slowest process's largest log.
 
-    Nothing if the process is not known, or all its time is in one log.
+    Nothing if the process is not known, if all its time is in one log, or if the job
+    has epochs, as each of them has a largest log.
     """
-    if slowest["n_slowest"] != 1 or not slowest["slowest_ranks"].isdigit():
+    is_known = slowest["n_slowest"] == 1 and slowest["slowest_ranks"].isdigit()
+    if not is_known or has_epochs(times):
         return {}
     rows = times[times["rank"] == int(slowest["slowest_ranks"])]
     if not (rows["largest_s"] < (1 - 1e-9) * rows["least_s"]).any():
@@ -154,8 +159,9 @@ def sizes_table(sizes: pd.DataFrame) -> pd.DataFrame:
 def estimates_table(estimates: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """Return what improvements would bring, those that save most first.
 
-    Rows of ``job_estimates`` of one epoch and method; the same classes with several
-    percentages are one row, a column a percentage. Also how many rows are left out.
+    Rows of ``job_estimates`` of the whole job and one method; the same classes with
+    several percentages are one row, a column a percentage. Also how many rows are left
+    out.
     """
     if estimates.empty:
         return pd.DataFrame(), 0
@@ -182,11 +188,12 @@ def estimates_table(estimates: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 def _estimate_words(row: pd.Series) -> str:
     """Return the time after an improvement and what is saved."""
     after = bounds_words(row["least_s"], row["most_s"])
-    return f"{after} (saves {bounds_words(row['saved_least_s'], row['saved_most_s'])})"
+    saved = bounds_words(row["saved_least_s"], row["saved_most_s"])
+    return f"{after}\nsaves {saved}"
 
 
 def combinations_table(combinations: pd.DataFrame) -> pd.DataFrame:
-    """Return improvements that meet the goal (``job_combinations`` of an epoch)."""
+    """Return improvements that meet the goal (``job_combinations``, whole job)."""
     rows = combinations.sort_values("position").head(MOST_COMBINATIONS)
     return pd.DataFrame(
         {

@@ -1,0 +1,29 @@
+"""Build the page of all jobs of an analysis of Darshan logs."""
+
+import sys
+from pathlib import Path
+
+from tierscope.core.sources import Origin
+from tierscope.pages.document import Picture, render
+from tierscope.pages.jobs.fleet_page import fleet_page
+from tierscope.pages.jobs.folders import FOLDER, REPORT, page_folders
+from tierscope.pages.jobs.tables import read_job_tables
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    given, params = snakemake.input, snakemake.params
+    tables = read_job_tables(given, anonymous=params.anonymous)
+    folders = page_folders(tables["fleet"], params.pages)
+    svg, caption = Path(given.figure).read_bytes(), Path(given.caption).read_text()
+    context = fleet_page(
+        tables,
+        experiment=params.experiment,
+        picture=Picture("fleet", "All jobs", svg, caption),
+        provenance=Origin(params.provenance),
+        pages={job: f"{FOLDER}/{name}/{REPORT}" for job, name in folders.items()},
+        processes_per_node=params.processes_per_node,
+    )
+    style = Path(given.style).read_text()
+    page = render(Path(given.template).read_text(), context, style)
+    Path(snakemake.output.report).write_text(page, encoding="utf-8")
+    print(f"{context['lead']} {len(page) >> 10} KiB")

@@ -1,0 +1,108 @@
+"""Build pages and figures of single jobs of an analysis of Darshan logs."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+from tierscope.core.sources import Origin
+from tierscope.figures.jobs.job_breakdown import plot_job_breakdown
+from tierscope.figures.jobs.job_processes import plot_job_processes
+from tierscope.figures.style import save_figure
+from tierscope.pages.document import Picture, render
+from tierscope.pages.jobs.explorer import explorer_data, job_explorer
+from tierscope.pages.jobs.folders import EXPLORER, FLEET, REPORT, page_folders
+from tierscope.pages.jobs.job_page import job_page, rows_of_job
+from tierscope.pages.jobs.tables import read_job_tables
+
+_TITLES = {
+    "breakdown": "I/O time of the slowest process by class",
+    "processes": "I/O time of each process",
+}
+
+
+def build_pages(
+    tables: Mapping[str, pd.DataFrame],
+    job: str,
+    folder: Path,
+    templates: Mapping[str, str],
+    *,
+    provenance: Origin,
+    fleet_page: str = "",
+    processes_per_node: int | None = None,
+) -> None:
+    """Write report, figures and, where it is possible, the explorer of a job.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        The tables of the analysis.
+    job : str
+        The job.
+    folder : Path
+        Where to write; made if it is missing.
+    templates : mapping of str to str
+        ``template``, ``style``, ``explorer_page``, ``explorer_computation`` and the
+        captions ``breakdown`` and ``processes``.
+    provenance, fleet_page, processes_per_node
+        As for `tierscope.pages.jobs.job_page.job_page`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    of = rows_of_job(tables, job)
+    tiers = list(tables["tier_prefixes"]["tier"].unique())
+    known = {"provenance": provenance, "tiers": tiers}
+    slowest, times = of["job_slowest"], of["job_times"]
+    breakdown = plot_job_breakdown(of["job_breakdown"], slowest, job, **known)
+    figures = {"breakdown": breakdown}
+    if times.loc[times["rank"] >= 0, "rank"].nunique() > 1:
+        figures["processes"] = plot_job_processes(times, slowest, job, **known)
+    pictures = []
+    for name, figure in figures.items():
+        files = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
+        save_figure(figure, files)
+        svg = files[0].read_bytes()
+        pictures.append(Picture(name, _TITLES[name], svg, templates[name]))
+    data = explorer_data(times, job, tiers)
+    if not isinstance(data, str):
+        explorer = job_explorer(
+            data,
+            job,
+            page=templates["explorer_page"],
+            computation=templates["explorer_computation"],
+            provenance=str(provenance),
+        )
+        (folder / EXPLORER).write_text(explorer, encoding="utf-8")
+    context = job_page(
+        of,
+        job,
+        pictures=pictures,
+        provenance=provenance,
+        explorer="" if isinstance(data, str) else EXPLORER,
+        no_explorer=data if isinstance(data, str) else "",
+        fleet_page=fleet_page,
+        processes_per_node=processes_per_node,
+    )
+    page = render(templates["template"], context, templates["style"])
+    (folder / REPORT).write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    given, params = snakemake.input, snakemake.params
+    tables = read_job_tables(given, anonymous=params.anonymous)
+    names = ("template", "style", "explorer_page", "explorer_computation")
+    templates = {name: Path(given[name]).read_text() for name in names}
+    for name in _TITLES:
+        templates[name] = Path(given[f"{name}_caption"]).read_text()
+    folders = page_folders(tables["fleet"], params.pages)
+    for number, (job, name) in enumerate(folders.items(), start=1):
+        build_pages(
+            tables,
+            job,
+            Path(snakemake.output.pages, name),
+            templates,
+            provenance=Origin(params.provenance),
+            fleet_page=f"../../{FLEET}",
+            processes_per_node=params.processes_per_node,
+        )
+        print(f"{number} of {len(folders)} jobs: {name}")
