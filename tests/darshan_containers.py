@@ -5,14 +5,14 @@ the package writes the current format only, with Darshan's own library.
 """
 
 import bz2
-import gzip
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-COMPRESS = [gzip.compress, bz2.compress, bytes]  # by compression type
+COMPRESS = [zlib.compress, bz2.compress, bytes]  # by compression type
 MODULES = {
     "3.00": {"POSIX": 1, "MPI-IO": 2, "LUSTRE": 6},
     "3.10": {"POSIX": 1, "MPI-IO": 2, "LUSTRE": 6, "STDIO": 7},
@@ -77,7 +77,7 @@ def build_log(
 def _packed(data: bytes, compression: int, n_streams: int) -> bytes:
     """Return a region of some streams."""
     step = -(-len(data) // n_streams) or 1
-    pieces = [data[i : i + step] for i in range(0, len(data), step)]
+    pieces = [data[i : i + step] for i in range(0, len(data), step)] or [b""]
     return b"".join(COMPRESS[compression](piece) for piece in pieces)
 
 

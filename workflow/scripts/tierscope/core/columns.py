@@ -797,7 +797,7 @@ MINIMUM = {"ost": -1, "owner": -1, "slowest_rank": -1} | dict.fromkeys(
 )
 # -1: the job is one phase, or a file belongs to no epoch.
 MINIMUM |= {f"{name}.epoch": -1 for name in _JOB_TABLES if "epoch" in _JOB_TABLES[name]}
-MINIMUM |= {"logs.process": -1, "logs.job_id": -math.inf}
+MINIMUM |= {"job_times.rank": -1, "logs.process": -1, "logs.job_id": -math.inf}
 # Written by the launch itself, with the log: only a whole run can be repeated.
 OF_A_LAUNCH = {
     "run_epochs",

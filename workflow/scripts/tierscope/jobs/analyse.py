@@ -10,16 +10,17 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import LOWER_BOUNDS, TABLES
+from tierscope.core.job_words import bounds_words
 from tierscope.core.tables import check_table
 from tierscope.core.validation import ConfigError
 from tierscope.core.words import class_label
 from tierscope.jobs.fleet import class_rows, faster_meta, fleet_rows
 from tierscope.jobs.grouping import LogFacts, LogGroup, group_logs
-from tierscope.jobs.join import JoinedJob, join, program_of, user_of
+from tierscope.jobs.join import JoinedJob, join, user_of
 from tierscope.jobs.reading import Reading, read_logs
 from tierscope.jobs.settings import Settings, find_logs, settings_of
 from tierscope.jobs.summary import Summary
-from tierscope.jobs.tiers import AUTO
+from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED
 from tierscope.jobs.whatif import combinations_for_goal, estimate_job
 
 GOAL_PERCENT = 80  # of today's I/O time, if no goal is given
@@ -29,6 +30,7 @@ JOB_TABLES = (
     *("fleet", "fleet_classes"),
 )
 Progress = Callable[[int, int], None]
+Logs = dict[Path, tuple[LogFacts, Summary]]
 
 
 def analyse(
@@ -108,12 +110,10 @@ def tables_of(
         n_workers=n_workers,
         progress=progress,
     )
-    wanted = _filtered(reading, settings.filter)
-    groups = group_logs(
-        [_log_facts(path, summary) for path, summary in wanted.items()], settings.group
-    )
+    logs = _filtered(reading, settings.filter)
+    groups = group_logs([facts for facts, _ in logs.values()], settings.group)
     jobs = [
-        join(group, wanted, processes_per_node=settings.processes_per_node)
+        join(group, logs, processes_per_node=settings.processes_per_node)
         for group in groups
     ]
     for job in jobs:
@@ -131,8 +131,9 @@ def tables_of(
     parts["jobs"].append(pd.DataFrame([job.facts for job in jobs]))
     parts["fleet"].append(pd.DataFrame(fleet_rows(jobs)))
     parts["fleet_classes"].append(pd.DataFrame(class_rows(jobs)))
-    parts["logs"].append(pd.DataFrame(_log_rows(groups, wanted)))
-    parts["tier_prefixes"].append(pd.DataFrame(_prefix_rows(wanted.values())))
+    parts["logs"].append(pd.DataFrame(_log_rows(groups, logs)))
+    summaries = [summary for _, summary in logs.values()]
+    parts["tier_prefixes"].append(pd.DataFrame(_prefix_rows(summaries)))
     refusals = [{"log": one, "reason": why} for one, why in reading.refusals.items()]
     parts["refusals"].append(pd.DataFrame(refusals))
     return {name: _joined(frames, name) for name, frames in parts.items()}
@@ -146,12 +147,13 @@ def _joined(frames: Sequence[pd.DataFrame], name: str) -> pd.DataFrame:
         empty = {one: pd.Series(dtype=kind) for one, kind in columns.items()}
         return pd.DataFrame(empty)
     rows = pd.concat(frames, ignore_index=True)[list(columns)]
+    rows = rows.replace(np.inf, np.nan)  # no upper bound
     texts = {one: "str" for one, kind in columns.items() if kind == "str"}
     return check_table(rows.astype(texts), name)
 
 
-def _filtered(reading: Reading, wanted: Mapping[str, Any]) -> dict[str, Summary]:
-    """Return the summaries of the logs that a filter keeps.
+def _filtered(reading: Reading, wanted: Mapping[str, Any]) -> Logs:
+    """Return the logs that a filter keeps, with what tells their job.
 
     Raises
     ------
@@ -159,20 +161,18 @@ def _filtered(reading: Reading, wanted: Mapping[str, Any]) -> dict[str, Summary]
         If there are logs, and the filter keeps none.
     """
     wanted = {key: str(value) for key, value in wanted.items() if value is not None}
-    if not wanted or not reading.summaries:
-        return reading.summaries
     kept = {}
     for path, summary in reading.summaries.items():
-        facts = summary.facts
-        started = datetime.fromtimestamp(facts["started_s"], UTC)
+        facts = _log_facts(path, summary)
+        started = datetime.fromtimestamp(facts.started_s, UTC)
         found = {
-            "user": {user_of(path, facts["exe"], facts["uid"]), str(facts["uid"])},
-            "executable": {program_of(facts["exe"])},
+            "user": {user_of(facts), str(facts.uid)},
+            "executable": {facts.program},
             "month": {f"{started:%Y-%m}"},
         }
         if all(value in found[key] for key, value in wanted.items()):
-            kept[path] = summary
-    if not kept:
+            kept[facts.path] = (facts, summary)
+    if reading.summaries and not kept:
         raise ConfigError(
             f"config: filter: got {wanted}, which none of the {len(reading.summaries)} "
             "logs meets"
@@ -184,17 +184,20 @@ def _log_facts(path: str, summary: Summary) -> LogFacts:
     """Return what tells to which job a log belongs."""
     facts = summary.facts
     names = ("uid", "job_id", "n_processes", "started_s", "ended_s", "exe", "metadata")
-    return LogFacts(Path(path), *(facts[name] for name in names))
+    return LogFacts(
+        Path(path),
+        *(facts[name] for name in names),
+        has_io=any(cell[1] not in (OTHER, UNNAMED) for cell in summary.cells),
+    )
 
 
-def _log_rows(
-    groups: Sequence[LogGroup], summaries: Mapping[str, Summary]
-) -> list[dict]:
+def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
     """Return the rows of table ``logs``."""
     rows = []
     for group in groups:
-        for log, process in zip(group.logs, group.processes, strict=True):
-            facts = summaries[str(log.path)].facts
+        for path, process in zip(group.logs, group.processes, strict=True):
+            log, summary = logs[path]
+            facts = summary.facts
             kept = (
                 *("digest", "reader", "log_format", "exe", "job_id", "n_processes"),
                 *("started_s", "n_records", "n_shared_records", "n_nameless_records"),
@@ -202,11 +205,11 @@ def _log_rows(
             rows.append(
                 {name: facts[name] for name in kept}
                 | {
-                    "log": str(log.path),
+                    "log": str(path),
                     "job": group.name,
                     "process": process if facts["n_processes"] == 1 else -1,
                     "darshan": facts["metadata"].get("lib_ver", ""),
-                    "user": user_of(str(log.path), facts["exe"], facts["uid"]),
+                    "user": user_of(log),
                     "host": facts["metadata"].get("host", ""),
                     "run_time_s": facts["ended_s"] - facts["started_s"],
                     "modules": ", ".join(facts["modules"]),
@@ -279,9 +282,9 @@ def _sentence(
     who += f" of {n}" if n > 1 else ""
     if row["n_slowest"] > 1:
         who += f" ({row['slowest_ranks']})"
-    time = seconds_between(row["least_s"], row["most_s"])
+    time = bounds_words(row["least_s"], row["most_s"])
     if is_whole and not np.isnan(row["run_least_percent"]):
-        part = percent_between(row["run_least_percent"], row["run_most_percent"])
+        part = bounds_words(row["run_least_percent"], row["run_most_percent"], "%")
         time += f" ({part} of the run time)"
     words = f"{who} spent {time} on I/O{where}"
     if share:
@@ -290,25 +293,6 @@ def _sentence(
         words += f", most of it on {label}."
     tier, (least_s, most_s) = faster_meta(job.phases[0])
     if is_whole and tier and row["times_are"] != LOWER_BOUNDS and most_s > 0:
-        saved = seconds_between(least_s, most_s)
+        saved = bounds_words(least_s, most_s)
         words += f" A metadata server of {tier} of twice the speed would save {saved}."
     return words
-
-
-def seconds_between(least_s: float, most_s: float) -> str:
-    """Return bounds in words, such as ``1.2 to 1.4 s`` or ``at least 3 s``."""
-    return _between(least_s, most_s, "s", ".3g")
-
-
-def percent_between(least: float, most: float) -> str:
-    """Return bounds of a percentage in words."""
-    return _between(least, most, "%", ".2g")
-
-
-def _between(least: float, most: float, unit: str, digits: str) -> str:
-    """Return bounds in words: one number if they are equal as written."""
-    low = format(least, digits)
-    if np.isnan(most):
-        return f"at least {low} {unit}"
-    high = format(most, digits)
-    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"

@@ -1,9 +1,8 @@
 """Join the summaries of a job's logs: times of processes, and of the slowest one."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from tierscope.jobs.bounds import (
     slowest_candidates,
     slowest_class_bounds,
 )
-from tierscope.jobs.grouping import LogGroup
+from tierscope.jobs.grouping import NO_PROCESS, LogFacts, LogGroup
 from tierscope.jobs.summary import MPI_IO, SIZES, Summary
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
 MOST_RANKS_NAMED = 10
-_INTERPRETER = re.compile(r"(python|pypy|perl|ruby|julia|Rscript|bash|sh)[\d.]*")
 
 Class = tuple[str, str, str]  # tier, interface, operation
 
@@ -85,7 +83,7 @@ class JoinedJob:
 
 def join(
     group: LogGroup,
-    summaries: Mapping[str, Summary],
+    logs: Mapping[Path, tuple[LogFacts, Summary]],
     *,
     processes_per_node: int | None = None,
     most_files: int = 20,
@@ -96,21 +94,20 @@ def join(
     ----------
     group : LogGroup
         The logs of the job, and the process of each.
-    summaries : mapping of str to Summary
-        By the path of the log.
+    logs : mapping of Path to (LogFacts, Summary)
     processes_per_node : int, optional
         For the number of nodes, which no log says.
     most_files : int
         How many files and folders table ``job_files`` holds.
     """
-    parts = [summaries[str(facts.path)] for facts in group.logs]
+    parts = [logs[path][1] for path in group.logs]
     cells = sorted({tuple(cell) for part in parts for cell in part.cells})
     times = _times(group, parts, cells)
     totals = _totals(group, parts)
     phases = [_phase(group, WHOLE_JOB, cells, times, totals, parts)]
     epochs = sorted({cell[0] for cell in cells} - {WHOLE_JOB})
     phases += [_phase(group, one, cells, times, totals, parts) for one in epochs]
-    facts = _facts(group, parts, phases[0], processes_per_node)
+    facts = _facts(group, logs, phases[0], processes_per_node)
     rows = {
         "job_times": _time_rows(cells, times),
         "job_slowest": _slowest_rows(phases, facts["run_time_s"], group.n_processes),
@@ -123,22 +120,10 @@ def join(
     return JoinedJob(group.name, facts, phases, rows)
 
 
-def program_of(command: str) -> str:
-    """Return the name of a program: the script's, if an interpreter runs it."""
-    words = command.split()
-    names = [PurePath(word).name for word in words if not word.startswith("-")]
-    if not names:
-        return "unknown"
-    if _INTERPRETER.fullmatch(names[0]) and len(names) > 1 and "-c" not in words:
-        return names[1] or names[0]
-    return names[0]
-
-
-def user_of(path: str, exe: str, uid: int) -> str:
+def user_of(log: LogFacts) -> str:
     """Return the user in a log's name as Darshan writes it, else the user's number."""
-    program = PurePath(exe.split()[0]).name if exe.split() else ""
-    name, found, _ = PurePath(path).name.partition(f"_{program}_id")
-    return name if found and name else str(uid)
+    name, found, _ = log.path.name.partition(f"_{log.interpreter}_id")
+    return name if found and name else str(log.uid)
 
 
 def _times(
@@ -152,7 +137,7 @@ def _times(
     )
     for part, process in zip(parts, group.processes, strict=True):
         of_log = np.array([number[tuple(cell)] for cell in part.cells], np.int64)
-        ranks = np.array(part.times["rank"], np.int64) + process
+        ranks = _ranks(part.times["rank"], process)
         keys.append(ranks * len(cells) + of_log[np.array(part.times["cell"], np.int64)])
         for name, values in columns.items():
             values.append(np.array(part.times[name], float))
@@ -167,6 +152,12 @@ def _times(
     return sums | {"rank": rank, "cell": cell, "largest_s": largest}
 
 
+def _ranks(ranks: Sequence[int], process: int) -> np.ndarray:
+    """Return the processes of a log's ranks; `NO_PROCESS` for those of a helper."""
+    ranks = np.array(ranks, np.int64)
+    return np.full_like(ranks, NO_PROCESS) if process == NO_PROCESS else ranks + process
+
+
 def _totals(group: LogGroup, parts: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Return rank, epoch, least and most of all counted times of all logs."""
     columns = {name: [] for name in ("rank", "epoch", "least_s", "most_s")}
@@ -174,7 +165,7 @@ def _totals(group: LogGroup, parts: Sequence[Summary]) -> dict[str, np.ndarray]:
         for name, values in columns.items():
             kind = float if name.endswith("_s") else np.int64
             one = np.array(part.totals[name], kind)
-            values.append(one + process if name == "rank" else one)
+            values.append(_ranks(one, process) if name == "rank" else one)
     return {name: np.concatenate(values) for name, values in columns.items()}
 
 
@@ -198,12 +189,13 @@ def _phase(
     shape = (group.n_processes, len(classes))
     least_s, most_s = np.zeros(shape), np.zeros(shape)
     of_row = column[times["cell"]] if len(cells) else np.zeros(0, np.int64)
-    inside = of_row >= 0
+    inside = (of_row >= 0) & (times["rank"] >= 0)
     where = (times["rank"][inside], of_row[inside])
     np.add.at(least_s, where, times["least_s"][inside])
     np.add.at(most_s, where, times["most_s"][inside])
     total_least_s, total_most_s = (np.zeros(group.n_processes) for _ in range(2))
     rows = (totals["epoch"] == epoch) | (epoch == WHOLE_JOB)
+    rows &= totals["rank"] >= 0
     np.add.at(total_least_s, totals["rank"][rows], totals["least_s"][rows])
     np.add.at(total_most_s, totals["rank"][rows], totals["most_s"][rows])
     sum_s = np.zeros(len(classes))
@@ -217,22 +209,24 @@ def _phase(
 
 def _facts(
     group: LogGroup,
-    parts: Sequence[Summary],
+    logs: Mapping[Path, tuple[LogFacts, Summary]],
     whole: Phase,
     processes_per_node: int | None,
 ) -> dict[str, Any]:
     """Return the row of table ``jobs``."""
+    parts = [logs[path][1] for path in group.logs]
     facts = [part.facts for part in parts]
     started_s = min(one["started_s"] for one in facts)
     hosts = sorted({one["metadata"].get("host", "") for one in facts} - {""})
     n_nodes = float(len(hosts)) if hosts else np.nan
     if processes_per_node:
         n_nodes = float(-(-group.n_processes // processes_per_node))
-    first = group.logs[0]
+    ranked = zip(group.logs, group.processes, strict=True)
+    first = logs[next(path for path, process in ranked if process >= 0)][0]
     return {
         "job": group.name,
-        "exe": program_of(first.exe),
-        "user": user_of(str(first.path), first.exe, first.uid),
+        "exe": first.program,
+        "user": user_of(first),
         "host": ", ".join(hosts),
         "started_s": started_s,
         "run_time_s": max(one["ended_s"] for one in facts) - started_s,
@@ -256,13 +250,15 @@ def _remarks(parts: Sequence[Summary]) -> list[str]:
         )
     shared = sum(part.facts["n_shared_records"] for part in parts)
     if shared:
+        words = "record holds" if shared == 1 else "records hold"
         remarks.append(
-            f"{shared} records are sums over all processes, so times of processes are "
+            f"{shared} {words} sums over all processes, so times of processes are "
             "bounds."
         )
     nameless = sum(part.facts["n_nameless_records"] for part in parts)
     if nameless:
-        remarks.append(f"{nameless} records have no name.")
+        words = "record has" if nameless == 1 else "records have"
+        remarks.append(f"{nameless} {words} no name.")
     if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
         remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
     readers = {part.facts["reader"] for part in parts}

@@ -5,6 +5,7 @@ have. This module reads what other jobs left: all formats, record versions and b
 orders that Darshan 3 wrote.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.trace.container import Container, open_container
+from tierscope.trace import pydarshan_route
+from tierscope.trace.container import LITTLE, Container, open_container
 from tierscope.trace.module_records import FOPENS, RECORD_TYPES
 from tierscope.trace.names import Names, read_names
 from tierscope.trace.posix_records import SIZES
@@ -59,6 +61,7 @@ class AnyLog:
     ----------
     path : Path
     reader : {"tierscope", "PyDarshan"}
+        PyDarshan read records of a version that this module does not know.
     log_format : str
         Version of the log's format, such as ``3.41``.
     uid, job_id, n_processes : int
@@ -195,18 +198,20 @@ def read_any_log(path: str | Path) -> AnyLog:
     Raises
     ------
     LogError
-        If the log is truncated, corrupt or of an unknown version, or if it has records
-        of none of the interfaces.
+        If the log is truncated or corrupt, if neither this module nor PyDarshan knows
+        its versions, or if it has records of none of the interfaces.
     """
     log = open_container(path)
     job = log.read_job()
     names = read_names(log)
-    partial = log.partial
+    partial, reader = log.partial, "tierscope"
     records = {}
     for interface in _COUNTERS:
         found, n_omitted = _read_records(log, interface, job.n_processes)
         if found:
             records[interface] = found
+            if not _is_known(log, interface):
+                reader = "PyDarshan"
         if n_omitted and interface not in partial:
             partial.append(interface)
     modules = log.modules
@@ -217,7 +222,7 @@ def read_any_log(path: str | Path) -> AnyLog:
         )
     return AnyLog(
         path=log.path,
-        reader="tierscope",
+        reader=reader,
         log_format=log.version,
         uid=job.uid,
         job_id=job.job_id,
@@ -238,13 +243,11 @@ def _read_records(
     log: Container, interface: str, n_processes: int
 ) -> tuple[Records | None, int]:
     """Return the records of an interface, and the number of those that are omitted."""
-    position = log.position(interface)
-    if not log.regions[position].length:
+    if not log.regions[log.position(interface)].length:
         return None, 0
-    selection = _selection_of(log, interface, log.versions[position])
     parts: dict[str, list[np.ndarray]] = {}
     n_omitted = 0
-    for found in log.records(interface, selection.layout):
+    for found, selection in _selected(log, interface):
         if FOPENS in selection.layout.names:
             # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
             is_posix = found[FOPENS] <= 0
@@ -268,14 +271,24 @@ def _read_records(
     return records, n_omitted
 
 
-def _selection_of(log: Container, interface: str, version: int) -> _Selection:
-    """Return what is read of a log's records of an interface."""
-    if version not in (known := RECORD_TYPES[interface]):
-        raise log.error(
-            f"has {interface} records of version {version}, expected one of "
-            f"{list(known)}."
-        )
-    return _selection(interface, version, log.order)
+def _is_known(log: Container, interface: str) -> bool:
+    """Return whether this module knows the layout of an interface's records."""
+    return log.versions[log.position(interface)] in RECORD_TYPES[interface]
+
+
+def _selected(
+    log: Container, interface: str
+) -> Iterator[tuple[np.ndarray, _Selection]]:
+    """Yield a few records of an interface at a time, and what is read of them."""
+    if _is_known(log, interface):
+        version = log.versions[log.position(interface)]
+        selection = _selection(interface, version, log.order)
+        for records in log.records(interface, selection.layout):
+            yield records, selection
+        return
+    selection = _selection(interface, max(RECORD_TYPES[interface]), LITTLE)
+    records = pydarshan_route.read_records(log, interface)
+    yield records.view(selection.layout), selection
 
 
 def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray]:

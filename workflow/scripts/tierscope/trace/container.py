@@ -70,7 +70,6 @@ _FORMATS = {
     "3.41": _Format(_HEADER, JOB, _MODULES),
 }
 
-_ZLIB_OR_GZIP = 47  # value of wbits; Darshan writes gzip streams
 _READ_BYTES = 1 << 18
 _BLOCK_BYTES = 1 << 22
 _CACHED_RECORDS = 512
@@ -189,11 +188,11 @@ class Container:
 
     def _inflated(self, region: Region, what: str) -> Iterator[bytes]:
         """Yield the decompressed bytes of zlib's streams."""
-        inflater = zlib.decompressobj(wbits=_ZLIB_OR_GZIP)
+        inflater = zlib.decompressobj()
         for data in self._compressed(region, what):
             while data:
                 if inflater.eof:
-                    inflater = zlib.decompressobj(wbits=_ZLIB_OR_GZIP)
+                    inflater = zlib.decompressobj()
                 try:
                     yield inflater.decompress(data, _BLOCK_BYTES)
                 except zlib.error as error:
@@ -337,7 +336,7 @@ def open_container(path: str | Path) -> Container:
     _, _, compression, flags, *table = header.unpack_from(data)
     if compression not in (ZLIB, _BZIP2, _NONE):
         raise LogError(path, f"has compression type {compression}, expected 0, 1 or 2.")
-    if compression == _NONE and data[header.size :].startswith(_GZIP):
+    if compression == _NONE and _is_packed(data[header.size :]):
         raise LogError(path, "corrupt in its header: its data are compressed.")
     n_modules = len(table) // 3  # two numbers of each region, one version
     numbers = iter(table[: 2 * n_modules + 2])
@@ -354,6 +353,14 @@ def open_container(path: str | Path) -> Container:
         versions=tuple(table[2 * n_modules + 2 :]),
         content=data if len(data) == n_bytes else None,
     )
+
+
+def _is_packed(data: bytes) -> bool:
+    """Return whether data begin with a stream of zlib."""
+    try:
+        return bool(zlib.decompressobj().decompress(data))
+    except zlib.error:
+        return False
 
 
 def _no_log(data: bytes) -> str:

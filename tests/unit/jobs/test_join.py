@@ -1,0 +1,188 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tierscope.jobs.grouping import LogFacts, LogGroup
+from tierscope.jobs.join import join, rank_words, user_of
+from tierscope.jobs.summary import summarise
+from tierscope.jobs.tiers import tiers_of
+from tierscope.trace.any_log import read_any_log
+
+from job_logs import write_job_log
+
+READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
+TIERS = tiers_of({"gfs": "/gfs*", "lfs": "/lfs"})
+EPOCHS = r"\.ep([0-9]+)/"
+
+
+def facts_of(path, n_processes=1, **metadata):
+    """Return what a log says about its job."""
+    return LogFacts(Path(path), 1000, 7, n_processes, 0.0, 10.0, "train", metadata)
+
+
+def joined(tmp_path, *logs, n_processes=1, processes=None, epochs=None, **options):
+    """Write logs of (rows, facts), sum them up and join them as one job."""
+    found = {}
+    for number, (rows, facts) in enumerate(logs):
+        path = tmp_path / f"{number}.darshan"
+        write_job_log(path, rows, **facts)
+        summary = summarise(read_any_log(path), str(number), TIERS, epochs)
+        found[path] = (facts_of(path, facts.get("n_processes", 1)), summary)
+    processes = processes or tuple(range(len(logs)))
+    group = LogGroup("job", tuple(found), processes, n_processes, "tests")
+    return join(group, found, **options)
+
+
+def slowest_of(job, epoch=-1):
+    """Return the row of the slowest process."""
+    table = job.rows["job_slowest"]
+    position = table["epoch"].index(epoch)
+    return {name: values[position] for name, values in table.items()}
+
+
+def test_the_slowest_process_is_broken_down(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs/a", READ),
+        ("POSIX", 1, "/gfs/b", READ | {"read_s": 5.0}),
+        ("STDIO", 1, "/lfs/c", READ),
+        ("MPI-IO", 1, "/gfs/b", READ),
+    ]
+    job = joined(tmp_path, (rows, {"n_processes": 2}), n_processes=2)
+    slowest = slowest_of(job)
+    assert slowest["slowest_ranks"] == "1"
+    assert (slowest["least_s"], slowest["most_s"]) == (10.0, 10.0)
+    assert slowest["run_least_percent"] == pytest.approx(100)
+    assert slowest["times_are"] == "exact"
+    table = job.rows["job_breakdown"]
+    keys = zip(table["tier"], table["interface"], table["operation"], strict=True)
+    times = dict(zip(keys, table["least_s"], strict=True))
+    assert times["gfs", "POSIX", "read"] == 5.0
+    assert times["lfs", "STDIO", "meta"] == 1.0
+    assert times["gfs", "MPI-IO", "read"] == 0.0
+    sums = dict(zip(table["tier"], table["sum_s"], strict=True))
+    assert sums["lfs"] in (3.0, 1.0)
+    assert (
+        job.facts["remarks"]
+        == "MPI-IO makes POSIX calls, so its times are not counted."
+    )
+
+
+def test_the_whole_job_comes_first_and_then_each_epoch(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs.ep0/a", READ),
+        ("POSIX", 1, "/gfs.ep1/a", READ | {"read_s": 4.0}),
+        ("POSIX", 0, "/gfs/no-epoch", READ | {"read_s": 8.0}),
+    ]
+    logs = (rows, {"n_processes": 2})
+    job = joined(tmp_path, logs, n_processes=2, epochs=EPOCHS)
+    assert [phase.epoch for phase in job.phases] == [-1, 0, 1]
+    found = {epoch: slowest_of(job, epoch) for epoch in (-1, 0, 1)}
+    assert {e: one["least_s"] for e, one in found.items()} == {-1: 13.0, 0: 4.0, 1: 5.0}
+    assert {e: one["slowest_ranks"] for e, one in found.items()} == {
+        -1: "0",
+        0: "0",
+        1: "1",
+    }
+
+
+def test_logs_of_one_process_are_added_and_the_largest_is_shown(tmp_path):
+    """A trainer and two workers: 4, 4 and 6 s; another trainer: 4 s."""
+    slow = ("POSIX", 0, "/gfs/b", READ | {"read_s": 5.0})
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    logs = [(rows, {}), (rows, {}), ([slow], {}), (rows, {})]
+    job = joined(tmp_path, *logs, n_processes=2, processes=(0, 0, 0, 1))
+    assert slowest_of(job)["least_s"] == 14.0
+    times = job.rows["job_times"]
+    read = [
+        (rank, least, largest)
+        for rank, what, least, largest in zip(
+            times["rank"],
+            times["operation"],
+            times["least_s"],
+            times["largest_s"],
+            strict=True,
+        )
+        if what == "read"
+    ]
+    assert read == [(0, 11.0, 5.0), (1, 3.0, 3.0)]
+    table = job.rows["job_breakdown"]
+    assert dict(zip(table["operation"], table["files"], strict=True))["read"] == 2
+    assert job.rows["job_files"]["time_s"][0] == 12.0  # /gfs/a, in three logs
+
+
+def test_a_helper_has_rows_but_is_no_process(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    helper = [("POSIX", 0, "/etc/x", READ | {"read_s": 50.0})]
+    job = joined(tmp_path, (rows, {}), (helper, {}), processes=(0, -1))
+    assert slowest_of(job)["least_s"] == 4.0
+    assert -1 in job.rows["job_times"]["rank"]
+    assert "other" in job.rows["job_breakdown"]["tier"]
+
+
+def test_bounds_leave_several_processes_that_may_be_the_slowest(tmp_path):
+    """100 s of 4 processes; rank 3 has 40 s, rank 0 10 s; two have 25 s each or not."""
+    values = np.array([10.0, 20.0, 30.0, 40.0])
+    shared = {
+        **{"opens": 4, "reads": 4, "bytes_read": 4, "read_s": 100.0},
+        **{"slowest_rank": 3, "slowest_s": 40.0, "fastest_rank": 0, "fastest_s": 10.0},
+        "variance_s2": values.var(),
+    }
+    own = READ | {"read_s": 14.0, "meta_s": 0.0}
+    rows = [("POSIX", -1, "/gfs/a", shared), ("POSIX", 1, "/gfs/b", own)]
+    job = joined(tmp_path, (rows, {"n_processes": 4}), n_processes=4)
+    slowest = slowest_of(job)
+    assert slowest["times_are"] == "bounds"
+    assert slowest["slowest_ranks"] == "1, 3"
+    assert slowest["least_s"] == pytest.approx(40)
+    assert slowest["most_s"] == pytest.approx(
+        44
+    )  # 30 s of the file and 14 s of its own
+    assert "1 record holds sums over all processes" in job.facts["remarks"]
+
+
+def test_lost_records_leave_a_lower_bound(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs/a", READ),
+        ("POSIX", 1, "/gfs/b", READ | {"read_s": 9.0}),
+    ]
+    facts = {"n_processes": 2, "partial": ["POSIX"]}
+    job = joined(tmp_path, (rows, facts), n_processes=2)
+    slowest = slowest_of(job)
+    assert slowest["times_are"] == job.facts["times_are"] == "lower bounds"
+    assert slowest["least_s"] == 10.0
+    assert math.isinf(slowest["most_s"]) or math.isnan(slowest["most_s"])
+    assert "lost records of POSIX" in job.facts["remarks"]
+
+
+def test_nodes_are_given_or_counted_by_hosts(tmp_path):
+    rows = [("POSIX", rank, "/gfs/a", READ) for rank in range(6)]
+    facts = {"n_processes": 6}
+    assert math.isnan(joined(tmp_path, (rows, facts), n_processes=6).facts["n_nodes"])
+    job = joined(tmp_path, (rows, facts), n_processes=6, processes_per_node=4)
+    assert job.facts["n_nodes"] == 2
+    hosts = [
+        ([("POSIX", 0, f"/gfs/{one}", READ)], {"metadata": {"host": one}})
+        for one in ("n1", "n2", "n1")
+    ]
+    job = joined(tmp_path, *hosts, n_processes=3)
+    assert (job.facts["n_nodes"], job.facts["host"]) == (2, "n1, n2")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        ([4], "4"),
+        ([1, 3], "1, 3"),
+        (range(64), "any of 64"),
+        (range(12), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"),
+    ],
+)
+def test_ranks_in_words(ranks, words):
+    assert rank_words(np.array(ranks), 64) == words
+
+
+def test_a_log_of_darshan_names_its_user():
+    facts = facts_of("/logs/2026/a_b_train_id7-9_11-1-3-5.darshan")
+    assert user_of(facts) == "a_b"
+    assert user_of(facts_of("/logs/mine.darshan")) == "1000"

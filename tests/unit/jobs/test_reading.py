@@ -1,0 +1,118 @@
+import json
+import sys
+
+import pytest
+from tierscope.jobs import reading, worker
+from tierscope.jobs.reading import read_logs, workers_for
+from tierscope.jobs.tiers import tiers_of
+
+from job_logs import write_job_log
+
+READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
+TIERS = tiers_of({"gfs": "/gfs"})
+CRASHING = """
+import sys
+sys.path.insert(0, {parent!r})
+from tierscope.jobs import worker
+read = worker.read_any_log
+def read_any_log(path):
+    if "crash" in path:
+        import os, signal
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if "fail" in path:
+        raise RuntimeError("a defect of ours")
+    return read(path)
+worker.read_any_log = read_any_log
+worker.main()
+"""
+
+
+def logs_in(folder, *names):
+    """Write a log of each name, each with another path in it."""
+    return [
+        str(write_job_log(folder / name, [("POSIX", 0, f"/gfs/{name}", READ)]))
+        for name in names
+    ]
+
+
+def test_each_log_is_read_or_refused_with_a_reason(tmp_path):
+    paths = logs_in(tmp_path, "a.darshan", "b.darshan")
+    for name, content in (("empty", b""), ("foreign", b"a log of another kind" * 9)):
+        (tmp_path / name).write_bytes(content)
+        paths.append(str(tmp_path / name))
+    paths.append(str(tmp_path / "missing"))
+    found = read_logs(paths, TIERS, None, tmp_path / "kept")
+    assert list(found.summaries) == paths[:2]
+    assert found.refusals == {
+        paths[2]: "is empty, expected a Darshan log.",
+        paths[3]: "is not a Darshan log.",
+        paths[4]: "cannot be read: No such file or directory.",
+    }
+
+
+def test_a_copy_of_a_log_is_refused(tmp_path):
+    (path,) = logs_in(tmp_path, "a.darshan")
+    copy = tmp_path / "z.darshan"
+    copy.write_bytes((tmp_path / "a.darshan").read_bytes())
+    found = read_logs([path, str(copy)], TIERS, None, tmp_path / "kept")
+    assert list(found.summaries) == [path]
+    assert found.refusals == {str(copy): f"has the same content as {path}."}
+
+
+def test_a_log_is_not_read_again_unless_the_settings_change(tmp_path):
+    paths, kept = logs_in(tmp_path, "a.darshan"), tmp_path / "kept"
+    read_logs(paths, TIERS, None, kept)
+    (file,) = kept.rglob("*.json")
+    changed = json.loads(file.read_text())
+    changed["facts"]["exe"] = "not read again"
+    file.write_text(json.dumps(changed))
+    again = read_logs(paths, TIERS, None, kept)
+    assert again.summaries[paths[0]].facts["exe"] == "not read again"
+    other = read_logs(paths, tiers_of({"x": "/gfs"}), None, kept)
+    assert other.summaries[paths[0]].facts["exe"] != "not read again"
+    assert len(list(kept.rglob("*.json"))) == 2
+
+
+def test_a_worker_that_dies_costs_one_log(tmp_path, monkeypatch):
+    paths = logs_in(tmp_path, "a", "crash", "fail", "b", "c")
+    script = tmp_path / "worker.py"
+    script.write_text(CRASHING.format(parent=str(reading._PACKAGE_PARENT)))
+    real = reading.subprocess.Popen
+
+    def popen(command, **options):
+        assert command[1:] == ["-m", "tierscope.jobs.worker"]
+        return real([sys.executable, str(script)], **options)
+
+    monkeypatch.setattr(reading.subprocess, "Popen", popen)
+    found = read_logs(paths, TIERS, None, tmp_path / "kept", n_workers=2)
+    assert list(found.summaries) == [paths[0], paths[3], paths[4]]
+    assert found.refusals == {
+        paths[1]: "its reader was ended by signal 11.",
+        paths[2]: "its reader failed: RuntimeError: a defect of ours",
+    }
+
+
+def test_progress_counts_every_log(tmp_path):
+    said = []
+    paths = logs_in(tmp_path, "a", "b", "c")
+    read_logs(paths, TIERS, None, tmp_path, progress=lambda *now: said.append(now))
+    assert said == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "expected"), [(10_000, 8), (2_000, 2), (900, 1), (10, 1)]
+)
+def test_few_workers_where_memory_is_short(tmp_path, free_mib, expected):
+    """A log of 100 MiB needs 600 MiB besides the 200 MiB of Python."""
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.truncate(100 << 20)
+    assert workers_for([str(log)], free_mib << 20, 8) == expected
+
+
+def test_a_digest_is_of_the_content(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_text("same")
+    assert worker.content_digest(tmp_path / "a") == worker.content_digest(
+        tmp_path / "b"
+    )
