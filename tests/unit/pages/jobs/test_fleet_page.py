@@ -107,6 +107,10 @@ def test_hours_of_processes_are_marked():
     text = page_of(tables).text
     assert "3.00 *" in text
     assert "hours of processes" in text
+    tables["fleet"]["hours_of"] = "processes"
+    text = page_of(tables).text
+    assert "3.00 *" not in text
+    assert "(process-hours of I/O)" in text
 
 
 def test_a_page_needs_no_other_file_and_no_script():

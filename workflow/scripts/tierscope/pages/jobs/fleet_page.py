@@ -145,25 +145,26 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
     rows = fleet.sort_values(by, ascending=[False, True]).head(MOST_ROWS)
     if rows.empty:
         return Section("jobs", "Jobs", [])
+    is_mixed = fleet["hours_of"].nunique() > 1
     table = pd.DataFrame(
         {
             "Job": seen(row["job"], NAME_LETTERS),
             "Program": seen(row["exe"], NAME_LETTERS),
             "User": seen(row["user"], NAME_LETTERS),
-            "Month": row["month"],
+            "Month": row["month"].replace("-", "\N{NON-BREAKING HYPHEN}"),
             "Processes": f"{row['n_processes']:,}",
             "Run time": f"{number_words(row['run_time_s'])} s",
             "I/O time": bounds_words(row["io_least_s"], row["io_most_s"]),
             "Of run": part_words(row),
             "Hours": hours_of_job(row)
-            + (" *" if row["hours_of"] == "processes" else ""),
+            + (" *" if is_mixed and row["hours_of"] == "processes" else ""),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
     )
     numbers = ["Processes", "Run time", "I/O time", "Of run", "Hours"]
     words = f"The most costly first ({hours} of I/O)."
-    if rows["hours_of"].eq("processes").any():
+    if is_mixed:
         words += " *: hours of processes."
     if len(fleet) > len(rows):
         words += f" {len(fleet) - len(rows):,} more are in table fleet."
