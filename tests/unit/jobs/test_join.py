@@ -3,13 +3,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from job_logs import write_job_log
 from tierscope.jobs.grouping import LogFacts, LogGroup
 from tierscope.jobs.join import join, rank_words, user_of
 from tierscope.jobs.summary import summarise
 from tierscope.jobs.tiers import tiers_of
 from tierscope.trace.any_log import read_any_log
-
-from job_logs import write_job_log
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = tiers_of({"gfs": "/gfs*", "lfs": "/lfs"})

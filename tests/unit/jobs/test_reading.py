@@ -2,11 +2,10 @@ import json
 import sys
 
 import pytest
+from job_logs import write_job_log
 from tierscope.jobs import reading, worker
 from tierscope.jobs.reading import read_logs, workers_for
 from tierscope.jobs.tiers import tiers_of
-
-from job_logs import write_job_log
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = tiers_of({"gfs": "/gfs"})
