@@ -1,13 +1,25 @@
 """Rules that show the analysis of Darshan logs: a figure, a page of all jobs, pages of jobs."""
 
-# All tables, so that the short names of `anonymous` are the same everywhere.
 JOB_TABLES = {name: f"{TABLES}/{name}.parquet" for name in LOG_TABLES}
+# Those without a row for each process or file. The short names of `anonymous` come from
+# the first four, so they are the same on all pages.
+FLEET_TABLES = {
+    name: JOB_TABLES[name]
+    for name in (
+        "logs",
+        "refusals",
+        "tier_prefixes",
+        "jobs",
+        "fleet",
+        "fleet_classes",
+    )
+}
 PROVENANCE_OF_LOGS = f"Darshan logs, measured; analysis {NAME}"
 
 
 rule plot_fleet:
     input:
-        **JOB_TABLES,
+        **FLEET_TABLES,
         library=library("plot_fleet"),
     output:
         **figure("fleet", title="All jobs side by side"),
@@ -27,7 +39,7 @@ rule plot_fleet:
 
 rule build_fleet_report:
     input:
-        **JOB_TABLES,
+        **FLEET_TABLES,
         figure=f"{RESULTS}/figures/fleet.svg",
         caption=caption("fleet"),
         template=workflow.source_path("../templates/jobs.html.j2"),

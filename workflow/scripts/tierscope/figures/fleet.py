@@ -188,7 +188,8 @@ def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> None:
         where = {"xytext": (1.06 * row["run_time_s"], place), "va": "bottom"}
         ax.annotate(words, (row["run_time_s"], place), fontsize=8, **where)
         least = place + _NAME_ROOM * highest
-    ax.set_xscale("log")
+    if len(known):
+        ax.set_xscale("log")
     ax.set_ylim(0, highest)
     ax.margins(x=0.12)
     ax.set_xlabel("Run time (s)")

@@ -167,7 +167,7 @@ def _without_names(
     for column in frame:
         if column == "host":
             new[column] = frame[column].map(
-                lambda hosts: ", ".join(map(shorten["host"], re.split(r",\s*", hosts)))
+                lambda hosts: ", ".join(map(shorten["host"], _hosts(hosts)))
             )
         elif column in shorten:
             new[column] = frame[column].map(shorten[column])
@@ -197,23 +197,30 @@ def _without_names(
 
 def _learn(texts: _Texts, frame: pd.DataFrame, short: pd.DataFrame) -> None:
     """Tell texts the names of a table's rows, whole and by their last part."""
-    columns = [name for name in ("log", "path", "prefix", "job") if name in frame]
-    columns += [name for name in ("exe", "user", "host") if name in frame]
+    names = ("job", "user", "host", "exe", "log", "path", "prefix")  # the first counts
+    columns = [name for name in names if name in frame]
     jobs = frame["job"] if "job" in frame else frame.get("log", pd.Series(dtype=str))
     for column in columns:
         keys = jobs if len(jobs) == len(frame) else [""] * len(frame)
         rows = pd.DataFrame({"of": keys, "name": frame[column], "new": short[column]})
         for of, name, new in rows.drop_duplicates().itertuples(index=False):
+            if column == "host":
+                for one, short_one in zip(_hosts(name), _hosts(new), strict=True):
+                    texts.learn(one, short_one, of)
+                continue
             for part in _parts(name, column):
                 texts.learn(part, new, of)
+
+
+def _hosts(names: str) -> list[str]:
+    """Return the hosts of a list of them."""
+    return re.split(r",\s*", names)
 
 
 def _parts(name: str, column: str) -> list[str]:
     """Return a name and what a text may call it instead."""
     if column in ("user", "job"):
         return [name]
-    if column == "host":
-        return re.split(r",\s*", name)
     if column == "exe":
         program, *words = name.split() or [""]
         parts = [part for word in words for part in (word, PurePosixPath(word).name)]

@@ -22,8 +22,9 @@ def read_job_tables(
         left out.
     anonymous : bool
         Whether to replace what identifies people and machines
-        (`tierscope.pages.jobs.anonymous.anonymise`). Then give all tables of the
-        analysis that name jobs, so that all figures and pages use the same short names.
+        (`tierscope.pages.jobs.anonymous.anonymise`). Then give tables ``logs``,
+        ``refusals``, ``tier_prefixes`` and ``jobs`` first, as the short names come from
+        them, so that all figures and pages use the same ones.
 
     Raises
     ------

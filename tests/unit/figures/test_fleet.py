@@ -1,0 +1,108 @@
+import job_tables
+import numpy as np
+import pytest
+from job_tables import META, READ, tables_of
+from tierscope.core.sources import Origin
+from tierscope.core.tables import empty_table
+from tierscope.figures.fleet import (
+    MOST_JOBS,
+    hours_words,
+    most_costly,
+    plot_fleet,
+)
+from tierscope.figures.jobs.classes import UNSURE
+from tierscope.figures.style import save_figure
+
+ORIGIN = Origin("Darshan logs")
+
+
+def job_of(name, hours, **changes):
+    """Return a job of two nodes that costs so many node-hours, half of them META."""
+    seconds = 3600 * hours / 4
+    times = {(-1, READ): [seconds, 0], (-1, META): [seconds, 0]}
+    return job_tables.exact_job(name, times=times, run_time_s=1e4, **changes)
+
+
+def draw(*jobs, **changes):
+    tables = tables_of(*jobs)
+    fleet = tables["fleet"].assign(**changes)
+    return plot_fleet(fleet, tables["fleet_classes"], provenance=ORIGIN)
+
+
+def names_of(ax):
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_the_most_costly_job_comes_first_stacked_by_class():
+    costly = draw(job_of("cheap", 1), job_of("dear", 3)).axes[0]
+    assert names_of(costly) == ["dear", "cheap"]
+    widths = [round(bar.get_width(), 9) for bar in costly.patches]
+    assert widths == [1.5, 0.5, 1.5, 0.5]
+    assert costly.get_xlabel().endswith("(node-hours)")
+
+
+def test_only_twenty_jobs_are_bars():
+    figure = draw(*(job_of(f"job-{n}", n + 1) for n in range(MOST_JOBS + 5)))
+    assert len(names_of(figure.axes[0])) == MOST_JOBS
+    assert "I/O of 25 jobs" in figure.get_suptitle()
+
+
+def test_savings_lie_between_the_least_and_the_most():
+    saved = draw(job_tables.bounded_job(n_nodes=3600.0)).axes[1]
+    certain, more = saved.patches
+    assert certain.get_width() == pytest.approx(0.5)  # of 1 s of META
+    assert more.get_hatch() == UNSURE["hatch"]
+    assert certain.get_width() + more.get_width() == pytest.approx(1.0)  # of 2 s
+    assert [text.get_text() for text in saved.texts] == ["0.500 to 1.00 h"]
+
+
+def test_savings_without_upper_bound_have_an_arrow():
+    saved = draw(job_tables.partial_job()).axes[1]
+    assert [line.get_marker() for line in saved.lines] == [">"]
+    assert saved.texts[0].get_text().startswith("at least ")
+
+
+def test_outliers_have_a_name_and_other_jobs_none():
+    far = job_of("far", 1, outlier="90 % of the run time is I/O")
+    parts = draw(far, job_of("usual", 1)).axes[2]
+    assert [text.get_text() for text in parts.texts] == ["far"]
+    points = [len(dots.get_offsets()) for dots in parts.collections]
+    assert points == [1, 0, 1]  # usual ones, lower bounds, outliers
+
+
+def test_a_job_with_an_unknown_part_is_counted_in_the_title():
+    parts = draw(job_of("a", 1), job_of("b", 2), io_percent=[np.nan, 10]).axes[2]
+    assert parts.get_title() == "Part of I/O (1 unknown)"
+
+
+def test_hours_of_processes_are_marked_among_hours_of_nodes():
+    tables = tables_of(job_of("a", 1), job_of("b", 2))
+    fleet = tables["fleet"].assign(hours_of=["processes", "nodes"])
+    assert hours_words(fleet["hours_of"]) == "node-hours or process-hours"
+    figure = plot_fleet(fleet, tables["fleet_classes"], provenance=ORIGIN)
+    assert names_of(figure.axes[0]) == ["b *", "a"]
+    assert "* Hours of processes" in figure.get_supxlabel()
+    assert hours_words(fleet["hours_of"].head(1)) == "process-hours"
+
+
+def test_jobs_without_io_are_no_costly_jobs():
+    fleet = tables_of(job_of("a", 0), job_of("b", 2))["fleet"]
+    assert most_costly(fleet, "io_hours")["job"].tolist() == ["b"]
+
+
+@pytest.mark.parametrize("jobs", [[], [job_of("idle", 0)]])
+def test_a_fleet_without_io_can_be_drawn(jobs, tmp_path):
+    if jobs:
+        figure = draw(*jobs)
+    else:
+        empty = empty_table("fleet"), empty_table("fleet_classes")
+        figure = plot_fleet(*empty, provenance=ORIGIN)
+    save_figure(figure, [tmp_path / "a.svg"])
+
+
+def test_hostile_names_are_drawn_as_they_are_seen(tmp_path):
+    job = job_of("$\\frac{1}$\u202e\n", 1, exe="<svg onload=x>\x00", user="$")
+    figure = draw(job)
+    assert names_of(figure.axes[0]) == ["$\\frac{1}$\\u202e\\n"]
+    assert "<svg onload=x>\\x00" in figure.axes[0].texts[0].get_text()
+    save_figure(figure, [tmp_path / "a.svg"])

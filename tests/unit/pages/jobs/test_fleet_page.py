@@ -1,0 +1,135 @@
+import job_tables
+from job_tables import META, READ, tables_of
+from pages import STYLE, TEMPLATE, Page
+from tierscope.core.sources import Origin
+from tierscope.core.tables import empty_table
+from tierscope.pages.document import Picture, render
+from tierscope.pages.jobs.fleet_page import classes_table, fleet_page
+
+PICTURE = Picture("fleet", "All jobs", b"<svg/>", "Look.")
+
+
+def job_of(name, hours, **changes):
+    """Return a job of two nodes that costs so many node-hours, half of them META."""
+    seconds = 3600 * hours / 4
+    times = {(-1, READ): [seconds, 0], (-1, META): [seconds, 0]}
+    return job_tables.exact_job(name, times=times, run_time_s=1e4, **changes)
+
+
+def context_of(tables, **changes):
+    given = {"experiment": "mine", "picture": PICTURE, "provenance": Origin("logs")}
+    return fleet_page(tables, **given | changes)
+
+
+def page_of(tables, **changes):
+    return Page(render(TEMPLATE, context_of(tables, **changes), STYLE))
+
+
+def table_of(context, section, place=0):
+    (found,) = (one for one in context["sections"] if one.name == section)
+    tables = [item for item in found.items if item.kind == "table"]
+    return tables[place]
+
+
+def test_a_page_begins_with_what_all_jobs_cost():
+    text = page_of(tables_of(job_of("a", 1), job_of("b", 3))).text
+    assert "I/O of all jobs costs 4.00 node-hours." in text
+    assert "Metadata servers twice as fast would save 1.00 node-hours" in text
+
+
+def test_the_hours_of_jobs_with_bounds_are_at_least_so_many():
+    text = page_of(tables_of(job_of("a", 1), job_tables.bounded_job())).text
+    assert "I/O of all jobs costs at least 1.00 node-hours." in text
+
+
+def test_the_most_costly_job_comes_first_and_leads_to_its_page():
+    pages = {"b": "jobs/b/report.html"}
+    context = context_of(tables_of(job_of("a", 1), job_of("b", 3)), pages=pages)
+    table = table_of(context, "jobs")
+    assert table.frame["Job"].tolist() == ["b", "a"]
+    assert table.frame["Hours"].tolist() == ["3.00", "1.00"]
+    assert table.links == {0: "jobs/b/report.html"}
+    addresses = Page(render(TEMPLATE, context)).addresses
+    assert addresses.count("jobs/b/report.html") == 2  # jobs, and metadata servers
+
+
+def test_classes_have_hours_and_shares():
+    tables = tables_of(job_of("a", 1), job_of("b", 3))
+    table = classes_table(tables["fleet_classes"]).set_index("Class")
+    assert table.loc["gfs META"].tolist() == ["2.00", "50.0 %", "2"]
+
+
+def test_classes_of_lost_records_have_lower_bounds():
+    tables = tables_of(job_of("a", 4), job_tables.partial_job())
+    hours = classes_table(tables["fleet_classes"])["Hours"]
+    assert hours.str.startswith("at least 2.00").all()
+
+
+def test_jobs_that_save_most_come_first_with_the_tier():
+    context = context_of(tables_of(job_of("a", 1), job_of("b", 3)))
+    frame = table_of(context, "metadata").frame
+    assert frame["Saved hours"].tolist() == ["0.750", "0.250"]
+    assert frame["Metadata server of"].tolist() == ["gfs", "gfs"]
+    idle = job_tables.exact_job(times={(-1, READ): [1, 2]})
+    names = [section.name for section in context_of(tables_of(idle))["sections"]]
+    assert "metadata" not in names
+
+
+def test_outliers_and_refusals_have_their_reasons():
+    refusals = [("/logs/a.darshan", "is empty, expected a Darshan log")]
+    odd = job_of("odd", 1, outlier="90 % of the run time is I/O")
+    tables = tables_of(odd, job_of("usual", 2), refusals=refusals)
+    context = context_of(tables)
+    assert table_of(context, "outliers").frame["Why"].tolist() == [odd.outlier]
+    assert table_of(context, "refusals").frame.iloc[0].tolist() == list(refusals[0])
+    assert context["lead"] == "2 jobs from 3 logs; 1 log could not be used."
+
+
+def test_tiers_have_their_prefixes():
+    frame = table_of(context_of(tables_of(job_of("a", 1))), "tiers").frame
+    assert frame.iloc[0].tolist() == ["gfs", "/gfs", "lustre", "1"]
+
+
+def test_an_analysis_without_jobs_says_so():
+    tables = {
+        name: empty_table(name)
+        for name in ("fleet", "fleet_classes", "logs", "tier_prefixes")
+    }
+    tables["refusals"] = tables_of(job_of("a", 1), refusals=[("x", "y")])["refusals"]
+    text = page_of(tables, picture=None).text
+    assert "No log could be used" in text
+    assert "0 jobs from 1 log; 1 log could not be used." in text
+
+
+def test_hours_of_processes_are_marked():
+    tables = tables_of(job_of("a", 1), job_of("b", 3))
+    tables["fleet"]["hours_of"] = ["processes", "nodes"]
+    text = page_of(tables).text
+    assert "3.00 *" in text
+    assert "hours of processes" in text
+
+
+def test_a_page_needs_no_other_file_and_no_script():
+    page = page_of(tables_of(*job_tables.random_fleet(30)))
+    assert all(one.startswith(("#", "data:")) for one in page.addresses)
+    assert "script" not in page.elements
+
+
+def test_no_name_of_a_log_is_html():
+    evil = "</td><script>x</script><img src=x onerror=y>\u202e"
+    job = job_of(evil, 1, exe=evil, user=evil, outlier=evil)
+    page = page_of(tables_of(job, refusals=[(evil, evil)]), experiment=evil)
+    assert page.elements.count("img") == 1
+    assert "script" not in page.elements
+    assert page.handlers == []
+    assert "\u202e" not in page.text
+
+
+def test_a_page_of_two_thousand_jobs_is_small_enough_to_open():
+    jobs = [job_of(f"job-{n}", 1 + n) for n in range(60)]
+    tables = tables_of(*jobs)
+    page = render(TEMPLATE, context_of(tables), STYLE)
+    assert len(page) < 120_000
+    many = tables["fleet"].sample(2000, replace=True, random_state=1)
+    frame = table_of(context_of(tables | {"fleet": many}), "jobs").frame
+    assert len(frame) == 500
