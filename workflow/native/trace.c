@@ -317,9 +317,9 @@ static double now_s(void) {
 /*
  * What `tierscope trace` wants to know of each process, a line an event:
  * EVENT PID PARENT TICKS TIME_NS RANK DETAIL. TICKS is when the kernel started the
- * process, as PIDs come again; RANK is what its launcher has set, or `-`.
+ * process, as PIDs come again; RANK is a variable of its launcher, such as RANK=3, or -.
  */
-#define EVENT_BYTES 4096
+#define RANK_BYTES 64
 static char events_path[PATH_BYTES]; /* empty: nobody asks */
 static unsigned long long process_ticks;
 
@@ -352,45 +352,46 @@ static unsigned long long read_ticks(void) {
  * What the launcher calls this process. Of Slurm, only in a step: the shell of a batch
  * script has a number, too, which all its processes inherit.
  */
-static const char *launched_rank(void) {
+static void read_rank(char *text) {
+  snprintf(text, RANK_BYTES, "-");
   static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                       "PMIX_RANK", "SLURM_PROCID"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *rank = getenv(names[i]);
     if (!rank || !*rank || strlen(rank) > 9 || rank[strspn(rank, "0123456789")])
       continue;
-    if (names[i][0] != 'S' || getenv("SLURM_STEP_ID"))
-      return rank;
+    if (names[i][0] == 'S' && !getenv("SLURM_STEP_ID"))
+      continue;
+    snprintf(text, RANK_BYTES, "%s=%s", names[i], rank);
+    return;
   }
-  return "-";
 }
 
-/* Appends an event; a single write, so that those of processes do not mix. */
+/* Appends an event; in a single call, so that those of processes do not mix. */
 static void note_event(const char *event, const char *detail) {
   if (!*events_path)
     return;
   int saved_errno = errno;
-  char line[EVENT_BYTES];
+  char rank[RANK_BYTES], head[256];
   struct timespec time;
+  read_rank(rank);
   clock_gettime(CLOCK_REALTIME, &time);
-  int length = snprintf(line, sizeof line - 1, "%s %d %d %llu %lld %s %s", event,
-                        (int)process_id, (int)getppid(), process_ticks,
-                        time.tv_sec * 1000000000LL + time.tv_nsec, launched_rank(),
-                        detail);
-  if (length > (int)sizeof line - 2)
-    length = sizeof line - 2;
-  line[length] = '\n';
+  snprintf(head, sizeof head, "%s %d %d %llu %lld %s ", event, (int)process_id,
+           (int)getppid(), process_ticks,
+           time.tv_sec * 1000000000LL + time.tv_nsec, rank);
+  struct iovec line[] = {
+      {head, strlen(head)}, {(char *)detail, strlen(detail)}, {"\n", 1}};
   int fd = REAL(open)(events_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd >= 0) {
-    if (REAL(write)(fd, line, (size_t)length + 1) < 0)
-      errno = 0; /* the process counts as one without calls */
+    ssize_t written = REAL(writev)(fd, line, 3);
+    (void)written; /* a process without events is not told of, as on a full disk */
     REAL(close)(fd);
   }
   errno = saved_errno;
 }
 
 static void note_start(void) {
-  char command[EVENT_BYTES - 256];
+  char command[3840];
   if (!*events_path)
     return;
   int saved_errno = errno;
