@@ -345,7 +345,7 @@ def _owners(
     owners: list[int | str] = []
     for i in range(len(logs)):
         at: int | None = i
-        while at is not None and "rank" not in logs[at].metadata:
+        while at is not None and not _has_rank(logs[at]):
             at = parents[at]
         if at is not None:
             owners.append(int(logs[at].metadata["rank"]))
@@ -355,6 +355,11 @@ def _owners(
             at = parents[at]
         owners.append(f"log {at}")
     return owners, _remarks(logs, parents, owners)
+
+
+def _has_rank(log: LogFacts) -> bool:
+    """Return whether a launcher has given a log's process a rank."""
+    return log.metadata.get("rank", "").isdecimal()
 
 
 def _owners_by_pattern(
