@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -224,7 +225,7 @@ def test_each_rank_may_call_the_command_itself(trace, tmp_path):
     )
     logs = [sums(log) for log in (tmp_path / "logs").iterdir()]
     (group,) = group_logs(Traced(None, {}, logs).facts())
-    assert group.processes == (0, 1)
+    assert sorted(group.processes) == [0, 1]
 
 
 def test_by_default_data_is_traced_and_what_the_system_installs_is_not(trace, tmp_path):
@@ -254,7 +255,8 @@ def test_stdio_of_libc_is_not_seen_but_python_s_files_are(trace):
         libc = ctypes.CDLL(None)
         libc.fopen.restype = ctypes.c_void_p
         stream = libc.fopen(files[3].encode(), b"r")
-        assert libc.fread(ctypes.create_string_buffer(10), 1, 10, ctypes.c_void_p(stream)) == 10
+        data = ctypes.create_string_buffer(10)
+        assert libc.fread(data, 1, 10, ctypes.c_void_p(stream)) == 10
         read_by_file(files[1])
     """
     ((_, _, found),) = trace(code).logs
@@ -299,36 +301,47 @@ def test_command_that_cannot_start_is_one_line(tmp_path, command, status, reason
     assert reason in done.stderr
 
 
-@pytest.mark.parametrize("to_group", [True, False])
-def test_interrupted_command_ends_as_it_wants_and_has_its_logs(
-    trace, tmp_path, to_group
+INTERRUPTED = """
+import signal, time
+n_signals = 0
+def count(*_):
+    global n_signals
+    n_signals += 1
+signal.signal(signal.SIGINT, count)
+open("data/s_1").read()
+print("ready", flush=True)
+while not n_signals:
+    time.sleep(0.01)
+time.sleep(0.3)
+print("signals:", n_signals, flush=True)
+raise SystemExit(7)
+"""
+
+
+@pytest.mark.parametrize("from_terminal", [True, False])
+def test_interrupted_command_ends_as_it_wants_and_has_its_log(
+    trace, tmp_path, from_terminal
 ):
-    """As Ctrl-C on a terminal, which all get, and as a signal to tierscope alone."""
-    script = tmp_path / "interrupted.py"
-    script.write_text(
-        "import signal, sys, time\n"
-        "open('data/s_1').read()\n"
-        "print('ready', flush=True)\n"
-        "try: time.sleep(60)\n"
-        "except KeyboardInterrupt: print('cleaned', flush=True); sys.exit(7)\n"
-    )
-    process = subprocess.Popen(
-        [*COMMAND, "--paths", "data", "--", sys.executable, script],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout.readline() == "ready\n"
-    if to_group:
-        child = int(
-            Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        )
-        os.kill(child, signal.SIGINT)
+    """A terminal interrupts both; a signal to tierscope alone is passed on."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    command = [*COMMAND, "--paths", "data", "--", sys.executable, "interrupted.py"]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(tmp_path)
+        os.execv(command[0], command)
+    output = b""
+    while b"ready" not in output:
+        output += os.read(terminal, 1000)
+    if from_terminal:
+        os.write(terminal, b"\x03")
     else:
-        process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60)[0] == "cleaned\n"
-    assert process.returncode == 7
+        os.kill(process, signal.SIGINT)
+    while b"tierscope trace: 1 log in" not in output:
+        output += os.read(terminal, 1000)
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert b"signals: 1\r\n" in output
     (log,) = (tmp_path / "darshan-logs").iterdir()
     assert list(sums(log)[2]["opens"].values()) == [1]
 
@@ -359,7 +372,8 @@ def test_process_that_outlives_the_command_has_a_log_of_what_it_did(trace, tmp_p
 def test_command_that_cannot_load_the_tracer_is_said(trace, tmp_path):
     source, program = tmp_path / "static.c", tmp_path / "static"
     source.write_text("int main(void) { return 0; }\n")
-    subprocess.run(["cc", "-static", "-o", program, source], check=True)
+    if subprocess.run(["cc", "-static", "-o", program, source], check=False).returncode:
+        pytest.skip("needs a static libc")
     done = subprocess.run(
         [*COMMAND, "--", program],
         cwd=tmp_path,

@@ -8,6 +8,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from tierscope.core.validation import ConfigError
@@ -69,7 +70,8 @@ def _compile_into_cache(source: Path, library: Path) -> None:
     except OSError as error:
         raise ConfigError(f"cannot make {library}: {error.strerror}.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _compile(command: list[str]) -> None:
