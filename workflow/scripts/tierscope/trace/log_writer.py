@@ -64,11 +64,10 @@ def write_log(
     n_processes: int,
     exe: str,
     mounts: Mapping[str, str],
-    start_time_s: float,
-    end_time_s: float,
+    start_time_s: int,
+    end_time_s: int,
     metadata: Mapping[str, str] | None = None,
     partial: bool = False,
-    job_id: int | None = None,
 ) -> None:
     """Write a log that Darshan's own tools read.
 
@@ -88,14 +87,12 @@ def write_log(
         Command line, cut after 2048 bytes.
     mounts : mapping of str to str
         Type of the file system by mount point; mounts that do not fit are omitted.
-    start_time_s, end_time_s : float
+    start_time_s, end_time_s : int
         Seconds since 1970.
     metadata : mapping of str to str, optional
         For example ``{"lib_ver": "3.5.0"}``.
     partial : bool
         Mark the POSIX module as incomplete.
-    job_id : int, optional
-        As Darshan does without a scheduler, the id of this process if not given.
 
     Raises
     ------
@@ -111,7 +108,6 @@ def write_log(
     if nameless := set(np.setdiff1d(records["id"], ids).tolist()):
         raise ValueError(f"names: got none for record ids {sorted(nameless)[:3]}.")
     job = _job(n_processes, start_time_s, end_time_s, metadata or {})
-    job["job_id"] = os.getpid() if job_id is None else job_id
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
@@ -126,10 +122,7 @@ def write_log(
 
 
 def _job(
-    n_processes: int,
-    start_time_s: float,
-    end_time_s: float,
-    metadata: Mapping[str, str],
+    n_processes: int, start_time_s: int, end_time_s: int, metadata: Mapping[str, str]
 ) -> np.ndarray:
     """Return the job's record."""
     lines = "".join(f"{key}={value}\n" for key, value in metadata.items()).encode()
@@ -139,10 +132,9 @@ def _job(
         )
     job = np.zeros(1, JOB)
     job["uid"] = os.getuid()
+    job["job_id"] = os.getpid()
     job["n_processes"] = n_processes
-    for edge, time_s in (("start", start_time_s), ("end", end_time_s)):
-        seconds, nanoseconds = divmod(round(time_s * 1e9), 10**9)
-        job[f"{edge}_s"], job[f"{edge}_ns"] = seconds, nanoseconds
+    job["start_s"], job["end_s"] = start_time_s, end_time_s
     job["metadata"] = lines
     return job
 
