@@ -13,6 +13,7 @@ import traceback
 import emulation
 import events
 import generation
+import logs
 import parsing
 import planning
 import reading
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "generation": generation.measure,  # first: it suffers from what others delete
     "tracing": tracing.measure,
     "parsing": parsing.measure,
+    "logs": logs.measure,
     "reading": reading.measure,
     "whatif": whatif.measure,
     "simulator": simulator.measure,

@@ -1,6 +1,6 @@
 """Write or read a big log in a fresh process: ``KIND LOG ...``.
 
-KIND is write, floor, tierscope or pydarshan. Reading prints
+KIND is write, floor, tierscope, any_log or pydarshan. Reading prints
 seconds (imports left out), the process's peak memory and what was read.
 """
 
@@ -92,9 +92,27 @@ def read_with_tierscope(path: str) -> dict:
     }
 
 
+def read_as_any_log(path: str) -> dict:
+    """Read the log as one of any job: all counters that an analysis needs."""
+    import pandas  # noqa: F401  pyarrow imports it for its first array
+    from tierscope.trace.any_log import read_any_log
+
+    start = time.perf_counter()
+    log = read_any_log(path)
+    seconds = time.perf_counter() - start
+    posix = log.records["POSIX"]
+    return {
+        "seconds": seconds,
+        "n_records": len(posix.ids),
+        "n_names": len(log.names.ids),
+        "read_time_s": float(posix.columns["read_time_s"].sum()),
+        "bytes_read": int(posix.columns["bytes_read"].sum()),
+    }
+
+
 def inflate_and_copy(path: str) -> dict:
     """Inflate names and records with zlib and copy them, and do no more."""
-    from tierscope.trace.log import regions_of
+    from tierscope.trace.container import regions_of
 
     start, n_bytes = time.perf_counter(), 0
     for offset, length in regions_of(path):
@@ -146,6 +164,7 @@ def main() -> None:
         readers = {
             "floor": inflate_and_copy,
             "tierscope": read_with_tierscope,
+            "any_log": read_as_any_log,
             "pydarshan": read_with_pydarshan,
         }
         done = readers[kind](path)

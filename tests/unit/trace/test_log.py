@@ -180,7 +180,7 @@ def test_log_without_posix_module_is_refused():
 
 def test_error_lists_the_modules_of_a_log_without_posix():
     log = Path(darshan.__file__).parent / "tests" / "input" / "noposix.darshan"
-    with pytest.raises(LogError, match=r"no POSIX module, it has \['BG/Q', 'LUSTRE'\]"):
+    with pytest.raises(LogError, match=r"it has \['LUSTRE', 'STDIO'\]"):
         read_file_records(log, TIERS)
 
 
@@ -192,7 +192,6 @@ def test_error_lists_the_modules_of_a_log_without_posix():
         (b"not a log", "not a Darshan log"),
         (bytes(4096), "not a Darshan log"),
         (b"3.41\0\0\0\0" + (6567223).to_bytes(8, "little"), "truncated"),
-        (b"3.41\0\0\0\0" + (6567223).to_bytes(8, "big"), "big-endian"),
         (b"9.99\0\0\0\0" + (6567223).to_bytes(8, "little"), "log format '9.99'"),
     ],
 )

@@ -1,15 +1,24 @@
 """Read Darshan logs of any job: every module that counts, partial and shared records.
 
 `tierscope.trace.log` reads the logs of our own runs and refuses what a run must not
-have. This module reads what other jobs left.
+have. This module reads what other jobs left: all formats, record versions and byte
+orders that Darshan 3 wrote.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.trace.log import Names
+from tierscope.trace import pydarshan_route
+from tierscope.trace.container import LITTLE, Container, open_container
+from tierscope.trace.module_records import FOPENS, RECORD_TYPES
+from tierscope.trace.names import Names, read_names
+from tierscope.trace.posix_records import SIZES
 
 # Counters by column name that all three interfaces have.
 COUNTS = ("opens", "reads", "writes", "bytes_read", "bytes_written")
@@ -31,10 +40,11 @@ class Records:
         `SHARED` for a record that all processes share.
     columns : dict of str to ndarray
         `COUNTS` and `RANK_COUNTS` (int64), `TIMES` and `RANK_TIMES` (float64). The last
-        of each mean something in shared records only.
-    read_sizes, write_sizes : ndarray of int64, shape (n_records, 10), or None
-        Calls by size, in the order of `tierscope.trace.posix_records.SIZE_COUNTERS`;
-        None if the interface does not count them.
+        of each are zero in records that are not shared. A counter that was not
+        monitored (-1) is zero.
+    read_sizes, write_sizes : ndarray of int32 or int64, shape (n_records, 10), or None
+        Calls by size, in the order of `tierscope.trace.posix_records.SIZES`; None if
+        the interface does not count them.
     """
 
     ids: np.ndarray
@@ -52,6 +62,7 @@ class AnyLog:
     ----------
     path : Path
     reader : {"tierscope", "PyDarshan"}
+        PyDarshan read records of a version that this module does not know.
     log_format : str
         Version of the log's format, such as ``3.41``.
     uid, job_id, n_processes : int
@@ -64,7 +75,7 @@ class AnyLog:
     mounts : dict of str to str
         Type of the file system by mount point.
     modules, partial : tuple of str
-        Modules that have data, and those of them that lost records.
+        Modules that have data, and modules that lost records.
     records : dict of str to Records
         By interface: ``POSIX``, ``STDIO``, ``MPI-IO``; those that have data.
     names : Names
@@ -86,3 +97,280 @@ class AnyLog:
     partial: tuple[str, ...]
     records: dict[str, Records]
     names: Names
+
+
+class _Counters(NamedTuple):
+    """The counters of an interface by column; a column is the sum of its counters.
+
+    `sizes` stands between ``SIZE_READ`` and the size in the names of counters; None if
+    calls are not counted by size.
+    """
+
+    prefix: str
+    opens: list[str]
+    reads: list[str]
+    writes: list[str]
+    sizes: str | None
+
+
+_COUNTERS = {
+    "POSIX": _Counters("POSIX", ["OPENS"], ["READS"], ["WRITES"], ""),
+    # These opens are those of fdopen as well.
+    "STDIO": _Counters("STDIO", ["OPENS"], ["READS"], ["WRITES"], None),
+    "MPI-IO": _Counters(
+        "MPIIO",
+        ["INDEP_OPENS", "COLL_OPENS"],
+        ["INDEP_READS", "COLL_READS", "SPLIT_READS", "NB_READS"],
+        ["INDEP_WRITES", "COLL_WRITES", "SPLIT_WRITES", "NB_WRITES"],
+        "_AGG",
+    ),
+}
+_OTHER_COLUMNS = {
+    "bytes_read": "BYTES_READ",
+    "bytes_written": "BYTES_WRITTEN",
+    "read_time_s": "F_READ_TIME",
+    "write_time_s": "F_WRITE_TIME",
+    "meta_time_s": "F_META_TIME",
+    "slowest_rank": "SLOWEST_RANK",
+    "slowest_bytes": "SLOWEST_RANK_BYTES",
+    "fastest_rank": "FASTEST_RANK",
+    "fastest_bytes": "FASTEST_RANK_BYTES",
+    "slowest_time_s": "F_SLOWEST_RANK_TIME",
+    "fastest_time_s": "F_FASTEST_RANK_TIME",
+    "time_variance_s2": "F_VARIANCE_RANK_TIME",
+}
+_SIZE_COLUMNS = {"read_sizes": "SIZE_READ", "write_sizes": "SIZE_WRITE"}
+_SHARED_COLUMNS = {*RANK_COUNTS, *RANK_TIMES}
+
+
+class _Selection(NamedTuple):
+    """The part of a record that is read, and the counters of each column in it."""
+
+    layout: np.dtype
+    columns: dict[str, list[str]]
+    has_sizes: bool
+
+
+@cache
+def _selection(interface: str, version: int, order: str) -> _Selection:
+    """Return what is read of the records of an interface."""
+    record = RECORD_TYPES[interface][version]
+    prefix, opens, reads, writes, sizes = _COUNTERS[interface]
+    columns = {"opens": opens, "reads": reads, "writes": writes}
+    columns |= {column: [name] for column, name in _OTHER_COLUMNS.items()}
+    columns = {
+        column: [f"{prefix}_{name}" for name in names]
+        for column, names in columns.items()
+    }
+    fields = ["id", "rank", *(name for names in columns.values() for name in names)]
+    if FOPENS in record.names:
+        fields.append(FOPENS)
+    formats = [record[field].newbyteorder(order) for field in fields]
+    offsets = [record.fields[field][1] for field in fields]
+    if sizes is not None:
+        for column, name in _SIZE_COLUMNS.items():
+            first = f"{prefix}_{name}{sizes}_{SIZES[0]}"  # the others follow it
+            fields.append(column)
+            formats.append(np.dtype((f"{order}i8", len(SIZES))))
+            offsets.append(record.fields[first][1])
+    layout = np.dtype(
+        {
+            "names": fields,
+            "formats": formats,
+            "offsets": offsets,
+            "itemsize": record.itemsize,
+        }
+    )
+    return _Selection(layout, columns, sizes is not None)
+
+
+def read_any_log(path: str | Path) -> AnyLog:
+    """Read a Darshan log of any job.
+
+    Parameters
+    ----------
+    path : path
+        A log of Darshan 3, partial or not, of any byte order and compression.
+
+    Returns
+    -------
+    AnyLog
+
+    Raises
+    ------
+    LogError
+        If the log is truncated or corrupt, if neither this module nor PyDarshan knows
+        its versions, or if it has records of none of the interfaces.
+    """
+    log = open_container(path)
+    job = log.read_job()
+    names = read_names(log)
+    partial, reader = log.partial, "tierscope"
+    records = {}
+    for interface in _COUNTERS:
+        found, n_omitted = _read_records(log, interface, job.n_processes)
+        if found:
+            records[interface] = found
+            if not _is_known(log, interface):
+                reader = "PyDarshan"
+        if n_omitted and interface not in partial:
+            partial.append(interface)
+    modules = log.modules
+    if not records:
+        raise log.error(
+            "has no POSIX, STDIO or MPI-IO records, "
+            f"it has {', '.join(modules) if modules else 'no modules'}."
+        )
+    return AnyLog(
+        path=log.path,
+        reader=reader,
+        log_format=log.version,
+        uid=job.uid,
+        job_id=job.job_id,
+        n_processes=job.n_processes,
+        started_s=job.started_s,
+        ended_s=job.ended_s,
+        exe=job.exe,
+        metadata=job.metadata,
+        mounts=job.mounts,
+        modules=tuple(modules),
+        partial=tuple(partial),
+        records=records,
+        names=names,
+    )
+
+
+def _read_records(
+    log: Container, interface: str, n_processes: int
+) -> tuple[Records | None, int]:
+    """Return the records of an interface, and the number of those that are omitted."""
+    if not log.regions[log.position(interface)].length:
+        return None, 0
+    growing: dict[str, _Column] = defaultdict(_Column)
+    n_records = n_omitted = 0
+    for found, selection in _selected(log, interface):
+        if FOPENS in selection.layout.names:
+            # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
+            is_posix = found[FOPENS] <= 0
+            n_omitted += len(found) - np.count_nonzero(is_posix)
+            found = found[is_posix]
+        if not len(found):
+            continue
+        for column, values in _columns(found, selection).items():
+            growing[column].put(n_records, values)
+        n_records += len(found)
+    if not n_records:
+        return None, n_omitted
+    columns = {column: of.values(n_records) for column, of in growing.items()}
+    if not _SHARED_COLUMNS & columns.keys():  # no record is shared
+        columns |= dict.fromkeys(
+            RANK_COUNTS, np.broadcast_to(np.int64(0), n_records)
+        ) | dict.fromkeys(RANK_TIMES, np.broadcast_to(np.float64(0), n_records))
+    _check(log, interface, columns, n_processes)
+    records = Records(
+        columns.pop("ids"),
+        columns.pop("ranks"),
+        read_sizes=columns.pop("read_sizes", None),
+        write_sizes=columns.pop("write_sizes", None),
+        columns=columns,
+    )
+    return records, n_omitted
+
+
+class _Column:
+    """Values that are put one part after the other; what is left out is zero.
+
+    The memory grows in place: parts joined at the end would take it twice.
+    """
+
+    def __init__(self) -> None:
+        self._values = np.empty(0)
+
+    def put(self, start: int, part: np.ndarray) -> None:
+        """Put values from a position on."""
+        if not start:
+            self._values = part
+            return
+        if not len(self._values):
+            self._values = np.zeros((start, *part.shape[1:]), part.dtype)
+        if part.dtype.itemsize > self._values.dtype.itemsize:
+            self._values = self._values.astype(part.dtype)
+        end = start + len(part)
+        if end > len(self._values):
+            self._resize(max(end, len(self._values) * 9 // 8))
+        self._values[start:end] = part
+
+    def values(self, n_records: int) -> np.ndarray:
+        """Return the values of all records."""
+        if n_records != len(self._values):
+            self._resize(n_records)
+        return self._values
+
+    def _resize(self, n_records: int) -> None:
+        """Cut the values or add zeros."""
+        self._values.resize((n_records, *self._values.shape[1:]), refcheck=False)
+
+
+def _is_known(log: Container, interface: str) -> bool:
+    """Return whether this module knows the layout of an interface's records."""
+    return log.versions[log.position(interface)] in RECORD_TYPES[interface]
+
+
+def _selected(
+    log: Container, interface: str
+) -> Iterator[tuple[np.ndarray, _Selection]]:
+    """Yield a few records of an interface at a time, and what is read of them."""
+    if _is_known(log, interface):
+        version = log.versions[log.position(interface)]
+        selection = _selection(interface, version, log.order)
+        for records in log.records(interface, selection.layout):
+            yield records, selection
+        return
+    selection = _selection(interface, max(RECORD_TYPES[interface]), LITTLE)
+    records = pydarshan_route.read_records(log, interface)
+    yield records.view(selection.layout), selection
+
+
+def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray]:
+    """Return copies of the columns of a few records.
+
+    Without a shared record, those that only shared records have are left out.
+    """
+    found = {
+        "ids": records["id"].astype(np.uint64),
+        "ranks": records["rank"].astype(np.int64),
+    }
+    shared = found["ranks"] == SHARED
+    has_shared = shared.any()
+    for column, counters in selection.columns.items():
+        if column in _SHARED_COLUMNS:
+            if has_shared:
+                kind = np.int64 if column in RANK_COUNTS else np.float64
+                found[column] = records[counters[0]].astype(kind)
+                found[column][~shared] = 0
+        elif column in TIMES:
+            found[column] = records[counters[0]].astype(np.float64)
+        else:
+            found[column] = sum(np.maximum(records[name], 0) for name in counters)
+    if selection.has_sizes:
+        for column in _SIZE_COLUMNS:
+            sizes = np.maximum(records[column], 0)
+            fits = sizes.max(initial=0) <= np.iinfo(np.int32).max
+            found[column] = sizes.astype(np.int32) if fits else sizes
+    return found
+
+
+def _check(
+    log: Container, interface: str, columns: dict[str, np.ndarray], n_processes: int
+) -> None:
+    """Raise a LogError if a record cannot be of this job."""
+    ranks = columns["ranks"]
+    for rank in (int(ranks.min()), int(ranks.max())):
+        if not SHARED <= rank < n_processes:
+            raise log.error(
+                f"corrupt in its {interface} records: got rank {rank} of "
+                f"{n_processes} processes."
+            )
+    for column in TIMES:
+        if not np.isfinite(columns[column]).all():
+            raise log.error(f"corrupt in its {interface} records: infinite {column}.")

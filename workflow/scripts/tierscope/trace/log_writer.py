@@ -3,14 +3,17 @@
 import ctypes
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from tierscope.trace.log import JOB, LogError, read_posix
-from tierscope.trace.posix_records import POSIX_MODULE, POSIX_RECORD, POSIX_VERSION
+from tierscope.trace.container import JOB, LogError
+from tierscope.trace.log import read_posix
+from tierscope.trace.module_records import RECORD_TYPES
+from tierscope.trace.posix_records import POSIX_MODULE, POSIX_RECORD
 
 # Executable and mounts share the rest of the 4096-byte job record.
 _JOB_RECORD_BYTES = 4096
@@ -19,6 +22,8 @@ _LONGEST_EXE_BYTES = 2048
 _METADATA_BYTES = 1024
 _ZLIB = 0
 _RECORDS_PER_CALL = 1 << 16
+# Positions in the header's table of modules.
+_MODULE_NUMBERS = {"POSIX": POSIX_MODULE, "MPI-IO": 2, "STDIO": 9}
 
 _MOUNT = np.dtype([("type", f"S{_TEXT_BYTES}"), ("path", f"S{_TEXT_BYTES}")])
 # A name in libdarshan-util's hash table; writing follows only the last links.
@@ -107,14 +112,86 @@ def write_log(
     ids = np.fromiter(names, np.uint64, len(names))
     if nameless := set(np.setdiff1d(records["id"], ids).tolist()):
         raise ValueError(f"names: got none for record ids {sorted(nameless)[:3]}.")
-    job = _job(n_processes, start_time_s, end_time_s, metadata or {})
+    job = _job(
+        n_processes, (start_time_s, 0), (end_time_s, 0), metadata or {}, None, None
+    )
+    marked = ["POSIX"] if partial else []
+    with _written_whole(path) as temporary:
+        _write(temporary, job, exe, mounts, names, {"POSIX": records}, marked)
+        if len(records) and not partial:
+            _check_written(temporary, path, len(records), len(names))
+
+
+def write_any_log(
+    path: str | Path,
+    records: Mapping[str, np.ndarray],
+    names: Mapping[int, str | bytes],
+    *,
+    n_processes: int,
+    exe: str,
+    mounts: Mapping[str, str],
+    started_s: float,
+    ended_s: float,
+    uid: int | None = None,
+    job_id: int | None = None,
+    metadata: Mapping[str, str] | None = None,
+    partial: Collection[str] = (),
+) -> None:
+    """Write a log like those of other jobs: all modules that count, shared records.
+
+    The log is not read back. Records without a name are written as they are, like
+    those of a runtime that ran out of memory for names.
+
+    Parameters
+    ----------
+    path : path
+        The log; an existing one is replaced.
+    records : mapping of str to ndarray, shape (n_records,)
+        By interface: ``POSIX``, ``STDIO``, ``MPI-IO``; of one of the layouts in
+        `tierscope.trace.module_records.RECORD_TYPES`. A module without records is not
+        in the log.
+    names : mapping of int to str or bytes
+        Path of each record id.
+    n_processes : int
+    exe : str
+        Command line, cut after 2048 bytes.
+    mounts : mapping of str to str
+        Type of the file system by mount point; mounts that do not fit are omitted.
+    started_s, ended_s : float
+        Seconds since 1970, stored with nanoseconds.
+    uid, job_id : int, optional
+        Of the job; without them, of this process.
+    metadata : mapping of str to str, optional
+        For example ``{"lib_ver": "3.5.0"}``.
+    partial : collection of str
+        Interfaces whose module is marked as incomplete.
+
+    Raises
+    ------
+    ValueError
+        If arguments contradict each other or do not fit into the format.
+    OSError
+        If the log cannot be written.
+    """
+    if unknown := ({*records, *partial}) - _MODULE_NUMBERS.keys():
+        raise ValueError(
+            f"records: got interfaces {sorted(unknown)}, expected some of "
+            f"{sorted(_MODULE_NUMBERS)}."
+        )
+    start, end = (divmod(round(time_s * 1e9), 10**9) for time_s in (started_s, ended_s))
+    job = _job(n_processes, start, end, metadata or {}, uid, job_id)
+    with _written_whole(Path(path)) as temporary:
+        _write(temporary, job, exe, mounts, names, records, partial)
+
+
+@contextmanager
+def _written_whole(path: Path) -> Iterator[Path]:
+    """Give the log's temporary name and rename the log if no error occurs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     try:
-        _write(temporary, job, exe, mounts, names, records, partial)
-        if len(records) and not partial:
-            _check_written(temporary, path, len(records), len(names))
+        yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
     finally:
@@ -122,19 +199,25 @@ def write_log(
 
 
 def _job(
-    n_processes: int, start_time_s: int, end_time_s: int, metadata: Mapping[str, str]
+    n_processes: int,
+    start: tuple[int, int],
+    end: tuple[int, int],
+    metadata: Mapping[str, str],
+    uid: int | None,
+    job_id: int | None,
 ) -> np.ndarray:
-    """Return the job's record."""
+    """Return the job's record; times are seconds and nanoseconds."""
     lines = "".join(f"{key}={value}\n" for key, value in metadata.items()).encode()
     if len(lines) >= _METADATA_BYTES:
         raise ValueError(
             f"metadata: got {len(lines)} bytes, expected fewer than {_METADATA_BYTES}."
         )
     job = np.zeros(1, JOB)
-    job["uid"] = os.getuid()
-    job["job_id"] = os.getpid()
+    job["uid"] = os.getuid() if uid is None else uid
+    job["job_id"] = os.getpid() if job_id is None else job_id
     job["n_processes"] = n_processes
-    job["start_s"], job["end_s"] = start_time_s, end_time_s
+    job["start_s"], job["start_ns"] = start
+    job["end_s"], job["end_ns"] = end
     job["metadata"] = lines
     return job
 
@@ -145,12 +228,13 @@ def _write(
     exe: str,
     mounts: Mapping[str, str],
     names: Mapping[int, str | bytes],
-    records: np.ndarray,
-    partial: bool,
+    records: Mapping[str, np.ndarray],
+    partial: Collection[str],
 ) -> None:
     """Write the regions in the order that the library requires."""
+    versions = {name: _version(name, of_module) for name, of_module in records.items()}
     library = _libdarshan_util()
-    flag = 1 << POSIX_MODULE if partial else 0
+    flag = sum(1 << _MODULE_NUMBERS[name] for name in set(partial))
     log = library.darshan_log_create(os.fsencode(path), _ZLIB, flag)
     if not log:
         raise OSError(f"{path}: libdarshan-util cannot create the log.")
@@ -167,11 +251,24 @@ def _write(
         put("exe", exe)
         put("mounts", mount_table.ctypes.data, len(mount_table))
         put("namehash", references.ctypes.data if len(names) else None)
-        for first in range(0, len(records), _RECORDS_PER_CALL):
-            part = np.ascontiguousarray(records[first : first + _RECORDS_PER_CALL])
-            put("mod", POSIX_MODULE, part.ctypes.data, part.nbytes, POSIX_VERSION)
+        for name in sorted(records, key=_MODULE_NUMBERS.__getitem__):
+            for first in range(0, len(records[name]), _RECORDS_PER_CALL):
+                part = records[name][first : first + _RECORDS_PER_CALL]
+                part = np.ascontiguousarray(part)
+                number, version = _MODULE_NUMBERS[name], versions[name]
+                put("mod", number, part.ctypes.data, part.nbytes, version)
     finally:
         library.darshan_log_close(log)
+
+
+def _version(interface: str, records: np.ndarray) -> int:
+    """Return the version of a module whose records have this layout."""
+    for version, layout in reversed(RECORD_TYPES[interface].items()):
+        if records.dtype == layout:
+            return version
+    raise ValueError(
+        f"records: got {records.dtype} for {interface}, expected one of RECORD_TYPES."
+    )
 
 
 def _mount_table(mounts: Mapping[str, str], left_bytes: int) -> np.ndarray:

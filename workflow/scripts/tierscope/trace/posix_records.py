@@ -7,12 +7,8 @@ test compares them. Importing PyDarshan for the names would take more than a sec
 import numpy as np
 
 POSIX_MODULE = 1
-POSIX_VERSION = 4
 
-# Sizes of a record by module version; older versions have fewer counters.
-RECORD_BYTES = {1: 680, 2: 648, 3: 664, POSIX_VERSION: 704}
-
-_SIZES = [
+SIZES = [
     "0_100",
     "100_1K",
     "1K_10K",
@@ -26,7 +22,7 @@ _SIZES = [
 ]
 
 SIZE_COUNTERS = [
-    f"POSIX_SIZE_{what}_{size}" for what in ("READ", "WRITE") for size in _SIZES
+    f"POSIX_SIZE_{what}_{size}" for what in ("READ", "WRITE") for size in SIZES
 ]
 ACCESS_SIZES = [f"POSIX_ACCESS{i}_ACCESS" for i in range(1, 5)]
 ACCESS_COUNTS = [f"POSIX_ACCESS{i}_COUNT" for i in range(1, 5)]

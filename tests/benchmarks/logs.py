@@ -1,0 +1,115 @@
+"""Time to read logs of any job: a large one, and many small ones, beside PyDarshan.
+
+Of the large log, ours keeps the counters of `read_any_log` and PyDarshan makes its data
+frames. Of the small logs, ours reads all interfaces; ``darshan job_stats`` reads POSIX,
+derives its statistics and prints them. Both use two processes there, as there are cores
+here, and their start is counted.
+"""
+
+import csv
+import io
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+from common import (
+    CannotMeasure,
+    Results,
+    progress,
+    run,
+    run_as_script,
+    run_python,
+    temporary_folder,
+)
+
+OURS, PYDARSHAN = "tierscope", "PyDarshan (numpy)"
+LOOP, POOL, JOB_STATS = "one process", "two processes", "darshan job_stats"
+MEMORY = "peak memory"
+LARGE, TRIAL = (3072, 192), (16, 192)  # processes, files each
+N_LOGS, N_TRIAL_LOGS = 2000, 50
+N_ROUNDS = 3
+
+
+def measure(small: bool = False) -> Results:
+    """Write the logs once and read them with both."""
+    results = Results("logs", "time to read Darshan logs of any job", small)
+    with temporary_folder() as folder:
+        _measure_large(results, folder / "large.darshan", TRIAL if small else LARGE)
+        (folder / "small").mkdir()
+        n_logs = N_TRIAL_LOGS if small else N_LOGS
+        _measure_small(results, folder / "small", n_logs, 1 if small else N_ROUNDS)
+    return results
+
+
+def _measure_large(results: Results, log: Path, sizes: tuple[int, int]) -> None:
+    """Read one log several times with ours around one time with PyDarshan."""
+    progress("logs", f"writing the log of {sizes[0]} processes")
+    run_python("parse_log.py", "write", log, *sizes)
+    first, case = None, ""
+    runs = [(OURS, "any_log")] * 2
+    for what, kind in [*runs, (PYDARSHAN, "pydarshan"), *runs]:
+        progress("logs", f"one log, {what}")
+        try:
+            sample = run_python("parse_log.py", kind, log)
+        except CannotMeasure as error:
+            if what == OURS:
+                raise
+            results.skip(what, error)
+            continue
+        first = first or sample
+        case = f"one log of {first['n_records']} records"
+        for key in ("n_records", "n_names", "bytes_read"):
+            if sample[key] != first[key]:
+                raise CannotMeasure(f"{what} read other {key}: {sample} {first}")
+        if not math.isclose(sample["read_time_s"], first["read_time_s"]):
+            raise CannotMeasure(f"{what} read other times: {sample} {first}")
+        results.add(case, what, [sample["seconds"]])
+        results.add(case, f"{MEMORY}, {what}", [sample["peak_memory_mb"]], "MB")
+    results.compare(case, PYDARSHAN, OURS, at_least=8)
+    results.limit(case, f"{MEMORY}, {OURS}", at_most=1000)
+
+
+def _measure_small(results: Results, folder: Path, n_logs: int, n_rounds: int) -> None:
+    """Read many logs in one process, in two, and with PyDarshan's command."""
+    progress("logs", f"writing {n_logs} logs")
+    written = run_python("read_logs.py", "write", folder, n_logs)
+    case = f"{n_logs} logs of {written['bytes'] // n_logs} bytes"
+    expected = run_python("read_logs.py", "loop", folder)["n_bytes"]
+
+    def ours(kind: str) -> list[float]:
+        sample = run_python("read_logs.py", kind, folder)
+        if sample["n_bytes"] != expected:
+            raise CannotMeasure(f"{kind} read other bytes: {sample} {expected}")
+        return [sample["seconds"]]
+
+    runs = {
+        LOOP: lambda: ours("loop"),
+        POOL: lambda: ours("pool"),
+        JOB_STATS: lambda: [_job_stats(folder, expected)],
+    }
+    results.interleave(case, n_rounds, runs, peers=[JOB_STATS])
+    for what in runs:
+        if found := results.find(case, what):
+            results.add(case, f"logs a second, {what}", [n_logs / found.median], "1/s")
+    results.compare(case, JOB_STATS, POOL, at_least=8)
+    results.notes.append(f"darshan job_stats uses {os.cpu_count()} processes here.")
+
+
+def _job_stats(folder: Path, expected_bytes: int) -> float:
+    """Return the seconds that PyDarshan's command takes for the logs of a folder."""
+    listed = folder / "logs.txt"
+    listed.write_text("\n".join(map(str, sorted(folder.glob("*.darshan")))))
+    command = [sys.executable, "-m", "darshan", "job_stats", "--csv"]
+    start = time.perf_counter()
+    output = run([*command, "--log_paths_file", listed])
+    seconds = time.perf_counter() - start
+    rows = csv.DictReader(io.StringIO(output))
+    if (n_bytes := sum(int(row["total_bytes"]) for row in rows)) != expected_bytes:
+        raise CannotMeasure(f"it read {n_bytes} bytes, expected {expected_bytes}")
+    return seconds
+
+
+if __name__ == "__main__":
+    run_as_script(measure)
