@@ -82,7 +82,7 @@ paper: setup
 realfs-up realfs-down: realfs-%:
 	resources/realfs/realfs.sh $*
 
-setup: $(READY) $(PROFILES)
+setup: $(READY) $(PROFILES) $(BIN)/tierscope
 
 # The imports are a test, and compile once what else every rank would compile.
 $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml)
@@ -99,6 +99,14 @@ $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }
 	touch $@
+
+# The command of this clone, though the project itself is not installed.
+$(BIN)/tierscope: $(READY)
+	@printf '%s\n' '#!/bin/sh' \
+	  'here=$$(cd "$$(dirname "$$0")/../.." && pwd)' \
+	  'exec "$$here/$(BIN)/python" "$$here/workflow/scripts/tierscope_command.py" "$$@"' \
+	  > $@
+	@chmod +x $@
 
 # Snakemake looks for --profile NAME beside the Snakefile, not in profiles/.
 $(PROFILES): %:

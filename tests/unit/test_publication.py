@@ -49,6 +49,9 @@ def test_each_package_says_its_license_and_authors(folder):
     assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
+FOLDERS = {"tierscope.schemas", "tierscope.native"}
+
+
 def test_every_room_is_installed():
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     scripts = ROOT / "workflow" / "scripts"
@@ -56,12 +59,12 @@ def test_every_room_is_installed():
         ".".join(path.parent.relative_to(scripts).parts)
         for path in (scripts / "tierscope").rglob("__init__.py")
     }
-    assert set(setuptools["setuptools"]["packages"]) == rooms | {"tierscope.schemas"}
+    assert set(setuptools["setuptools"]["packages"]) == rooms | FOLDERS
 
 
 def test_installed_package_works_without_the_project(tmp_path):
     copy = tmp_path / "copy"
-    for folder in ("workflow/scripts/tierscope", "workflow/schemas"):
+    for folder in ("workflow/scripts/tierscope", "workflow/schemas", "workflow/native"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
     for file in ("pyproject.toml", "README.md", "LICENSE"):
@@ -72,15 +75,22 @@ def test_installed_package_works_without_the_project(tmp_path):
     )
     (wheel,) = tmp_path.glob("tierscope-*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    (tmp_path / "read").write_text("what it reads\n")
     code = (
-        "from tierscope.core import command, validation\n"
+        "from tierscope.core import validation\n"
+        "from tierscope.jobs import command\n"
         "validation.read_schema('config')\n"
         "command.main(['tables'])\n"
-        "print(command.__file__)"
+        "print(command.__file__)\n"
+        "command.main(['trace', '--paths', 'read', '--', 'cat', 'read'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
+        env=os.environ
+        | {
+            "PYTHONPATH": str(tmp_path / "installed"),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -88,3 +98,32 @@ def test_installed_package_works_without_the_project(tmp_path):
     )
     assert str(tmp_path / "installed") in done.stdout
     assert re.search(r"^breakdown +\d+$", done.stdout, re.MULTILINE)
+    assert "what it reads" in done.stdout
+    assert len(list((tmp_path / "darshan-logs").glob("*_cat_*.darshan"))) == 1
+    assert len(list((tmp_path / "cache" / "tierscope").iterdir())) == 1
+
+
+def test_clone_has_a_command_that_runs_its_own_code(tmp_path):
+    clone, binaries = tmp_path / "a clone", tmp_path / "a clone" / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(
+        ROOT / "workflow" / "scripts", clone / "workflow" / "scripts", ignore=ignored
+    )
+    shutil.copytree(ROOT / "workflow" / "schemas", clone / "workflow" / "schemas")
+    shutil.copy(ROOT / "Makefile", clone)
+    python = binaries / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    made = ["make", "--silent", "-o", ".venv/.ready", ".venv/bin/tierscope"]
+    subprocess.run(made, cwd=clone, check=True)
+    text = clone / "workflow" / "scripts" / "tierscope" / "core" / "columns.py"
+    text.write_text(text.read_text().replace('"manifest": {', '"of_this_clone": {', 1))
+    done = subprocess.run(
+        [binaries / "tierscope", "tables"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "of_this_clone" in done.stdout

@@ -10,7 +10,10 @@
  *
  * Tracing starts with tierscope_trace_begin(), or when the library is loaded if the
  * environment holds TIERSCOPE_TRACE_SPOOL, _RANK and _PREFIXES, which begin() sets
- * for the programs that the process starts.
+ * for the programs that the process starts. `tierscope trace` also sets _EXCLUDED, the
+ * prefixes of paths that are not traced unless a longer one of _PREFIXES matches, and
+ * _PROCESSES: then the spools of a host are in a folder of its name, in which a file
+ * tells what processes there were (tierscope.trace.processes reads it).
  *
  * Locks: `files.lock` guards the table of paths and begin/end; each file's lock
  * guards its record; `spool.lock` guards the spool's growth. The order is
@@ -37,6 +40,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -183,8 +187,8 @@ struct run {
   double origin_s; /* CLOCK_MONOTONIC of time stamp 0 */
   int64_t origin_ns;
   int rank;
-  int n_prefixes;
-  char **prefixes;
+  int n_prefixes, n_excluded;
+  char **prefixes, **excluded;
   char *spool_dir;
 };
 
@@ -308,6 +312,118 @@ static double now_s(void) {
   return time.tv_sec + time.tv_nsec * 1e-9;
 }
 
+/* ---- Processes ---------------------------------------------------------------- */
+
+/*
+ * What `tierscope trace` wants to know of each process, a line an event:
+ * EVENT PID PARENT TICKS TIME_NS RANK DETAIL. TICKS is when the kernel started the
+ * process, as PIDs come again; RANK is a variable of its launcher, such as RANK=3, or -.
+ */
+#define RANK_BYTES 64
+static char events_path[PATH_BYTES]; /* empty: nobody asks */
+static unsigned long long process_ticks;
+
+/* Reads the beginning of a file as text; empty if that fails. */
+static void read_text(const char *path, char *text, size_t bytes) {
+  ssize_t length = -1;
+  int fd = REAL(open)(path, O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    length = REAL(read)(fd, text, bytes - 1);
+    REAL(close)(fd);
+  }
+  length = length < 0 ? 0 : length;
+  for (ssize_t i = 0; i < length; i++)
+    if (text[i] == '\0' || text[i] == '\n')
+      text[i] = ' ';
+  text[length] = '\0';
+}
+
+/* The 22nd field of /proc/self/stat; the second may hold spaces, and ends with `)`. */
+static unsigned long long read_ticks(void) {
+  char text[1024];
+  read_text("/proc/self/stat", text, sizeof text);
+  const char *field = strrchr(text, ')');
+  for (int i = 3; field && i <= 22; i++)
+    field = strchr(field + 1, ' ');
+  return field ? strtoull(field + 1, NULL, 10) : 0;
+}
+
+/*
+ * What the launcher calls this process. Of Slurm, only in a step: the shell of a batch
+ * script has a number, too, which all its processes inherit.
+ */
+static void read_rank(char *text) {
+  snprintf(text, RANK_BYTES, "-");
+  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                      "PMIX_RANK", "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *rank = getenv(names[i]);
+    if (!rank || !*rank || strlen(rank) > 9 || rank[strspn(rank, "0123456789")])
+      continue;
+    if (names[i][0] == 'S' && !getenv("SLURM_STEP_ID"))
+      continue;
+    snprintf(text, RANK_BYTES, "%s=%s", names[i], rank);
+    return;
+  }
+}
+
+/* Appends an event; in a single call, so that those of processes do not mix. */
+static void note_event(const char *event, const char *detail) {
+  if (!*events_path)
+    return;
+  int saved_errno = errno;
+  char rank[RANK_BYTES], head[256];
+  struct timespec time;
+  read_rank(rank);
+  clock_gettime(CLOCK_REALTIME, &time);
+  snprintf(head, sizeof head, "%s %d %d %llu %lld %s ", event, (int)process_id,
+           (int)getppid(), process_ticks,
+           time.tv_sec * 1000000000LL + time.tv_nsec, rank);
+  struct iovec line[] = {
+      {head, strlen(head)}, {(char *)detail, strlen(detail)}, {"\n", 1}};
+  int fd = REAL(open)(events_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd >= 0) {
+    ssize_t written = REAL(writev)(fd, line, 3);
+    (void)written; /* a process without events is not told of, as on a full disk */
+    REAL(close)(fd);
+  }
+  errno = saved_errno;
+}
+
+static void note_start(void) {
+  char command[3840];
+  if (!*events_path)
+    return;
+  int saved_errno = errno;
+  process_ticks = read_ticks();
+  read_text("/proc/self/cmdline", command, sizeof command);
+  note_event("start", command);
+  errno = saved_errno;
+}
+
+/* Not of a child of vfork, which uses its parent's memory. */
+__attribute__((destructor)) static void note_end(void) {
+  if (*events_path && getpid() == process_id)
+    note_event("end", "");
+}
+
+/* Makes this host's folder for spools and events; false if that fails. */
+static bool enter_host_folder(const char *spool_dir, char *folder, size_t bytes) {
+  char host[256];
+  if (gethostname(host, sizeof host) != 0)
+    return false;
+  host[sizeof host - 1] = '\0';
+  int length = snprintf(folder, bytes, "%s/%s", spool_dir, host);
+  if (length < 0 || (size_t)length >= bytes) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+    return false;
+  snprintf(events_path, sizeof events_path, "%s/%s/processes", spool_dir, host);
+  return true;
+}
+
 /* ---- Spool -------------------------------------------------------------------- */
 
 /* Says once per spool, on stderr and in the spool, that calls are being lost. */
@@ -416,6 +532,7 @@ static int create_spool(const struct run *run) {
                                         .used_bytes = HEADER_BYTES};
   spool.next = map + HEADER_BYTES;
   spool.end = map + FIRST_SEGMENT_BYTES;
+  note_event("spool", strrchr(spool.path, '/') + 1);
   return 0;
 }
 
@@ -591,11 +708,21 @@ static struct file *find_or_add_file(const char *path) {
   return file;
 }
 
+static size_t longest_prefix(char **prefixes, int n_prefixes, const char *path) {
+  size_t longest = 0;
+  for (int i = 0; i < n_prefixes; i++) {
+    size_t length = strlen(prefixes[i]);
+    if (length > longest && strncmp(path, prefixes[i], length) == 0)
+      longest = length;
+  }
+  return longest;
+}
+
 static bool is_traced(const struct run *run, const char *path) {
-  for (int i = 0; i < run->n_prefixes; i++)
-    if (strncmp(path, run->prefixes[i], strlen(run->prefixes[i])) == 0)
-      return true;
-  return false;
+  size_t included = longest_prefix(run->prefixes, run->n_prefixes, path);
+  if (LIKELY(run->n_excluded == 0) || included == 0)
+    return included > 0;
+  return included > longest_prefix(run->excluded, run->n_excluded, path);
 }
 
 /* Whether a path has no empty, "." or ".." component and no slash at its end. */
@@ -998,22 +1125,22 @@ static int stop(void) {
   return error;
 }
 
-static bool split_prefixes(struct run *run, const char *text) {
+static bool split_prefixes(const char *text, char ***prefixes, int *n_prefixes) {
   for (size_t length; *text; text += length + (text[length] == '\n')) {
     length = strcspn(text, "\n");
     if (length == 0)
       continue;
-    char **prefixes =
-        realloc(run->prefixes, (size_t)(run->n_prefixes + 1) * sizeof *prefixes);
-    if (!prefixes || !(prefixes[run->n_prefixes] = strndup(text, length)))
+    char **more = realloc(*prefixes, (size_t)(*n_prefixes + 1) * sizeof *more);
+    if (!more || !(more[*n_prefixes] = strndup(text, length)))
       return false;
-    run->prefixes = prefixes;
-    run->n_prefixes++;
+    *prefixes = more;
+    ++*n_prefixes;
   }
   return true;
 }
 
-static int start(const char *spool_dir, int rank, const char *prefixes) {
+static int start(const char *spool_dir, int rank, const char *prefixes,
+                 const char *excluded) {
   if (!spool_dir || !prefixes || rank < 0)
     return EINVAL;
   int fd = REAL(open)(spool_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -1024,7 +1151,8 @@ static int start(const char *spool_dir, int rank, const char *prefixes) {
     return errno;
   struct run *run = calloc(1, sizeof *run);
   if (!run || !(run->spool_dir = realpath(spool_dir, NULL)) ||
-      !split_prefixes(run, prefixes))
+      !split_prefixes(prefixes, &run->prefixes, &run->n_prefixes) ||
+      !split_prefixes(excluded, &run->excluded, &run->n_excluded))
     return errno;
   if (run->n_prefixes == 0)
     return EINVAL;
@@ -1049,7 +1177,7 @@ int tierscope_trace_begin(const char *spool_dir, int rank, const char *prefixes)
     return -EDEADLK;
   pthread_mutex_lock(&files.lock);
   stop();
-  int error = start(spool_dir, rank, prefixes);
+  int error = start(spool_dir, rank, prefixes, "");
   if (!error) {
     snprintf(rank_text, sizeof rank_text, "%d", rank);
     setenv("TIERSCOPE_TRACE_SPOOL", current_run->spool_dir, 1);
@@ -1103,6 +1231,7 @@ static void after_fork_in_child(void) {
   process_id = getpid();
   if (!fork_has_locks) { /* what its handler has interrupted still uses the spool */
     current_run = NULL;
+    note_start();
     return;
   }
   for (size_t i = 0; i < files.capacity; i++)
@@ -1110,12 +1239,14 @@ static void after_fork_in_child(void) {
       pthread_mutex_init(&files.slots[i].file->lock, NULL);
   forget_records();
   leave_spool();
+  note_start();
   pthread_mutex_unlock(&spool.lock);
   pthread_mutex_unlock(&files.lock);
   become_free();
 }
 
 static pid_t (*next_vfork)(void);
+static void (*next_exit)(int);
 
 /*
  * The child returns into our caller before the parent does, so we must not use the
@@ -1139,16 +1270,39 @@ int clone(int (*function)(void *), void *stack, int flags, void *argument, ...) 
                      child_id);
 }
 
+/* What ends a process without its destructors, as the children of multiprocessing. */
+__attribute__((noreturn)) void _exit(int status) {
+  note_end();
+  if (next_exit)
+    next_exit(status);
+  syscall(SYS_exit_group, status);
+  __builtin_unreachable();
+}
+
+__attribute__((noreturn)) void _Exit(int status) { _exit(status); }
+
 __attribute__((constructor)) static void initialise(void) {
   process_id = getpid();
   next_vfork = (pid_t (*)(void))dlsym(RTLD_NEXT, "vfork");
+  next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   const char *spool_dir = getenv("TIERSCOPE_TRACE_SPOOL");
   const char *rank = getenv("TIERSCOPE_TRACE_RANK");
   const char *prefixes = getenv("TIERSCOPE_TRACE_PREFIXES");
   if (!spool_dir || !rank || !prefixes)
     return;
-  int error = start(spool_dir, atoi(rank), prefixes);
+  const char *excluded = getenv("TIERSCOPE_TRACE_EXCLUDED");
+  char folder[PATH_BYTES];
+  int error = 0;
+  if (getenv("TIERSCOPE_TRACE_PROCESSES")) {
+    if (enter_host_folder(spool_dir, folder, sizeof folder))
+      spool_dir = folder;
+    else
+      error = errno;
+  }
+  note_start();
+  if (!error)
+    error = start(spool_dir, atoi(rank), prefixes, excluded ? excluded : "");
   if (error)
     dprintf(STDERR_FILENO, "tierscope trace: cannot trace to %s: %s\n", spool_dir,
             strerror(error));

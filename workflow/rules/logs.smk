@@ -56,12 +56,16 @@ rule analyse_logs:
 
 
 rule analyse:
-    default_target: True
     input:
         rules.analyse_logs.output,
         rules.plot_fleet.output,
         rules.build_fleet_report.output,
         rules.build_job_pages.output,
+
+
+rule all:
+    input:
+        rules.analyse.input,
 
 
 onsuccess:

@@ -13,6 +13,7 @@ from tierscope.pages.jobs.anonymous import anonymise
 
 _EVERY_S = 2.0
 _MOST_REFUSALS = 5
+_MOST_PREFIXES = 6  # of a tier
 
 
 def say_progress() -> Callable[[int, int], None]:
@@ -36,10 +37,13 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> str:
         f"{len(tables['jobs'])} jobs."
     ]
     for tier, rows in tables["tier_prefixes"].groupby("tier"):
+        most_used = rows.sort_values("n_logs", ascending=False, kind="stable")
         prefixes = [
             f"{row.prefix} ({row.fs_type})" if row.fs_type else row.prefix
-            for row in rows.itertuples()
+            for row in most_used.head(_MOST_PREFIXES).itertuples()
         ]
+        if len(rows) > _MOST_PREFIXES:
+            prefixes.append(f"{len(rows) - _MOST_PREFIXES} more in table tier_prefixes")
         lines.append(f"Tier {tier}: {', '.join(prefixes)}.")
     for row in refusals.head(_MOST_REFUSALS).itertuples():
         lines.append(f"Refused: {row.log}: {row.reason}")

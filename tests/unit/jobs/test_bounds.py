@@ -126,11 +126,12 @@ def test_a_variance_that_contradicts_the_times_is_not_used():
     assert (least_s[0], most_s[0]) == (1, pytest.approx(4))  # 5 s of two others
 
 
-def test_a_sum_that_contradicts_the_times_bounds_all_processes():
+@pytest.mark.parametrize("sum_s", [5.0, 20.0])
+def test_a_sum_that_contradicts_the_times_bounds_all_processes(sum_s):
     shared = shared_of(reads(1, 2, 3, 6))
-    shared.read_s[0] = 5.0  # less than the slowest process alone
+    shared.read_s[0] = sum_s  # 9 to 19 s are possible
     least_s, most_s, named = other_bounds(shared, 4)
-    assert (least_s[0], most_s[0], named[0]) == (0, 5, False)
+    assert (least_s[0], most_s[0], named[0]) == (0, sum_s, False)
 
 
 @pytest.mark.parametrize("rank", [-1, 4])
@@ -140,6 +141,9 @@ def test_a_rank_that_no_process_has_leaves_all_processes_alike(rank):
     least_s, most_s, named = other_bounds(shared, 4)
     assert not named[0]
     assert (least_s[0], most_s[0]) == (1, pytest.approx(6))
+    shared.variance_s2[0] = 0.0  # contradicts 1 and 6 s
+    least_s, most_s, _ = other_bounds(shared, 4)
+    assert (least_s[0], most_s[0]) == (1, 6)
 
 
 @pytest.mark.parametrize("bad", [np.nan, -1.0, np.inf])
@@ -211,6 +215,7 @@ def test_random_times_are_inside_bounds_that_are_attained(n):
         rng.choice([0.0, 1.0], n),
         np.where(np.arange(n) == 1, 100.0, rng.uniform(1, 1.01, n)),
         rng.uniform(5, 5 + 1e-7, n),
+        np.where(np.arange(n) == 1, 1000.0, rng.uniform(1, 1 + 1e-9, n)),
     ):
         expected = reduce_record(np.array(reads(*times_s)))
         slowest, slowest_s, fastest, fastest_s = expected[3:7]
@@ -288,6 +293,8 @@ def test_each_process_is_inside_its_bounds_in_each_cell_and_total(drawn):
     times_s, cells, totals = drawn
     bounds = shared_bounds(shared_of(*times_s), times_s.shape[1], cells, 3, totals, 2)
     by_cell, by_total = sums_by_place(*drawn)
+    assert (bounds.least_s <= bounds.most_s).all()
+    assert (bounds.total_least_s <= bounds.total_most_s).all()
     assert inside(bounds.least_s, by_cell, bounds.most_s)
     assert inside(bounds.total_least_s, by_total, bounds.total_most_s)
 
@@ -336,6 +343,16 @@ def test_the_slowest_and_the_fastest_process_of_a_record_have_their_own_times():
     assert bounds.least_s.ravel() == pytest.approx([4, 1, 2], rel=1e-12)
     assert bounds.most_s.ravel() == pytest.approx([4, 1, 2], rel=1e-12)
     assert bounds.total_most_s.ravel() == pytest.approx([4, 1, 2], rel=1e-12)
+
+
+def test_bounds_of_two_processes_are_equal_to_the_last_bit():
+    times_s = np.random.default_rng(0).exponential(1, (50, 2))
+    shared = shared_of(*(reads(*record_s) for record_s in times_s))
+    cells = np.tile([0, -1, -1], (50, 1))
+    bounds = shared_bounds(shared, 2, cells, 1, np.zeros(50, int), 1)
+    assert bounds.least_s.ravel() == pytest.approx(times_s.sum(axis=0))
+    assert (bounds.least_s == bounds.most_s).all()
+    assert (bounds.total_least_s == bounds.total_most_s).all()
 
 
 def test_a_part_takes_what_the_other_parts_cannot_hold():

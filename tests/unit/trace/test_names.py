@@ -92,6 +92,14 @@ def test_cut_name_is_refused(log, monkeypatch, few_bytes, version, cut):
         paths_of(log)
 
 
+def test_only_name_can_be_the_cut_one(log, monkeypatch):
+    monkeypatch.setattr(names_module, "_FEW_BYTES", -1)
+    build_log(log, {}, [(0x2F2F2F2F2F2F2F2F, b"/a")], compression=2)
+    log.write_bytes(shortened(log.read_bytes()[:-1], 1))  # no zero is left
+    with pytest.raises(LogError, match="corrupt in its names: the last one is cut"):
+        paths_of(log)
+
+
 def shortened(content, n_bytes):
     """Return a log with a table that says its names are shorter."""
     at = 40 if content.startswith(b"3.41") else 32  # the length of the names

@@ -290,6 +290,30 @@ def test_process_that_touches_nothing_leaves_no_spool(run):
     assert list(traced.spools.iterdir()) == []
 
 
+def test_longest_prefix_decides_between_traced_and_excluded_paths(
+    run, trace_library, tmp_path
+):
+    """As `tierscope trace` starts programs: by the environment, with exclusions."""
+    traced = {"a": 1, "a/b": 0, "a/b/c": 1, "other": 0}
+    for folder in traced:
+        (tmp_path / "x" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "x" / folder / "file").write_text("")
+    spools = tmp_path / "spools"
+    done = subprocess.run(
+        ["cat", *(tmp_path / "x" / folder / "file" for folder in traced)],
+        env={
+            "LD_PRELOAD": str(trace_library),
+            "TIERSCOPE_TRACE_SPOOL": str(spools),
+            "TIERSCOPE_TRACE_RANK": "0",
+            "TIERSCOPE_TRACE_PREFIXES": f"{tmp_path}/x/a/\n{tmp_path}/x/a/b/c/",
+            "TIERSCOPE_TRACE_EXCLUDED": f"{tmp_path}/\n{tmp_path}/x/a/b/",
+        },
+        check=True,
+    )
+    found = Traced(spools, tmp_path / "x" / "data", done.returncode, "", "")
+    assert found.counts("OPENS") == {"a/file": 1, "a/b/c/file": 1}
+
+
 # Paths
 
 

@@ -29,6 +29,8 @@ JOB_TABLES = (
     *("job_breakdown", "job_files", "job_sizes", "job_estimates", "job_combinations"),
     *("fleet", "fleet_classes"),
 )
+_MOST_LABELS = 3
+_HALF = 50.0  # percent
 Progress = Callable[[int, int], None]
 Logs = dict[Path, tuple[LogFacts, Summary]]
 
@@ -123,10 +125,11 @@ def tables_of(
         for name, rows in job.rows.items():
             parts[name].append(pd.DataFrame(rows))
         for phase in job.phases:
-            parts["job_estimates"].append(estimate_job(job.name, phase))
+            of_phase = (job.name, phase.epoch, phase.times, phase.classes)
+            parts["job_estimates"].append(estimate_job(*of_phase))
             goal_s = settings.goal_s or phase.slowest()[1][0] * GOAL_PERCENT / 100
             if goal_s > 0:
-                found = combinations_for_goal(job.name, phase, goal_s)
+                found = combinations_for_goal(*of_phase, goal_s)
                 parts["job_combinations"].append(found)
     parts["jobs"].append(pd.DataFrame([job.facts for job in jobs]))
     parts["fleet"].append(pd.DataFrame(fleet_rows(jobs)))
@@ -247,23 +250,38 @@ def _add_words(job: JoinedJob) -> None:
 def bottleneck(
     classes: Sequence[tuple[str, str, str]], least_s: np.ndarray, most_s: np.ndarray
 ) -> tuple[str, str]:
-    """Return the class on which the slowest process spends most, and its share.
+    """Return the class on which the slowest process spends most, and how much that is.
 
-    If the bounds do not tell which of several classes it is, all of them are named. The
-    share is in words, empty if it is not known.
+    Parameters
+    ----------
+    classes : sequence of (tier, interface, operation)
+    least_s, most_s : ndarray, shape (n_classes,)
+        Seconds of the slowest process by class; not finite: unknown.
+
+    Returns
+    -------
+    label : str
+        The class; the largest three of several, if the bounds do not tell which one it
+        is; ``none`` if no process spent time on I/O.
+    share : str
+        How much of the time it is, in words, such as ``61 % of it``.
     """
-    if not len(classes) or not least_s.sum() > 0:
+    most_s = np.where(np.isfinite(most_s), most_s, least_s)
+    if not len(classes) or not most_s.max() > 0:
         return "none", ""
-    most_s = np.where(np.isnan(most_s), least_s, most_s)
-    possible = np.flatnonzero(most_s >= least_s.max())
+    possible = np.flatnonzero((most_s >= least_s.max()) & (most_s > 0))
     possible = possible[np.argsort(-most_s[possible], kind="stable")]
     labels = [class_label(*classes[one]) for one in possible]
     if len(labels) > 1:
-        return " or ".join(labels[:3]) + (" or others" if len(labels) > 3 else ""), ""
+        others = " or others" if len(labels) > _MOST_LABELS else ""
+        return " or ".join(labels[:_MOST_LABELS]) + others, "the largest part of it"
     one = possible[0]
-    share = 100 * least_s[one] / least_s.sum()
-    is_exact = np.allclose(most_s, least_s, rtol=1e-9)
-    return labels[0], f"{share:.0f} %" if is_exact else "most"
+    least_percent = 100 * least_s[one] / (least_s[one] + np.delete(most_s, one).sum())
+    if np.allclose(most_s, least_s, rtol=1e-9):
+        return labels[0], f"{least_percent:.0f} % of it"
+    return labels[
+        0
+    ], "most of it" if least_percent > _HALF else "the largest part of it"
 
 
 def _sentence(
@@ -286,13 +304,9 @@ def _sentence(
     if is_whole and not np.isnan(row["run_least_percent"]):
         part = bounds_words(row["run_least_percent"], row["run_most_percent"], "%")
         time += f" ({part} of the run time)"
-    words = f"{who} spent {time} on I/O{where}"
-    if share:
-        words += f", {share} of it on {label}."
-    else:
-        words += f", most of it on {label}."
+    words = f"{who} spent {time} on I/O{where}, {share} on {label}."
     tier, (least_s, most_s) = faster_meta(job.phases[0])
     if is_whole and tier and row["times_are"] != LOWER_BOUNDS and most_s > 0:
         saved = bounds_words(least_s, most_s)
-        words += f" A metadata server of {tier} of twice the speed would save {saved}."
+        words += f" If META on {tier} were twice as fast, it would save {saved}."
     return words

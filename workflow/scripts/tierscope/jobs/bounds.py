@@ -249,8 +249,6 @@ def shared_bounds(
     bounds = []
     for split, time_s in ((_least_parts, least_s), (_most_parts, most_s)):
         of_others_s = split(parts_s, time_s)
-        if n_processes == 2:
-            of_others_s[named] = 0.0  # there are no others
         bound_s = np.tile(_sums(columns, of_others_s, none + 1), (n_processes, 1))
         for rank, rank_s in (
             (shared.slowest_rank, shared.slowest_s),

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from tierscope.core.columns import LOWER_BOUNDS
 from tierscope.jobs.join import WHOLE_JOB, JoinedJob, Phase
-from tierscope.jobs.whatif import improved_slowest
+from tierscope.jobs.whatif import NO_TIERS, improved_slowest
 
 SECONDS_PER_HOUR = 3600
 FASTER_META_PERCENT = 100  # a metadata server of twice the speed
@@ -68,33 +67,19 @@ def faster_meta(whole: Phase) -> tuple[str, tuple[float, float]]:
     tier : str
         Empty if the job has no metadata time.
     saved : (float, float)
-        Least and most seconds that the slowest process would save; NaN: unknown.
+        Least and most seconds that the slowest process would save; infinite: unknown.
     """
     best: tuple[str, tuple[float, float]] = ("", (0.0, 0.0))
-    if whole.times_are == LOWER_BOUNDS:
-        best = ("", (0.0, np.nan))
     for tier in sorted({one[0] for one in whole.classes}):
         is_meta = [one[0] == tier and one[2].endswith("meta") for one in whole.classes]
-        if not any(is_meta):
+        if tier in NO_TIERS or not any(is_meta):
             continue
-        saved = saved_s(whole, np.array(is_meta) * FASTER_META_PERCENT)
-        if saved > best[1] or not best[0]:
+        percents = np.array([is_meta], np.int64) * FASTER_META_PERCENT
+        found = improved_slowest(whole.times, percents)
+        saved = (float(found.saved_least_s[0]), float(found.saved_most_s[0]))
+        if not best[0] or saved > best[1]:
             best = (tier, saved)
     return best
-
-
-def saved_s(whole: Phase, percents: np.ndarray) -> tuple[float, float]:
-    """Return the least and most seconds that the slowest process saves."""
-    _, (now_least_s, now_most_s), _, most_s = whole.slowest()
-    least, most = improved_slowest(whole.times, percents[np.newaxis])
-    if whole.times_are == LOWER_BOUNDS:
-        return 0.0, float("nan")
-    # No more than the improved classes take of any process that may be the slowest.
-    part = 1 - 100 / (100 + percents)
-    return (
-        max(0.0, now_least_s - float(most[0])),
-        max(0.0, min(now_most_s - float(least[0]), float((most_s * part).sum()))),
-    )
 
 
 def class_rows(jobs: Sequence[JoinedJob]) -> list[dict]:

@@ -1,10 +1,11 @@
 """Which Darshan logs form a job, and of which of its processes each log is.
 
 A log of several processes is a job. Programs without MPI leave one log a process, and
-mostly no log names the others. What ours tell is in their metadata: `group`, `host`,
-`pid`, `parents` and `rank`. Of Darshan's own, the name ends with ``idJOB-PID_...``, and a
-forked process has its parent in `fork_parent`. Without a scheduler, Darshan's job id is
-the process id, of forked processes that of their first parent.
+mostly no log names the others. Our tracer's do, in their metadata: `group`, `host`,
+`pid`, `parents` and `rank`. Darshan's have the process id in their names
+(``idJOB-PID_...``), and those of forked processes their parent in the metadata
+(`fork_parent`). Without a scheduler, Darshan's job id is the process id, of forked
+processes that of their first parent.
 """
 
 import os
@@ -24,7 +25,7 @@ _WITH_VALUE = {"-W", "-X"}  # options of Python that take the next word
 _CHILD = re.compile(r"from multiprocessing\.(spawn|forkserver|resource_tracker) import")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _LONGEST_NAME = 100
-_BY_PATTERN = "process "  # before what a pattern finds, which is no path then
+_BY_PATTERN = "process "
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class LogFacts:
         The command line.
     metadata : mapping of str to str
     has_io : bool
-        Whether it has a record on a tier. If not, it may be of a helper, such as a shell.
+        Whether it has a record on a tier; a shell or another helper may have none.
     """
 
     path: Path
@@ -53,6 +54,11 @@ class LogFacts:
     exe: str
     metadata: Mapping[str, str]
     has_io: bool = True
+
+    def order(self) -> tuple[float, int, str]:
+        """Return a key that sorts by start; parents stand before their children."""
+        pid = int(self.pid) if self.pid and self.pid.isdecimal() else 0
+        return self.started_s, pid, str(self.path)
 
     @cached_property
     def pid(self) -> str | None:
@@ -139,15 +145,15 @@ def group_logs(
     ----------
     facts : iterable of LogFacts
     group : {"auto", "one"} or mapping
-        ``one``: each log is a job. A mapping has regular expressions that are searched in
-        the paths of logs of one process: `job` and, optionally, `process`. Their first
-        group, or what they match if they have none, names the job and the process.
+        ``one``: each log is a job. A mapping has regular expressions for the paths of
+        logs of one process: `job` and, optionally, `process`. Their first group, or
+        what they match if they have none, names the job and the process.
 
     Returns
     -------
     list of LogGroup
     """
-    ordered = sorted(facts, key=lambda log: (log.started_s, str(log.path)))
+    ordered = sorted(facts, key=LogFacts.order)
     process_of = None
     if group == "one":
         clusters = [_Cluster([log], "each log is a job") for log in ordered]
@@ -156,7 +162,7 @@ def group_logs(
     else:
         clusters = _by_pattern(ordered, _finder(group["job"]))
         process_of = _finder(group["process"]) if group.get("process") else None
-    clusters.sort(key=lambda one: (one.logs[0].started_s, str(one.logs[0].path)))
+    clusters.sort(key=lambda one: one.logs[0].order())
     taken: set[str] = set()
     return [_as_group(cluster, taken, process_of) for cluster in clusters]
 
@@ -252,7 +258,7 @@ def _split_by_time(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
             overlapping[0].append(helper)
         else:
             runs.append([helper])
-    return [sorted(run, key=lambda log: log.started_s) for run in runs]
+    return [sorted(run, key=LogFacts.order) for run in runs]
 
 
 def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
@@ -285,7 +291,7 @@ def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
             latest[first.uid, ""] = clusters[-1]
     return [
         _Cluster(
-            sorted(logs, key=lambda log: (log.started_s, str(log.path))),
+            sorted(logs, key=LogFacts.order),
             because if len({log.job_id for log in logs}) > 1 else "process that forked",
         )
         if len(logs) > 1
@@ -337,9 +343,9 @@ def _owners(
     parents = _nearest_parents(logs)
     workers = _workers(logs, parents)
     owners: list[int | str] = []
-    for i, log in enumerate(logs):
+    for i in range(len(logs)):
         at: int | None = i
-        while at is not None and "rank" not in logs[at].metadata:
+        while at is not None and not _has_rank(logs[at]):
             at = parents[at]
         if at is not None:
             owners.append(int(logs[at].metadata["rank"]))
@@ -347,8 +353,13 @@ def _owners(
         at = i
         while at in workers:
             at = parents[at]
-        owners.append(str(logs[at].path))
+        owners.append(f"log {at}")
     return owners, _remarks(logs, parents, owners)
+
+
+def _has_rank(log: LogFacts) -> bool:
+    """Return whether a launcher has given a log's process a rank."""
+    return log.metadata.get("rank", "").isdecimal()
 
 
 def _owners_by_pattern(
@@ -364,29 +375,29 @@ def _owners_by_pattern(
         name.lstrip("0") or "0" for name in named
     }
     return [
-        str(log.path)
-        if name is None
-        else int(name)
-        if are_ranks
-        else _BY_PATTERN + name
-        for log, name in zip(logs, found, strict=True)
+        f"log {i}" if name is None else int(name) if are_ranks else _BY_PATTERN + name
+        for i, name in enumerate(found)
     ], remarks
 
 
 def _nearest_parents(logs: Sequence[LogFacts]) -> list[int | None]:
-    """Return the position of the log of each process's nearest parent that has one."""
+    """Return the position of the log of each process's nearest parent that has one.
+
+    The logs are in the order of `LogFacts.order`.
+    """
     positions: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
     for i, log in enumerate(logs):
         positions[log.metadata.get("host"), log.pid].append(i)
 
-    def nearest(log: LogFacts) -> int | None:
-        for pid in log.parents:
-            for i in reversed(positions.get((log.metadata.get("host"), pid), [])):
-                if logs[i] is not log and logs[i].started_s <= log.started_s:
+    def nearest(at: int) -> int | None:
+        host = logs[at].metadata.get("host")
+        for pid in logs[at].parents:
+            for i in reversed(positions.get((host, pid), [])):
+                if i < at:  # ids come again; the latest before
                     return i
         return None
 
-    return [nearest(log) for log in logs]
+    return [nearest(at) for at in range(len(logs))]
 
 
 def _workers(logs: Sequence[LogFacts], parents: Sequence[int | None]) -> set[int]:
@@ -428,7 +439,7 @@ def _remarks(
     if n_joined := len(owners) - len(set(owners)):
         remarks.append(f"{n_joined} logs of workers count with their process")
     lost = sum(
-        bool(log.child_of_multiprocessing) and parent is None
+        log.child_of_multiprocessing in ("spawn", "forkserver") and parent is None
         for log, parent in zip(logs, parents, strict=True)
     )
     if lost and len(set(owners)) > 1 and not remarks:
@@ -478,7 +489,7 @@ def _natural(owner: str) -> tuple[bool, list[tuple[bool, int, str]]]:
 
 
 def _name(logs: Sequence[LogFacts]) -> str:
-    """Return the name of a job: the program that most of its logs are of, and its id."""
+    """Return the name of a job: the program of most of its logs, and its id."""
     main = [log for log in logs if not log.child_of_multiprocessing] or logs
     working = [log for log in main if log.has_io] or main
     (program, _), *_ = Counter(log.program for log in working).most_common(1)

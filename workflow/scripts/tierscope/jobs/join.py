@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS
+from tierscope.core.columns import BOUNDS, EXACT, INTERFACES, LOWER_BOUNDS
 from tierscope.jobs.bounds import (
     ProcessTimes,
     slowest_bounds,
@@ -242,7 +242,8 @@ def _facts(
 def _remarks(parts: Sequence[Summary]) -> list[str]:
     """Return what a reader must know of a job's logs, in sentences."""
     remarks = []
-    partial = sorted({module for part in parts for module in part.facts["partial"]})
+    lost = {module for part in parts for module in part.facts["partial"]}
+    partial = sorted(lost & set(INTERFACES))
     if partial:
         remarks.append(
             f"The runtime lost records of {', '.join(partial)}, so times are at least "
@@ -259,6 +260,9 @@ def _remarks(parts: Sequence[Summary]) -> list[str]:
     if nameless:
         words = "record has" if nameless == 1 else "records have"
         remarks.append(f"{nameless} {words} no name.")
+    negative_s = sum(part.facts["negative_s"] for part in parts)
+    if negative_s < 0:
+        remarks.append(f"Negative times ({negative_s:.3g} s in all) count as 0.")
     if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
         remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
     readers = {part.facts["reader"] for part in parts}

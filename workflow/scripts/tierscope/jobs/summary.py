@@ -6,7 +6,7 @@ that was read once is not read again.
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tierscope.core.columns import INTERFACES, OPERATIONS
 from tierscope.jobs.bounds import SharedRecords, shared_bounds
 from tierscope.jobs.placing import place_names
 from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, proposed_tiers
-from tierscope.trace.any_log import SHARED, AnyLog, Records
+from tierscope.trace.any_log import SHARED, TIMES, AnyLog, Records
 from tierscope.trace.file_records import positions
 from tierscope.trace.log import LogError, Names
 
@@ -78,6 +78,7 @@ class _Places:
     tier_of: np.ndarray
     epochs: np.ndarray  # distinct ones
     epoch_of: np.ndarray  # positions in `epochs`
+    used: list[Tier]  # with the prefixes that names have
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def summarise(
     LogError
         If the expression finds something other than a number.
     """
+    log, negative_s = _without_negative_times(log)
     if tiers == AUTO:
         tiers = proposed_tiers(log.mounts)
     places = _place(log, tiers, epochs)
@@ -127,9 +129,8 @@ def summarise(
     times, totals = _process_times(log, places, parts, cell_of, cells)
     sums, ids = _sums(log, parts, cell_of, len(cells))
     by_name = _by_name(log, names_of, len(log.names.ids))
-    used = {cell[1] for cell in cells}
     return Summary(
-        facts=_facts(log, digest, names_of),
+        facts=_facts(log, digest, names_of) | {"negative_s": negative_s},
         cells=cells,
         sums=sums,
         file_ids=ids,
@@ -138,10 +139,24 @@ def summarise(
         files=_top_files(log.names, by_name, places),
         folders=_top_folders(log.names, by_name, places),
         sizes=_sizes(log, places, names_of),
-        prefixes=[
-            (one.name, one.prefix, one.fs_type) for one in tiers if one.name in used
-        ],
+        prefixes=[(one.name, one.prefix, one.fs_type) for one in places.used],
     )
+
+
+def _without_negative_times(log: AnyLog) -> tuple[AnyLog, float]:
+    """Return a log whose negative times are 0, and their sum in seconds.
+
+    Genuine logs have some, where a clock was set back or overlaps were subtracted.
+    """
+    negative_s, fixed = 0.0, {}
+    for kind, records in log.records.items():
+        columns = dict(records.columns)
+        for name in TIMES:
+            times_s = columns[name]
+            negative_s += float(times_s[times_s < 0].sum())
+            columns[name] = np.maximum(times_s, 0.0)
+        fixed[kind] = replace(records, columns=columns)
+    return replace(log, records=fixed), negative_s
 
 
 def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
@@ -183,11 +198,12 @@ def _place(log: AnyLog, tiers: Sequence[Tier], epochs: str | None) -> _Places:
     names = list(dict.fromkeys(tier.name for tier in tiers))
     tier_names = [*names, OTHER, UNNAMED]
     of_prefix = np.array([names.index(tier.name) for tier in tiers] + [len(names)])
-    tier_of = of_prefix[place_names(log.names, tiers)]  # -1 is the last entry
-    tier_of = np.append(tier_of, len(tier_names) - 1)
+    found = place_names(log.names, tiers)
+    used = [tiers[one] for one in np.unique(found[found >= 0])]
+    tier_of = np.append(of_prefix[found], len(tier_names) - 1)  # -1: the last entry
     found = _epochs_of(log, epochs) if epochs else np.full(len(log.names.ids), NO_EPOCH)
     distinct, epoch_of = np.unique(np.append(found, NO_EPOCH), return_inverse=True)
-    return _Places(tier_names, tier_of, distinct, epoch_of)
+    return _Places(tier_names, tier_of, distinct, epoch_of, used)
 
 
 def _epochs_of(log: AnyLog, pattern: str) -> np.ndarray:

@@ -5,6 +5,7 @@ have. This module reads what other jobs left: all formats, record versions and b
 orders that Darshan 3 wrote.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -245,8 +246,8 @@ def _read_records(
     """Return the records of an interface, and the number of those that are omitted."""
     if not log.regions[log.position(interface)].length:
         return None, 0
-    parts: dict[str, list[np.ndarray]] = {}
-    n_omitted = 0
+    growing: dict[str, _Column] = defaultdict(_Column)
+    n_records = n_omitted = 0
     for found, selection in _selected(log, interface):
         if FOPENS in selection.layout.names:
             # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
@@ -256,10 +257,15 @@ def _read_records(
         if not len(found):
             continue
         for column, values in _columns(found, selection).items():
-            parts.setdefault(column, []).append(values)
-    if not parts:
+            growing[column].put(n_records, values)
+        n_records += len(found)
+    if not n_records:
         return None, n_omitted
-    columns = {column: _joined(parts.pop(column)) for column in list(parts)}
+    columns = {column: of.values(n_records) for column, of in growing.items()}
+    if not _SHARED_COLUMNS & columns.keys():  # no record is shared
+        columns |= dict.fromkeys(
+            RANK_COUNTS, np.broadcast_to(np.int64(0), n_records)
+        ) | dict.fromkeys(RANK_TIMES, np.broadcast_to(np.float64(0), n_records))
     _check(log, interface, columns, n_processes)
     records = Records(
         columns.pop("ids"),
@@ -269,6 +275,40 @@ def _read_records(
         columns=columns,
     )
     return records, n_omitted
+
+
+class _Column:
+    """Values that are put one part after the other; what is left out is zero.
+
+    The memory grows in place: parts joined at the end would take it twice.
+    """
+
+    def __init__(self) -> None:
+        self._values = np.empty(0)
+
+    def put(self, start: int, part: np.ndarray) -> None:
+        """Put values from a position on."""
+        if not start:
+            self._values = part
+            return
+        if not len(self._values):
+            self._values = np.zeros((start, *part.shape[1:]), part.dtype)
+        if part.dtype.itemsize > self._values.dtype.itemsize:
+            self._values = self._values.astype(part.dtype)
+        end = start + len(part)
+        if end > len(self._values):
+            self._resize(max(end, len(self._values) * 9 // 8))
+        self._values[start:end] = part
+
+    def values(self, n_records: int) -> np.ndarray:
+        """Return the values of all records."""
+        if n_records != len(self._values):
+            self._resize(n_records)
+        return self._values
+
+    def _resize(self, n_records: int) -> None:
+        """Cut the values or add zeros."""
+        self._values.resize((n_records, *self._values.shape[1:]), refcheck=False)
 
 
 def _is_known(log: Container, interface: str) -> bool:
@@ -292,7 +332,10 @@ def _selected(
 
 
 def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray]:
-    """Return copies of the columns of a few records."""
+    """Return copies of the columns of a few records.
+
+    Without a shared record, those that only shared records have are left out.
+    """
     found = {
         "ids": records["id"].astype(np.uint64),
         "ranks": records["rank"].astype(np.int64),
@@ -300,31 +343,21 @@ def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray
     shared = found["ranks"] == SHARED
     has_shared = shared.any()
     for column, counters in selection.columns.items():
-        kind = np.float64 if column.endswith(("_s", "_s2")) else np.int64
         if column in _SHARED_COLUMNS:
-            values = np.broadcast_to(kind(0), len(records))  # takes no memory
             if has_shared:
-                values = np.where(shared, records[counters[0]].astype(kind), kind(0))
-        elif kind is np.float64:
-            values = records[counters[0]].astype(kind)
+                kind = np.int64 if column in RANK_COUNTS else np.float64
+                found[column] = records[counters[0]].astype(kind)
+                found[column][~shared] = 0
+        elif column in TIMES:
+            found[column] = records[counters[0]].astype(np.float64)
         else:
-            values = sum(np.maximum(records[name], 0) for name in counters)
-        found[column] = values
+            found[column] = sum(np.maximum(records[name], 0) for name in counters)
     if selection.has_sizes:
         for column in _SIZE_COLUMNS:
             sizes = np.maximum(records[column], 0)
             fits = sizes.max(initial=0) <= np.iinfo(np.int32).max
             found[column] = sizes.astype(np.int32) if fits else sizes
     return found
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Return the parts of a column as one array."""
-    if len(parts) == 1:
-        return parts[0]
-    if all(part.strides == (0,) for part in parts):
-        return np.broadcast_to(parts[0][0], sum(map(len, parts)))
-    return np.concatenate(parts)
 
 
 def _check(

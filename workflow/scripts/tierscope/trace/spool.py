@@ -6,7 +6,8 @@ processes read.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,29 @@ _LARGEST = {
 }
 
 
+@dataclass(frozen=True)
+class Spool:
+    """What a process has left.
+
+    Parameters
+    ----------
+    path : Path
+    records : ndarray of POSIX_RECORD, shape (n_records,)
+    names : list of bytes
+        Path of each record.
+    origin_ns : int
+        Nanoseconds since 1970 at time stamp 0.
+    is_incomplete : bool
+        Whether some calls could not be recorded.
+    """
+
+    path: Path
+    records: np.ndarray
+    names: list[bytes]
+    origin_ns: int
+    is_incomplete: bool
+
+
 def write_log_from_spools(
     spool_dir: str | Path,
     path: str | Path,
@@ -94,26 +118,9 @@ def write_log_from_spools(
     spool_dir = Path(spool_dir)
     if lost := sorted(spool_dir.glob("*.incomplete")):
         raise LogError(lost[0], "calls were lost: the tracer could not make a spool.")
-    names: dict[int, bytes] = {}
-    parts = []
-    origins = []
-    for spool in sorted(spool_dir.glob("*.spool")):
-        records, paths, origin_ns = read_spool(spool)
-        if len(records) and not (0 <= records["rank"][0] < n_processes):
-            raise LogError(
-                spool,
-                f"has rank {records['rank'][0]}, expected 0 to {n_processes - 1}.",
-            )
-        for record_id, name in zip(records["id"].tolist(), paths, strict=True):
-            if names.setdefault(record_id, name) != name:
-                raise LogError(
-                    spool, f"has one record id for {names[record_id]!r} and {name!r}."
-                )
-        parts.append(records)
-        origins.append(np.full(len(records), origin_ns))
-    if not any(map(len, parts)):
+    records, names = join_spools(_spools_of_ranks(spool_dir, n_processes))
+    if not len(records):
         raise LogError(spool_dir, "has no record: nothing was traced.")
-    records = merge_records(np.concatenate(parts), np.concatenate(origins))
     write_log(
         path,
         records,
@@ -125,6 +132,20 @@ def write_log_from_spools(
         end_time_s=end_time_s,
         metadata=metadata,
     )
+
+
+def _spools_of_ranks(spool_dir: Path, n_processes: int) -> Iterator[Spool]:
+    """Yield the spools of a folder; each must be whole and of one of the ranks."""
+    for path in sorted(spool_dir.glob("*.spool")):
+        spool = open_spool(path)
+        _refuse_incomplete(spool)
+        records = spool.records
+        if len(records) and not (0 <= records["rank"][0] < n_processes):
+            raise LogError(
+                path,
+                f"has rank {records['rank'][0]}, expected 0 to {n_processes - 1}.",
+            )
+        yield spool
 
 
 def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
@@ -148,7 +169,27 @@ def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
     LogError
         If the spool is damaged, incomplete or of another version.
     """
-    data = Path(path).read_bytes()
+    spool = open_spool(path)
+    _refuse_incomplete(spool)
+    return spool.records, spool.names, spool.origin_ns
+
+
+def _refuse_incomplete(spool: Spool) -> None:
+    """Raise a LogError if calls were lost."""
+    if spool.is_incomplete:
+        raise LogError(spool.path, "is incomplete: some calls could not be recorded.")
+
+
+def open_spool(path: str | Path) -> Spool:
+    """Read one process's spool, also if calls were lost.
+
+    Raises
+    ------
+    LogError
+        If the spool is damaged or of another version.
+    """
+    path = Path(path)
+    data = path.read_bytes()
     if len(data) < _HEADER_BYTES or not data.startswith(_MAGIC + b"\0"):
         raise LogError(path, "is not a spool, or its process ended while making it.")
     header = np.frombuffer(data, _HEADER, 1)[0]
@@ -162,15 +203,40 @@ def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
             f"{header['record_bytes']} bytes, expected version {SPOOL_VERSION} with "
             f"{POSIX_RECORD.itemsize}; compile the tracer again.",
         )
-    if header["incomplete"]:
-        raise LogError(path, "is incomplete: some calls could not be recorded.")
     starts, paths = _entries(path, data, int(header["used_bytes"]))
     fields = np.frombuffer(data, np.uint8)
     rows = starts[:, np.newaxis] + np.arange(POSIX_RECORD.itemsize)
     records = fields[rows].view(POSIX_RECORD).ravel()
     if np.any(records["rank"] != header["rank"]):
         raise LogError(path, f"has records of other ranks than {header['rank']}.")
-    return records, paths, int(header["origin_ns"])
+    is_incomplete = bool(header["incomplete"])
+    return Spool(path, records, paths, int(header["origin_ns"]), is_incomplete)
+
+
+def join_spools(spools: Iterable[Spool]) -> tuple[np.ndarray, dict[int, bytes]]:
+    """Return one record per rank and path, and the path of each record id.
+
+    Time stamps count from the earliest origin of a rank's spools.
+
+    Raises
+    ------
+    LogError
+        If two paths have one record id.
+    """
+    names: dict[int, bytes] = {}
+    parts, origins = [np.empty(0, POSIX_RECORD)], [np.empty(0, np.int64)]
+    for spool in spools:
+        for record_id, name in zip(
+            spool.records["id"].tolist(), spool.names, strict=True
+        ):
+            if names.setdefault(record_id, name) != name:
+                raise LogError(
+                    spool.path,
+                    f"has one record id for {names[record_id]!r} and {name!r}.",
+                )
+        parts.append(spool.records)
+        origins.append(np.full(len(spool.records), spool.origin_ns))
+    return merge_records(np.concatenate(parts), np.concatenate(origins)), names
 
 
 def _entries(

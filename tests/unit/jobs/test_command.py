@@ -1,7 +1,7 @@
 """The command of the installed package."""
 
 import pytest
-from tierscope.core.command import main
+from tierscope.jobs.command import main
 
 
 def test_without_words_it_says_what_it_can_do(capsys):

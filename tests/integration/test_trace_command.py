@@ -1,0 +1,396 @@
+"""Jobs of several processes without MPI, which count themselves what they read."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tierscope.jobs.grouping import LogFacts, group_logs
+from tierscope.trace.log import read_posix
+
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
+COMMAND = [sys.executable, SCRIPTS / "tierscope_command.py", "trace"]
+FILE_BYTES = [0, 1, 4096, 100_000, 300_001]
+
+COUNTING = """
+import json, multiprocessing, os, signal, subprocess, sys, time
+from collections import Counter
+
+data, counts = sys.argv[1:3]
+files = sorted(os.scandir(data), key=lambda file: file.name)
+files = [os.path.join(data, file.name) for file in files]
+opens, read = Counter(), Counter()
+
+def read_by_calls(path):
+    fd = os.open(path, os.O_RDONLY)
+    opens[path] += 1
+    while piece := os.read(fd, 1000):
+        read[path] += len(piece)
+    os.close(fd)
+
+def read_by_file(path):
+    opens[path] += 1
+    with open(path, "rb") as file:
+        read[path] += len(file.read())
+
+def tell():
+    with open(f"{counts}/{os.getpid()}.json", "w") as file:
+        json.dump({"opens": opens, "bytes_read": read, "parent": os.getppid()}, file)
+
+def forget():
+    opens.clear(); read.clear()
+"""
+
+TRAINER = """
+from counting import *
+
+def work(number, how):
+    forget()
+    for path in files[number:]:
+        read_by_calls(path)
+        read_by_file(path)
+    tell()
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "at once":
+        os._exit(0)
+
+if __name__ == "__main__":
+    trainer = int(sys.argv[3])
+    read_by_file(files[3])
+    fork, spawn = map(multiprocessing.get_context, ("fork", "spawn"))
+    workers = [fork.Process(target=work, args=(number, how))
+               for number, how in ((trainer, ""), (1, "at once"))]
+    if trainer == 1:
+        workers += [spawn.Process(target=work, args=(2, "")),
+                    fork.Process(target=work, args=(3, "killed"))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    read_by_calls(files[4])
+    tell()
+"""
+
+LAUNCH = """
+import os, subprocess, sys
+ranked = sys.argv.pop(3) == "ranked"
+trainers = [
+    subprocess.Popen(
+        [sys.executable, "trainer.py", *sys.argv[1:], str(i)],
+        env=os.environ | ({"RANK": str(i)} if ranked else {}),
+    )
+    for i in range(2)
+]
+sys.exit(max(trainer.wait() for trainer in trainers))
+"""
+
+
+@dataclass
+class Traced:
+    """A finished job: what it says and its logs."""
+
+    done: subprocess.CompletedProcess
+    counts: dict
+    logs: list
+
+    def facts(self):
+        """Return the facts of the logs."""
+        return [
+            LogFacts(
+                path,
+                os.getuid(),
+                7,
+                job.n_processes,
+                job.start_time_s,
+                job.end_time_s,
+                job.exe,
+                job.metadata,
+            )
+            for path, job, _ in self.logs
+        ]
+
+
+def sums(log):
+    """Return opens and bytes read by path."""
+    path = Path(log)
+    job, columns, names = read_posix(path)
+    paths = [names.path(i) for i in range(len(names.ids))]
+    by_id = dict(zip(names.ids.tolist(), paths, strict=True))
+    found = {"opens": Counter(), "bytes_read": Counter()}
+    for name, total in found.items():
+        for one, value in zip(
+            columns["id"].tolist(), columns[name].tolist(), strict=True
+        ):
+            if value:
+                total[by_id[one]] += value
+    return path, job, found
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Return a function that traces a Python script, beside `counting.py`."""
+    data, counts = tmp_path / "data", tmp_path / "counts"
+    data.mkdir()
+    counts.mkdir()
+    for i, n_bytes in enumerate(FILE_BYTES):
+        data.joinpath(f"s_{i}").write_bytes(bytes(n_bytes))
+    tmp_path.joinpath("counting.py").write_text(COUNTING)
+
+    def run(script, *arguments, options=("--paths", "data"), launcher=()):
+        (tmp_path / "script.py").write_text(textwrap.dedent(script))
+        program = [*launcher, sys.executable, "script.py", data, counts, *arguments]
+        done = subprocess.run(
+            [*COMMAND, "--logs", "logs", *options, "--", *program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Traced(
+            done,
+            {int(p.stem): json.loads(p.read_text()) for p in counts.iterdir()},
+            [sums(log) for log in sorted((tmp_path / "logs").iterdir())],
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_logs_of_trainers_and_workers_are_what_they_count(trace, tmp_path, ranked):
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    job = trace(LAUNCH, "ranked" if ranked else "not")
+    assert job.done.returncode == 0, job.done.stderr
+    assert "8 logs in logs; " in job.done.stderr  # besides: launcher, trackers
+    logged = {int(of.metadata["pid"]): found for _, of, found in job.logs}
+    assert logged.keys() == job.counts.keys()
+    for pid, counted in job.counts.items():
+        for name, values in counted.items():
+            if name != "parent":
+                nonzero = {path: value for path, value in values.items() if value}
+                assert logged[pid][name] == nonzero, (pid, name)
+    (group,) = group_logs(job.facts())
+    assert group.n_processes == 2
+    trainers = [
+        pid for pid in job.counts if job.counts[pid]["parent"] not in job.counts
+    ]
+    of = dict(zip((log.name for log in group.logs), group.processes, strict=True))
+    for path, log, _ in job.logs:
+        pid = int(log.metadata["pid"])
+        trainer = pid if pid in trainers else job.counts[pid]["parent"]
+        (own,) = (
+            of[p.name] for p, log, _ in job.logs if log.metadata["pid"] == str(trainer)
+        )
+        assert of[path.name] == own
+    if ranked:
+        assert {log.metadata["rank"] for _, log, _ in job.logs} == {"0", "1"}
+    assert {log.metadata["end"] for _, log, _ in job.logs} == {"exit", "last call"}
+
+
+def test_ranks_of_mpiexec_have_a_log_each(trace):
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    code = "from counting import *; read_by_file(files[int(os.environ['PMI_RANK'])])"
+    job = trace(code, launcher=[mpiexec, "-n", "3"])
+    assert job.done.returncode == 0, job.done.stderr
+    (group,) = group_logs(job.facts())
+    assert group.n_processes == 3
+    for path, log, found in job.logs:
+        rank = int(log.metadata["rank"])
+        assert group.processes[group.logs.index(path)] == rank
+        (read,) = found["opens"]
+        assert read.endswith(f"s_{rank}")
+
+
+def test_each_rank_may_call_the_command_itself(trace, tmp_path):
+    """Their logs are still one job, because one launcher has started them."""
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    tmp_path.joinpath("read.py").write_text(
+        "import os; open(f'data/s_{os.environ[\"PMI_RANK\"]}').close()"
+    )
+    inner = [*COMMAND, "--logs", "logs", "--paths", "data", "--"]
+    subprocess.run(
+        [mpiexec, "-n", "2", *inner, sys.executable, "read.py"],
+        cwd=tmp_path,
+        check=True,
+        timeout=120,
+    )
+    logs = [sums(log) for log in (tmp_path / "logs").iterdir()]
+    (group,) = group_logs(Traced(None, {}, logs).facts())
+    assert sorted(group.processes) == [0, 1]
+
+
+def test_by_default_data_is_traced_and_what_the_system_installs_is_not(trace, tmp_path):
+    code = """
+        from counting import *
+        open("/usr/bin/env").close(); open("/etc/passwd").close(); os.stat("/dev/null")
+        open(sys.argv[3], "w").write("abc")
+        read_by_file(files[2])
+    """
+    memory = Path(f"/dev/shm/tierscope-test-{os.getpid()}")
+    try:
+        job = trace(code, memory, options=())
+    finally:
+        memory.unlink(missing_ok=True)
+    ((_, _, found),) = job.logs
+    assert found["opens"][str(memory)] == 1
+    assert found["bytes_read"][str(tmp_path / "data" / "s_2")] == 4096
+    outside = ("/usr/", "/etc/", "/dev/", "/proc/", "/lib/")
+    assert [p for p in found["opens"] if p.startswith(outside)] == [str(memory)]
+
+
+def test_stdio_of_libc_is_not_seen_but_python_s_files_are(trace):
+    """As docs/tracing.md says: fopen and fread make their calls inside libc."""
+    code = """
+        from counting import *
+        import ctypes
+        libc = ctypes.CDLL(None)
+        libc.fopen.restype = ctypes.c_void_p
+        stream = libc.fopen(files[3].encode(), b"r")
+        data = ctypes.create_string_buffer(10)
+        assert libc.fread(data, 1, 10, ctypes.c_void_p(stream)) == 10
+        read_by_file(files[1])
+    """
+    ((_, _, found),) = trace(code).logs
+    assert [Path(path).name for path in found["opens"]] == ["s_1"]
+
+
+# How it ends
+
+
+def test_exit_status_and_output_are_those_of_the_command(trace):
+    job = trace("from counting import *; print('out'); sys.exit(3)")
+    assert (job.done.returncode, job.done.stdout) == (3, "out\n")
+    assert job.done.stderr == (
+        "tierscope trace: 0 logs in logs; 1 of 1 processes made no call on a traced "
+        "path.\n"
+    )
+    killed = trace(
+        "from counting import *; read_by_file(files[1]); os.kill(os.getpid(), 9)"
+    )
+    assert killed.done.returncode == 128 + 9
+    assert len(killed.logs) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "reason"),
+    [
+        (["no-such-program"], 127, "no-such-program: No such file or directory"),
+        (["/etc/passwd"], 126, "/etc/passwd: Permission denied"),
+        ([], 125, "got no command; write it behind --"),
+    ],
+)
+def test_command_that_cannot_start_is_one_line(tmp_path, command, status, reason):
+    done = subprocess.run(
+        [*COMMAND, "--", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert done.stderr.count("\n") == 1
+    assert reason in done.stderr
+
+
+INTERRUPTED = """
+import signal, time
+n_signals = 0
+def count(*_):
+    global n_signals
+    n_signals += 1
+signal.signal(signal.SIGINT, count)
+open("data/s_1").read()
+print("ready", flush=True)
+while not n_signals:
+    time.sleep(0.01)
+time.sleep(0.3)
+print("signals:", n_signals, flush=True)
+raise SystemExit(7)
+"""
+
+
+@pytest.mark.parametrize("from_terminal", [True, False])
+def test_interrupted_command_ends_as_it_wants_and_has_its_log(
+    trace, tmp_path, from_terminal
+):
+    """A terminal interrupts both; a signal to tierscope alone is passed on."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    command = [*COMMAND, "--paths", "data", "--", sys.executable, "interrupted.py"]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(tmp_path)
+        os.execv(command[0], command)
+    output = b""
+    while b"ready" not in output:
+        output += os.read(terminal, 1000)
+    if from_terminal:
+        os.write(terminal, b"\x03")
+    else:
+        os.kill(process, signal.SIGINT)
+    while b"tierscope trace: 1 log in" not in output:
+        output += os.read(terminal, 1000)
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert b"signals: 1\r\n" in output
+    (log,) = (tmp_path / "darshan-logs").iterdir()
+    assert list(sums(log)[2]["opens"].values()) == [1]
+
+
+def test_process_that_outlives_the_command_has_a_log_of_what_it_did(trace, tmp_path):
+    code = """
+        from counting import *
+        if os.fork() == 0:
+            os.setsid()
+            os.close(1); os.close(2)
+            read_by_file(files[1])
+            open(counts + "/read", "w").close()
+            time.sleep(30)
+        while not os.path.exists(counts + "/read"):
+            time.sleep(0.01)
+        os.remove(counts + "/read")
+    """
+    start = time.monotonic()
+    job = trace(code)
+    assert time.monotonic() - start < 25
+    ((_, log, found),) = job.logs
+    os.kill(int(log.metadata["pid"]), signal.SIGKILL)
+    assert log.metadata["end"] == "still running"
+    assert "1 processes still run" in job.done.stderr
+    assert list(found["bytes_read"].values()) == [1]
+
+
+def test_command_that_cannot_load_the_tracer_is_said(trace, tmp_path):
+    source, program = tmp_path / "static.c", tmp_path / "static"
+    source.write_text("int main(void) { return 0; }\n")
+    if subprocess.run(["cc", "-static", "-o", program, source], check=False).returncode:
+        pytest.skip("needs a static libc")
+    done = subprocess.run(
+        [*COMMAND, "--", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "did not load the tracer: it is linked statically" in done.stderr
+
+
+def test_program_that_a_process_executes_goes_on_in_its_log(trace):
+    code = """
+        from counting import *
+        read_by_file(files[1])
+        if len(sys.argv) == 3:
+            os.execv(sys.executable, [sys.executable, *sys.argv, "again"])
+    """
+    ((_, log, found),) = trace(code).logs
+    assert log.exe.endswith("again")
+    assert list(found["opens"].values()) == [2]

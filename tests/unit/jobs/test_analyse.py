@@ -1,0 +1,144 @@
+import numpy as np
+import pandas as pd
+import pytest
+import tierscope
+from job_logs import write_job_log
+from tierscope.core.columns import TABLES
+from tierscope.core.validation import ConfigError
+from tierscope.jobs.analyse import JOB_TABLES, bottleneck
+
+READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
+TIERS = {"gfs": "/gfs", "lfs": "/lfs"}
+GFS, META, LFS = (
+    ("gfs", "POSIX", "read"),
+    ("gfs", "POSIX", "meta"),
+    ("lfs", "POSIX", "read"),
+)
+
+
+def fleet_of(folder, n_jobs=6, slow=()):
+    """Write the logs of jobs of one program; slow ones take half of the run time."""
+    for number in range(n_jobs):
+        rows = [
+            ("POSIX", 0, "/gfs/a", READ | {"read_s": 8.0 if number in slow else 0.05}),
+            ("POSIX", 1, "/lfs/b", READ | {"read_s": 0.01, "meta_s": 0.02}),
+        ]
+        ended_s = 1_790_000_030.0 + number
+        write_job_log(
+            folder / f"{number}.darshan",
+            rows,
+            n_processes=2,
+            job_id=number,
+            ended_s=ended_s,
+        )
+    return folder
+
+
+def test_tables_have_their_contracts_columns(tmp_path):
+    tables = tierscope.analyse(fleet_of(tmp_path), TIERS)
+    assert set(tables) == set(JOB_TABLES)
+    for name, table in tables.items():
+        assert list(table) == list(TABLES[name])
+        assert len(table) or name in ("refusals", "job_sizes")
+    assert tables["jobs"]["job"].is_unique
+
+
+def test_a_job_is_told_in_a_sentence(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs/a", READ),
+        ("POSIX", 1, "/gfs/a", READ | {"read_s": 6.0}),
+    ]
+    log = write_job_log(tmp_path / "a.darshan", rows, n_processes=2)
+    slowest = tierscope.analyse(log, TIERS)["job_slowest"]
+    assert slowest["sentence"].tolist() == [
+        "Process 1 of 2 spent 7.00 s (70.0 % of the run time) on I/O, 86 % of it on gfs "
+        "READ. If META on gfs were twice as fast, it would save 0.500 s."
+    ]
+    assert slowest["bottleneck"].tolist() == ["gfs READ"]
+
+
+def test_estimates_follow_the_rule_and_meet_the_default_goal(tmp_path):
+    """4 s, of which 3 s are reads: 100 % more throughput leaves 2.5 s."""
+    log = write_job_log(tmp_path / "a.darshan", [("POSIX", 0, "/gfs/a", READ)])
+    tables = tierscope.analyse(log, TIERS)
+    estimates = tables["job_estimates"].set_index("improvement")
+    assert estimates.loc["gfs READ +100 %", "least_s"] == pytest.approx(2.5)
+    assert estimates.loc["gfs READ +100 %", "saved_most_s"] == pytest.approx(1.5)
+    assert set(estimates["method"]) == {"rule"}
+    best = tables["job_combinations"].iloc[0]
+    assert best["goal_s"] == pytest.approx(3.2)
+    assert best["most_s"] <= 3.2
+    assert best["certain"]
+
+
+def test_an_outlier_is_named_beside_jobs_of_its_program(tmp_path):
+    fleet = tierscope.analyse(fleet_of(tmp_path, slow=[3]), TIERS)["fleet"]
+    assert fleet["job"].iloc[0].endswith("-3")  # the most hours first
+    assert (
+        fleet["outlier"].iloc[0].startswith("27 % of the run time is I/O, 3 % in the")
+    )
+    assert (fleet["outlier"].iloc[1:] == "").all()
+    assert set(fleet["hours_of"]) == {"processes"}
+    assert fleet["io_hours"].iloc[0] == pytest.approx(9 * 2 / 3600)
+
+
+def test_hours_are_of_nodes_if_their_number_is_known(tmp_path):
+    fleet = tierscope.analyse(fleet_of(tmp_path), TIERS, processes_per_node=2)["fleet"]
+    assert set(fleet["hours_of"]) == {"nodes"}
+    assert fleet["io_hours"].iloc[0] == pytest.approx(1.05 / 3600)
+    saved = fleet["meta_saved_least_hours"].iloc[0] * 3600
+    assert saved == pytest.approx(0.5)
+    assert fleet["meta_tier"].iloc[0] == "gfs"
+
+
+def test_refused_logs_do_not_stop_the_others(tmp_path):
+    (fleet_of(tmp_path, 2) / "bad.darshan").write_bytes(b"no log")
+    tables = tierscope.analyse([tmp_path, tmp_path / "missing"], TIERS)
+    assert len(tables["jobs"]) == 2
+    assert tables["refusals"]["reason"].tolist() == [
+        "is not a Darshan log.",
+        "cannot be read: No such file or directory.",
+    ]
+
+
+def test_only_refused_logs_give_empty_tables(tmp_path):
+    (tmp_path / "bad.darshan").write_bytes(b"")
+    tables = tierscope.analyse(tmp_path)
+    assert len(tables["refusals"]) == 1
+    assert {len(table) for name, table in tables.items() if name != "refusals"} == {0}
+
+
+def test_a_second_analysis_reads_no_log_again(tmp_path):
+    fleet_of(tmp_path / "logs", 2)
+    first = tierscope.analyse(tmp_path / "logs", TIERS, keep=tmp_path / "kept")
+    kept = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "kept").rglob("*.json")
+    }
+    again = tierscope.analyse(tmp_path / "logs", TIERS, keep=tmp_path / "kept")
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    for name, table in first.items():
+        pd.testing.assert_frame_equal(table, again[name])
+
+
+def test_wrong_arguments_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="which names no log"):
+        tierscope.analyse(tmp_path)
+    with pytest.raises(AttributeError, match="no attribute 'analyze'"):
+        tierscope.analyze  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "expected"),
+    [
+        ([6, 3, 1], [6, 3, 1], ("gfs READ", "60 % of it")),
+        ([6, 1, 0], [7, 2, 1], ("gfs READ", "most of it")),
+        ([4, 1, 0], [5, 3, 3], ("gfs READ", "the largest part of it")),
+        ([2, 1, 0], [5, 3, 1], ("gfs READ or gfs META", "the largest part of it")),
+        ([0, 0, 0], [2, 3, 1], ("gfs META or gfs READ or lfs READ",) * 1),
+        ([5, 1, 0], [np.nan] * 3, ("gfs READ", "83 % of it")),
+        ([0, 0, 0], [0, 0, 0], ("none", "")),
+    ],
+)
+def test_the_bottleneck_is_named_as_far_as_bounds_tell(least, most, expected):
+    found = bottleneck([GFS, META, LFS], np.array(least, float), np.array(most, float))
+    assert found[: len(expected)] == expected

@@ -1,0 +1,88 @@
+"""Find or compile the library of our tracer.
+
+A clone compiles it as the benchmarks do, into ``results/native``. An installed package
+compiles it into the user's cache, under a name with a digest of its source.
+"""
+
+import hashlib
+import os
+import platform
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from tierscope.core.validation import ConfigError
+
+# In the project, or where the package is installed.
+NATIVE = Path(__file__).parents[3] / "native"
+if not NATIVE.is_dir():
+    NATIVE = Path(__file__).parents[1] / "native"
+_SEPARATORS = set(" \t\n:")  # of LD_PRELOAD, which cannot quote them
+
+
+def tracer_library(native: Path = NATIVE) -> Path:
+    """Return the library, compiled if it is missing or old.
+
+    Parameters
+    ----------
+    native : Path
+        Folder of ``trace.c``; a clone has a ``Makefile`` beside it.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be compiled, or its path cannot be preloaded.
+    """
+    machine = platform.machine()
+    if (native / "Makefile").is_file():
+        library = native.parents[1] / f"results/native/{machine}/libtierscope_trace.so"
+        target = f"../../results/native/{machine}/{library.name}"
+        _compile(["make", "--silent", "-C", str(native), target])
+    else:
+        source = native / "trace.c"
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+        library = _cache() / f"libtierscope_trace-{machine}-{digest}.so"
+        if not library.is_file():
+            _compile_into_cache(source, library)
+    if _SEPARATORS & set(str(library)):
+        raise ConfigError(
+            f"{library}: got a space or colon, expected none in the path of a library "
+            "that is preloaded."
+        )
+    return library
+
+
+def _cache() -> Path:
+    """Return the user's folder for what can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base).absolute() / "tierscope"
+
+
+def _compile_into_cache(source: Path, library: Path) -> None:
+    """Compile the tracer; another process may be doing the same."""
+    temporary = library.with_suffix(f".{platform.node()}.{os.getpid()}")
+    flags = ["-O2", "-shared", "-fPIC", "-pthread"]
+    compiler = os.environ.get("CC") or "cc"
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        _compile([compiler, *flags, "-o", str(temporary), str(source), "-ldl"])
+        temporary.replace(library)
+    except OSError as error:
+        raise ConfigError(f"cannot make {library}: {error.strerror}.") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _compile(command: list[str]) -> None:
+    """Run a command of the compilation; a ConfigError gives its last line."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{command[0]}: not found, but the tracer must be compiled once; on "
+            "Debian: apt-get install gcc make."
+        ) from error
+    if done.returncode:
+        lines = (done.stderr + done.stdout).strip().splitlines() or ["no message"]
+        raise ConfigError(f"compiling the tracer failed ({command[0]}): {lines[-1]}")

@@ -1,0 +1,272 @@
+"""What processes a traced command had, and one Darshan log of each that made calls.
+
+``workflow/native/trace.c`` appends a line to a file for each start, spool and end of a
+process: the event, its process id, its parent's, when the kernel started it, the time
+in nanoseconds since 1970, its rank, and a detail. A folder a host holds this file and
+the spools. A process that executes another program goes on as the same process.
+"""
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tierscope.trace.log import LogError
+from tierscope.trace.log_writer import write_log
+from tierscope.trace.posix_records import END_TIMES, START_TIMES
+from tierscope.trace.spool import join_spools, open_spool
+
+EVENTS = "processes"  # name of the file of events
+# The first that any process has says the ranks: those inside it inherit the others.
+RANK_VARIABLES = (
+    *("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
+    "SLURM_PROCID",
+)
+_MOST_PARENTS = 30  # the metadata of a log has 1023 bytes
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+-]+")
+
+
+@dataclass(frozen=True)
+class TracedProcess:
+    """A process of a traced command.
+
+    Parameters
+    ----------
+    host : str
+    pid, parent : int
+    ticks : int
+        When the kernel started it; tells processes with one id apart.
+    started_ns : int
+        Nanoseconds since 1970.
+    ended_ns : int or None
+        None if it was killed or still runs.
+    launched_as : str
+        What its launcher calls it, such as ``RANK=3``; ``-`` if nothing.
+    exe : str
+        Its command line, the last one if it has executed programs.
+    spools : tuple of Path
+        Empty if it made no call on a traced path.
+    """
+
+    host: str
+    pid: int
+    parent: int
+    ticks: int
+    started_ns: int
+    ended_ns: int | None
+    launched_as: str
+    exe: str
+    spools: tuple[Path, ...]
+
+    def still_runs(self) -> bool:
+        """Return whether this process of this host has not ended."""
+        if self.ended_ns is not None or self.host != os.uname().nodename:
+            return False
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text(errors="replace")
+        except OSError:
+            return False
+        state, *fields = text.rpartition(")")[2].split()
+        return state not in "ZX" and int(fields[18]) == self.ticks
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the logs of one call of ``tierscope trace`` have in common.
+
+    Parameters
+    ----------
+    user, group : str
+        `group` is found in the metadata of all logs of the call.
+    job_id : int
+    mounts : mapping of str to str
+        Type of the file system by mount point.
+    """
+
+    user: str
+    group: str
+    job_id: int
+    mounts: Mapping[str, str]
+
+
+def read_processes(spool_dir: Path) -> list[TracedProcess]:
+    """Return the processes of all hosts that have traced into a folder, by start."""
+    processes = []
+    for events in sorted(spool_dir.glob(f"*/{EVENTS}")):
+        lines = events.read_bytes().decode("utf-8", "replace").split("\n")[:-1]
+        stories: dict[tuple[str, str], list[list[str]]] = {}
+        for line in lines:
+            event = line.split(" ", 6)
+            if len(event) == 7:  # a full disk may have cut one
+                stories.setdefault((event[1], event[3]), []).append(event)
+        processes += [_process(events.parent, story) for story in stories.values()]
+    return sorted(processes, key=lambda one: (one.started_ns, one.host, one.pid))
+
+
+def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
+    """Return the process of some events."""
+    _, pid, parent, ticks, started_ns, _, _ = story[0]
+    ended = [int(event[4]) for event in story if event[0] == "end"]
+    commands = [event[6] for event in story if event[0] == "start"]
+    ranks = [event[5] for event in story if event[5] != "-"]
+    return TracedProcess(
+        host=folder.name,
+        pid=int(pid),
+        parent=int(parent),
+        ticks=int(ticks),
+        started_ns=int(started_ns),
+        ended_ns=ended[-1] if ended and story[-1][0] == "end" else None,
+        launched_as=ranks[-1] if ranks else "-",
+        exe=commands[-1].strip() if commands else "",
+        spools=tuple(folder / event[6] for event in story if event[0] == "spool"),
+    )
+
+
+def parents_of(process: TracedProcess, processes: Sequence[TracedProcess]) -> list[int]:
+    """Return the ids of a process's parents among some processes, the nearest first.
+
+    Parameters
+    ----------
+    process : TracedProcess
+    processes : sequence of TracedProcess
+        Sorted by start.
+    """
+    parents: list[int] = []
+    while True:
+        before = [
+            one
+            for one in processes
+            if (one.host, one.pid) == (process.host, process.parent)
+            and one.started_ns <= process.started_ns
+            and one is not process
+        ]
+        if not before:
+            return parents
+        process = before[-1]
+        parents.append(process.pid)
+
+
+def ranks_of(processes: Sequence[TracedProcess]) -> dict[TracedProcess, int]:
+    """Return the rank of each process that a launcher has given one.
+
+    Launchers may be nested. So of the variables that processes have, only the first of
+    `RANK_VARIABLES` counts: that of the inner launcher.
+    """
+    for name in RANK_VARIABLES:
+        prefix = f"{name}="
+        ranks = {
+            one: int(one.launched_as.removeprefix(prefix))
+            for one in processes
+            if one.launched_as.startswith(prefix)
+        }
+        if ranks:
+            return ranks
+    return {}
+
+
+def write_process_logs(
+    processes: Sequence[TracedProcess], logs: Path, call: Call
+) -> tuple[list[Path], list[str]]:
+    """Write a log of each process that made calls.
+
+    Parameters
+    ----------
+    processes : sequence of TracedProcess
+        From `read_processes`.
+    logs : Path
+        Folder of the logs.
+    call : Call
+
+    Returns
+    -------
+    logs : list of Path
+    losses : list of str
+        What is missing in them, a sentence each.
+
+    Raises
+    ------
+    OSError
+        If a log cannot be written.
+    """
+    written, losses = [], []
+    ranks = ranks_of(processes)
+    for process in processes:
+        if not process.spools:
+            continue
+        metadata = {
+            "tracer": "tierscope builtin",
+            "group": call.group,
+            "host": process.host,
+            "pid": str(process.pid),
+        }
+        if parents := parents_of(process, processes)[:_MOST_PARENTS]:
+            metadata["parents"] = ",".join(map(str, parents))
+        if process in ranks:
+            metadata["rank"] = str(ranks[process])
+        path = logs / _log_name(process, call)
+        try:
+            if _write_log(process, path, call, metadata):
+                losses.append(f"{path}: is partial, as some calls were not recorded.")
+        except LogError as error:
+            losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
+            continue
+        written.append(path)
+    return written, losses
+
+
+def _write_log(
+    process: TracedProcess, path: Path, call: Call, metadata: Mapping[str, str]
+) -> bool:
+    """Write the log of a process, and return whether it is partial."""
+    spools = [open_spool(spool) for spool in process.spools]
+    partial = any(spool.is_incomplete for spool in spools)
+    records, names = join_spools(spools)
+    # Those of a child count from where its parent's do.
+    shift_s = (min(spool.origin_ns for spool in spools) - process.started_ns) * 1e-9
+    for field in START_TIMES + END_TIMES:
+        records[field] += np.where(records[field] == 0, 0, shift_s)
+    started_s = process.started_ns * 1e-9
+    if process.ended_ns is not None:
+        ended_s, end = process.ended_ns * 1e-9, "exit"
+    elif process.still_runs():
+        ended_s, end = time.time(), "still running"
+    else:
+        last_s = max((records[field].max(initial=0) for field in END_TIMES), default=0)
+        ended_s, end = started_s + float(last_s), "last call"
+    write_log(
+        path,
+        records,
+        names,
+        n_processes=1,
+        exe=process.exe,
+        mounts=call.mounts,
+        start_time_s=started_s,
+        end_time_s=ended_s,
+        metadata={**metadata, "end": end},
+        partial=partial,
+        job_id=call.job_id,
+    )
+    return partial
+
+
+def _log_name(process: TracedProcess, call: Call) -> str:
+    """Return the name that Darshan would give a log."""
+    program = os.path.basename(process.exe.partition(" ")[0])
+    start = time.localtime(process.started_ns // 10**9)
+    second = 3600 * start.tm_hour + 60 * start.tm_min + start.tm_sec
+    identity = f"{process.host} {process.pid} {process.ticks} {process.started_ns}"
+    number = int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest())
+    return (
+        f"{_safe(call.user)}_{_safe(program)}_id{call.job_id}-{process.pid}"
+        f"_{start.tm_mon}-{start.tm_mday}-{second}-{number}.darshan"
+    )
+
+
+def _safe(name: str) -> str:
+    """Return a name without what a file's name or Darshan's would not have."""
+    return _NOT_IN_NAMES.sub("-", name)[:100].lstrip(".-") or "unknown"
