@@ -137,3 +137,10 @@ def test_a_page_of_two_thousand_jobs_is_small_enough_to_open():
     many = tables["fleet"].sample(2000, replace=True, random_state=1)
     frame = table_of(context_of(tables | {"fleet": many}), "jobs").frame
     assert len(frame) == 500
+
+
+def test_classes_without_hours_are_left_out():
+    tables = tables_of(
+        job_tables.exact_job(times={(-1, READ): [1, 2], (-1, META): [0, 0]})
+    )
+    assert classes_table(tables["fleet_classes"])["Class"].tolist() == ["gfs READ"]

@@ -30,6 +30,7 @@ TITLE_LETTERS = 60
 _TEXT_ROOM = 1.55  # width of the right panel over the longest bar, with room for words
 _UNKNOWN_END = {"color": "#222222", "marker": "^", "ls": "", "ms": 8}
 _MOST_TICKS = 24
+_HEIGHT_OF_CLASS = 0.34  # inches
 
 
 @styled
@@ -69,9 +70,10 @@ def plot_job_breakdown(
     name = shortened(printable(job), TITLE_LETTERS)
     title = f"I/O time of the slowest process by class: {name} (Darshan logs)"
     notes = bound_notes(slowest["times_are"], provenance) + mpi_io_note(breakdown)
-    figure, (left, right) = new_figure(2, title, notes, row_height=4.0)
     rows = counted(breakdown)
     classes = classes_of(rows)
+    height = max(4.0, _HEIGHT_OF_CLASS * len(classes))
+    figure, (left, right) = new_figure(2, title, notes, row_height=height)
     by_epoch = has_epochs(slowest)
     shown = slowest[slowest["epoch"] >= 0] if by_epoch else slowest
     is_unsure = _draw_stacks(left, rows, shown, classes, palette)

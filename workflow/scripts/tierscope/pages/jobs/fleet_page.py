@@ -24,6 +24,7 @@ from tierscope.pages.jobs.content import (
 from tierscope.pages.jobs.job_page import NO_MODEL, count
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
+SHARE = "Share of what is certain"
 MOST_ROWS, MOST_SAVINGS = 500, 20
 
 
@@ -80,19 +81,19 @@ def fleet_page(
 def classes_table(fleet_classes: pd.DataFrame) -> pd.DataFrame:
     """Return the hours of all jobs by class (``fleet_classes``), in words.
 
-    The share is that of what is certain.
+    Classes without hours are left out.
     """
     rows = counted(fleet_classes)
     ends = ["least_hours", "most_hours"]
     sums = rows.groupby(JOB_CLASS)[ends].agg(lambda hours: hours.sum(skipna=False))
     n_jobs = rows[rows["least_hours"] > 0].groupby(JOB_CLASS)["job"].nunique()
     whole = sums["least_hours"].sum()
-    order = in_class_order(sums.index)
+    order = in_class_order(sums.index[sums.ne(0).any(axis="columns")])
     return pd.DataFrame(
         {
             "Class": label(*one),
             "Hours": bounds_words(*sums.loc[one], ""),
-            "Share": f"{100 * sums.loc[one, 'least_hours'] / whole:.1f} %"
+            SHARE: f"{100 * sums.loc[one, 'least_hours'] / whole:.1f} %"
             if whole
             else "",
             "Jobs": f"{n_jobs.get(one, 0):,}",
@@ -129,7 +130,7 @@ def _summary(
     if fleet["hours_of"].eq("processes").any():
         how += " Where the number of nodes is not known, it counts processes."
     table = classes_table(fleet_classes)
-    shown = Table("Classes", table, ["Hours", "Share", "Jobs"], title="By class")
+    shown = Table("Classes", table, ["Hours", SHARE, "Jobs"], title="By class")
     items = [Words(text, "answer"), Words(f"{how} {NO_MODEL}"), shown]
     return Section("summary", "In short", items)
 
