@@ -50,7 +50,7 @@ def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
     DataFrame, shape (n_processes, 4)
         ``rank``, ``least_s``, ``most_s`` and ``is_candidate``, whether the process can
         be the slowest. The bounds are sums over the classes, so they hold but need not
-        be sharp.
+        be sharp; those of a process that must be the slowest are its own.
     """
     of_rank = times[times["counted"]].groupby("rank")
     totals = of_rank["least_s"].sum().to_frame()
@@ -65,6 +65,11 @@ def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
         totals["is_candidate"] = totals["rank"].isin(ranks)
     else:  # the list is shortened
         totals["is_candidate"] = totals["most_s"].fillna(np.inf) >= reached
+    if totals["is_candidate"].sum() == 1:  # it is the slowest: sharper than the sums
+        totals.loc[totals["is_candidate"], ["least_s", "most_s"]] = [
+            slowest["least_s"],
+            slowest["most_s"],
+        ]
     by = ["most_s", "least_s", "rank"]
     order = [False, False, True]
     totals = totals.sort_values(by, ascending=order, na_position="last")

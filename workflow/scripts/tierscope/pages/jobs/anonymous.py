@@ -122,8 +122,8 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        Any tables of `tierscope.core.columns` that hold logged jobs, by name. Give all
-        tables of a page at once, so that a name is replaced alike in them.
+        Tables of `tierscope.core.columns` that hold logged jobs, by name. Give all of
+        an analysis at once, so that a name is replaced alike in them.
 
     Returns
     -------

@@ -25,6 +25,7 @@ from tierscope.pages.jobs.job_page import NO_MODEL, count
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
 SHARE = "Share of what is certain"
+IO_TIME = "I/O time, and its part of the run time"
 MOST_ROWS, MOST_SAVINGS = 500, 20
 
 
@@ -152,18 +153,17 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
             "Job": seen(row["job"], NAME_LETTERS),
             "Program": seen(row["exe"], NAME_LETTERS),
             "User": seen(row["user"], NAME_LETTERS),
-            "Month": row["month"].replace("-", "\N{NON-BREAKING HYPHEN}"),
             "Processes": f"{row['n_processes']:,}",
             "Run time": f"{number_words(row['run_time_s'])} s",
-            "I/O time": bounds_words(row["io_least_s"], row["io_most_s"]),
-            "Of run": part_words(row),
+            IO_TIME: f"{bounds_words(row['io_least_s'], row['io_most_s'])}\n"
+            + part_words(row),
             "Hours": hours_of_job(row)
             + (" *" if is_mixed and row["hours_of"] == "processes" else ""),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
     )
-    numbers = ["Processes", "Run time", "I/O time", "Of run", "Hours"]
+    numbers = ["Processes", "Run time", IO_TIME, "Hours"]
     words = f"The most costly first ({hours} of I/O)."
     if is_mixed:
         words += " *: hours of processes."
@@ -189,7 +189,7 @@ def hours_of_job(row: Mapping[str, Any]) -> str:
 def part_words(row: Mapping[str, Any]) -> str:
     """Return the part of I/O of a job's run time (a row of ``fleet``)."""
     if pd.isna(row["io_percent"]):
-        return "unknown"
+        return "unknown part"
     words = f"{number_words(row['io_percent'])} %"
     return words if row["times_are"] == EXACT else f"at least {words}"
 
