@@ -19,14 +19,13 @@ from tierscope.figures.jobs.classes import (
     classes_of,
     counted,
     unsure_patch,
+    visible,
 )
 from tierscope.figures.style import styled, write_around
 
 MOST_JOBS = 20  # that are drawn, the most costly first
 _NAME_LETTERS = 26
 _MOST_OUTLIERS = 6  # with a name
-_LEAST_SEEN = 0.003  # of the longest bar; thinner parts are not in the legend
-_MOST_IN_LEGEND = 14
 _NAME_ROOM = 0.07  # height of a name over that of the panel
 _SAVING = {"color": "#117733", "height": 0.7}
 _POINTS = {"color": "#4477AA", "alpha": 0.6, "s": 22, "linewidths": 0}
@@ -142,17 +141,10 @@ def _draw_costly(
     _across(ax)
     ax.set_xlabel(f"I/O of the slowest process x size of the job ({hours})")
     ax.set_title(f"The {len(jobs)} most costly jobs, by class")
-    handles = class_patches(_seen(wide, classes, max(end, default=0)), palette)[::-1]
+    widest = {one: wide[one].max() for one in classes}
+    handles = class_patches(visible(widest, max(end, default=0)), palette)[::-1]
     handles += [unsure_patch()] if unsure.any() else []
     ax.legend(handles=handles, loc="lower right", fontsize=8, frameon=True)
-
-
-def _seen(wide: pd.DataFrame, classes: Sequence[tuple], longest: float) -> list[tuple]:
-    """Return the classes that are wide enough to be seen, at most so many."""
-    widest = {one: wide[one].max() for one in classes}
-    found = [one for one in classes if widest[one] > _LEAST_SEEN * longest]
-    kept = sorted(found, key=lambda one: -widest[one])[:_MOST_IN_LEGEND]
-    return [one for one in classes if one in kept]
 
 
 def _draw_savings(ax: Axes, fleet: pd.DataFrame, hours: str) -> None:

@@ -22,6 +22,7 @@ from tierscope.figures.jobs.classes import (
     label,
     mpi_io_note,
     unsure_patch,
+    visible,
 )
 from tierscope.figures.jobs.processes import has_epochs, whole_job
 from tierscope.figures.style import SLOWEST_LABEL, new_figure, styled
@@ -80,7 +81,11 @@ def plot_job_breakdown(
     left.set_title("Slowest process of each epoch" if by_epoch else "Whole job")
     is_unsure |= _draw_classes(right, whole_job(rows), palette)
     right.set_title("Each class, whole job")
-    handles = class_patches(classes, palette)
+    ends_s = rows[["least_s", "most_s"]].max(axis="columns")
+    widest = ends_s.groupby([rows[name] for name in JOB_CLASS]).max()
+    longest_s = slowest[["least_s", "most_s"]].max(axis=None)
+    shown_classes = visible({one: widest[one] for one in classes}, longest_s)
+    handles = class_patches(shown_classes, palette)
     handles += [unsure_patch()] if is_unsure else []
     if slowest["most_s"].isna().any():  # of the whole job, too
         handles.append(Line2D([], [], **_UNKNOWN_END, label="no upper bound"))

@@ -19,6 +19,7 @@ from tierscope.figures.jobs.classes import (
     class_patches,
     mpi_io_note,
     unsure_patch,
+    visible,
 )
 from tierscope.figures.jobs.job_breakdown import TITLE_LETTERS
 from tierscope.figures.jobs.processes import (
@@ -113,7 +114,8 @@ def _draw_bars(
     ax.tick_params(axis="x", labelsize=8)
     ax.set_xlabel("Rank of the process, longest I/O time first")
     ax.set_xlim(-0.7, len(totals) - 0.3)
-    handles = class_patches(by_class, palette)
+    widest = {one: height_s.max() for one, height_s in by_class.items()}
+    handles = class_patches(visible(widest, bottom_s.max()), palette)
     return [*handles, unsure_patch()] if unsure.any() else handles
 
 
