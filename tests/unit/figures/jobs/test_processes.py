@@ -73,6 +73,17 @@ def test_lost_records_leave_no_upper_bound():
     assert totals.set_index("rank")["is_candidate"].to_dict() == {0: True, 1: False}
 
 
+def test_processes_that_only_called_mpi_io_took_no_time():
+    job = job_tables.exact_job(
+        times={(-1, READ): [1, 0], (-1, job_tables.MPI_IO): [5, 5]}
+    )
+    tables = tables_of(job)
+    times = tables["job_times"][lambda rows: rows["interface"] == "MPI-IO"]
+    totals = process_totals(times, tables["job_slowest"].iloc[0])
+    assert totals.set_index("rank")["least_s"].loc[1] == 0
+    assert len(totals) == 2
+
+
 def test_logs_of_no_process_are_left_out():
     times = tables_of(job_tables.exact_job())["job_times"]
     helpers = times.assign(rank=times["rank"].replace(1, -1))
