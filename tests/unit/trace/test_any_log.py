@@ -17,10 +17,10 @@ from tierscope.trace.any_log import (
     TIMES,
     read_any_log,
 )
-from tierscope.trace.container import LogError
+from tierscope.trace.darshan.container import LogError
+from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.log import read_posix
 from tierscope.trace.log_writer import write_any_log
-from tierscope.trace.module_records import RECORD_TYPES
 
 LOGS = Path(__file__).parents[2] / "data" / "darshan-logs"
 OLD_LOGS = Path(darshan.__file__).parent / "tests" / "input"

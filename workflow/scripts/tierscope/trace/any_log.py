@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.trace import pydarshan_route
-from tierscope.trace.container import LITTLE, Container, open_container
-from tierscope.trace.module_records import FOPENS, RECORD_TYPES
-from tierscope.trace.names import Names, read_names
+from tierscope.trace.darshan import pydarshan_route
+from tierscope.trace.darshan.container import LITTLE, Container, open_container
+from tierscope.trace.darshan.module_records import FOPENS, RECORD_TYPES
+from tierscope.trace.darshan.names import Names, read_names
 from tierscope.trace.posix_records import SIZES
 
 # Counters by column name that all three interfaces have.

@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 from darshan_containers import MODULES, build_log
-from tierscope.trace.container import LogError, open_container, regions_of
-from tierscope.trace.module_records import RECORD_TYPES
+from tierscope.trace.darshan.container import LogError, open_container, regions_of
+from tierscope.trace.darshan.module_records import RECORD_TYPES
 
 NAMES = [(1, b"/scratch/a")]
 STDIO = RECORD_TYPES["STDIO"][2]
