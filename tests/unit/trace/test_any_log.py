@@ -473,7 +473,7 @@ def test_log_that_cannot_be_used_is_refused(tmp_path, modules, reason):
         (None, "cannot be read: No such file"),
         (b"", "is empty, expected a Darshan log"),
         (b"not a log", "is not a Darshan log"),
-        (b"\x1f\x8b\x08" + bytes(99), "is not a Darshan log of version 3"),
+        (b"\x1f\x8b\x08" + bytes(99), "is not a log of Darshan 3"),
         (b"9.99\0\0\0\0" + (6567223).to_bytes(8, "big"), "has log format '9.99'"),
         (b"3.10\0\0\0\0" + (6567223).to_bytes(8, "big"), "truncated in its header"),
     ],

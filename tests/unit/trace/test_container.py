@@ -176,7 +176,7 @@ def test_damaged_header_is_found(log, position, value, reason):
 
 def test_log_of_version_2_is_named(log):
     log.write_bytes(b"\x1f\x8b\x08\0" + bytes(100))
-    with pytest.raises(LogError, match="logs of version 2 are not supported"):
+    with pytest.raises(LogError, match="those of Darshan 1 and 2 are not supported"):
         open_container(log)
 
 

@@ -370,7 +370,7 @@ def _is_packed(data: bytes) -> bool:
 def _no_log(data: bytes) -> str:
     """Return what a file is that is no log."""
     if data.startswith(_GZIP):
-        return "is not a Darshan log of version 3; logs of version 2 are not supported."
+        return "is not a log of Darshan 3; those of Darshan 1 and 2 are not supported."
     return "is not a Darshan log."
 
 
