@@ -1,25 +1,13 @@
 """Rules that show the analysis of Darshan logs: a figure, a page of all jobs, pages of jobs."""
 
-JOB_TABLES = {name: f"{TABLES}/{name}.parquet" for name in LOG_TABLES}
-# Those without a row for each process or file. The short names of `anonymous` come from
-# the first four, so they are the same on all pages.
-FLEET_TABLES = {
-    name: JOB_TABLES[name]
-    for name in (
-        "logs",
-        "refusals",
-        "tier_prefixes",
-        "jobs",
-        "fleet",
-        "fleet_classes",
-    )
-}
 PROVENANCE_OF_LOGS = f"Darshan logs, measured; analysis {NAME}"
 
 
 rule plot_fleet:
     input:
-        **FLEET_TABLES,
+        tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
+        fleet=f"{TABLES}/fleet.parquet",
+        fleet_classes=f"{TABLES}/fleet_classes.parquet",
         library=library("plot_fleet"),
     output:
         **figure("fleet", title="All jobs side by side"),
@@ -30,7 +18,6 @@ rule plot_fleet:
         "../../environment.yml"
     params:
         provenance=PROVENANCE_OF_LOGS,
-        anonymous=ANALYSIS.anonymous,
     message:
         "Drawing the figure of all jobs."
     script:
@@ -39,7 +26,11 @@ rule plot_fleet:
 
 rule build_fleet_report:
     input:
-        **FLEET_TABLES,
+        fleet=f"{TABLES}/fleet.parquet",
+        fleet_classes=f"{TABLES}/fleet_classes.parquet",
+        logs=f"{TABLES}/logs.parquet",
+        refusals=f"{TABLES}/refusals.parquet",
+        tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
         figure=f"{RESULTS}/figures/fleet.svg",
         caption=caption("fleet"),
         template=workflow.source_path("../templates/jobs.html.j2"),
@@ -55,7 +46,6 @@ rule build_fleet_report:
     params:
         experiment=NAME,
         provenance=PROVENANCE_OF_LOGS,
-        anonymous=ANALYSIS.anonymous,
         pages=ANALYSIS.pages,
         processes_per_node=ANALYSIS.processes_per_node,
     message:
@@ -66,7 +56,17 @@ rule build_fleet_report:
 
 rule build_job_pages:
     input:
-        **JOB_TABLES,
+        jobs=f"{TABLES}/jobs.parquet",
+        logs=f"{TABLES}/logs.parquet",
+        job_times=f"{TABLES}/job_times.parquet",
+        job_slowest=f"{TABLES}/job_slowest.parquet",
+        job_breakdown=f"{TABLES}/job_breakdown.parquet",
+        job_files=f"{TABLES}/job_files.parquet",
+        job_sizes=f"{TABLES}/job_sizes.parquet",
+        job_estimates=f"{TABLES}/job_estimates.parquet",
+        job_combinations=f"{TABLES}/job_combinations.parquet",
+        fleet=f"{TABLES}/fleet.parquet",
+        tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
         breakdown_caption=caption("job_breakdown"),
         processes_caption=caption("job_processes"),
         template=workflow.source_path("../templates/jobs.html.j2"),
@@ -83,7 +83,6 @@ rule build_job_pages:
         "../../environment.yml"
     params:
         provenance=PROVENANCE_OF_LOGS,
-        anonymous=ANALYSIS.anonymous,
         pages=ANALYSIS.pages,
         processes_per_node=ANALYSIS.processes_per_node,
     message:

@@ -4,15 +4,15 @@ import sys
 from pathlib import Path
 
 from tierscope.core.sources import Origin
+from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
-from tierscope.pages.jobs.fleet_page import fleet_page
+from tierscope.pages.jobs.fleet_page import OF_FLEET, fleet_page
 from tierscope.pages.jobs.folders import FOLDER, REPORT, page_folders
-from tierscope.pages.jobs.tables import read_job_tables
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     given, params = snakemake.input, snakemake.params
-    tables = read_job_tables(given, anonymous=params.anonymous)
+    tables = {name: read_table(given[name], name) for name in OF_FLEET}
     folders = page_folders(tables["fleet"], params.pages)
     svg, caption = Path(given.figure).read_bytes(), Path(given.caption).read_text()
     context = fleet_page(

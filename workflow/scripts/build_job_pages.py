@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 from tierscope.core.sources import Origin
+from tierscope.core.tables import read_table
 from tierscope.figures.jobs.job_breakdown import plot_job_breakdown
 from tierscope.figures.jobs.job_processes import plot_job_processes
 from tierscope.figures.style import save_figure
 from tierscope.pages.document import Picture, render
 from tierscope.pages.jobs.explorer import explorer_data, job_explorer
 from tierscope.pages.jobs.folders import EXPLORER, FLEET, REPORT, page_folders
-from tierscope.pages.jobs.job_page import job_page, rows_of_job
-from tierscope.pages.jobs.tables import read_job_tables
+from tierscope.pages.jobs.job_page import OF_JOBS, job_page, rows_of_job
 
 _TITLES = {
     "breakdown": "I/O time of the slowest process by class",
@@ -89,7 +89,8 @@ def build_pages(
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     given, params = snakemake.input, snakemake.params
-    tables = read_job_tables(given, anonymous=params.anonymous)
+    of_pages = (*OF_JOBS, "fleet", "tier_prefixes")
+    tables = {name: read_table(given[name], name) for name in of_pages}
     names = ("template", "style", "explorer_page", "explorer_computation")
     templates = {name: Path(given[name]).read_text() for name in names}
     for name in _TITLES:

@@ -3,17 +3,17 @@
 import sys
 
 from tierscope.core.sources import Origin
+from tierscope.core.tables import read_table
 from tierscope.figures.fleet import plot_fleet
 from tierscope.figures.style import save_figure
-from tierscope.pages.jobs.tables import read_job_tables
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
-    tables = read_job_tables(snakemake.input, anonymous=snakemake.params.anonymous)
+    prefixes = read_table(snakemake.input.tier_prefixes, "tier_prefixes")
     figure = plot_fleet(
-        tables["fleet"],
-        tables["fleet_classes"],
+        read_table(snakemake.input.fleet, "fleet"),
+        read_table(snakemake.input.fleet_classes, "fleet_classes"),
         provenance=Origin(snakemake.params.provenance),
-        tiers=list(tables["tier_prefixes"]["tier"].unique()),
+        tiers=list(prefixes["tier"].unique()),
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])

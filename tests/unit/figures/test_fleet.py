@@ -106,3 +106,11 @@ def test_hostile_names_are_drawn_as_they_are_seen(tmp_path):
     assert names_of(figure.axes[0]) == ["$\\frac{1}$\\u202e\\n"]
     assert "<svg onload=x>\\x00" in figure.axes[0].texts[0].get_text()
     save_figure(figure, [tmp_path / "a.svg"])
+
+
+def test_only_classes_that_can_be_seen_are_in_the_legend():
+    """Of 3600 s of READ and 1 s of META, META is thinner than a pixel."""
+    job = job_tables.exact_job(times={(-1, READ): [3600, 0], (-1, META): [1, 0]})
+    costly = draw(job).axes[0]
+    assert [text.get_text() for text in costly.get_legend().texts] == ["gfs READ"]
+    assert len(costly.patches) == 2

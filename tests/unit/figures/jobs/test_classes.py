@@ -13,6 +13,7 @@ from tierscope.figures.jobs.classes import (
     label,
     mpi_io_note,
     tier_order,
+    visible,
 )
 
 TIERS = ["gfs", "lfs", "home", "scratch", "burst", "other", "unnamed"]
@@ -95,3 +96,10 @@ def test_notes_say_what_bounds_are_once():
     notes = bound_notes(["exact", "bounds", "bounds"], "Darshan logs")
     assert notes[0] == "Source: Darshan logs."
     assert [note.partition(":")[0] for note in notes[1:]] == ["Bounds"]
+
+
+def test_classes_that_cannot_be_seen_are_not_in_the_legend():
+    widest = {"a": 10.0, "b": 0.02, "c": 0.04}  # of 10; the limit is 0.03
+    assert visible(widest, 10.0) == ["a", "c"]
+    many = {n: 1.0 + n for n in range(20)}
+    assert visible(many, 20.0) == list(range(6, 20))

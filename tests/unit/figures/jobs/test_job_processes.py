@@ -90,3 +90,14 @@ def test_of_lost_records_the_slowest_is_only_the_slowest_recorded(tmp_path):
 def test_a_job_of_the_papers_size_is_drawn_quickly(tmp_path):
     save_figure(draw(job_tables.large_job()), [tmp_path / "a.svg"])
     assert (tmp_path / "a.svg").stat().st_size < 2_000_000
+
+
+def test_a_job_of_very_many_processes_is_a_small_file(tmp_path):
+    """All of 20,000 processes can be the slowest; a part of their marks is drawn."""
+    times = {(-1, READ): (np.ones(20_000), np.full(20_000, 2.0))}
+    figure = draw(job_tables.exact_job(times=times))
+    assert "any of these 20,000 can\nbe the slowest process" in labels_of(figure)
+    marks = marks_of(figure.axes[0]).get_xdata()
+    assert (marks[0], marks[-1], len(marks)) == (1, 20_000, 40)
+    save_figure(figure, [tmp_path / "a.svg"])
+    assert (tmp_path / "a.svg").stat().st_size < 200_000

@@ -46,6 +46,16 @@ def test_no_process_takes_longer_than_the_slowest():
     assert totals["most_s"].tolist() == [3, 3, 3]
 
 
+def test_a_process_that_must_be_the_slowest_has_its_sharper_bounds():
+    """Its total may be exact although its classes are not."""
+    tables = tables_of(job_tables.bounded_job())  # 2 to 4 s each
+    slowest = tables["job_slowest"].iloc[0].copy()
+    slowest[["least_s", "most_s", "n_slowest", "slowest_ranks"]] = [3.5, 3.5, 1, "2"]
+    totals = process_totals(tables["job_times"], slowest).set_index("rank")
+    assert totals.loc[2, ["least_s", "most_s"]].tolist() == [3.5, 3.5]
+    assert totals.loc[0, ["least_s", "most_s"]].tolist() == [2, 3.5]
+
+
 def test_a_list_that_is_cut_is_completed_from_the_bounds():
     """The candidates are those whose upper bound reaches the slowest process's time."""
     times = {(-1, READ): (np.full(30, 1.0), np.where(np.arange(30) < 20, 2.0, 1.0))}
@@ -61,6 +71,17 @@ def test_lost_records_leave_no_upper_bound():
     totals = totals_of(job_tables.partial_job())
     assert totals["most_s"].isna().all()
     assert totals.set_index("rank")["is_candidate"].to_dict() == {0: True, 1: False}
+
+
+def test_processes_that_only_called_mpi_io_took_no_time():
+    job = job_tables.exact_job(
+        times={(-1, READ): [1, 0], (-1, job_tables.MPI_IO): [5, 5]}
+    )
+    tables = tables_of(job)
+    times = tables["job_times"][lambda rows: rows["interface"] == "MPI-IO"]
+    totals = process_totals(times, tables["job_slowest"].iloc[0])
+    assert totals.set_index("rank")["least_s"].loc[1] == 0
+    assert len(totals) == 2
 
 
 def test_logs_of_no_process_are_left_out():

@@ -99,7 +99,8 @@ def two_tiers_with_bounds():
 @pytest.mark.parametrize(
     ("job", "reason"),
     [
-        (one_tier(), "1 named tiers (gfs)"),
+        (one_tier(), "of only one named tier (gfs)."),
+        (job_tables.exact_job(times={(-1, STDIO): [1, 2]}), "of no named tier."),
         (three_tiers(), "3 named tiers (gfs, home, lfs)"),
         (two_tiers_with_bounds(), "the logs hold bounds"),
     ],

@@ -107,6 +107,10 @@ def test_hours_of_processes_are_marked():
     text = page_of(tables).text
     assert "3.00 *" in text
     assert "hours of processes" in text
+    tables["fleet"]["hours_of"] = "processes"
+    text = page_of(tables).text
+    assert "3.00 *" not in text
+    assert "(process-hours of I/O)" in text
 
 
 def test_a_page_needs_no_other_file_and_no_script():
@@ -133,3 +137,10 @@ def test_a_page_of_two_thousand_jobs_is_small_enough_to_open():
     many = tables["fleet"].sample(2000, replace=True, random_state=1)
     frame = table_of(context_of(tables | {"fleet": many}), "jobs").frame
     assert len(frame) == 500
+
+
+def test_classes_without_hours_are_left_out():
+    tables = tables_of(
+        job_tables.exact_job(times={(-1, READ): [1, 2], (-1, META): [0, 0]})
+    )
+    assert classes_table(tables["fleet_classes"])["Class"].tolist() == ["gfs READ"]

@@ -111,7 +111,7 @@ def test_files_and_folders_have_tables_of_their_own():
 def test_sizes_have_a_column_for_each_tier_and_operation():
     sizes = tables_of(job_tables.exact_job())["job_sizes"]
     table = sizes_table(sizes)
-    assert table.columns.tolist() == ["Size of a call", "gfs READ"]
+    assert table.columns.tolist() == ["Bytes of a call", "gfs READ"]
     assert table["gfs READ"].tolist() == ["1", "10", "100", "1,000"]
     assert sizes_table(sizes.assign(calls=0)).empty
     assert sizes_table(empty_table("job_sizes")).empty

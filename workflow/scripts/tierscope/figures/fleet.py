@@ -19,6 +19,7 @@ from tierscope.figures.jobs.classes import (
     classes_of,
     counted,
     unsure_patch,
+    visible,
 )
 from tierscope.figures.style import styled, write_around
 
@@ -31,6 +32,10 @@ _POINTS = {"color": "#4477AA", "alpha": 0.6, "s": 22, "linewidths": 0}
 _OUTLIER = {"color": "#882255", "s": 42, "marker": "D", "edgecolors": "white"}
 _LOWER = {"color": "#4477AA", "s": 26, "marker": "^", "facecolors": "none"}
 _ARROW = {"color": "#222222", "marker": ">", "ls": "", "ms": 6}
+_OUTLIER_NAME = {
+    "fontsize": 8,
+    "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
+}
 _NAME = {"fontsize": 8, "textcoords": "offset points", "va": "center"}
 
 
@@ -68,7 +73,7 @@ def plot_fleet(
     costly = figure.add_subplot(grid[:, 0])
     saved, parts = (figure.add_subplot(grid[place, 1]) for place in (0, 1))
     n_jobs = len(fleet)
-    title = f"I/O of {n_jobs} {'job' if n_jobs == 1 else 'jobs'} (Darshan logs)"
+    title = f"I/O of {n_jobs:,} {'job' if n_jobs == 1 else 'jobs'} (Darshan logs)"
     write_around(figure, title, _notes(fleet, provenance))
     hours = hours_words(fleet["hours_of"])
     _draw_costly(costly, fleet, rows, palette, hours)
@@ -136,7 +141,8 @@ def _draw_costly(
     _across(ax)
     ax.set_xlabel(f"I/O of the slowest process x size of the job ({hours})")
     ax.set_title(f"The {len(jobs)} most costly jobs, by class")
-    handles = class_patches(classes, palette)[::-1]
+    widest = {one: wide[one].max() for one in classes}
+    handles = class_patches(visible(widest, max(end, default=0)), palette)[::-1]
     handles += [unsure_patch()] if unsure.any() else []
     ax.legend(handles=handles, loc="lower right", fontsize=8, frameon=True)
 
@@ -186,7 +192,7 @@ def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> None:
         words = shortened(printable(row["job"]), _NAME_LETTERS)
         place = max(least, row["io_percent"])
         where = {"xytext": (1.06 * row["run_time_s"], place), "va": "bottom"}
-        ax.annotate(words, (row["run_time_s"], place), fontsize=8, **where)
+        ax.annotate(words, (row["run_time_s"], place), **_OUTLIER_NAME | where)
         least = place + _NAME_ROOM * highest
     if len(known):
         ax.set_xscale("log")

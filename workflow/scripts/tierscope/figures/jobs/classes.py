@@ -32,6 +32,8 @@ _FAMILIES = (
 )
 _GREYS = {OTHER: ("#555555", "#8C8C8C"), UNNAMED: ("#777777", "#BBBBBB")}
 _LABEL_LETTERS = 40
+_LEAST_SEEN = 0.003  # of the longest bar
+_MOST_IN_LEGEND = 14
 HATCH = "////"
 UNSURE = {"facecolor": "none", "edgecolor": "#444444", "hatch": "....", "lw": 0.8}
 UNSURE_LABEL = "not certain"
@@ -122,6 +124,21 @@ def classes_of(rows: pd.DataFrame) -> list[tuple]:
     names = ("least_s", "most_s", "least_hours", "most_hours")
     has_time = rows.filter(names).gt(0).any(axis="columns")
     return in_class_order(rows.loc[has_time, JOB_CLASS].itertuples(index=False))
+
+
+def visible(widest: Mapping[tuple, float], longest: float) -> list[tuple]:
+    """Return the classes with a part of a bar that can be seen, for the legend.
+
+    Parameters
+    ----------
+    widest : mapping of (tier, interface, operation) to float
+        The largest part of each class, in the order of stacks.
+    longest : float
+        The length of the longest bar.
+    """
+    found = [one for one in widest if widest[one] > _LEAST_SEEN * longest]
+    kept = sorted(found, key=lambda one: -widest[one])[:_MOST_IN_LEGEND]
+    return [one for one in found if one in kept]
 
 
 def class_patches(classes: Iterable[tuple], palette: Palette) -> list[Patch]:

@@ -22,6 +22,7 @@ from tierscope.figures.jobs.classes import (
     label,
     mpi_io_note,
     unsure_patch,
+    visible,
 )
 from tierscope.figures.jobs.processes import has_epochs, whole_job
 from tierscope.figures.style import SLOWEST_LABEL, new_figure, styled
@@ -30,6 +31,7 @@ TITLE_LETTERS = 60
 _TEXT_ROOM = 1.55  # width of the right panel over the longest bar, with room for words
 _UNKNOWN_END = {"color": "#222222", "marker": "^", "ls": "", "ms": 8}
 _MOST_TICKS = 24
+_HEIGHT_OF_CLASS = 0.34  # inches
 
 
 @styled
@@ -69,16 +71,21 @@ def plot_job_breakdown(
     name = shortened(printable(job), TITLE_LETTERS)
     title = f"I/O time of the slowest process by class: {name} (Darshan logs)"
     notes = bound_notes(slowest["times_are"], provenance) + mpi_io_note(breakdown)
-    figure, (left, right) = new_figure(2, title, notes, row_height=4.0)
     rows = counted(breakdown)
     classes = classes_of(rows)
+    height = max(4.0, _HEIGHT_OF_CLASS * len(classes))
+    figure, (left, right) = new_figure(2, title, notes, row_height=height)
     by_epoch = has_epochs(slowest)
     shown = slowest[slowest["epoch"] >= 0] if by_epoch else slowest
     is_unsure = _draw_stacks(left, rows, shown, classes, palette)
     left.set_title("Slowest process of each epoch" if by_epoch else "Whole job")
     is_unsure |= _draw_classes(right, whole_job(rows), palette)
     right.set_title("Each class, whole job")
-    handles = class_patches(classes, palette)
+    ends_s = rows[["least_s", "most_s"]].max(axis="columns")
+    widest = ends_s.groupby([rows[name] for name in JOB_CLASS]).max()
+    longest_s = slowest[["least_s", "most_s"]].max(axis=None)
+    shown_classes = visible({one: widest[one] for one in classes}, longest_s)
+    handles = class_patches(shown_classes, palette)
     handles += [unsure_patch()] if is_unsure else []
     if slowest["most_s"].isna().any():  # of the whole job, too
         handles.append(Line2D([], [], **_UNKNOWN_END, label="no upper bound"))

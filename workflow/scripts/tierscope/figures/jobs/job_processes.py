@@ -19,6 +19,7 @@ from tierscope.figures.jobs.classes import (
     class_patches,
     mpi_io_note,
     unsure_patch,
+    visible,
 )
 from tierscope.figures.jobs.job_breakdown import TITLE_LETTERS
 from tierscope.figures.jobs.processes import (
@@ -31,6 +32,7 @@ from tierscope.figures.style import new_figure, styled
 
 MOST_BARS = 64  # processes that are drawn as bars; more are a curve
 _MOST_TICKS = 32
+_MOST_POINTS, _MOST_MARKS = 1000, 40  # more would be drawn on each other
 _CURVE = {"color": "#222222", "lw": 1.4}
 _BAND = {"color": "#0072B2", "alpha": 0.25, "lw": 0}
 _CANDIDATE = {
@@ -112,7 +114,8 @@ def _draw_bars(
     ax.tick_params(axis="x", labelsize=8)
     ax.set_xlabel("Rank of the process, longest I/O time first")
     ax.set_xlim(-0.7, len(totals) - 0.3)
-    handles = class_patches(by_class, palette)
+    widest = {one: height_s.max() for one, height_s in by_class.items()}
+    handles = class_patches(visible(widest, bottom_s.max()), palette)
     return [*handles, unsure_patch()] if unsure.any() else handles
 
 
@@ -123,25 +126,34 @@ def _draw_curve(
     at = np.arange(1, len(totals) + 1)
     ends = totals[["least_s", "most_s"]].to_numpy()
     least_s, most_s = -np.sort(-ends, axis=0).T  # each sorted, missing ones last
+    drawn = _some(len(at), _MOST_POINTS)
+    at, least_s, most_s = at[drawn], least_s[drawn], most_s[drawn]
     is_exact = bool((ends[:, 0] == ends[:, 1]).all())
     label = "I/O time" if is_exact else "at least"
     handles = ax.plot(at, least_s, **_CURVE, label=label)
     if not is_exact and not np.isnan(most_s).all():
         label = "up to the upper bound"
         handles.append(ax.fill_between(at, least_s, most_s, **_BAND, label=label))
-    ax.set_xlabel(f"Processes ({len(totals)}), longest I/O time first")
+    ax.set_xlabel(f"Processes ({len(totals):,}), longest I/O time first")
     ax.set_xlim(-0.01 * len(totals), 1.01 * len(totals))
     return handles
+
+
+def _some(n: int, most: int) -> np.ndarray:
+    """Return so many of n positions, evenly spaced, with the first and the last."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
 
 
 def _mark_candidates(ax: Axes, totals: pd.DataFrame, label: str) -> Line2D:
     """Mark the processes that can be the slowest; return the entry of the legend."""
     first = 0 if len(totals) <= MOST_BARS else 1
     found = totals[totals["is_candidate"]]
+    n_found = len(found)
+    found = found.iloc[_some(n_found, _MOST_MARKS)]
     end_s = found["most_s"].fillna(found["least_s"])
     room_s = 0.04 * totals[["least_s", "most_s"]].max().max()
-    if len(found) != 1:
-        label = f"any of these {len(found)} can\nbe the slowest process"
+    if n_found != 1:
+        label = f"any of these {n_found:,} can\nbe the slowest process"
     (line,) = ax.plot(first + found.index, end_s + room_s, **_CANDIDATE, label=label)
     return line
 

@@ -50,12 +50,12 @@ def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
     DataFrame, shape (n_processes, 4)
         ``rank``, ``least_s``, ``most_s`` and ``is_candidate``, whether the process can
         be the slowest. The bounds are sums over the classes, so they hold but need not
-        be sharp.
+        be sharp; those of a process that must be the slowest are its own.
     """
-    of_rank = times[times["counted"]].groupby("rank")
-    totals = of_rank["least_s"].sum().to_frame()
-    totals["most_s"] = of_rank["most_s"].agg(lambda most_s: most_s.sum(skipna=False))
-    totals = totals.reset_index()
+    ends = ["least_s", "most_s"]
+    of_counted = times[ends].fillna(np.inf).where(times["counted"], 0.0)
+    totals = of_counted.groupby(times["rank"]).sum().reset_index()
+    totals["most_s"] = totals["most_s"].replace(np.inf, np.nan)
     if not np.isnan(slowest["most_s"]):
         limit_s = np.maximum(slowest["most_s"], totals["least_s"])
         totals["most_s"] = np.minimum(totals["most_s"], limit_s)
@@ -65,10 +65,15 @@ def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
         totals["is_candidate"] = totals["rank"].isin(ranks)
     else:  # the list is shortened
         totals["is_candidate"] = totals["most_s"].fillna(np.inf) >= reached
-    by = ["most_s", "least_s", "rank"]
-    order = [False, False, True]
-    totals = totals.sort_values(by, ascending=order, na_position="last")
-    return totals.reset_index(drop=True)
+    if totals["is_candidate"].sum() == 1:  # it is the slowest: sharper than the sums
+        totals.loc[totals["is_candidate"], ["least_s", "most_s"]] = [
+            slowest["least_s"],
+            slowest["most_s"],
+        ]
+    totals["end_s"] = totals["most_s"].fillna(totals["least_s"])
+    by = ["end_s", "least_s", "rank"]
+    totals = totals.sort_values(by, ascending=[False, False, True], ignore_index=True)
+    return totals.drop(columns="end_s")
 
 
 def listed_ranks(words: str) -> list[int]:

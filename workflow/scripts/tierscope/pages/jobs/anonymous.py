@@ -25,6 +25,7 @@ _KINDS = frozenset(
         """,
     )
 )
+_FIRST = {"jobs": 0, "logs": 1}  # tables in whose order names are numbered
 _STREAMS = frozenset(["<STDIN>", "<STDOUT>", "<STDERR>", "<stdin>", "<stdout>"])
 _PATH = re.compile(r"(?<![\w<])~?/[^\s\"'`,;]+")
 _TOKEN = re.compile(r"[^\W_](?:[\w.@+-]*\w)?")
@@ -121,8 +122,8 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     Parameters
     ----------
     tables : mapping of str to DataFrame
-        Any tables of `tierscope.core.columns` that hold logged jobs, by name. Give all
-        tables of a page at once, so that a name is replaced alike in them.
+        Tables of `tierscope.core.columns` that hold logged jobs, by name. Give all of
+        an analysis at once, so that a name is replaced alike in them.
 
     Returns
     -------
@@ -136,8 +137,8 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         "host": _Names("host"),
         "log": _Names("log"),
     }
-    for kind in ("job", "log"):  # numbered in the order of the tables of jobs and logs
-        for name in sorted(tables, key=lambda name: name not in ("jobs", "logs")):
+    for kind in ("job", "log", "exe"):  # numbered in the order of jobs, then of logs
+        for name in sorted(tables, key=lambda name: _FIRST.get(name, len(_FIRST))):
             if kind in tables[name]:
                 tables[name][kind].drop_duplicates().map(shorten[kind])
     tiers = {

@@ -73,10 +73,12 @@ def explorer_data(
     used = [tier for tier in dict.fromkeys(tiers) if tier in found]
     used.sort(key=lambda tier: _PLACES.get(tier, 1))
     if len(used) != 2:
-        which = ", ".join(map(printable, used)) or "none"
+        which = f" ({', '.join(map(printable, used))})" if used else ""
+        n_tiers = "no named tier" if not used else f"{len(used)} named tiers"
+        n_tiers = "only one named tier" if len(used) == 1 else n_tiers
         return (
             "There is no explorer of this job: it shows READ and META of two tiers, "
-            f"and the job reads files of {len(used)} named tiers ({which})."
+            f"and the job reads files of {n_tiers}{which}."
         )
     rows = posix[posix["tier"].isin(used)]
     if not rows["least_s"].eq(rows["most_s"]).all():

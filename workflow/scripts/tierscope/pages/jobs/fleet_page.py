@@ -24,6 +24,8 @@ from tierscope.pages.jobs.content import (
 from tierscope.pages.jobs.job_page import NO_MODEL, count
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
+SHARE = "Share of what is certain"
+IO_TIME = "I/O time, and its part of the run time"
 MOST_ROWS, MOST_SAVINGS = 500, 20
 
 
@@ -80,19 +82,19 @@ def fleet_page(
 def classes_table(fleet_classes: pd.DataFrame) -> pd.DataFrame:
     """Return the hours of all jobs by class (``fleet_classes``), in words.
 
-    The share is that of what is certain.
+    Classes without hours are left out.
     """
     rows = counted(fleet_classes)
     ends = ["least_hours", "most_hours"]
     sums = rows.groupby(JOB_CLASS)[ends].agg(lambda hours: hours.sum(skipna=False))
     n_jobs = rows[rows["least_hours"] > 0].groupby(JOB_CLASS)["job"].nunique()
     whole = sums["least_hours"].sum()
-    order = in_class_order(sums.index)
+    order = in_class_order(sums.index[sums.ne(0).any(axis="columns")])
     return pd.DataFrame(
         {
             "Class": label(*one),
             "Hours": bounds_words(*sums.loc[one], ""),
-            "Share": f"{100 * sums.loc[one, 'least_hours'] / whole:.1f} %"
+            SHARE: f"{100 * sums.loc[one, 'least_hours'] / whole:.1f} %"
             if whole
             else "",
             "Jobs": f"{n_jobs.get(one, 0):,}",
@@ -129,7 +131,7 @@ def _summary(
     if fleet["hours_of"].eq("processes").any():
         how += " Where the number of nodes is not known, it counts processes."
     table = classes_table(fleet_classes)
-    shown = Table("Classes", table, ["Hours", "Share", "Jobs"], title="By class")
+    shown = Table("Classes", table, ["Hours", SHARE, "Jobs"], title="By class")
     items = [Words(text, "answer"), Words(f"{how} {NO_MODEL}"), shown]
     return Section("summary", "In short", items)
 
@@ -145,25 +147,25 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
     rows = fleet.sort_values(by, ascending=[False, True]).head(MOST_ROWS)
     if rows.empty:
         return Section("jobs", "Jobs", [])
+    is_mixed = fleet["hours_of"].nunique() > 1
     table = pd.DataFrame(
         {
             "Job": seen(row["job"], NAME_LETTERS),
             "Program": seen(row["exe"], NAME_LETTERS),
             "User": seen(row["user"], NAME_LETTERS),
-            "Month": row["month"],
             "Processes": f"{row['n_processes']:,}",
             "Run time": f"{number_words(row['run_time_s'])} s",
-            "I/O time": bounds_words(row["io_least_s"], row["io_most_s"]),
-            "Of run": part_words(row),
+            IO_TIME: f"{bounds_words(row['io_least_s'], row['io_most_s'])}\n"
+            + part_words(row),
             "Hours": hours_of_job(row)
-            + (" *" if row["hours_of"] == "processes" else ""),
+            + (" *" if is_mixed and row["hours_of"] == "processes" else ""),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
     )
-    numbers = ["Processes", "Run time", "I/O time", "Of run", "Hours"]
+    numbers = ["Processes", "Run time", IO_TIME, "Hours"]
     words = f"The most costly first ({hours} of I/O)."
-    if rows["hours_of"].eq("processes").any():
+    if is_mixed:
         words += " *: hours of processes."
     if len(fleet) > len(rows):
         words += f" {len(fleet) - len(rows):,} more are in table fleet."
@@ -187,7 +189,7 @@ def hours_of_job(row: Mapping[str, Any]) -> str:
 def part_words(row: Mapping[str, Any]) -> str:
     """Return the part of I/O of a job's run time (a row of ``fleet``)."""
     if pd.isna(row["io_percent"]):
-        return "unknown"
+        return "unknown part"
     words = f"{number_words(row['io_percent'])} %"
     return words if row["times_are"] == EXACT else f"at least {words}"
 

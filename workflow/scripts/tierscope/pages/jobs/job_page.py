@@ -112,7 +112,9 @@ def job_page(
         _whatif(of),
         _origin(of, row, processes_per_node),
     ]
-    lead = f"{seen(row['exe'], PATH_LETTERS)}, by {seen(row['user'], NAME_LETTERS)}"
+    user = seen(row["user"], NAME_LETTERS)
+    by = f"by user {user}" if user.isdigit() else f"by {user}"
+    lead = f"{seen(row['exe'], PATH_LETTERS)}, {by}"
     return page_context(
         f"I/O of job {seen(job, NAME_LETTERS)} (Darshan logs)",
         f"{lead}, {count(row['n_processes'], 'process', 'es')}, started "

@@ -152,7 +152,9 @@ def sizes_table(sizes: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(calls)
     used = table[table.sum(axis="columns") > 0]
     words = used.map(lambda n: f"{n:,}")
-    words.insert(0, "Size of a call", [seen(size, NAME_LETTERS) for size in used.index])
+    words.insert(
+        0, "Bytes of a call", [seen(size, NAME_LETTERS) for size in used.index]
+    )
     return words.reset_index(drop=True)
 
 
