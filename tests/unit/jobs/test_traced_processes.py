@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tierscope.trace.log import read_posix
-from tierscope.trace.posix_records import START_TIMES
-from tierscope.trace.processes import (
+from tierscope.jobs.traced_processes import (
     Call,
     TracedProcess,
     parents_of,
@@ -17,6 +15,8 @@ from tierscope.trace.processes import (
     read_processes,
     write_process_logs,
 )
+from tierscope.trace.log import read_posix
+from tierscope.trace.posix_records import START_TIMES
 
 CALL = Call(user="me", group="g", job_id=77, mounts={"/": "ext4"})
 
