@@ -1193,12 +1193,16 @@ int tierscope_trace_begin(const char *spool_dir, int rank, const char *prefixes)
     return -EDEADLK;
   pthread_mutex_lock(&files.lock);
   stop();
+  note_end();
+  *events_path = '\0';
   int error = start(spool_dir, rank, prefixes, "");
   if (!error) {
     snprintf(rank_text, sizeof rank_text, "%d", rank);
     setenv("TIERSCOPE_TRACE_SPOOL", current_run->spool_dir, 1);
     setenv("TIERSCOPE_TRACE_RANK", rank_text, 1);
     setenv("TIERSCOPE_TRACE_PREFIXES", prefixes, 1);
+    unsetenv("TIERSCOPE_TRACE_EXCLUDED"); /* of a `tierscope trace` that ends here */
+    unsetenv("TIERSCOPE_TRACE_PROCESSES");
   }
   pthread_mutex_unlock(&files.lock);
   become_free();

@@ -132,28 +132,22 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
     )
 
 
-def parents_of(process: TracedProcess, processes: Sequence[TracedProcess]) -> list[int]:
-    """Return the ids of a process's parents among some processes, the nearest first.
+def parents_of(processes: Sequence[TracedProcess]) -> list[list[int]]:
+    """Return the ids of each process's parents among some, the nearest first.
 
     Parameters
     ----------
-    process : TracedProcess
     processes : sequence of TracedProcess
-        Sorted by start.
+        Sorted by start. The kernel gives ids again, so a parent is the latest process
+        with its id that started before.
     """
-    parents: list[int] = []
-    while True:
-        before = [
-            one
-            for one in processes
-            if (one.host, one.pid) == (process.host, process.parent)
-            and one.started_ns <= process.started_ns
-            and one is not process
-        ]
-        if not before:
-            return parents
-        process = before[-1]
-        parents.append(process.pid)
+    latest: dict[tuple[str, int], list[int]] = {}
+    all_parents = []
+    for process in processes:
+        parents = latest.get((process.host, process.parent), [])
+        all_parents.append(parents)
+        latest[process.host, process.pid] = [process.pid, *parents][:_MOST_PARENTS]
+    return all_parents
 
 
 def ranks_of(processes: Sequence[TracedProcess]) -> dict[TracedProcess, int]:
@@ -200,7 +194,7 @@ def write_process_logs(
     """
     written, losses = [], []
     ranks = ranks_of(processes)
-    for process in processes:
+    for process, parents in zip(processes, parents_of(processes), strict=True):
         if not process.spools:
             continue
         metadata = {
@@ -209,7 +203,7 @@ def write_process_logs(
             "host": process.host,
             "pid": str(process.pid),
         }
-        if parents := parents_of(process, processes)[:_MOST_PARENTS]:
+        if parents:
             metadata["parents"] = ",".join(map(str, parents))
         if process in ranks:
             metadata["rank"] = str(ranks[process])
@@ -217,7 +211,7 @@ def write_process_logs(
         try:
             if _write_log(process, path, call, metadata):
                 losses.append(f"{path}: is partial, as some calls were not recorded.")
-        except LogError as error:
+        except (LogError, FileNotFoundError) as error:
             losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
             continue
         written.append(path)
