@@ -4,8 +4,8 @@ import hashlib
 import os
 
 import numpy as np
+from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
 from tierscope.trace.log_writer import write_any_log
-from tierscope.trace.module_records import MPIIO_RECORD, STDIO_RECORD
 from tierscope.trace.posix_records import POSIX_RECORD
 
 RECORDS = {"POSIX": POSIX_RECORD, "STDIO": STDIO_RECORD, "MPI-IO": MPIIO_RECORD}

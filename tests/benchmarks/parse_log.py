@@ -112,7 +112,7 @@ def read_as_any_log(path: str) -> dict:
 
 def inflate_and_copy(path: str) -> dict:
     """Inflate names and records with zlib and copy them, and do no more."""
-    from tierscope.trace.container import regions_of
+    from tierscope.trace.darshan.container import regions_of
 
     start, n_bytes = time.perf_counter(), 0
     for offset, length in regions_of(path):

@@ -21,8 +21,8 @@ def write(folder: Path, n_logs: int) -> dict:
 
     Each has records of single ranks and shared ones, STDIO and MPI-IO.
     """
+    from tierscope.trace.darshan.module_records import MPIIO_RECORD, STDIO_RECORD
     from tierscope.trace.log_writer import write_any_log
-    from tierscope.trace.module_records import MPIIO_RECORD, STDIO_RECORD
     from tierscope.trace.posix_records import POSIX_RECORD
 
     generator = np.random.default_rng(1)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tierscope.jobs.grouping import LogFacts, group_logs
+from tierscope.trace.any_log import read_any_log
 from tierscope.trace.log import read_posix
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
@@ -247,20 +248,87 @@ def test_by_default_data_is_traced_and_what_the_system_installs_is_not(trace, tm
     assert [p for p in found["opens"] if p.startswith(outside)] == [str(memory)]
 
 
-def test_stdio_of_libc_is_not_seen_but_python_s_files_are(trace):
-    """As docs/tracing.md says: fopen and fread make their calls inside libc."""
+STREAMS = r"""
+#include <fstream>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string>
+#include <unistd.h>
+
+int main(int, char **arguments) {
+  std::string folder = arguments[1];
+  char text[5000], *line = NULL;
+  size_t size = 0;
+  FILE *in = fopen((folder + "/s_2").c_str(), "r"); /* 4096 zeros */
+  fread(text, 1, 10, in);
+  fseek(in, 100, SEEK_SET);
+  fgetc(in);
+  fread(text, 5, 1000, in); /* of 3995 left: 799 items */
+  fclose(in);
+  FILE *out = fopen((folder + "/out").c_str(), "w+");
+  fwrite("ab", 1, 2, out);
+  fprintf(out, "%d\n", 123);
+  fputs("line\n", out);
+  fputc('x', out);
+  fflush(out);
+  rewind(out);
+  fgets(text, 100, out); /* ab123 and a new line */
+  getline(&line, &size, out);
+  FILE *again = fdopen(dup(fileno(out)), "r");
+  fclose(again);
+  fclose(out);
+  std::ifstream stream(folder + "/s_3", std::ios::binary); /* 100,000 zeros */
+  std::string all(100000, ' ');
+  stream.read(&all[0], 100000);
+  return all[99999] != 0;
+}
+"""
+
+
+def test_streams_of_libc_and_of_cpp_are_counted(trace, tmp_path):
+    source, program = tmp_path / "streams.cpp", tmp_path / "streams"
+    source.write_text(STREAMS)
+    flags = ["-O2", "-D_FORTIFY_SOURCE=2", "-w"]
+    if subprocess.run(["c++", *flags, "-o", program, source], check=False).returncode:
+        pytest.skip("needs a C++ compiler")
+    subprocess.run(
+        [*COMMAND, "--paths", "data", "--", program, "data"], cwd=tmp_path, check=True
+    )
+    (log,) = (tmp_path / "darshan-logs").iterdir()
+    found = read_any_log(log)
+    paths = {int(one): found.names.path(i) for i, one in enumerate(found.names.ids)}
+    counts = ("opens", "reads", "writes", "bytes_read", "bytes_written")
+    got = {
+        (interface, Path(paths[int(one)]).name): tuple(
+            int(records.columns[name][i]) for name in counts
+        )
+        for interface, records in found.records.items()
+        for i, one in enumerate(records.ids)
+    }
+    posix_reads = got.pop(("POSIX", "s_3"))
+    assert (posix_reads[0], posix_reads[3]) == (0, 100_000)  # C++ reads by itself
+    assert got.pop(("POSIX", "out")) == (1, 0, 0, 0, 0)  # of dup
+    assert got == {
+        ("STDIO", "s_2"): (1, 3, 0, 10 + 1 + 3995, 0),
+        ("STDIO", "out"): (2, 2, 4, 6 + 5, 2 + 4 + 5 + 1),
+        ("STDIO", "s_3"): (1, 0, 0, 0, 0),
+    }
+
+
+def test_arrays_of_numpy_are_counted_in_both_interfaces(trace, tmp_path):
+    """Numpy writes and reads the header by itself, and the array by libc."""
     code = """
         from counting import *
-        import ctypes
-        libc = ctypes.CDLL(None)
-        libc.fopen.restype = ctypes.c_void_p
-        stream = libc.fopen(files[3].encode(), b"r")
-        data = ctypes.create_string_buffer(10)
-        assert libc.fread(data, 1, 10, ctypes.c_void_p(stream)) == 10
-        read_by_file(files[1])
+        import numpy
+        numpy.save(data + "/array.npy", numpy.arange(1000))
+        assert numpy.load(data + "/array.npy")[999] == 999
     """
-    ((_, _, found),) = trace(code).logs
-    assert [Path(path).name for path in found["opens"]] == ["s_1"]
+    ((log, _, _),) = trace(code).logs
+    records = read_any_log(log).records
+    for way in ("read", "written"):
+        assert records["STDIO"].columns[f"bytes_{way}"].tolist() == [8000]
+    assert records["POSIX"].columns["bytes_written"].tolist() == [128]
+    assert records["POSIX"].ids.tolist() == records["STDIO"].ids.tolist()
 
 
 # How it ends

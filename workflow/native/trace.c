@@ -13,7 +13,7 @@
  * for the programs that the process starts. `tierscope trace` also sets _EXCLUDED, the
  * prefixes of paths that are not traced unless a longer one of _PREFIXES matches, and
  * _PROCESSES: then the spools of a host are in a folder of its name, in which a file
- * tells what processes there were (tierscope.trace.processes reads it).
+ * tells what processes there were (tierscope.jobs.traced_processes reads it).
  *
  * Locks: `files.lock` guards the table of paths and begin/end; each file's lock
  * guards its record; `spool.lock` guards the spool's growth. The order is
@@ -172,7 +172,12 @@ struct spool_header {
   uint32_t incomplete; /* 1: some calls could not be recorded */
 };
 
-/* A record and its path; path_bytes 0 fills the rest of a segment. */
+/*
+ * A record and its path; path_bytes 0 fills the rest of a segment. Before the path of a
+ * file that the program uses as a stream of libc stands STREAM_MARK. Its record counts
+ * calls on the stream: DUPS those of fdopen, FSYNCS those of fflush.
+ */
+#define STREAM_MARK '\1'
 struct spool_entry {
   uint32_t bytes;
   uint32_t path_bytes;
@@ -237,6 +242,7 @@ static struct {
 #define LEAF_BITS 15
 #define LEAF_SLOTS (1 << LEAF_BITS)
 #define N_LEAVES (1 << (30 - LEAF_BITS))
+#define STREAM_BIT (1u << 29) /* with the stream of a descriptor; none is as large */
 typedef struct file *_Atomic descriptor_slot;
 static descriptor_slot *_Atomic descriptor_leaves[N_LEAVES];
 
@@ -798,8 +804,9 @@ static void note_loss(int error) {
   become_free();
 }
 
-static struct file *lookup(const struct run *run, const char *path) {
-  if (!is_traced(run, path) || !become_busy())
+/* The file of a name in the table of paths. */
+static struct file *named_file(const char *path) {
+  if (!become_busy())
     return NULL;
   pthread_mutex_lock(&files.lock);
   struct file *file = find_or_add_file(path);
@@ -808,6 +815,10 @@ static struct file *lookup(const struct run *run, const char *path) {
   if (!file)
     note_loss(ENOMEM);
   return file;
+}
+
+static struct file *lookup(const struct run *run, const char *path) {
+  return is_traced(run, path) ? named_file(path) : NULL;
 }
 
 /* Prefetches the memory of a record, which the read data has evicted from the caches. */
@@ -911,7 +922,7 @@ static bool set_descriptor(int fd, struct file *file) {
   return true;
 }
 
-static void clear_descriptors(unsigned first, unsigned last) {
+static void clear_slots(unsigned first, unsigned last) {
   for (unsigned i = first >> LEAF_BITS; i <= last >> LEAF_BITS && i < N_LEAVES; i++) {
     descriptor_slot *leaf = descriptor_leaves[i];
     for (unsigned slot = 0; leaf && slot < LEAF_SLOTS; slot++) {
@@ -920,6 +931,11 @@ static void clear_descriptors(unsigned first, unsigned last) {
         leaf[slot] = NULL;
     }
   }
+}
+
+static void clear_descriptors(unsigned first, unsigned last) {
+  clear_slots(first, last < STREAM_BIT ? last : STREAM_BIT - 1);
+  clear_slots(first | STREAM_BIT, last | STREAM_BIT);
 }
 
 /* ---- Recording ---------------------------------------------------------------- */
@@ -1177,12 +1193,16 @@ int tierscope_trace_begin(const char *spool_dir, int rank, const char *prefixes)
     return -EDEADLK;
   pthread_mutex_lock(&files.lock);
   stop();
+  note_end();
+  *events_path = '\0';
   int error = start(spool_dir, rank, prefixes, "");
   if (!error) {
     snprintf(rank_text, sizeof rank_text, "%d", rank);
     setenv("TIERSCOPE_TRACE_SPOOL", current_run->spool_dir, 1);
     setenv("TIERSCOPE_TRACE_RANK", rank_text, 1);
     setenv("TIERSCOPE_TRACE_PREFIXES", prefixes, 1);
+    unsetenv("TIERSCOPE_TRACE_EXCLUDED"); /* of a `tierscope trace` that ends here */
+    unsetenv("TIERSCOPE_TRACE_PROCESSES");
   }
   pthread_mutex_unlock(&files.lock);
   become_free();
@@ -1452,6 +1472,207 @@ ssize_t __pread64_chk(int fd, void *data, size_t size, off64_t at, size_t buffer
   return pread64(fd, data, size, at);
 }
 
+/* ---- Wrappers: streams of libc ------------------------------------------------ */
+
+/*
+ * Only for `tierscope trace`. libc makes the calls of its streams inside, where nobody
+ * sees them, so these records do not count any call twice.
+ */
+
+/* The file of a stream, or NULL. */
+static struct file *stream_file(FILE *stream) {
+  if (LIKELY(!*events_path) || !stream)
+    return NULL;
+  int saved_errno = errno;
+  int fd = fileno_unlocked(stream); /* -1: memory */
+  errno = saved_errno;
+  return fd < 0 ? NULL : descriptor_file(fd | STREAM_BIT);
+}
+
+/* The file to which calls on streams of a file are counted. */
+static struct file *as_stream(const struct file *file) {
+  char usual[1024], *name = usual;
+  size_t bytes = strlen(file->path) + 2;
+  if (bytes > sizeof usual && !(name = map_memory(bytes, 0)))
+    return NULL;
+  *name = STREAM_MARK;
+  memcpy(name + 1, file->path, bytes - 1);
+  struct file *stream = named_file(name);
+  if (name != usual)
+    munmap(name, bytes);
+  return stream;
+}
+
+/* Notes the file of a new stream. Those of C++ read its descriptor themselves. */
+static FILE *opened_stream(FILE *stream, struct file *file, bool of_descriptor,
+                           double start_s) {
+  int fd = fileno_unlocked(stream);
+  struct file *counted = file ? as_stream(file) : NULL;
+  if (!of_descriptor)
+    set_descriptor(fd, file);
+  if (set_descriptor(fd | STREAM_BIT, counted) && counted)
+    record_open(counted, 0, of_descriptor, start_s);
+  return stream;
+}
+
+#define TRACED_FOPEN(name, parameters, arguments)                                      \
+  FILE *name parameters {                                                              \
+    double start_s = call_start();                                                     \
+    FILE *opened = REAL(name) arguments;                                               \
+    if (LIKELY(!*events_path) || !opened || !path)                                     \
+      return opened;                                                                   \
+    return opened_stream(opened, path_file(AT_FDCWD, path), false, start_s);           \
+  }
+
+TRACED_FOPEN(fopen, (const char *path, const char *mode), (path, mode))
+TRACED_FOPEN(fopen64, (const char *path, const char *mode), (path, mode))
+TRACED_FOPEN(freopen, (const char *path, const char *mode, FILE *stream),
+             (path, mode, stream))
+TRACED_FOPEN(freopen64, (const char *path, const char *mode, FILE *stream),
+             (path, mode, stream))
+
+FILE *fdopen(int fd, const char *mode) {
+  double start_s = call_start();
+  FILE *opened = REAL(fdopen)(fd, mode);
+  if (LIKELY(!*events_path) || !opened)
+    return opened;
+  return opened_stream(opened, descriptor_file(fd), true, start_s);
+}
+
+/* `bytes` says how many bytes a call has moved, from its result; 0: none. */
+#define TRACED_STREAM(type, name, lane, parameters, arguments, bytes)                  \
+  type name parameters {                                                               \
+    struct file *file = stream_file(stream);                                           \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name) arguments;                                                     \
+    double start_s = now_s();                                                          \
+    type result = REAL(name) arguments;                                                \
+    int64_t n_bytes = (int64_t)(bytes);                                                \
+    if (n_bytes > 0)                                                                   \
+      record_transfer(file, lane, -1, n_bytes, start_s);                               \
+    return result;                                                                     \
+  }
+
+#define TRACED_FREAD(name)                                                             \
+  TRACED_STREAM(size_t, name, READ_LANE,                                               \
+                (void *data, size_t size, size_t n, FILE *stream),                     \
+                (data, size, n, stream), size *result)
+#define TRACED_FWRITE(name)                                                            \
+  TRACED_STREAM(size_t, name, WRITE_LANE,                                              \
+                (const void *data, size_t size, size_t n, FILE *stream),               \
+                (data, size, n, stream), size *result)
+#define TRACED_FGETC(name)                                                             \
+  TRACED_STREAM(int, name, READ_LANE, (FILE * stream), (stream), result != EOF)
+#define TRACED_FPUTC(name)                                                             \
+  TRACED_STREAM(int, name, WRITE_LANE, (int character, FILE *stream),                  \
+                (character, stream), result != EOF)
+#define TRACED_FGETS(name)                                                             \
+  TRACED_STREAM(char *, name, READ_LANE, (char *text, int size, FILE *stream),         \
+                (text, size, stream), result ? strlen(result) : 0)
+#define TRACED_FPUTS(name)                                                             \
+  TRACED_STREAM(int, name, WRITE_LANE, (const char *text, FILE *stream),               \
+                (text, stream), result != EOF ? strlen(text) : 0)
+#define TRACED_GETDELIM(name)                                                          \
+  TRACED_STREAM(ssize_t, name, READ_LANE,                                              \
+                (char **text, size_t *size, int end, FILE *stream),                    \
+                (text, size, end, stream), result)
+
+#undef fread_unlocked /* macros of libc */
+#undef fwrite_unlocked
+#undef getc
+#undef putc
+int _IO_getc(FILE *stream);
+int _IO_putc(int character, FILE *stream);
+int __vfprintf_chk(FILE *stream, int flag, const char *format, va_list values);
+
+TRACED_FREAD(fread)
+TRACED_FREAD(fread_unlocked)
+TRACED_FWRITE(fwrite)
+TRACED_FWRITE(fwrite_unlocked)
+TRACED_FGETC(fgetc)
+TRACED_FGETC(getc)
+TRACED_FGETC(_IO_getc)
+TRACED_FPUTC(fputc)
+TRACED_FPUTC(putc)
+TRACED_FPUTC(_IO_putc)
+TRACED_FGETS(fgets)
+TRACED_FGETS(fgets_unlocked)
+TRACED_FPUTS(fputs)
+TRACED_FPUTS(fputs_unlocked)
+TRACED_GETDELIM(getdelim)
+TRACED_GETDELIM(__getdelim)
+TRACED_STREAM(ssize_t, getline, READ_LANE, (char **text, size_t *size, FILE *stream),
+              (text, size, stream), result)
+TRACED_STREAM(int, vfprintf, WRITE_LANE,
+              (FILE * stream, const char *format, va_list values),
+              (stream, format, values), result)
+TRACED_STREAM(int, __vfprintf_chk, WRITE_LANE,
+              (FILE * stream, int flag, const char *format, va_list values),
+              (stream, flag, format, values), result)
+
+int fprintf(FILE *stream, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int result = vfprintf(stream, format, values);
+  va_end(values);
+  return result;
+}
+
+int __fprintf_chk(FILE *stream, int flag, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int result = __vfprintf_chk(stream, flag, format, values);
+  va_end(values);
+  return result;
+}
+
+size_t __fread_chk(void *data, size_t buffer_size, size_t size, size_t n,
+                   FILE *stream) {
+  size_t bytes;
+  check_buffer(__builtin_mul_overflow(size, n, &bytes) ? SIZE_MAX : bytes, buffer_size);
+  return fread(data, size, n, stream);
+}
+
+char *__fgets_chk(char *text, size_t buffer_size, int size, FILE *stream) {
+  check_buffer(size < 0 ? 0 : (size_t)size, buffer_size);
+  return fgets(text, size, stream);
+}
+
+#define TRACED_FSEEK(name, offset_type)                                                \
+  int name(FILE *stream, offset_type offset, int whence) {                             \
+    struct file *file = stream_file(stream);                                           \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name)(stream, offset, whence);                                       \
+    double start_s = now_s();                                                          \
+    int status = REAL(name)(stream, offset, whence);                                   \
+    if (status == 0)                                                                   \
+      record_seek(file, ftello(stream), start_s);                                      \
+    return status;                                                                     \
+  }
+
+TRACED_FSEEK(fseek, long)
+TRACED_FSEEK(fseeko, off_t)
+TRACED_FSEEK(fseeko64, off64_t)
+
+void rewind(FILE *stream) {
+  struct file *file = stream_file(stream);
+  double start_s = file ? now_s() : 0;
+  REAL(rewind)(stream);
+  if (file)
+    record_seek(file, 0, start_s);
+}
+
+int fflush(FILE *stream) {
+  struct file *file = stream_file(stream);
+  if (LIKELY(!file))
+    return REAL(fflush)(stream);
+  double start_s = now_s();
+  int status = REAL(fflush)(stream);
+  if (status == 0)
+    record_flush(file, FSYNCS, start_s);
+  return status;
+}
+
 /* ---- Wrappers: close and dup -------------------------------------------------- */
 
 int close(int fd) {
@@ -1483,8 +1704,15 @@ void closefrom(int first) {
 }
 
 int fclose(FILE *stream) {
-  set_descriptor(fileno_unlocked(stream), NULL);
-  return REAL(fclose)(stream);
+  int fd = fileno_unlocked(stream);
+  struct file *file = stream_file(stream);
+  set_descriptor(fd, NULL);
+  if (LIKELY(!file) || !set_descriptor(fd | STREAM_BIT, NULL))
+    return REAL(fclose)(stream);
+  double start_s = now_s();
+  int status = REAL(fclose)(stream);
+  record_close(file, start_s);
+  return status;
 }
 
 int closedir(DIR *directory) {

@@ -51,8 +51,8 @@ def test_a_job_is_told_in_a_sentence(tmp_path):
     log = write_job_log(tmp_path / "a.darshan", rows, n_processes=2)
     slowest = tierscope.analyse(log, TIERS)["job_slowest"]
     assert slowest["sentence"].tolist() == [
-        "Process 1 of 2 spent 7.00 s (70.0 % of the run time) on I/O, 86 % of it on gfs "
-        "READ. If META on gfs were twice as fast, it would save 0.500 s."
+        "Process 1 of 2 spent 7.00 s (70.0 % of the run time) on I/O, 86 % of it on "
+        "gfs READ. If META on gfs were twice as fast, it would save 0.500 s."
     ]
     assert slowest["bottleneck"].tolist() == ["gfs READ"]
 

@@ -4,8 +4,12 @@ import darshan
 import numpy as np
 import pytest
 from darshan.backend import cffi_backend
+from tierscope.trace.darshan.module_records import (
+    MPIIO_RECORD,
+    RECORD_TYPES,
+    STDIO_RECORD,
+)
 from tierscope.trace.log_writer import write_any_log
-from tierscope.trace.module_records import MPIIO_RECORD, RECORD_TYPES, STDIO_RECORD
 from tierscope.trace.posix_records import POSIX_RECORD
 
 RECORD_OF = {"POSIX": POSIX_RECORD, "STDIO": STDIO_RECORD, "MPI-IO": MPIIO_RECORD}

@@ -14,6 +14,7 @@ can be off by about 1e-16 of itself for each process.
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class ProcessTimes:
     sum_s: np.ndarray
 
     @classmethod
-    def exact(cls, times_s: np.ndarray) -> "ProcessTimes":
+    def exact(cls, times_s: np.ndarray) -> Self:
         """Return exact times: seconds, shape (n_processes, n_classes)."""
         totals_s = total_s(times_s)
         return cls(times_s, times_s, totals_s, totals_s, times_s.sum(axis=0))
@@ -137,7 +138,8 @@ def other_bounds(
     Returns
     -------
     least_s, most_s : ndarray, shape (n_records,)
-        Sharp bounds in seconds, the same for all processes that are not named.
+        Bounds in seconds, the same for all processes that are not named. They are
+        sharp if the record names two processes or all have the same time.
     named : ndarray of bool, shape (n_records,)
         Whether the record names two processes, the slowest and the fastest, and tells
         their times. If not, the bounds hold for all processes.
@@ -155,8 +157,8 @@ def other_bounds(
     mirrors it.
 
     A variance that contradicts the other numbers is not used: libdarshan-util gives 0
-    for logs of Darshan 3.1.0 to 3.1.7. A record whose sum contradicts its slowest and
-    fastest process bounds each time by 0 and the sum only.
+    for logs with version 3 of the POSIX module. A record whose sum contradicts its
+    slowest and fastest process bounds each time by 0 and the sum only.
     """
     slack = (n_processes + _MORE_ADDITIONS) * np.finfo(float).eps
     low_s, high_s, sum_s = shared.fastest_s, shared.slowest_s, shared.total_s
@@ -235,10 +237,10 @@ def shared_bounds(
     Returns
     -------
     SharedBounds
-        Each bound is sharp: a process with total time `t` in one record spends between
-        ``max(0, t - sums of the other two)`` and ``min(sum, t)`` in one of the three
-        (Frechet), and nothing binds the records to each other. Two bounds are not
-        always attained by the same job.
+        Each bound is as sharp as those of `other_bounds`: a process with total time `t`
+        in one record spends between ``max(0, t - sums of the other two)`` and
+        ``min(sum, t)`` in one of the three (Frechet), and nothing binds the records to
+        each other. Two bounds are not always attained by the same job.
     """
     parts_s = shared.parts_s
     least_s, most_s, named = other_bounds(shared, n_processes)

@@ -260,9 +260,10 @@ def _remarks(parts: Sequence[Summary]) -> list[str]:
     if nameless:
         words = "record has" if nameless == 1 else "records have"
         remarks.append(f"{nameless} {words} no name.")
-    negative_s = sum(part.facts["negative_s"] for part in parts)
-    if negative_s < 0:
-        remarks.append(f"Negative times ({negative_s:.3g} s in all) count as 0.")
+    n_negative = sum(part.facts["n_negative_times"] for part in parts)
+    if n_negative:
+        words = "time is" if n_negative == 1 else "times are"
+        remarks.append(f"{n_negative} {words} below 0 in the logs and counted as 0.")
     if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
         remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
     readers = {part.facts["reader"] for part in parts}

@@ -6,7 +6,7 @@ that was read once is not read again.
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tierscope.core.columns import INTERFACES, OPERATIONS
 from tierscope.jobs.bounds import SharedRecords, shared_bounds
 from tierscope.jobs.placing import place_names
 from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, proposed_tiers
-from tierscope.trace.any_log import SHARED, TIMES, AnyLog, Records
+from tierscope.trace.any_log import SHARED, AnyLog, Records
 from tierscope.trace.file_records import positions
 from tierscope.trace.log import LogError, Names
 
@@ -112,7 +112,6 @@ def summarise(
     LogError
         If the expression finds something other than a number.
     """
-    log, negative_s = _without_negative_times(log)
     if tiers == AUTO:
         tiers = proposed_tiers(log.mounts)
     places = _place(log, tiers, epochs)
@@ -130,7 +129,7 @@ def summarise(
     sums, ids = _sums(log, parts, cell_of, len(cells))
     by_name = _by_name(log, names_of, len(log.names.ids))
     return Summary(
-        facts=_facts(log, digest, names_of) | {"negative_s": negative_s},
+        facts=_facts(log, digest, names_of),
         cells=cells,
         sums=sums,
         file_ids=ids,
@@ -141,22 +140,6 @@ def summarise(
         sizes=_sizes(log, places, names_of),
         prefixes=[(one.name, one.prefix, one.fs_type) for one in places.used],
     )
-
-
-def _without_negative_times(log: AnyLog) -> tuple[AnyLog, float]:
-    """Return a log whose negative times are 0, and their sum in seconds.
-
-    Genuine logs have some, where a clock was set back or overlaps were subtracted.
-    """
-    negative_s, fixed = 0.0, {}
-    for kind, records in log.records.items():
-        columns = dict(records.columns)
-        for name in TIMES:
-            times_s = columns[name]
-            negative_s += float(times_s[times_s < 0].sum())
-            columns[name] = np.maximum(times_s, 0.0)
-        fixed[kind] = replace(records, columns=columns)
-    return replace(log, records=fixed), negative_s
 
 
 def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
@@ -178,6 +161,7 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
         "partial": list(log.partial),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
+        "n_negative_times": log.n_negative_times,
         "n_nameless_records": sum(
             int((found == no_name).sum()) for found in names_of.values()
         ),

@@ -120,7 +120,11 @@ def _wait(child: subprocess.Popen) -> None:
 def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
     """Write the logs of a call that has ended, and say what they hold."""
     # After the command: numpy and others take half a second.
-    from tierscope.trace.processes import Call, read_processes, write_process_logs
+    from tierscope.jobs.traced_processes import (
+        Call,
+        read_processes,
+        write_process_logs,
+    )
     from tierscope.trace.tracer import mount_table
 
     deadline_s = time.monotonic() + _GRACE_S

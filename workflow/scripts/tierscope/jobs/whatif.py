@@ -82,10 +82,10 @@ def improved_slowest(times: ProcessTimes, percents: np.ndarray) -> ImprovedSlowe
 
     Notes
     -----
-    What is saved is not the difference of unrelated bounds alone. Of who is the slowest
-    after the improvement, the time before was no more than that of the slowest then: so
-    at least what that process saves is saved. And who is the slowest before is no
-    slower than the slowest after: so no more than what that process saves is saved.
+    What is saved has narrower bounds than the difference of both times. Let P be the
+    slowest process after the improvement. Before, the slowest took at least as long as
+    P, so at least what P saves is saved. Let Q be the slowest process before. After,
+    the slowest takes at least as long as Q, so at most what Q saves is saved.
     """
     if _are_equal(times):
         before_s = slowest_after(times.least_s, np.zeros_like(percents[:1]))[1]
@@ -143,9 +143,10 @@ def _weighted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bound a weighted sum of the classes of each process.
 
-    `weights` has a number from 0 to 1 by class. The largest sum gives as much time as
-    possible to the class with the largest weight, then to the two largest, and so on;
-    the bounds of all these sets are attained at once.
+    `weights` has a number from 0 to 1 by class. The sum is largest if the class with
+    the largest weight takes as much time as it can, then the two with the largest
+    weights together, and so on; some times attain the bounds of all these sets at once.
+    Likewise it is smallest if they take as little as they can.
     """
     least_s, most_s = np.zeros((2, len(times.least_s)))
     levels = np.unique(weights[weights > 0])[::-1]

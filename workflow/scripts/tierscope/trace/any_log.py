@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.trace import pydarshan_route
-from tierscope.trace.container import LITTLE, Container, open_container
-from tierscope.trace.module_records import FOPENS, RECORD_TYPES
-from tierscope.trace.names import Names, read_names
+from tierscope.trace.darshan import pydarshan_route
+from tierscope.trace.darshan.container import LITTLE, Container, open_container
+from tierscope.trace.darshan.module_records import FOPENS, RECORD_TYPES
+from tierscope.trace.darshan.names import Names, read_names
 from tierscope.trace.posix_records import SIZES
 
 # Counters by column name that all three interfaces have.
@@ -41,7 +41,8 @@ class Records:
     columns : dict of str to ndarray
         `COUNTS` and `RANK_COUNTS` (int64), `TIMES` and `RANK_TIMES` (float64). The last
         of each are zero in records that are not shared. A counter that was not
-        monitored (-1) is zero.
+        monitored (-1) is zero, and so is a time below zero, which old runtimes wrote
+        where the calls of threads overlapped.
     read_sizes, write_sizes : ndarray of int32 or int64, shape (n_records, 10), or None
         Calls by size, in the order of `tierscope.trace.posix_records.SIZES`; None if
         the interface does not count them.
@@ -80,6 +81,8 @@ class AnyLog:
         By interface: ``POSIX``, ``STDIO``, ``MPI-IO``; those that have data.
     names : Names
         Path of each record id; a record may have none if the runtime ran out of memory.
+    n_negative_times : int
+        Times below zero that are zero here, so the sums are lower bounds.
     """
 
     path: Path
@@ -97,6 +100,7 @@ class AnyLog:
     partial: tuple[str, ...]
     records: dict[str, Records]
     names: Names
+    n_negative_times: int = 0
 
 
 class _Counters(NamedTuple):
@@ -205,25 +209,19 @@ def read_any_log(path: str | Path) -> AnyLog:
     log = open_container(path)
     job = log.read_job()
     names = read_names(log)
-    partial, reader = log.partial, "tierscope"
-    records = {}
-    for interface in _COUNTERS:
-        found, n_omitted = _read_records(log, interface, job.n_processes)
-        if found:
-            records[interface] = found
-            if not _is_known(log, interface):
-                reader = "PyDarshan"
-        if n_omitted and interface not in partial:
-            partial.append(interface)
+    found = {name: _read_interface(log, name, job.n_processes) for name in _COUNTERS}
+    records = {name: of.records for name, of in found.items() if of.records}
     modules = log.modules
     if not records:
         raise log.error(
             "has no POSIX, STDIO or MPI-IO records, "
             f"it has {', '.join(modules) if modules else 'no modules'}."
         )
+    omitted = [name for name, of in found.items() if of.n_omitted]
+    is_ours = all(_is_known(log, name) for name in records)
     return AnyLog(
         path=log.path,
-        reader=reader,
+        reader="tierscope" if is_ours else "PyDarshan",
         log_format=log.version,
         uid=job.uid,
         job_id=job.job_id,
@@ -234,18 +232,25 @@ def read_any_log(path: str | Path) -> AnyLog:
         metadata=job.metadata,
         mounts=job.mounts,
         modules=tuple(modules),
-        partial=tuple(partial),
+        partial=tuple(dict.fromkeys([*log.partial, *omitted])),
         records=records,
         names=names,
+        n_negative_times=sum(of.n_negative_times for of in found.values()),
     )
 
 
-def _read_records(
-    log: Container, interface: str, n_processes: int
-) -> tuple[Records | None, int]:
-    """Return the records of an interface, and the number of those that are omitted."""
+class _Interface(NamedTuple):
+    """The records of an interface, and how many of them cannot be used as they are."""
+
+    records: Records | None = None
+    n_omitted: int = 0
+    n_negative_times: int = 0
+
+
+def _read_interface(log: Container, interface: str, n_processes: int) -> _Interface:
+    """Read the records of an interface."""
     if not log.regions[log.position(interface)].length:
-        return None, 0
+        return _Interface()
     growing: dict[str, _Column] = defaultdict(_Column)
     n_records = n_omitted = 0
     for found, selection in _selected(log, interface):
@@ -260,13 +265,15 @@ def _read_records(
             growing[column].put(n_records, values)
         n_records += len(found)
     if not n_records:
-        return None, n_omitted
+        return _Interface(None, n_omitted)
     columns = {column: of.values(n_records) for column, of in growing.items()}
-    if not _SHARED_COLUMNS & columns.keys():  # no record is shared
-        columns |= dict.fromkeys(
-            RANK_COUNTS, np.broadcast_to(np.int64(0), n_records)
-        ) | dict.fromkeys(RANK_TIMES, np.broadcast_to(np.float64(0), n_records))
     _check(log, interface, columns, n_processes)
+    n_negative_times = _raise_to_zero(columns)
+    if not _SHARED_COLUMNS & columns.keys():  # no record is shared
+        zeros = np.broadcast_to(np.int64(0), n_records)
+        columns |= dict.fromkeys(RANK_COUNTS, zeros)
+        zeros = np.broadcast_to(np.float64(0), n_records)
+        columns |= dict.fromkeys(RANK_TIMES, zeros)
     records = Records(
         columns.pop("ids"),
         columns.pop("ranks"),
@@ -274,7 +281,18 @@ def _read_records(
         write_sizes=columns.pop("write_sizes", None),
         columns=columns,
     )
-    return records, n_omitted
+    return _Interface(records, n_omitted, n_negative_times)
+
+
+def _raise_to_zero(columns: dict[str, np.ndarray]) -> int:
+    """Replace times below zero by zero, and return their number."""
+    n_negative = 0
+    for column in columns.keys() & {*TIMES, *RANK_TIMES}:
+        is_negative = columns[column] < 0
+        if n := np.count_nonzero(is_negative):
+            columns[column][is_negative] = 0
+            n_negative += n
+    return n_negative
 
 
 class _Column:
@@ -343,15 +361,14 @@ def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray
     shared = found["ranks"] == SHARED
     has_shared = shared.any()
     for column, counters in selection.columns.items():
-        if column in _SHARED_COLUMNS:
-            if has_shared:
-                kind = np.int64 if column in RANK_COUNTS else np.float64
-                found[column] = records[counters[0]].astype(kind)
-                found[column][~shared] = 0
-        elif column in TIMES:
+        if column in _SHARED_COLUMNS and not has_shared:
+            continue
+        if column in (*TIMES, *RANK_TIMES):
             found[column] = records[counters[0]].astype(np.float64)
         else:
             found[column] = sum(np.maximum(records[name], 0) for name in counters)
+        if column in _SHARED_COLUMNS:
+            found[column][~shared] = 0
     if selection.has_sizes:
         for column in _SIZE_COLUMNS:
             sizes = np.maximum(records[column], 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.trace.container import (
+from tierscope.trace.darshan.container import (
     BIG,
     ZLIB,
     Container,
@@ -17,8 +17,8 @@ from tierscope.trace.container import (
     LogError,
     open_container,
 )
-from tierscope.trace.module_records import FOPENS, RECORD_TYPES
-from tierscope.trace.names import Names, read_names
+from tierscope.trace.darshan.module_records import FOPENS, RECORD_TYPES
+from tierscope.trace.darshan.names import Names, read_names
 from tierscope.trace.posix_records import POSIX_MODULE
 
 __all__ = ["COLUMNS", "WRITE_COLUMNS", "Job", "LogError", "Names", "read_posix"]

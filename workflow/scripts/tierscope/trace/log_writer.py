@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.trace.container import JOB, LogError
+from tierscope.trace.darshan.container import JOB, LogError
+from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.log import read_posix
-from tierscope.trace.module_records import RECORD_TYPES
 from tierscope.trace.posix_records import POSIX_MODULE, POSIX_RECORD
 
 # Executable and mounts share the rest of the 4096-byte job record.
@@ -148,8 +148,8 @@ def write_any_log(
         The log; an existing one is replaced.
     records : mapping of str to ndarray, shape (n_records,)
         By interface: ``POSIX``, ``STDIO``, ``MPI-IO``; of one of the layouts in
-        `tierscope.trace.module_records.RECORD_TYPES`. A module without records is not
-        in the log.
+        `tierscope.trace.darshan.module_records.RECORD_TYPES`. A module without records
+        is not in the log.
     names : mapping of int to str or bytes
         Path of each record id.
     n_processes : int

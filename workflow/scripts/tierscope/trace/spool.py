@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.trace.container import LogError
+from tierscope.trace.darshan.container import LogError
 from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import (
     ACCESS_COUNTS,

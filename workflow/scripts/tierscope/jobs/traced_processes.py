@@ -16,8 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.trace.log import LogError
-from tierscope.trace.log_writer import write_log
+from tierscope.trace.any_log import read_any_log
+from tierscope.trace.container import LogError
+from tierscope.trace.log_writer import write_any_log
+from tierscope.trace.module_records import STDIO_RECORD
 from tierscope.trace.posix_records import END_TIMES, START_TIMES
 from tierscope.trace.spool import join_spools, open_spool
 
@@ -27,6 +29,9 @@ RANK_VARIABLES = (
     *("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
     "SLURM_PROCID",
 )
+_STREAM_MARK = b"\1"  # before the path of a file used as a stream
+# Counters of such a record that STDIO calls otherwise.
+_STREAM_COUNTERS = {"STDIO_FDOPENS": "POSIX_DUPS", "STDIO_FLUSHES": "POSIX_FSYNCS"}
 _MOST_PARENTS = 30  # the metadata of a log has 1023 bytes
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+-]+")
 
@@ -127,28 +132,22 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
     )
 
 
-def parents_of(process: TracedProcess, processes: Sequence[TracedProcess]) -> list[int]:
-    """Return the ids of a process's parents among some processes, the nearest first.
+def parents_of(processes: Sequence[TracedProcess]) -> list[list[int]]:
+    """Return the ids of each process's parents among some, the nearest first.
 
     Parameters
     ----------
-    process : TracedProcess
     processes : sequence of TracedProcess
-        Sorted by start.
+        Sorted by start. The kernel gives ids again, so a parent is the latest process
+        with its id that started before.
     """
-    parents: list[int] = []
-    while True:
-        before = [
-            one
-            for one in processes
-            if (one.host, one.pid) == (process.host, process.parent)
-            and one.started_ns <= process.started_ns
-            and one is not process
-        ]
-        if not before:
-            return parents
-        process = before[-1]
-        parents.append(process.pid)
+    latest: dict[tuple[str, int], list[int]] = {}
+    all_parents = []
+    for process in processes:
+        parents = latest.get((process.host, process.parent), [])
+        all_parents.append(parents)
+        latest[process.host, process.pid] = [process.pid, *parents][:_MOST_PARENTS]
+    return all_parents
 
 
 def ranks_of(processes: Sequence[TracedProcess]) -> dict[TracedProcess, int]:
@@ -195,7 +194,7 @@ def write_process_logs(
     """
     written, losses = [], []
     ranks = ranks_of(processes)
-    for process in processes:
+    for process, parents in zip(processes, parents_of(processes), strict=True):
         if not process.spools:
             continue
         metadata = {
@@ -204,7 +203,7 @@ def write_process_logs(
             "host": process.host,
             "pid": str(process.pid),
         }
-        if parents := parents_of(process, processes)[:_MOST_PARENTS]:
+        if parents:
             metadata["parents"] = ",".join(map(str, parents))
         if process in ranks:
             metadata["rank"] = str(ranks[process])
@@ -212,7 +211,7 @@ def write_process_logs(
         try:
             if _write_log(process, path, call, metadata):
                 losses.append(f"{path}: is partial, as some calls were not recorded.")
-        except LogError as error:
+        except (LogError, FileNotFoundError) as error:
             losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
             continue
         written.append(path)
@@ -238,20 +237,72 @@ def _write_log(
     else:
         last_s = max((records[field].max(initial=0) for field in END_TIMES), default=0)
         ended_s, end = started_s + float(last_s), "last call"
-    write_log(
-        path,
-        records,
-        names,
-        n_processes=1,
-        exe=process.exe,
-        mounts=call.mounts,
-        start_time_s=started_s,
-        end_time_s=ended_s,
-        metadata={**metadata, "end": end},
-        partial=partial,
-        job_id=call.job_id,
-    )
+    modules, paths = split_streams(records, names)
+    unchecked = path.with_name(f".{path.name}.unchecked")
+    try:
+        write_any_log(
+            unchecked,
+            modules,
+            paths,
+            n_processes=1,
+            exe=process.exe,
+            mounts=call.mounts,
+            started_s=started_s,
+            ended_s=ended_s,
+            metadata={**metadata, "end": end},
+            partial=[name for name in modules if partial],
+            job_id=call.job_id,
+        )
+        _check(unchecked, modules)
+        unchecked.replace(path)
+    finally:
+        unchecked.unlink(missing_ok=True)
     return partial
+
+
+def split_streams(
+    records: np.ndarray, names: Mapping[int, bytes]
+) -> tuple[dict[str, np.ndarray], dict[int, bytes]]:
+    """Return the records of the POSIX and STDIO modules, and the path of each id.
+
+    Parameters
+    ----------
+    records : ndarray of POSIX_RECORD, shape (n_records,)
+    names : mapping of int to bytes
+        Path of each record id, after a mark if its record is of streams.
+    """
+    ids = {name: record_id for record_id, name in names.items()}
+    is_stream = np.array(
+        [names[one].startswith(_STREAM_MARK) for one in records["id"].tolist()], bool
+    )
+    paths = {
+        of: name for of, name in names.items() if not name.startswith(_STREAM_MARK)
+    }
+    modules = {"POSIX": records[~is_stream]}
+    if is_stream.any():
+        streams = records[is_stream]
+        converted = np.zeros(len(streams), STDIO_RECORD)
+        for field in STDIO_RECORD.names:
+            posix = field.replace("STDIO_", "POSIX_")
+            converted[field] = streams[_STREAM_COUNTERS.get(field, posix)]
+        for i, record_id in enumerate(converted["id"].tolist()):
+            path = names[record_id].removeprefix(_STREAM_MARK)
+            converted["id"][i] = ids.get(path, record_id)
+            paths[int(converted["id"][i])] = path
+        modules["STDIO"] = converted
+    return modules, paths
+
+
+def _check(path: Path, modules: Mapping[str, np.ndarray]) -> None:
+    """Raise an OSError unless a log can be read back, for example on a full disk."""
+    try:
+        found = read_any_log(path).records
+    except LogError as error:
+        raise OSError(f"the log was not written completely: {error}") from error
+    got = {name: len(records.ids) for name, records in found.items()}
+    expected = {name: len(records) for name, records in modules.items() if len(records)}
+    if got != expected:
+        raise OSError(f"{path}: got {got} records back, expected {expected}.")
 
 
 def _log_name(process: TracedProcess, call: Call) -> str:

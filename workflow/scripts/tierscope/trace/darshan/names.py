@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tierscope.trace.container import Container
+from tierscope.trace.darshan.container import Container
 
 _ID_BYTES = 8
 _FEW_BYTES = 1 << 15  # fewer names are split one by one, which is faster

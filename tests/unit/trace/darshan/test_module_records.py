@@ -2,7 +2,7 @@
 
 import pytest
 from darshan.backend import cffi_backend
-from tierscope.trace.module_records import RECORD_TYPES
+from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.posix_records import POSIX_RECORD
 
 

@@ -6,9 +6,9 @@ import pytest
 from darshan_containers import build_log
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tierscope.trace import names as names_module
-from tierscope.trace.container import LogError, open_container
-from tierscope.trace.names import read_names
+from tierscope.trace.darshan import names as names_module
+from tierscope.trace.darshan.container import LogError, open_container
+from tierscope.trace.darshan.names import read_names
 
 PATHS = st.one_of(
     st.binary(max_size=12).map(lambda path: path.replace(b"\0", b"/")),

@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tierscope.trace.log import read_posix
-from tierscope.trace.posix_records import START_TIMES
-from tierscope.trace.processes import (
+from tierscope.jobs.traced_processes import (
     Call,
     TracedProcess,
     parents_of,
@@ -17,6 +15,9 @@ from tierscope.trace.processes import (
     read_processes,
     write_process_logs,
 )
+from tierscope.trace.log import read_posix
+from tierscope.trace.posix_records import START_TIMES
+from tierscope.trace.spool import read_spool
 
 CALL = Call(user="me", group="g", job_id=77, mounts={"/": "ext4"})
 
@@ -121,10 +122,7 @@ def test_parents_are_those_that_started_before_on_the_same_host():
     grandchild = process(3, 1, started_ns=3)
     stranger = process(4, 2, host="n1", started_ns=4)
     all_of_them = [root, child, again, grandchild, stranger]
-    assert parents_of(root, all_of_them) == []
-    assert parents_of(child, all_of_them) == [1]
-    assert parents_of(grandchild, all_of_them) == [1, 2, 1]
-    assert parents_of(stranger, all_of_them) == []
+    assert parents_of(all_of_them) == [[], [1], [2, 1], [1, 2, 1], []]
 
 
 def test_ranks_are_of_the_inner_launcher():
@@ -256,6 +254,28 @@ open(sys.argv[1]).read()
     assert len(logs) == 1
     assert loss.startswith(f"no log of process {processes[1].pid} ({sys.executable}")
     assert "is not a spool" in loss
+
+
+def test_run_of_a_benchmark_inside_is_its_own(run, tmp_path):
+    """It begins a trace of its own, and what it starts is no part of ours."""
+    own = tmp_path / "own"
+    own.mkdir()
+    code = f"""
+import ctypes, subprocess
+open(sys.argv[1]).read()
+library = ctypes.CDLL(None)
+begin = library.tierscope_trace_begin
+assert begin(b"{own}", 2, os.fsencode(os.path.dirname(sys.argv[1]))) == 0
+open(sys.argv[1]).read(); open(sys.argv[1]).read()
+subprocess.run(["cat", sys.argv[1]])
+library.tierscope_trace_end()
+"""
+    (one,) = read_processes(run(code))
+    assert one.ended_ns is not None
+    opens = [read_spool(spool)[0]["POSIX_OPENS"].tolist() for spool in one.spools]
+    assert opens == [[1]]
+    opens = [read_spool(spool)[0]["POSIX_OPENS"].tolist() for spool in own.iterdir()]
+    assert sorted(opens) == [[1], [2]]
 
 
 def test_log_of_an_incomplete_spool_is_partial(run, tmp_path):

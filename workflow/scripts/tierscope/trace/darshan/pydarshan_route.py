@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tierscope.trace.container import Container
-from tierscope.trace.module_records import RECORD_TYPES
+from tierscope.trace.darshan.container import Container
+from tierscope.trace.darshan.module_records import RECORD_TYPES
 
 _CHILD_TIMEOUT_S = 1800
 
@@ -53,11 +53,11 @@ def read_records(log: Container, interface: str) -> np.ndarray:
 
 def _run_child(path: Path, interface: str, output: Path) -> str:
     """Copy records in a child process, or return why it cannot."""
-    command = [sys.executable, "-m", "tierscope.trace.pydarshan_route"]
+    command = [sys.executable, "-m", "tierscope.trace.darshan.pydarshan_route"]
     try:
         done = subprocess.run(
             [*command, str(path.absolute()), interface, str(output)],
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
             capture_output=True,
             text=True,
             errors="replace",

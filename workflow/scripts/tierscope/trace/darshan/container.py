@@ -3,8 +3,10 @@
 A log is a header with a table of regions (job, names, one per module), each a
 sequence of compressed streams. The streams have checksums but the table has none, so
 the table is checked as well: the regions must fill the file without gaps. So a
-truncated or damaged file is detected before any number is used. This module reads the
-container itself because libdarshan-util treats damaged files as short ones, or crashes.
+truncated or damaged file is detected before any number is used. Only logs that are not
+compressed may have gaps: a runtime that maps its log into memory leaves them. This
+module reads the container itself because libdarshan-util treats damaged files as short
+ones, or crashes.
 """
 
 import bz2
@@ -347,7 +349,9 @@ def open_container(path: str | Path) -> Container:
         order=order,
         compression=compression,
         partial_flags=flags,
-        job_region=_job_region(path, regions, header.size, n_bytes),
+        job_region=_job_region(
+            path, regions, header.size, n_bytes, may_have_gaps=compression == _NONE
+        ),
         names_region=regions[0],
         regions=regions[1:],
         versions=tuple(table[2 * n_modules + 2 :]),
@@ -366,7 +370,7 @@ def _is_packed(data: bytes) -> bool:
 def _no_log(data: bytes) -> str:
     """Return what a file is that is no log."""
     if data.startswith(_GZIP):
-        return "is not a Darshan log of version 3; logs of version 2 are not supported."
+        return "is not a log of Darshan 3; those of Darshan 1 and 2 are not supported."
     return "is not a Darshan log."
 
 
@@ -377,23 +381,27 @@ def regions_of(path: str | Path) -> list[tuple[int, int]]:
 
 
 def _job_region(
-    path: Path, table: list[Region], header_bytes: int, n_bytes: int
+    path: Path,
+    table: list[Region],
+    header_bytes: int,
+    n_bytes: int,
+    may_have_gaps: bool,
 ) -> Region:
-    """Return the job's region if the regions fill the file exactly."""
+    """Return the job's region if the regions fill the file."""
     regions = sorted(region for region in table if region.length)
     end = first = regions[0].offset if regions else n_bytes
     if first <= header_bytes:
         raise LogError(path, "corrupt in its header: no room for the job's data.")
     for offset, length in regions:
-        if offset != end:
+        if offset < end or (offset > end and not may_have_gaps):
             raise LogError(
                 path,
                 f"corrupt in its header: a region starts at byte {offset}, "
                 f"expected {end}.",
             )
-        end += length
+        end = offset + length
     if end > n_bytes:
         raise LogError(path, f"truncated: got {n_bytes} bytes, expected {end}.")
-    if end < n_bytes:
+    if end < n_bytes and not may_have_gaps:
         raise LogError(path, f"corrupt: got {n_bytes} bytes, expected {end}.")
     return Region(header_bytes, first - header_bytes)

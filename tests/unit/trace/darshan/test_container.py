@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 from darshan_containers import MODULES, build_log
-from tierscope.trace.container import LogError, open_container, regions_of
-from tierscope.trace.module_records import RECORD_TYPES
+from tierscope.trace.darshan.container import LogError, open_container, regions_of
+from tierscope.trace.darshan.module_records import RECORD_TYPES
 
 NAMES = [(1, b"/scratch/a")]
 STDIO = RECORD_TYPES["STDIO"][2]
@@ -84,6 +84,27 @@ def test_regions_are_those_of_names_and_modules(log):
     assert (start + n_bytes, next_start + rest) == (next_start, log.stat().st_size)
 
 
+def test_log_that_is_not_compressed_may_have_gaps_but_no_overlaps(log):
+    build_log(log, stdio(2), NAMES, compression=2)
+    content = bytearray(log.read_bytes())
+    at = 32 + 16 * (1 + 9)  # where the STDIO module is
+    (offset,) = struct.unpack_from("<Q", content, at)
+    content[offset:offset] = bytes(40)
+    struct.pack_into("<Q", content, at, offset + 40)
+    log.write_bytes(content + bytes(5))
+    (found,) = open_container(log).records("STDIO", STDIO)
+    assert found["id"].tolist() == [1, 2]
+    struct.pack_into("<Q", content, at, offset - 1)
+    log.write_bytes(content)
+    with pytest.raises(LogError, match=f"starts at byte {offset - 1}, expected"):
+        open_container(log)
+    content = content[:-1]
+    struct.pack_into("<Q", content, at, offset + 40)
+    log.write_bytes(content)
+    with pytest.raises(LogError, match="truncated: got"):
+        open_container(log)
+
+
 # Damage
 
 
@@ -155,7 +176,7 @@ def test_damaged_header_is_found(log, position, value, reason):
 
 def test_log_of_version_2_is_named(log):
     log.write_bytes(b"\x1f\x8b\x08\0" + bytes(100))
-    with pytest.raises(LogError, match="logs of version 2 are not supported"):
+    with pytest.raises(LogError, match="those of Darshan 1 and 2 are not supported"):
         open_container(log)
 
 

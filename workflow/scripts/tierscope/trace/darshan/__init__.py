@@ -1,0 +1,1 @@
+"""The format of Darshan logs: regions, names, records of modules."""
