@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from tierscope.trace.any_log import read_any_log
-from tierscope.trace.container import LogError
+from tierscope.trace.darshan.container import LogError
+from tierscope.trace.darshan.module_records import STDIO_RECORD
 from tierscope.trace.log_writer import write_any_log
-from tierscope.trace.module_records import STDIO_RECORD
 from tierscope.trace.posix_records import END_TIMES, START_TIMES
 from tierscope.trace.spool import join_spools, open_spool
 
