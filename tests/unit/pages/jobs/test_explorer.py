@@ -68,6 +68,20 @@ def test_epochs_are_kept_and_files_of_no_epoch_left_out():
     assert "no epochs" in data_of(job_tables.exact_job()).note
 
 
+def test_many_epochs_are_cut_to_the_longest_and_counted_from_0():
+    """Epoch n of 30 takes n + 1 s in each of two classes."""
+    times = {
+        (epoch, one): [epoch + 1.0, 0.5]
+        for epoch in range(30)
+        for one in (READ, LFS_READ)
+    }
+    data = data_of(job_tables.exact_job(times=times))
+    assert sorted(data.io_time["epoch"].unique()) == list(range(20))
+    assert times_of(data, 0)["gfs_read"].tolist() == [11, 0.5]
+    assert "Shown are the 20 epochs that take longest." in data.note
+    assert "are epochs 10, 11, 12" in data.note
+
+
 def test_other_names_of_tiers_are_told():
     slow, fast = ("home", "POSIX", "read"), ("burst", "POSIX", "read")
     job = job_tables.exact_job(times={(-1, slow): [3, 2], (-1, fast): [1, 2]})

@@ -24,6 +24,7 @@ _SLOW_TIER, _FAST_TIER = "gfs", "lfs"  # what the explorer calls the two tiers
 _PLACES = {_SLOW_TIER: 0, _FAST_TIER: 2}  # of other names: 1
 _OPERATIONS = ("read", "meta")
 _GOAL_PERCENT = 80  # of the time without improvement
+_MOST_EPOCHS = 20
 _MAX_PERCENT, _STEP_PERCENT = 400, 25
 _KEYS = {
     "source": "measured",
@@ -86,13 +87,35 @@ def explorer_data(
             "There is no explorer of this job: it needs exact times of every process, "
             "and the logs hold bounds."
         )
-    by_epoch = has_epochs(rows)
-    if by_epoch:
-        rows = rows[rows["epoch"] >= 0]
-    io_time = _io_time(rows, times, used).assign(
-        **_KEYS, system=printable(job) or "job"
-    )
-    return ExplorerData(check_table(io_time, "io_time"), _note(times, used, by_epoch))
+    words = [_note(times, used), _epochs_note(rows)]
+    io_time = _io_time(_of_shown_epochs(rows), times, used)
+    io_time = io_time.assign(**_KEYS, system=printable(job) or "job")
+    note = " ".join(filter(None, words))
+    return ExplorerData(check_table(io_time, "io_time"), note)
+
+
+def _of_shown_epochs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the epochs that take longest, of all if there are none."""
+    if not has_epochs(rows):
+        return rows
+    of_epochs = rows[rows["epoch"] >= 0]
+    of_process = of_epochs.groupby(["epoch", "rank"])["least_s"].sum()
+    longest = of_process.groupby("epoch").max().nlargest(_MOST_EPOCHS)
+    return of_epochs[of_epochs["epoch"].isin(longest.index)]
+
+
+def _epochs_note(rows: pd.DataFrame) -> str:
+    """Return which epochs are shown, if it is not all of them by their numbers."""
+    if not has_epochs(rows):
+        return "The job has no epochs: the first epoch is the whole job."
+    shown = sorted(_of_shown_epochs(rows)["epoch"].unique())
+    words = []
+    if len(shown) < rows.loc[rows["epoch"] >= 0, "epoch"].nunique():
+        words.append(f"Shown are the {len(shown)} epochs that take longest.")
+    if shown != list(range(len(shown))):
+        numbers = ", ".join(map(str, shown))
+        words.append(f"First, second and so on are epochs {numbers} of the logs.")
+    return " ".join(words)
 
 
 def _io_time(
@@ -111,11 +134,11 @@ def _io_time(
     )
     sums = known.groupby(list(every.names)).sum().reindex(every, fill_value=0)
     filled = sums.reset_index()
-    filled["epoch"] = filled["epoch"].clip(lower=0)  # a job without epochs is one phase
+    filled["epoch"] = filled["epoch"].factorize(sort=True)[0]  # counted from 0
     return filled
 
 
-def _note(times: pd.DataFrame, used: Sequence[str], by_epoch: bool) -> str:
+def _note(times: pd.DataFrame, used: Sequence[str]) -> str:
     """Return what the four classes are, and what is not in them."""
     slow, fast = map(printable, used)
     words = (
@@ -133,9 +156,7 @@ def _note(times: pd.DataFrame, used: Sequence[str], by_epoch: bool) -> str:
     whole_s = counted["least_s"].sum()
     if whole_s > 0:
         percent = 100 * counted.loc[is_shown, "least_s"].sum() / whole_s
-        words += f" They are {percent:.0f} % of the I/O time of all processes."
-    if not by_epoch:
-        words += " The job has no epochs: the first epoch is the whole job."
+        words += f" The four are {percent:.0f} % of the I/O time of all processes."
     return words
 
 
