@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from job_tables import MPI_IO, tables_of
+from job_tables import MPI_IO, READ, tables_of
 from pages import STYLE, TEMPLATE, Page
 from tierscope.core.sources import Origin
 from tierscope.pages.document import Picture, render
@@ -114,6 +114,12 @@ def test_a_job_of_one_process_has_no_distribution():
 def test_epochs_are_listed_where_there_are_any():
     assert "rank 0 gfs READ" in page_of(job_tables.epochs_job()).text
     assert "Bottleneck" not in page_of(job_tables.exact_job()).text
+
+
+def test_only_the_first_hundred_epochs_are_listed():
+    times = {(epoch, READ): [1.0, 0.5] for epoch in range(103)}
+    page = page_of(job_tables.exact_job(times=times))
+    assert "3 more are in table job_slowest." in page.text
 
 
 def test_what_is_known_of_the_nodes_is_said():

@@ -181,6 +181,9 @@ def _breakdown(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
         by_epoch = epochs_table(of["job_slowest"])
         numbers = list(by_epoch.columns[:3])
         items.append(Table("Epochs", by_epoch, numbers, title="Epochs"))
+        n_left = of["job_slowest"]["epoch"].ge(0).sum() - len(by_epoch)
+        if n_left:
+            items.append(Words(f"{n_left:,} more are in table job_slowest."))
     return Section("breakdown", "What the slowest process waits for", items)
 
 

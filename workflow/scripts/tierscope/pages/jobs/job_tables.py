@@ -17,13 +17,13 @@ from tierscope.figures.jobs.processes import has_epochs
 from tierscope.pages.jobs.content import NAME_LETTERS, PATH_LETTERS, seen
 
 MOST_ESTIMATES, MOST_COMBINATIONS, MOST_LOGS = 15, 15, 50
-MOST_FILES, MOST_PROCESSES = 20, 10
+MOST_FILES, MOST_PROCESSES, MOST_EPOCHS = 20, 10, 100
 _PERCENT = re.compile(r" \+\d+ %")
 TIME = "I/O time of the slowest process"
 
 
 def epochs_table(slowest: pd.DataFrame) -> pd.DataFrame:
-    """Return the slowest process of each epoch (``job_slowest``)."""
+    """Return the slowest process of each of the first epochs (``job_slowest``)."""
     return pd.DataFrame(
         {
             "Epoch": str(row["epoch"]),
@@ -32,7 +32,9 @@ def epochs_table(slowest: pd.DataFrame) -> pd.DataFrame:
             "Slowest process": ranks_words(row),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
-        for row in _rows(slowest[slowest["epoch"] >= 0].sort_values("epoch"))
+        for row in _rows(slowest[slowest["epoch"] >= 0].sort_values("epoch"))[
+            :MOST_EPOCHS
+        ]
     )
 
 
