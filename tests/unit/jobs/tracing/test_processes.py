@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tierscope.jobs.traced_processes import (
+from tierscope.jobs.tracing.processes import (
     Call,
     TracedProcess,
     parents_of,

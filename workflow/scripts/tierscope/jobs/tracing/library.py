@@ -14,9 +14,9 @@ from pathlib import Path
 from tierscope.core.validation import ConfigError
 
 # In the project, or where the package is installed.
-NATIVE = Path(__file__).parents[3] / "native"
+NATIVE = Path(__file__).parents[4] / "native"
 if not NATIVE.is_dir():
-    NATIVE = Path(__file__).parents[1] / "native"
+    NATIVE = Path(__file__).parents[2] / "native"
 _SEPARATORS = set(" \t\n:")  # of LD_PRELOAD, which cannot quote them
 
 
