@@ -13,7 +13,7 @@
  * for the programs that the process starts. `tierscope trace` also sets _EXCLUDED, the
  * prefixes of paths that are not traced unless a longer one of _PREFIXES matches, and
  * _PROCESSES: then the spools of a host are in a folder of its name, in which a file
- * tells what processes there were (tierscope.jobs.tracing.processes reads it).
+ * tells what processes there were (tierscope.jobs.traced.processes reads it).
  *
  * Locks: `files.lock` guards the table of paths and begin/end; each file's lock
  * guards its record; `spool.lock` guards the spool's growth. The order is

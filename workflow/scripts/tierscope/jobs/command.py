@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tierscope.core.columns import TABLES, allowed_values
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.tracing.run import FAILED, trace
+from tierscope.jobs.traced.command import FAILED, trace
 
 _ABOUT = """\
 tierscope measures how a hierarchical storage system serves distributed training, breaks
@@ -17,9 +17,8 @@ the I/O time of the slowest process down, and says which improvements meet a goa
 The experiments are a Snakemake workflow: clone the project and type `make run`, or
 import workflow/Snakefile as a module of your own Snakefile. This is its library:
 
-    >>> from tierscope.core.tables import read_table
-    >>> from tierscope.analysis.breakdown import break_down
-    >>> breakdown = break_down(read_table("io_time.parquet", "io_time"))
+    >>> import tierscope
+    >>> tables = tierscope.analyse("/darshan-logs/2026/11")
 """
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.tracing.run import _environment, job_and_group
+from tierscope.jobs.traced.command import _environment, job_and_group
 
 
 @pytest.mark.parametrize(

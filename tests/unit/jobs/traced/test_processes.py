@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tierscope.jobs.tracing.processes import (
+from tierscope.jobs.traced.processes import (
     Call,
     TracedProcess,
     parents_of,
@@ -20,7 +20,7 @@ from tierscope.trace.log_writer import write_any_log
 from tierscope.trace.posix_records import START_TIMES
 from tierscope.trace.spool import read_spool
 
-MODULE = "tierscope.jobs.tracing.processes"
+MODULE = "tierscope.jobs.traced.processes"
 CALL = Call(user="me", group="g", job_id=77, mounts={"/": "ext4"})
 
 

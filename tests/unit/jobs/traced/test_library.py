@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.tracing.library import NATIVE, tracer_library
+from tierscope.jobs.traced.library import NATIVE, tracer_library
 
 
 @pytest.fixture

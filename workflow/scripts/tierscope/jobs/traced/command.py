@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.tracing.library import tracer_library
+from tierscope.jobs.traced.library import tracer_library
 
 # Darshan's own, but /dev/shm and /var/tmp hold data. The longest prefix decides.
 INCLUDED = ("/", "/dev/shm/", "/var/tmp/", "/var/opt/cray/dws/mounts/")
@@ -120,7 +120,7 @@ def _wait(child: subprocess.Popen) -> None:
 def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
     """Write the logs of a call that has ended, and say what they hold."""
     # After the command: numpy and others take half a second.
-    from tierscope.jobs.tracing.processes import (
+    from tierscope.jobs.traced.processes import (
         Call,
         read_processes,
         write_process_logs,

@@ -1,0 +1,1 @@
+"""Any command under our tracer: `tierscope trace`."""

@@ -1,1 +1,0 @@
-"""Any command under our tracer: one Darshan log a process."""
