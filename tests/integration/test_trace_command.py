@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tierscope.jobs.analyse import analyse
 from tierscope.jobs.grouping import LogFacts, group_logs
 from tierscope.trace.any_log import read_any_log
 from tierscope.trace.log import read_posix
@@ -195,6 +196,22 @@ def test_logs_of_trainers_and_workers_are_what_they_count(trace, tmp_path, ranke
     if ranked:
         assert {log.metadata["rank"] for _, log, _ in job.logs} == {"0", "1"}
     assert {log.metadata["end"] for _, log, _ in job.logs} == {"exit", "last call"}
+
+
+def test_analysis_joins_the_processes_to_what_they_count(trace, tmp_path):
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    job = trace(LAUNCH, "ranked")
+    tables = analyse(tmp_path / "logs", {"data": str(tmp_path / "data")}, n_workers=1)
+    assert tables["jobs"][["n_processes", "n_logs"]].values.tolist() == [[2, 8]]
+    assert tables["refusals"].empty
+    times = tables["job_times"]
+    reads = times[(times.interface == "POSIX") & (times.operation == "read")]
+    assert set(reads["tier"]) == {"data"}
+    expected = Counter()
+    for _, log, _ in job.logs:
+        counted = job.counts[int(log.metadata["pid"])]["bytes_read"]
+        expected[int(log.metadata["rank"])] += sum(counted.values())
+    assert dict(zip(reads["rank"], reads["bytes"], strict=True)) == expected
 
 
 def test_ranks_of_mpiexec_have_a_log_each(trace):

@@ -89,6 +89,16 @@ def test_shell_without_io_does_not_make_its_programs_one_run():
     assert pids(group_logs([with_io, *facts])) == [[9, 1, 2]]
 
 
+def test_helpers_are_with_the_run_in_which_they_start():
+    runs = [darshans(pid, 100 * pid, 100 * pid + 50, job_id=7) for pid in (1, 2)]
+    helpers = [
+        darshans(pid, start_s, start_s + 5, exe="/bin/uname", job_id=7, has_io=False)
+        for pid, start_s in ((11, 90), (12, 110), (13, 210), (14, 145), (15, 96))
+    ]
+    groups = group_logs([*runs, *helpers])
+    assert pids(groups) == [[11], [15, 1, 12, 14], [2, 13]]
+
+
 def test_job_ids_of_other_users_are_other_jobs():
     facts = [darshans(pid, job_id=7, uid=pid) for pid in (1, 2)]
     assert len(group_logs(facts)) == 2
@@ -291,6 +301,20 @@ def test_pattern_without_processes_uses_what_the_logs_say():
 
 
 # Names
+
+
+def test_number_behind_a_name_is_free():
+    exes = ["a", "a-5", "a", "a", "a-5-2", "a-5"]
+    facts = [
+        darshans(i, i, exe=exe, job_id=5, n_processes=2) for i, exe in enumerate(exes)
+    ]
+    names = [one.name for one in group_logs(facts)]
+    assert names == ["a-5", "a-5-5", "a-5-2", "a-5-3", "a-5-2-5", "a-5-5-2"]
+    clash = [
+        darshans(i, i, exe=exe, job_id=2, n_processes=2)
+        for i, exe in enumerate(["a-2", "a", "a"])
+    ]
+    assert [one.name for one in group_logs(clash)] == ["a-2-2", "a-2", "a-2-3"]
 
 
 @pytest.mark.parametrize(

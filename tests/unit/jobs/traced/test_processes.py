@@ -16,9 +16,11 @@ from tierscope.jobs.traced.processes import (
     write_process_logs,
 )
 from tierscope.trace.log import read_posix
+from tierscope.trace.log_writer import write_any_log
 from tierscope.trace.posix_records import START_TIMES
 from tierscope.trace.spool import read_spool
 
+MODULE = "tierscope.jobs.traced.processes"
 CALL = Call(user="me", group="g", job_id=77, mounts={"/": "ext4"})
 
 
@@ -254,6 +256,43 @@ open(sys.argv[1]).read()
     assert len(logs) == 1
     assert loss.startswith(f"no log of process {processes[1].pid} ({sys.executable}")
     assert "is not a spool" in loss
+
+
+def test_log_that_cannot_be_written_costs_no_other(run, tmp_path, monkeypatch):
+    code = """
+if os.fork() == 0:
+    open(sys.argv[1]).read()
+    os._exit(0)
+os.wait()
+open(sys.argv[1]).read()
+"""
+    processes = read_processes(run(code))
+
+    def fill_the_disk(path, *arguments, **more):
+        if f"-{processes[1].pid}_" in path.name:
+            raise OSError(28, "No space left on device")
+        write_any_log(path, *arguments, **more)
+
+    monkeypatch.setattr(f"{MODULE}.write_any_log", fill_the_disk)
+    (log,), (loss,) = write_process_logs(processes, tmp_path / "logs", CALL)
+    assert f"-{processes[0].pid}_" in log.name
+    assert f"no log of process {processes[1].pid}" in loss
+    assert "No space left on device" in loss
+    assert list((tmp_path / "logs").iterdir()) == [log]
+
+
+def test_truncated_log_does_not_get_its_name(run, tmp_path, monkeypatch):
+    processes = read_processes(run("open(sys.argv[1]).read()"))
+
+    def write_half(path, *arguments, **more):
+        write_any_log(path, *arguments, **more)
+        os.truncate(path, path.stat().st_size // 2)
+
+    monkeypatch.setattr(f"{MODULE}.write_any_log", write_half)
+    logs, (loss,) = write_process_logs(processes, tmp_path / "logs", CALL)
+    assert logs == []
+    assert "the log was not written completely" in loss
+    assert list((tmp_path / "logs").iterdir()) == []
 
 
 def test_run_of_a_benchmark_inside_is_its_own(run, tmp_path):

@@ -8,8 +8,10 @@ mostly no log names the others. Our tracer's do, in their metadata: `group`, `ho
 processes that of their first parent.
 """
 
+import math
 import os
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -163,7 +165,7 @@ def group_logs(
         clusters = _by_pattern(ordered, _finder(group["job"]))
         process_of = _finder(group["process"]) if group.get("process") else None
     clusters.sort(key=lambda one: one.logs[0].order())
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     return [_as_group(cluster, taken, process_of) for cluster in clusters]
 
 
@@ -229,6 +231,20 @@ def _is_numbered_by_process(logs: Sequence[LogFacts]) -> bool:
     return any(job_id in (log.pid, log.metadata.get("fork_parent")) for log in logs)
 
 
+class _Run:
+    """Logs that overlap, and when the last of them ends."""
+
+    def __init__(self, logs: Sequence[LogFacts]):
+        self.logs: list[LogFacts] = []
+        self.ended_s = -math.inf
+        self.add(logs)
+
+    def add(self, logs: Sequence[LogFacts]) -> None:
+        """Add logs."""
+        self.logs += logs
+        self.ended_s = max(self.ended_s, *(log.ended_s for log in logs))
+
+
 def _split_by_time(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
     """Return logs, sorted by start, as runs that follow each other.
 
@@ -236,29 +252,25 @@ def _split_by_time(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
     without I/O joins others only if it is of the same executable file.
     """
     working = {log.interpreter for log in logs if log.has_io}
-    runs: list[list[LogFacts]] = []
-    helpers, end_s = [], 0.0
+    runs: list[_Run] = []
+    helpers = []
     for log in logs:
         if working and not log.has_io and log.interpreter not in working:
             helpers.append(log)
-            continue
-        if not runs or log.started_s > end_s:
-            runs.append([])
-            end_s = log.ended_s
-        runs[-1].append(log)
-        end_s = max(end_s, log.ended_s)
-    for helper in helpers:
-        overlapping = [
-            run
-            for run in runs
-            if helper.started_s <= max(log.ended_s for log in run)
-            and run[0].started_s <= helper.ended_s
-        ]
-        if overlapping:
-            overlapping[0].append(helper)
+        elif runs and log.started_s <= runs[-1].ended_s:
+            runs[-1].add([log])
         else:
-            runs.append([helper])
-    return [sorted(run, key=LogFacts.order) for run in runs]
+            runs.append(_Run([log]))
+    # The runs do not overlap, so the first that a helper meets is found by its end.
+    ends_s = [run.ended_s for run in runs]
+    alone = []
+    for helper in helpers:
+        at = bisect_left(ends_s, helper.started_s)
+        if at < len(runs) and runs[at].logs[0].started_s <= helper.ended_s:
+            runs[at].logs.append(helper)
+        else:
+            alone.append([helper])
+    return [sorted(run.logs, key=LogFacts.order) for run in runs] + alone
 
 
 def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
@@ -269,8 +281,8 @@ def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
     without I/O that start meanwhile.
     """
     because = "user, program and time, as no log names its job"
-    clusters: list[list[LogFacts]] = []
-    latest: dict[tuple[int, str], list[LogFacts]] = {}
+    runs: list[_Run] = []
+    latest: dict[tuple[int, str], _Run] = {}
     for family in sorted(families, key=lambda logs: logs[0].started_s):
         first = family[0]
         keys = [(first.uid, f"program {first.program}")]
@@ -281,14 +293,14 @@ def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
         for key in keys:
             joined = latest.get(key)
             if joined and _belongs(first, joined, is_alike=key == keys[0]):
-                joined += family
+                joined.add(family)
                 break
         else:
-            clusters.append(list(family))
+            runs.append(_Run(family))
             names = first.program, first.interpreter
             for kind, name in zip(("program", "interpreter"), names, strict=True):
-                latest[first.uid, f"{kind} {name}"] = clusters[-1]
-            latest[first.uid, ""] = clusters[-1]
+                latest[first.uid, f"{kind} {name}"] = runs[-1]
+            latest[first.uid, ""] = runs[-1]
     return [
         _Cluster(
             sorted(logs, key=LogFacts.order),
@@ -296,17 +308,17 @@ def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
         )
         if len(logs) > 1
         else _Cluster(logs, "a log of its own")
-        for logs in clusters
+        for logs in (run.logs for run in runs)
     ]
 
 
-def _belongs(first: LogFacts, logs: Sequence[LogFacts], is_alike: bool) -> bool:
+def _belongs(first: LogFacts, run: _Run, is_alike: bool) -> bool:
     """Return whether a family that starts with a log is of the same job as others."""
-    if first.started_s > max(log.ended_s for log in logs):
+    if first.started_s > run.ended_s:
         return False
     if first.child_of_multiprocessing or not is_alike:
         return True
-    return first.started_s - logs[0].started_s <= START_WINDOW_S
+    return first.started_s - run.logs[0].started_s <= START_WINDOW_S
 
 
 # ---- Processes and names
@@ -314,7 +326,7 @@ def _belongs(first: LogFacts, logs: Sequence[LogFacts], is_alike: bool) -> bool:
 
 def _as_group(
     cluster: _Cluster,
-    taken: set[str],
+    taken: dict[str, int],
     process_of: Callable[[LogFacts], str | None] | None,
 ) -> LogGroup:
     """Return a cluster with its name and processes."""
@@ -467,7 +479,8 @@ def _number(
     }
     ranks = {owner for owner in kept if isinstance(owner, int)}
     numbers: dict[int | str, int] = {rank: rank for rank in ranks}
-    others = [owner for owner in dict.fromkeys(owners) if owner in kept - ranks]
+    named = kept - ranks
+    others = [owner for owner in dict.fromkeys(owners) if owner in named]
     for number, owner in enumerate(
         sorted(others, key=_natural), max(ranks, default=-1)
     ):
@@ -496,12 +509,18 @@ def _name(logs: Sequence[LogFacts]) -> str:
     return f"{program}-{working[0].job_id}"
 
 
-def _unused(name: str, taken: set[str]) -> str:
-    """Return a name for a folder that no other job has, and take it."""
+def _unused(name: str, taken: dict[str, int]) -> str:
+    """Return a name for a folder that no other job has, and take it.
+
+    `taken` has the number of the last job by name; it saves trying all of them.
+    """
     name = _NOT_IN_NAMES.sub("-", name)[:_LONGEST_NAME].lstrip(".-") or "job"
-    unused, number = name, 1
+    unused, number = name, taken.get(name, 0) + 1
+    if number > 1:
+        unused = f"{name}-{number}"
     while unused in taken:
         number += 1
         unused = f"{name}-{number}"
-    taken.add(unused)
+    taken[name] = number
+    taken.setdefault(unused, 1)
     return unused

@@ -185,12 +185,7 @@ def write_process_logs(
     -------
     logs : list of Path
     losses : list of str
-        What is missing in them, a sentence each.
-
-    Raises
-    ------
-    OSError
-        If a log cannot be written.
+        What is missing, a sentence each. A log that cannot be written costs no other.
     """
     written, losses = [], []
     ranks = ranks_of(processes)
@@ -211,7 +206,7 @@ def write_process_logs(
         try:
             if _write_log(process, path, call, metadata):
                 losses.append(f"{path}: is partial, as some calls were not recorded.")
-        except (LogError, FileNotFoundError) as error:
+        except (LogError, OSError) as error:
             losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
             continue
         written.append(path)
@@ -225,6 +220,8 @@ def _write_log(
     spools = [open_spool(spool) for spool in process.spools]
     partial = any(spool.is_incomplete for spool in spools)
     records, names = join_spools(spools)
+    if not len(records):
+        raise LogError(process.spools[0], "has no record.")
     # Those of a child count from where its parent's do.
     shift_s = (min(spool.origin_ns for spool in spools) - process.started_ns) * 1e-9
     for field in START_TIMES + END_TIMES:
