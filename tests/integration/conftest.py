@@ -77,21 +77,21 @@ class Project:
         }
         self.change(TINY_SYSTEM, tiers)
 
-    def command(self, *arguments: str) -> list[str]:
-        """Return the command line that runs the tiny experiment."""
+    def command(self, *arguments: str, config: str = "config/tiny.yaml") -> list[str]:
+        """Return the command line that runs the tiny experiment, or another."""
         return [
             "snakemake",
             *arguments,
             "--profile",
             self.profile,
             "--configfile",
-            "config/tiny.yaml",
+            config,
         ]
 
-    def start(self, *arguments: str) -> subprocess.Popen:
+    def start(self, *arguments: str, **options: str) -> subprocess.Popen:
         """Start snakemake on the tiny experiment in a session of its own."""
         return sessions.start(
-            self.command(*arguments),
+            self.command(*arguments, **options),
             self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -99,9 +99,9 @@ class Project:
             text=True,
         )
 
-    def snakemake(self, *arguments: str, expect: int = 0) -> str:
+    def snakemake(self, *arguments: str, expect: int = 0, **options: str) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, **options)
         output, _ = process.communicate(timeout=sessions.HANG_S)
         assert process.returncode == expect, output
         return output

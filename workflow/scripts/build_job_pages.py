@@ -96,6 +96,7 @@ if __name__ == "__main__":
     for name in _TITLES:
         templates[name] = Path(given[f"{name}_caption"]).read_text()
     folders = page_folders(tables["fleet"], params.pages)
+    Path(snakemake.output.pages).mkdir(parents=True, exist_ok=True)  # even if empty
     for number, (job, name) in enumerate(folders.items(), start=1):
         build_pages(
             tables,

@@ -114,3 +114,12 @@ def test_only_classes_that_can_be_seen_are_in_the_legend():
     costly = draw(job).axes[0]
     assert [text.get_text() for text in costly.get_legend().texts] == ["gfs READ"]
     assert len(costly.patches) == 2
+
+
+def test_bars_are_parts_of_each_job_if_one_costs_much_more():
+    jobs = [job_of("dear", 1000), job_of("a", 1), job_of("b", 2)]
+    costly = draw(*jobs).axes[0]
+    assert costly.get_xlabel().endswith("(% of the job's node-hours)")
+    assert [bar.get_width() for bar in costly.patches] == pytest.approx([50] * 6)
+    assert costly.texts[0].get_text().startswith("1,000 h ")
+    assert draw(*jobs[1:]).axes[0].get_xlabel().endswith("(node-hours)")

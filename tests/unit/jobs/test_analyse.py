@@ -57,6 +57,25 @@ def test_a_job_is_told_in_a_sentence(tmp_path):
     assert slowest["bottleneck"].tolist() == ["gfs READ"]
 
 
+def test_each_epoch_has_its_slowest_process_and_sentence(tmp_path):
+    rows = [
+        ("POSIX", rank, f"/gfs/x.ep{epoch}/a", READ | {"read_s": 3.0 + epoch * rank})
+        for epoch in range(2)
+        for rank in range(2)
+    ]
+    log = write_job_log(tmp_path / "a.darshan", rows, n_processes=2)
+    tables = tierscope.analyse(log, TIERS, epochs=r"\.ep(\d+)/")
+    slowest = tables["job_slowest"]
+    assert slowest["epoch"].tolist() == [-1, 0, 1]
+    assert slowest["least_s"].tolist() == [9, 4, 5]
+    assert slowest["sentence"].iloc[2].startswith("Process 1 of 2 spent 5.00 s on I/O")
+    assert slowest["sentence"].str.contains("in epoch 1").tolist() == [
+        False,
+        False,
+        True,
+    ]
+
+
 def test_estimates_follow_the_rule_and_meet_the_default_goal(tmp_path):
     """4 s, of which 3 s are reads: 100 % more throughput leaves 2.5 s."""
     log = write_job_log(tmp_path / "a.darshan", [("POSIX", 0, "/gfs/a", READ)])

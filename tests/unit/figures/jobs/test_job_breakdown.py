@@ -87,6 +87,16 @@ def test_stdio_is_hatched_and_mpi_io_is_only_named():
     assert sum(heights) == pytest.approx(8.25)
 
 
+def test_mpi_io_is_not_drawn_even_if_it_has_a_time():
+    job = job_tables.exact_job()
+    job.times[-1, MPI_IO] = [9, 9]
+    tables = tables_of(job)
+    breakdown = tables["job_breakdown"].assign(least_s=1.0, most_s=1.0)
+    slowest = tables["job_slowest"]
+    figure = plot_job_breakdown(breakdown, slowest, job.name, provenance=ORIGIN)
+    assert len(figure.axes[1].patches) == 4
+
+
 def test_other_jobs_are_left_out():
     figure = draw(job_tables.exact_job(), job_tables.epochs_job(), job="train-1")
     assert figure.axes[0].get_title() == "Whole job"

@@ -73,6 +73,14 @@ def test_a_band_reaches_from_the_sorted_lower_to_the_sorted_upper_bounds():
     assert len(marks_of(ax).get_xdata()) == 1  # 99.5 s does not reach 100 s
 
 
+def test_lower_bounds_are_sorted_by_themselves():
+    """Process n takes n to 200 - n s: upper bounds have the opposite order."""
+    n = np.arange(1.0, 81)
+    job = job_tables.exact_job(times={(-1, READ): (n, 200 - n)})
+    (ax,) = draw(job).axes
+    assert ax.lines[0].get_ydata().tolist() == n[::-1].tolist()
+
+
 def test_an_epoch_can_be_drawn_alone():
     figure = draw(job_tables.epochs_job(), epoch=1)
     (ax,) = figure.axes

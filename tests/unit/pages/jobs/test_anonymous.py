@@ -128,6 +128,13 @@ def test_texts_keep_their_words(anonymous):
     assert reason == "log-3: got 3 bytes, expected a Darshan log"
 
 
+def test_paths_that_no_table_lists_are_replaced_in_texts():
+    remark = "Files of '/home/carol/thesis', ~/notes.txt (I/O, read/write)."
+    tables = tables_of(job_tables.exact_job(remarks=remark))
+    found = anonymise(tables)["jobs"]["remarks"].iloc[0]
+    assert found == "Files of '(a path)', (a path) (I/O, read/write)."
+
+
 def test_numbers_in_texts_stay_numbers():
     """A user may be a number, and so may an option of a program."""
     tables = tables_of(

@@ -1,4 +1,5 @@
 import job_tables
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +91,18 @@ def test_the_what_if_is_labelled_as_the_rule():
     text = page_of(job_tables.exact_job()).text
     assert text.count("By the rule; no model: logs do not determine the devices.") == 2
     assert "meet the goal of 4.00 s" in text
+
+
+def test_the_what_if_is_that_of_the_whole_job_by_the_rule():
+    tables = tables_of(job_tables.epochs_job())
+    rows = tables["job_estimates"]
+    model = rows.head(1).assign(method="model", improvement="by a model +25 %")
+    epoch = rows.head(1).assign(epoch=2, improvement="of an epoch +25 %")
+    tables["job_estimates"] = pd.concat([rows, model, epoch])
+    context = job_page(tables, "epochs-1", pictures=[], provenance=Origin("x"))
+    text = Page(render(TEMPLATE, context)).text
+    assert "by a model" not in text
+    assert "of an epoch" not in text
 
 
 def test_a_job_of_one_process_has_no_distribution():

@@ -63,6 +63,10 @@ def test_a_process_of_several_logs_has_its_largest_log_beside_the_sum():
     assert "Its largest log" not in breakdown_of(job)
 
 
+def test_of_a_job_with_epochs_the_largest_log_is_not_known():
+    assert "Its largest log" not in breakdown_of(job_tables.epochs_job(), largest_s=0.0)
+
+
 def test_epochs_have_their_slowest_process():
     table = epochs_table(tables_of(job_tables.epochs_job())["job_slowest"])
     assert table["Epoch"].tolist() == ["0", "1", "2"]

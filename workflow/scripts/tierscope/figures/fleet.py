@@ -26,6 +26,9 @@ from tierscope.figures.style import styled, write_around
 MOST_JOBS = 20  # that are drawn, the most costly first
 _NAME_LETTERS = 26
 _MOST_OUTLIERS = 6  # with a name
+_UNEVEN = 30  # times the median: shorter bars would not be seen
+_ROUNDING = 1e-6
+_WORDS_LETTERS = 44
 _NAME_ROOM = 0.07  # height of a name over that of the panel
 _SAVING = {"color": "#117733", "height": 0.7}
 _POINTS = {"color": "#4477AA", "alpha": 0.6, "s": 22, "linewidths": 0}
@@ -61,7 +64,8 @@ def plot_fleet(
     Returns
     -------
     Figure
-        Left: hours of the most costly jobs by class, stacked up to what is certain.
+        Left: hours of the most costly jobs by class, stacked up to what is certain; in
+        percent of each job's own if they differ too much to be seen.
         Upper right: what a metadata server twice as fast would save, from the least to
         the most. Lower right: each job's part of I/O over its run time; outliers have
         a name.
@@ -110,10 +114,12 @@ def most_costly(fleet: pd.DataFrame, by: str, n_jobs: int = MOST_JOBS) -> pd.Dat
 def _draw_costly(
     ax: Axes, fleet: pd.DataFrame, rows: pd.DataFrame, palette: Palette, hours: str
 ) -> None:
-    """Draw the hours of the most costly jobs by class."""
+    """Draw the hours of the most costly jobs by class.
+
+    Where one job costs much more than most, bars are parts of each job's own hours.
+    """
     jobs = most_costly(fleet, "io_hours")
     rows = rows[rows["job"].isin(jobs["job"])]
-    at, left = np.arange(len(jobs)), np.zeros(len(jobs))
     wide = rows.pivot_table(
         index="job",
         columns=JOB_CLASS,
@@ -121,30 +127,45 @@ def _draw_costly(
         aggfunc="sum",
         fill_value=0,
     ).reindex(jobs["job"], fill_value=0)
+    certain = np.maximum(wide.sum(axis="columns").to_numpy(), jobs["io_hours"])
+    is_uneven = len(jobs) > 0 and certain.max() > _UNEVEN * certain.median()
+    scale = 100 / certain.to_numpy() if is_uneven else np.ones(len(jobs))
+    wide, end = wide.mul(scale, axis="index"), (certain * scale).to_numpy()
+    at, left = np.arange(len(jobs)), np.zeros(len(jobs))
     classes = [one for one in classes_of(rows) if one in wide.columns]
     for one in classes:
         ax.barh(at, wide[one], 0.75, left=left, **palette.look(*one))
         left = left + wide[one].to_numpy()
-    more = (jobs["io_hours"] - left).to_numpy()  # certain, but of no certain class
-    unsure = more > 1e-6 * left
-    ax.barh(at[unsure], more[unsure], 0.75, left=left[unsure], **UNSURE)
-    end = np.maximum(left, jobs["io_hours"])
-    for place, row in jobs.iterrows():
-        at_least = "" if row["times_are"] == EXACT else "\N{GREATER-THAN OR EQUAL TO} "
-        hours_of_job = f"{at_least}{number_words(row['io_hours'])}"
-        words = f"{hours_of_job}  ({row['user']}: {row['exe']})"
-        words = shortened(printable(words), 44)
-        ax.annotate(words, (end[place], place), (4, 0), **_NAME)
-    ax.set_yticks(at, [job_label(row) for _, row in jobs.iterrows()], fontsize=8.5)
-    ax.set_ylim(len(jobs) - 0.4 if len(jobs) else 1, -0.6)
-    ax.set_xlim(0, 1.45 * max([1e-12, *end]))
-    _across(ax)
-    ax.set_xlabel(f"I/O of the slowest process x size of the job ({hours})")
+    unsure = end - left > _ROUNDING * end  # certain, but of no certain class
+    ax.barh(at[unsure], (end - left)[unsure], 0.75, left=left[unsure], **UNSURE)
+    _write_names(ax, jobs, end)
+    if is_uneven:
+        ax.set_xticks(range(0, 101, 20))
+    what = "I/O of the slowest process x size of the job"
+    ax.set_xlabel(
+        f"{what} (% of the job's {hours})" if is_uneven else f"{what} ({hours})"
+    )
     ax.set_title(f"The {len(jobs)} most costly jobs, by class")
     widest = {one: wide[one].max() for one in classes}
     handles = class_patches(visible(widest, max(end, default=0)), palette)[::-1]
     handles += [unsure_patch()] if unsure.any() else []
-    ax.legend(handles=handles, loc="lower right", fontsize=8, frameon=True)
+    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.08), "ncols": 3}
+    ax.legend(handles=handles, fontsize=8, **below)
+
+
+def _write_names(ax: Axes, jobs: pd.DataFrame, end: np.ndarray) -> None:
+    """Write names before the bars, and hours, users and programs behind them."""
+    for place, row in jobs.iterrows():
+        at_least = "" if row["times_are"] == EXACT else "\N{GREATER-THAN OR EQUAL TO} "
+        hours_of_job = f"{at_least}{number_words(row['io_hours'])} h"
+        words = f"{hours_of_job} ({row['user']}: {row['exe']})"
+        words = shortened(printable(words), _WORDS_LETTERS)
+        ax.annotate(words, (end[place], place), (4, 0), **_NAME)
+    names = [job_label(row) for _, row in jobs.iterrows()]
+    ax.set_yticks(range(len(jobs)), names, fontsize=8.5)
+    ax.set_ylim(len(jobs) - 0.4 if len(jobs) else 1, -0.6)
+    ax.set_xlim(0, 1.45 * max([1e-12, *end]))
+    _across(ax)
 
 
 def _draw_savings(ax: Axes, fleet: pd.DataFrame, hours: str) -> None:

@@ -238,13 +238,14 @@ def _prefix_rows(summaries: Sequence[Summary]) -> list[dict]:
 def _add_words(job: JoinedJob) -> None:
     """Add the bottleneck and a sentence to each row of table ``job_slowest``."""
     table = job.rows["job_slowest"]
-    table["bottleneck"], table["sentence"] = [], []
+    labels, sentences = [], []
     for position, phase in enumerate(job.phases):
-        row = {name: values[position] for name, values in table.items() if values}
+        row = {name: values[position] for name, values in table.items()}
         _, _, least_s, most_s = phase.slowest()
         label, share = bottleneck(phase.classes, least_s, most_s)
-        table["bottleneck"].append(label)
-        table["sentence"].append(_sentence(job, row, label, share, position == 0))
+        labels.append(label)
+        sentences.append(_sentence(job, row, label, share, position == 0))
+    table |= {"bottleneck": labels, "sentence": sentences}
 
 
 def bottleneck(

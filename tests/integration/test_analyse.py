@@ -1,0 +1,196 @@
+"""The analysis of Darshan logs: our own, and a fleet, from the command line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import tierscope
+import yaml
+from job_logs import write_job_log
+from tierscope.core.tables import read_table
+
+READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
+EPOCHS = r"\.ep([0-9]+)/"
+
+
+def tables_of(project, experiment):
+    """Return the tables of an analysis by name."""
+    folder = project.folder / "results" / experiment / "tables"
+    return {path.stem: read_table(path, path.stem) for path in folder.glob("*.parquet")}
+
+
+def configured(project, name, **values):
+    """Write a configuration of logs and return its path."""
+    path = project.folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"experiment": name, **values}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def fleet(finished):
+    """Return the project after an analysis of 40 jobs and three logs of no use."""
+    logs = finished.folder / "fleet logs"
+    for number in range(40):
+        rows = [
+            ("POSIX", rank, f"/gfs/{rank}", READ | {"read_s": 1.0 + rank + number})
+            for rank in range(4)
+        ]
+        write_job_log(
+            logs / f"anna_train_id{number}_11-1-{number}-1.darshan",
+            rows,
+            n_processes=4,
+            job_id=number,
+            ended_s=1_790_000_100.0,
+        )
+    good = next(logs.glob("*.darshan")).read_bytes()
+    (logs / "corrupt.darshan").write_bytes(good[:-40] + b"\xff" * 40)
+    (logs / "empty.darshan").touch()
+    (logs / "foreign.darshan").write_text("a file of another program\n" * 20)
+    config = configured(
+        finished,
+        "fleet",
+        logs=[str(logs)],
+        tiers={"gfs": "/gfs"},
+        pages=2,
+        processes_per_node=2,
+    )
+    finished.fleet_output = finished.snakemake("analyse", config=config.name)
+    return finished
+
+
+def test_our_own_logs_give_the_times_of_our_own_tables(finished):
+    runs = sorted(finished.path("runs").rglob("log.darshan"))
+    assert len(runs) == 5
+    for log in runs:
+        run = json.loads((log.parent / "run.json").read_text())
+        tiers = {
+            tier: [f"{root}.ep*" for root in roots]
+            for tier, roots in run["tier_roots"].items()
+        }
+        found = tierscope.analyse(log, tiers, epochs=EPOCHS)
+        times = found["job_times"]
+        assert set(times["interface"]) == {"POSIX"}
+        assert (times["least_s"] == times["most_s"]).all()
+        keys = ["epoch", "rank", "io_class"]
+        times["io_class"] = times["tier"] + "_" + times["operation"]
+        times = times.rename(columns={"least_s": "time_s"})
+        columns = [*keys, "time_s", "operations", "bytes"]
+        expected = read_table(log.parent / "io_time.parquet", "io_time")
+        expected = expected[(expected["time_s"] > 0) | (expected["operations"] > 0)]
+        pd.testing.assert_frame_equal(
+            times[columns].sort_values(keys, ignore_index=True),
+            expected[columns].sort_values(keys, ignore_index=True),
+            check_dtype=False,
+            rtol=1e-12,
+        )
+        slowest = found["job_slowest"].set_index("epoch")
+        sums = expected.groupby(["epoch", "rank"])["time_s"].sum()
+        for epoch in sums.index.unique("epoch"):
+            assert slowest.loc[epoch, "least_s"] == pytest.approx(sums[epoch].max())
+
+
+def test_a_fleet_has_tables_and_three_refusals(fleet):
+    tables = tables_of(fleet, "fleet")
+    assert len(tables["jobs"]) == len(tables["fleet"]) == 40
+    reasons = tables["refusals"].set_index("log")["reason"]
+    reasons.index = [path.rpartition("/")[2] for path in reasons.index]
+    assert sorted(reasons.index) == [
+        *("corrupt.darshan", "empty.darshan", "foreign.darshan")
+    ]
+    assert reasons["foreign.darshan"] == "is not a Darshan log."
+    assert "corrupt" in reasons["corrupt.darshan"]
+    most = tables["fleet"].iloc[0]
+    assert most["job"].endswith("-39")
+    assert most["user"] == "anna"
+    assert most["io_hours"] == pytest.approx((1 + 3 + 39 + 1) * 2 / 3600)
+    assert np.isfinite(tables["fleet"]["meta_saved_least_hours"]).all()
+
+
+def test_the_terminal_says_tiers_and_refusals(fleet):
+    assert "40 of 43 logs can be used; they are of 40 jobs." in fleet.fleet_output
+    assert "Tier gfs: /gfs." in fleet.fleet_output
+    assert "empty.darshan: is empty, expected a Darshan log." in fleet.fleet_output
+
+
+def test_pages_are_made_of_the_fleet_and_of_the_most_costly_jobs(fleet):
+    folder = fleet.folder / "results" / "fleet"
+    page = (folder / "fleet_report.html").read_text()
+    assert "is not a Darshan log." in page
+    pages = sorted(path.parent.name for path in folder.glob("jobs/*/report.html"))
+    assert len(pages) == 2
+    for name in pages:
+        assert name in page
+    assert (folder / "figures" / "fleet.png").stat().st_size > 10_000
+
+
+def test_a_new_log_is_read_and_the_others_are_not(fleet):
+    kept = fleet.folder / "results" / "fleet" / "read-logs"
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*.json")}
+    assert "Nothing to be done" in fleet.snakemake("analyse", config="fleet.yaml")
+    write_job_log(
+        fleet.folder / "fleet logs" / "new.darshan",
+        [("POSIX", 0, "/gfs/new", READ)],
+        job_id=999,
+    )
+    fleet.snakemake("analyse", config="fleet.yaml")
+    assert len(tables_of(fleet, "fleet")["jobs"]) == 41
+    after = {path: path.stat().st_mtime_ns for path in kept.rglob("*.json")}
+    assert len(after) == len(before) + 1
+    assert before.items() <= after.items()
+
+
+def test_an_anonymous_analysis_names_nobody(finished):
+    secret = finished.folder / "secret logs"
+    rows = [("POSIX", rank, f"/gfs/hush/{rank}.h5", READ) for rank in range(2)]
+    write_job_log(
+        secret / "anna_nuclear_id5_11-1-5-1.darshan",
+        rows,
+        n_processes=2,
+        exe="/home/anna/nuclear --fast",
+        job_id=4711,
+    )
+    config = configured(
+        finished,
+        "nobody",
+        logs=[str(secret)],
+        tiers={"gfs": "/gfs"},
+        anonymous=True,
+    )
+    finished.snakemake("analyse", config=config.name)
+    folder = finished.folder / "results" / "nobody"
+    shown = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and "read-logs" not in path.parts
+        and path.suffix in (".html", ".svg", ".txt", ".parquet")
+    ]
+    assert len(shown) > 15
+    for path in shown:
+        content = path.read_bytes()
+        if path.suffix == ".parquet":
+            content = pd.read_parquet(path).to_csv().encode()
+        for word in (b"anna", b"nuclear", b"hush", b"4711", b"secret"):
+            assert word not in content, (path, word)
+    assert not any("nuclear" in path.name for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"logs": ["/no/such/*.darshan"]}, "which names no log"),
+        ({"logs": ["x"], "teirs": {}}, "got unknown key teirs"),
+        ({"logs": ["x"], "epochs": "ep"}, "with 0 groups, expected 1"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_in_one_line(finished, values, words):
+    config = configured(finished, "wrong", **values)
+    output = finished.snakemake("analyse", config=config.name, expect=1)
+    assert words in output
+    assert "Traceback" not in output
+
+
+def test_analyse_without_logs_says_what_to_type(finished):
+    output = finished.snakemake("analyse", expect=1)
+    assert "--configfile config/logs.yaml" in output
