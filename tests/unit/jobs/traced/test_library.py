@@ -48,6 +48,12 @@ def test_installed_package_compiles_once_into_the_cache(
     assert list(library.parent.iterdir()) == [library]
 
 
+def test_clone_whose_path_cannot_be_preloaded_uses_the_cache(installed, tmp_path):
+    native = tmp_path / "a clone" / "workflow" / "native"
+    shutil.copytree(NATIVE, native)
+    assert tracer_library(native) == tracer_library(installed)
+
+
 def test_source_that_does_not_compile_is_one_line(installed):
     (installed / "trace.c").write_text("int main(void) { return nothing; }\n")
     with pytest.raises(ConfigError, match="compiling the tracer failed") as caught:

@@ -1,7 +1,8 @@
 """Find or compile the library of our tracer.
 
-A clone compiles it as the benchmarks do, into ``results/native``. An installed package
-compiles it into the user's cache, under a name with a digest of its source.
+A clone compiles it as the benchmarks do, into ``results/native``. An installed package,
+or a clone in a folder with a space, compiles it into the user's cache, under a name
+with a digest of its source.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ def tracer_library(native: Path = NATIVE) -> Path:
         If it cannot be compiled, or its path cannot be preloaded.
     """
     machine = platform.machine()
-    if (native / "Makefile").is_file():
+    if (native / "Makefile").is_file() and not _SEPARATORS & set(str(native)):
         library = native.parents[1] / f"results/native/{machine}/libtierscope_trace.so"
         target = f"../../results/native/{machine}/{library.name}"
         _compile(["make", "--silent", "-C", str(native), target])
