@@ -36,7 +36,7 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> str:
         f"{n_logs} of {n_logs + len(refusals)} logs can be used; they are of "
         f"{len(tables['jobs'])} jobs."
     ]
-    for tier, rows in tables["tier_prefixes"].groupby("tier"):
+    for tier, rows in tables["tier_prefixes"].groupby("tier", sort=False):
         most_used = rows.sort_values("n_logs", ascending=False, kind="stable")
         prefixes = [
             f"{row.prefix} ({row.fs_type})" if row.fs_type else row.prefix

@@ -1,6 +1,12 @@
 import pytest
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.tiers import Tier, prefixes_of, proposed_tiers, tiers_of
+from tierscope.jobs.tiers import (
+    Tier,
+    in_order,
+    prefixes_of,
+    proposed_tiers,
+    tiers_of,
+)
 
 
 def test_a_prefix_or_a_list_of_them_makes_a_tier():
@@ -45,3 +51,9 @@ def test_file_systems_of_one_kind_are_one_tier():
     }
     fuse = proposed_tiers({"/g": "fuse.glusterfs"})
     assert Tier("glusterfs", "/g", "fuse.glusterfs") in fuse
+
+
+def test_tiers_are_in_the_order_of_the_configuration_or_local_ones_last():
+    assert in_order({"a", "z"}, tiers_of({"z": "/z", "a": "/a"})) == ["z", "a"]
+    names = {"memory", "local", "nfs", "lustre"}
+    assert in_order(names, "auto") == ["lustre", "nfs", "local", "memory"]

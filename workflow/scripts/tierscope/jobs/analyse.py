@@ -20,7 +20,7 @@ from tierscope.jobs.join import JoinedJob, join, user_of
 from tierscope.jobs.reading import Reading, read_logs
 from tierscope.jobs.settings import Settings, find_logs, settings_of
 from tierscope.jobs.summary import Summary
-from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED
+from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, in_order
 from tierscope.jobs.whatif import combinations_for_goal, estimate_job
 
 GOAL_PERCENT = 80  # of today's I/O time, if no goal is given
@@ -136,7 +136,7 @@ def tables_of(
     parts["fleet_classes"].append(pd.DataFrame(class_rows(jobs)))
     parts["logs"].append(pd.DataFrame(_log_rows(groups, logs)))
     summaries = [summary for _, summary in logs.values()]
-    parts["tier_prefixes"].append(pd.DataFrame(_prefix_rows(summaries)))
+    parts["tier_prefixes"].append(pd.DataFrame(_prefix_rows(summaries, settings.tiers)))
     refusals = [{"log": one, "reason": why} for one, why in reading.refusals.items()]
     parts["refusals"].append(pd.DataFrame(refusals))
     return {name: _joined(frames, name) for name, frames in parts.items()}
@@ -222,16 +222,19 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
     return rows
 
 
-def _prefix_rows(summaries: Sequence[Summary]) -> list[dict]:
-    """Return the rows of table ``tier_prefixes``: tiers that logs used."""
+def _prefix_rows(
+    summaries: Sequence[Summary], tiers: str | Sequence[Tier]
+) -> list[dict]:
+    """Return the rows of table ``tier_prefixes``: tiers that logs used, in order."""
     counts: dict[tuple[str, ...], int] = {}
     for summary in summaries:
         for prefix in summary.prefixes:
             counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + 1
     names = ("tier", "prefix", "fs_type")
+    order = in_order({key[0] for key in counts}, tiers)
     return [
-        dict(zip(names, key, strict=True)) | {"n_logs": n}
-        for key, n in sorted(counts.items())
+        dict(zip(names, key, strict=True)) | {"n_logs": counts[key]}
+        for key in sorted(counts, key=lambda key: (order.index(key[0]), key))
     ]
 
 

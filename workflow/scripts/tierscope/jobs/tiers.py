@@ -1,11 +1,12 @@
 """Tiers of an analysis: prefixes by name, given or proposed by a log's mount table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tierscope.core.validation import ConfigError
 
 AUTO = "auto"
+LOCAL, MEMORY = "local", "memory"
 OTHER, UNNAMED = "other", "unnamed"  # paths of no tier, records without a name
 
 # Names that `auto` gives to file systems, by type as in mount tables.
@@ -86,13 +87,26 @@ def proposed_tiers(mounts: Mapping[str, str]) -> list[Tier]:
     ]
 
 
+def in_order(names: Iterable[str], tiers: str | Sequence[Tier]) -> list[str]:
+    """Return names of tiers in the order of the configuration.
+
+    With ``auto``, file systems of other machines come first, then local ones, then
+    memory.
+    """
+    if tiers != AUTO:
+        given = list(dict.fromkeys(tier.name for tier in tiers))
+        return sorted(names, key=given.index)
+    last = (LOCAL, MEMORY)
+    return sorted(names, key=lambda name: (name in last, name))
+
+
 def _name_of(fs_type: str) -> str:
     """Return the tier of a type of file system."""
     kind = fs_type.lower()
     if kind in _MEMORY:
-        return "memory"
+        return MEMORY
     if kind in _LOCAL:
-        return "local"
+        return LOCAL
     kind = kind.removeprefix("fuse.").removeprefix("fuseblk.") or "unknown"
     kind = _SAME.get(kind, kind)
     return f"{kind} file system" if kind in (OTHER, UNNAMED) else kind
