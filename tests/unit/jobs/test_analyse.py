@@ -1,3 +1,8 @@
+import json
+import re
+import textwrap
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,7 +10,8 @@ import tierscope
 from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.analyse import JOB_TABLES, bottleneck
+from tierscope.jobs.analyse import JOB_TABLES, bottleneck, tables_of
+from tierscope.jobs.settings import settings_of
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = {"gfs": "/gfs", "lfs": "/lfs"}
@@ -144,6 +150,94 @@ def test_wrong_arguments_are_refused(tmp_path):
         tierscope.analyse(tmp_path)
     with pytest.raises(AttributeError, match="no attribute 'analyze'"):
         tierscope.analyze  # noqa: B018
+
+
+GENUINE = Path(__file__).parents[2] / "data" / "darshan-logs"
+ROOTS = {"gfs": "/srv/gfs*", "lfs": "/dev/shm/lfs*"}
+
+
+@pytest.mark.parametrize(
+    ("name", "by_epoch"),
+    [
+        ("mpi2_small_noreduce", False),
+        ("mpi4_small_alias", True),
+        ("mpi4_large_alias", True),
+        ("mpi4_small_perepoch1", False),
+        ("nonmpi_small_alias", True),
+    ],
+)
+def test_genuine_logs_hold_the_opens_of_each_process(name, by_epoch):
+    truth = pd.DataFrame(json.loads((GENUINE / f"{name}.truth.json").read_text()))
+    epochs = r"\.ep([0-9]+)/" if by_epoch else None
+    tables = tierscope.analyse(GENUINE / f"{name}.darshan", ROOTS, epochs=epochs)
+    times = tables["job_times"]
+    assert set(times["tier"]) == {"gfs", "lfs"}
+    opens = times[times["operation"] == "meta"]
+    by = ["rank", "epoch"] if by_epoch else ["rank"]
+    for tier in ("gfs", "lfs"):
+        expected = truth.groupby(by)[tier].sum()
+        found = opens[opens["tier"] == tier].groupby(by)["operations"].sum()
+        found = found.reindex(expected.index, fill_value=0)
+        assert found.tolist() == expected.tolist()
+    assert tables["jobs"]["times_are"].tolist() == ["exact"]
+
+
+def test_a_genuine_log_that_lost_records_gives_lower_bounds_below_the_truth():
+    truth = pd.DataFrame(
+        json.loads((GENUINE / "mpi4_small_partial64.truth.json").read_text())
+    )
+    tables = tierscope.analyse(GENUINE / "mpi4_small_partial64.darshan", ROOTS)
+    opens = tables["job_breakdown"].query("operation == 'meta'").set_index("tier")
+    assert opens["operations"].to_dict() == {"gfs": 174, "lfs": 188}
+    assert truth[["gfs", "lfs"]].sum().tolist() == [300, 300]
+    assert tables["jobs"]["times_are"].tolist() == ["lower bounds"]
+    assert tables["job_slowest"]["most_s"].isna().all()
+    assert tables["job_times"]["most_s"].isna().all()
+    assert "at least" in tables["job_slowest"]["sentence"].iloc[0]
+    assert "lost records of POSIX" in tables["jobs"]["remarks"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        ({"user": "anna"}, ["a"]),
+        ({"user": 1000, "executable": "solve"}, ["b"]),
+        ({"month": "2026-09"}, ["a", "b"]),
+        ({"executable": None}, ["a", "b"]),
+    ],
+)
+def test_a_filter_keeps_jobs(tmp_path, wanted, kept):
+    for user, program in (("anna", "a"), ("ben", "solve")):
+        write_job_log(
+            tmp_path / "logs" / f"{user}_{program}_id7_9-1-1-1.darshan",
+            [("POSIX", 0, "/gfs/a", READ), ("POSIX", 1, "/gfs/a", READ)],
+            n_processes=2,
+            exe=f"/bin/{program}",
+        )
+    settings = settings_of("x", [str(tmp_path / "logs")], TIERS, filter=wanted)
+    fleet = tables_of(settings, tmp_path / "kept")["fleet"]
+    assert sorted(fleet["exe"]) == sorted({"a": "a", "b": "solve"}[one] for one in kept)
+
+
+def test_a_filter_that_keeps_nothing_is_refused(tmp_path):
+    fleet_of(tmp_path / "logs", 2)
+    settings = settings_of("x", [str(tmp_path / "logs")], filter={"user": "nobody"})
+    with pytest.raises(ConfigError, match="none of the 2 logs meets"):
+        tables_of(settings, tmp_path / "kept")
+
+
+def test_the_example_of_the_docs_runs(capsys, monkeypatch):
+    root = GENUINE.parents[2]
+    monkeypatch.chdir(root)
+    text = (root / "docs" / "logs.md").read_text()
+    (block,) = re.findall(
+        r"^    import (?:.*\n)*?^        print.*\n", text, re.MULTILINE
+    )
+    exec(textwrap.dedent(block), {})
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert [line.split()[0] for line in lines] == ["-1", "0", "1", "2"]
+    assert lines[0].startswith("-1 2 Process 2 of 4 spent 0.00789 s (0.127 % of the")
 
 
 @pytest.mark.parametrize(
