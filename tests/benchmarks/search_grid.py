@@ -14,8 +14,11 @@ import time
 import common  # noqa: F401  (puts our scripts on the path)
 import numpy as np
 import pandas as pd
-from tierscope.analysis.breakdown import process_times, total_s
+from tierscope.analysis.breakdown import (
+    process_times,
+)
 from tierscope.analysis.search import Sufficient, find_sufficient, search_combinations
+from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import Goal, improve, make_goal, upper_envelope
 from tierscope.core.columns import CLASSES
 from tierscope.core.tables import check_table

@@ -4,7 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from descriptions import changed, describe_scenario
-from tierscope.analysis.breakdown import select_epoch, slowest_process, total_s
+from tierscope.analysis.breakdown import (
+    select_epoch,
+    slowest_process,
+)
+from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import select_improvements
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.scenario import Point

@@ -11,7 +11,7 @@ from build_explorer import write_text
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tierscope.analysis.breakdown import total_s
+from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import (
     Goal,
     estimate,

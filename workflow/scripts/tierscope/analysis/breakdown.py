@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.analysis.intervals import mean_intervals
+from tierscope.analysis.sums import total_s
 from tierscope.core.columns import CLASSES, POINT, RUN_EPOCH, RUN_KEYS, SCENARIO, TABLES
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
 from tierscope.core.scenario import Point
@@ -169,11 +170,6 @@ def _net_times(processes: pd.DataFrame, io_time: pd.DataFrame) -> np.ndarray:
             "each process and epoch of the runs that have this class."
         )
     return net.reindex(index, fill_value=0.0).to_numpy()
-
-
-def total_s(times_s: np.ndarray) -> np.ndarray:
-    """Return the sum of the classes (last axis), always added in their order."""
-    return sum(times_s[..., column] for column in range(times_s.shape[-1]))
 
 
 def slowest_process(io_time: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,11 @@ from typing import Protocol, Self
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import process_times, slowest_process, total_s
+from tierscope.analysis.breakdown import (
+    process_times,
+    slowest_process,
+)
+from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import (
     Goal,
     best_point,

@@ -22,9 +22,9 @@ from tierscope.analysis.breakdown import (
     process_times,
     select_epoch,
     slowest_process,
-    total_s,
     without_peers,
 )
+from tierscope.analysis.sums import total_s
 from tierscope.core.columns import (
     CLASS_TIMES,
     CLASSES,

@@ -18,8 +18,8 @@ from tierscope.analysis.breakdown import (
     points_of,
     select_epoch,
     slowest_process,
-    total_s,
 )
+from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import improvement_percents
 from tierscope.core.columns import (
     CLASS_TIMES,

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import process_times, total_s
+from tierscope.analysis.breakdown import (
+    process_times,
+)
+from tierscope.analysis.sums import total_s
 from tierscope.core.columns import CLASSES, POINT
 from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.core.scenario import Point

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import total_s
+from tierscope.analysis.sums import total_s
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription, run_keys
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass

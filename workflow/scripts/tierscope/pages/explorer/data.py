@@ -17,8 +17,12 @@ import pandas as pd
 from scipy.optimize import linprog
 from scipy.sparse import block_diag
 
-from tierscope.analysis.breakdown import process_times, slowest_process, total_s
+from tierscope.analysis.breakdown import (
+    process_times,
+    slowest_process,
+)
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
+from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import (
     Goal,
     improve,
