@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import textwrap
 from pathlib import Path
@@ -143,6 +144,51 @@ def test_a_second_analysis_reads_no_log_again(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     for name, table in first.items():
         pd.testing.assert_frame_equal(table, again[name])
+
+
+def test_odd_logs_of_a_fleet_do_not_stop_the_others(tmp_path):
+    """A negative time, only MPI-IO, a shared record without calls, a pipe, a helper."""
+    for number, rows in enumerate(
+        [
+            [("POSIX", 0, "/gfs/a", READ | {"read_s": -1.0})],
+            [("MPI-IO", 0, "/gfs/a", READ)],
+            [("POSIX", -1, "/lfs/z", {}), ("POSIX", 0, "/gfs/a", READ)],
+        ]
+    ):
+        path = tmp_path / f"{number}.darshan"
+        write_job_log(path, rows, n_processes=2, job_id=number)
+    os.mkfifo(tmp_path / "pipe.darshan")
+    (tmp_path / os.fsdecode(b"l\xe9.darshan")).touch()
+    tables = tierscope.analyse(tmp_path, TIERS, goal_s=1.0)
+    remarks = tables["jobs"]["remarks"].tolist()
+    assert len(remarks) == 3
+    assert "1 time is below 0 in the logs and counted as 0." in remarks
+    assert sorted(tables["refusals"]["reason"]) == [
+        "is empty, expected a Darshan log.",
+        "is not a file.",
+    ]
+    assert any("l\\xe9" in log for log in tables["refusals"]["log"])
+
+
+def test_costs_of_combinations_are_those_of_their_words(tmp_path):
+    """80 % of the time of a single class is met by 25 %, and by nothing dearer."""
+    shared = {"opens": 3, "reads": 9, "read_s": 9.0, "slowest_rank": 2}
+    shared |= {
+        "slowest_s": 5.0,
+        "fastest_rank": 0,
+        "fastest_s": 1.0,
+        "variance_s2": 2.0,
+    }
+    rows = [
+        ("POSIX", -1, "/gfs/a", shared),
+        ("POSIX", 1, "/gfs/b", READ | {"meta_s": 0.5}),
+    ]
+    log = write_job_log(tmp_path / "a.darshan", rows, n_processes=3)
+    combinations = tierscope.analyse(log, TIERS)["job_combinations"]
+    words = combinations["improvement"].str.findall(r"\+(\d+) %")
+    sums = [sum(map(int, found)) for found in words]
+    assert combinations["cost"].tolist() == sums
+    assert combinations["improvement"].is_unique
 
 
 def test_wrong_arguments_are_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Analyse Darshan logs of any jobs: from logs to tables."""
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -128,7 +129,7 @@ def tables_of(
             of_phase = (job.name, phase.epoch, phase.times, phase.classes)
             parts["job_estimates"].append(estimate_job(*of_phase))
             goal_s = settings.goal_s or phase.slowest()[1][0] * GOAL_PERCENT / 100
-            if goal_s > 0:
+            if goal_s > 0 and phase.classes:
                 found = combinations_for_goal(*of_phase, goal_s)
                 parts["job_combinations"].append(found)
     parts["jobs"].append(pd.DataFrame([job.facts for job in jobs]))
@@ -137,7 +138,9 @@ def tables_of(
     parts["logs"].append(pd.DataFrame(_log_rows(groups, logs)))
     summaries = [summary for _, summary in logs.values()]
     parts["tier_prefixes"].append(pd.DataFrame(_prefix_rows(summaries, settings.tiers)))
-    refusals = [{"log": one, "reason": why} for one, why in reading.refusals.items()]
+    refusals = [
+        {"log": _shown(one), "reason": why} for one, why in reading.refusals.items()
+    ]
     parts["refusals"].append(pd.DataFrame(refusals))
     return {name: _joined(frames, name) for name, frames in parts.items()}
 
@@ -208,7 +211,7 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
             rows.append(
                 {name: facts[name] for name in kept}
                 | {
-                    "log": str(path),
+                    "log": _shown(path),
                     "job": group.name,
                     "process": process if facts["n_processes"] == 1 else -1,
                     "darshan": facts["metadata"].get("lib_ver", ""),
@@ -220,6 +223,11 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
                 }
             )
     return rows
+
+
+def _shown(path: str | Path) -> str:
+    """Return a path for tables; bytes that are no UTF-8 become escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _prefix_rows(

@@ -199,7 +199,9 @@ def _phase(
     np.add.at(total_least_s, totals["rank"][rows], totals["least_s"][rows])
     np.add.at(total_most_s, totals["rank"][rows], totals["most_s"][rows])
     sum_s = np.zeros(len(classes))
-    for part in parts:
+    for part, process in zip(parts, group.processes, strict=True):
+        if process == NO_PROCESS:
+            continue
         for position, cell in enumerate(part.cells):
             if tuple(cell) in counted:
                 sum_s[classes.index(tuple(cell[1:]))] += part.sums["sum_s"][position]

@@ -157,7 +157,8 @@ def listing_digest(paths: Sequence[str]) -> str:
     for path in paths:
         try:
             status = os.stat(path)
-            digest.update(f"{path}\0{status.st_size} {status.st_mtime_ns}\0".encode())
+            state = f"{status.st_size} {status.st_mtime_ns}"
         except OSError:
-            digest.update(f"{path}\0missing\0".encode())
+            state = "missing"
+        digest.update(os.fsencode(path) + f"\0{state}\0".encode())
     return digest.hexdigest()

@@ -282,14 +282,14 @@ def _process_times(
         if kind != MPI_IO:
             epochs = epoch_of_cell[cell_of[kind][own]]
             np.add.at(total_least, (ranks, epochs), part.times_s[own])
-        shared = records.ranks == SHARED
+        shared = (records.ranks == SHARED) & part.is_present.any(axis=1)
         if not shared.any():
             continue
         # A lane without calls has no time, so any cell serves it.
         lanes = np.where(part.is_present, cell_of[kind], 0)[shared]
-        first = np.argmax(part.is_present, axis=1)[:, np.newaxis]
-        epoch = epoch_of_cell[np.take_along_axis(cell_of[kind], first, 1)[:, 0]]
-        totals = np.where(kind == MPI_IO, -1, epoch)[shared]
+        first = np.argmax(part.is_present[shared], axis=1)[:, np.newaxis]
+        cells_of_first = np.take_along_axis(cell_of[kind][shared], first, 1)[:, 0]
+        totals = np.where(kind == MPI_IO, -1, epoch_of_cell[cells_of_first])
         found = shared_bounds(
             _shared_records(records, part.times_s, shared),
             n,

@@ -317,6 +317,7 @@ def combinations_for_goal(
         for least in (certain, possible)
     ]
     minimal = np.unique(np.concatenate(minimal), axis=0)
+    minimal = minimal[(minimal[:, len(chosen) :] == 0).all(axis=1)]  # no fillers
     first, second, third, fourth = np.searchsorted(GRID_PERCENTS, minimal.T)
     are_certain = certain[first, second, third] <= fourth
     improvements = np.zeros((len(minimal), len(classes)), np.int64)
@@ -450,4 +451,6 @@ class _Bounded:
         times_s = sum(
             steps[:, [i]] * self.of_sets_s[sets[:, i]] for i in range(sets.shape[1])
         )
-        return fits & self.goal.is_met(times_s.max(axis=1, initial=0.0))
+        slowest_s = times_s.max(axis=1, initial=0.0)
+        # Sums in another order must not make more improvement look worse.
+        return fits & self.goal.is_met((1 - ROUNDING) * slowest_s)

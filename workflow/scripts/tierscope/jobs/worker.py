@@ -8,6 +8,7 @@ summary is left in the folder of the settings, under a name that `summary_path` 
 import hashlib
 import json
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ def content_digest(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
     digest = hashlib.sha256()
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise LogError(path, "is not a file.")
         with path.open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)

@@ -289,7 +289,7 @@ def _raise_to_zero(columns: dict[str, np.ndarray]) -> int:
     n_negative = 0
     for column in columns.keys() & {*TIMES, *RANK_TIMES}:
         is_negative = columns[column] < 0
-        if n := np.count_nonzero(is_negative):
+        if n := int(np.count_nonzero(is_negative)):
             columns[column][is_negative] = 0
             n_negative += n
     return n_negative
