@@ -194,6 +194,9 @@ def test_costs_of_combinations_are_those_of_their_words(tmp_path):
 def test_wrong_arguments_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="which names no log"):
         tierscope.analyse(tmp_path)
+    for wrong in ({"group": "two"}, {"goal_s": -1}, {"tiers": "automatic"}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            tierscope.analyse(tmp_path / "x", **wrong)
     with pytest.raises(AttributeError, match="no attribute 'analyze'"):
         tierscope.analyze  # noqa: B018
 

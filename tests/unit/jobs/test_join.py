@@ -185,3 +185,9 @@ def test_a_log_of_darshan_names_its_user():
     facts = facts_of("/logs/2026/a_b_train_id7-9_11-1-3-5.darshan")
     assert user_of(facts) == "a_b"
     assert user_of(facts_of("/logs/mine.darshan")) == "1000"
+
+
+def test_a_rank_without_a_log_is_named(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    job = joined(tmp_path, (rows, {}), (rows, {}), n_processes=3, processes=(0, 2))
+    assert "No log is of rank 1: without I/O there is none" in job.facts["remarks"]

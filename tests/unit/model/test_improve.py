@@ -8,10 +8,10 @@ from tierscope.analysis.breakdown import (
     select_epoch,
     slowest_process,
 )
-from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import select_improvements
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.scenario import Point
+from tierscope.core.sums import total_s
 from tierscope.core.tables import check_table
 from tierscope.model.improve import estimate_by_model
 from tierscope.model.simulator.run import simulate_reads, tables_of

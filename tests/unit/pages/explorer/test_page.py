@@ -11,7 +11,6 @@ from build_explorer import write_text
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import (
     Goal,
     estimate,
@@ -21,6 +20,7 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
+from tierscope.core.sums import total_s
 from tierscope.core.tables import check_table
 from tierscope.core.words import scenario_titles
 from tierscope.pages.explorer.data import (

@@ -17,7 +17,6 @@ from tierscope.analysis.breakdown import (
     process_times,
     slowest_process,
 )
-from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import (
     Goal,
     best_point,
@@ -28,6 +27,7 @@ from tierscope.analysis.whatif import (
     upper_envelope,
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
+from tierscope.core.sums import total_s
 
 # Few enough that the memory of a block is used again instead of taken anew.
 _CELLS_AT_ONCE = 50_000

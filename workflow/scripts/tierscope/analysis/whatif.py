@@ -24,7 +24,6 @@ from tierscope.analysis.breakdown import (
     slowest_process,
     without_peers,
 )
-from tierscope.analysis.sums import total_s
 from tierscope.core.columns import (
     CLASS_TIMES,
     CLASSES,
@@ -34,6 +33,7 @@ from tierscope.core.columns import (
     SCENARIO,
     TABLES,
 )
+from tierscope.core.sums import total_s
 
 # Steps along each axis of a map with expensive cells: by the model, or in the explorer.
 MAX_MAP_STEPS = 20

@@ -13,13 +13,13 @@ import pandas as pd
 from tierscope.core.columns import LOWER_BOUNDS, TABLES
 from tierscope.core.job_words import bounds_words
 from tierscope.core.tables import check_table
-from tierscope.core.validation import ConfigError
+from tierscope.core.validation import ConfigError, check
 from tierscope.core.words import class_label
 from tierscope.jobs.fleet import class_rows, faster_meta, fleet_rows
 from tierscope.jobs.grouping import LogFacts, LogGroup, group_logs
 from tierscope.jobs.join import JoinedJob, join, user_of
 from tierscope.jobs.reading import Reading, read_logs
-from tierscope.jobs.settings import Settings, find_logs, settings_of
+from tierscope.jobs.settings import LOGS, Settings, find_logs, settings_of
 from tierscope.jobs.summary import Summary
 from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, in_order
 from tierscope.jobs.whatif import combinations_for_goal, estimate_job
@@ -82,15 +82,17 @@ def analyse(
         If an argument is wrong, or no log is found.
     """
     given = [logs] if isinstance(logs, str | Path) else logs
-    settings = settings_of(
-        "analysis",
-        [str(one) for one in given],
-        tiers,
-        group,
-        epochs,
-        goal_s=goal_s,
-        processes_per_node=processes_per_node,
-    )
+    arguments = {
+        "experiment": "analysis",
+        "logs": [str(one) for one in given],
+        "tiers": tiers,
+        "group": group,
+        "epochs": epochs,
+        "goal_s": goal_s,
+        "processes_per_node": processes_per_node,
+    }
+    check(arguments, LOGS, "analyse")
+    settings = settings_of(**arguments)
     if keep is not None:
         return tables_of(settings, Path(keep), n_workers=n_workers)
     with tempfile.TemporaryDirectory() as folder:

@@ -69,7 +69,9 @@ def faster_meta(whole: Phase) -> tuple[str, tuple[float, float]]:
     saved : (float, float)
         Least and most seconds that the slowest process would save; infinite: unknown.
     """
-    best: tuple[str, tuple[float, float]] = ("", (0.0, 0.0))
+    # Lost records may be of metadata operations.
+    most_s = 0.0 if np.isfinite(whole.times.total_most_s).all() else np.inf
+    best: tuple[str, tuple[float, float]] = ("", (0.0, most_s))
     for tier in sorted({one[0] for one in whole.classes}):
         is_meta = [one[0] == tier and one[2].endswith("meta") for one in whole.classes]
         if tier in NO_TIERS or not any(is_meta):

@@ -237,8 +237,20 @@ def _facts(
         "n_nodes": n_nodes,
         "grouped_by": group.grouped_by,
         "times_are": whole.times_are,
-        "remarks": " ".join(_remarks(parts)),
+        "remarks": " ".join([*_remarks(parts), *_missing_logs(group)]),
     }
+
+
+def _missing_logs(group: LogGroup) -> list[str]:
+    """Return which processes have no log, if each process should have one."""
+    known = set(group.processes) - {NO_PROCESS}
+    if len(group.logs) == 1 or len(known) == group.n_processes:
+        return []
+    missing = np.setdiff1d(np.arange(group.n_processes), sorted(known))
+    return [
+        f"No log is of rank {rank_words(missing, group.n_processes)}: without I/O "
+        "there is none, or it is missing."
+    ]
 
 
 def _remarks(parts: Sequence[Summary]) -> list[str]:

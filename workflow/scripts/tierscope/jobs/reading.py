@@ -141,9 +141,10 @@ def _work(
 
 def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
     """Start a worker and tell it the settings; its messages go to a file."""
+    modules = os.pathsep.join([str(_PACKAGE_PARENT), *filter(None, sys.path)])
     process = subprocess.Popen(
         [sys.executable, "-m", "tierscope.jobs.worker"],
-        env=os.environ | {"PYTHONPATH": str(_PACKAGE_PARENT)},
+        env=os.environ | {"PYTHONPATH": modules, "PYTHONSAFEPATH": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

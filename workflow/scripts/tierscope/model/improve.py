@@ -19,7 +19,6 @@ from tierscope.analysis.breakdown import (
     select_epoch,
     slowest_process,
 )
-from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import improvement_percents
 from tierscope.core.columns import (
     CLASS_TIMES,
@@ -31,6 +30,7 @@ from tierscope.core.columns import (
 )
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
+from tierscope.core.sums import total_s
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.simulator.run import (
     class_times,

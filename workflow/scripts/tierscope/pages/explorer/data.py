@@ -22,7 +22,6 @@ from tierscope.analysis.breakdown import (
     slowest_process,
 )
 from tierscope.analysis.intervals import NO_INTERVAL, best_rates, interval
-from tierscope.analysis.sums import total_s
 from tierscope.analysis.whatif import (
     Goal,
     improve,
@@ -38,6 +37,7 @@ from tierscope.core.columns import (
     RUN_EPOCH,
     SCENARIO,
 )
+from tierscope.core.sums import total_s
 
 SIGNIFICANT_DIGITS = 11  # of an embedded time, so it is right within 5e-11 of itself
 _FACTORS_TRIED = 3  # of each class

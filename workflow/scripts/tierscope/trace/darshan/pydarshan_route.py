@@ -54,10 +54,12 @@ def read_records(log: Container, interface: str) -> np.ndarray:
 def _run_child(path: Path, interface: str, output: Path) -> str:
     """Copy records in a child process, or return why it cannot."""
     command = [sys.executable, "-m", "tierscope.trace.darshan.pydarshan_route"]
+    package_parent = str(Path(__file__).parents[3])
+    modules = os.pathsep.join([package_parent, *filter(None, sys.path)])
     try:
         done = subprocess.run(
             [*command, str(path.absolute()), interface, str(output)],
-            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+            env=os.environ | {"PYTHONPATH": modules, "PYTHONSAFEPATH": "1"},
             capture_output=True,
             text=True,
             errors="replace",
