@@ -290,7 +290,10 @@ def fleet_of(job):
     row |= {"started_s": job.started_s, "run_time_s": job.run_time_s}
     row |= {"n_processes": job.n_processes, "io_least_s": least, "io_most_s": most}
     row |= {"times_are": job_of(job)["times_are"].iloc[0], "hours_of": "nodes"}
-    row |= {"io_percent": min(100.0, 100 * least / job.run_time_s)}
+    row |= {
+        "io_least_percent": min(100.0, 100 * least / job.run_time_s),
+        "io_most_percent": 100 * most / job.run_time_s,
+    }
     row |= {"bottleneck": class_label(*max(classes, key=lambda one: classes[one][0]))}
     row |= {"io_hours": least * factor, "outlier": job.outlier}
     row |= {"meta_tier": "gfs" if meta else ""}

@@ -9,7 +9,8 @@ GOLDEN = Path(__file__).parent / "data" / "fugaku-submission.txt"
 # Snakemake's own options change with its version and, being sets, their order.
 CHANGING = re.compile(r"--cores 'all'.*?(?=--wait-for-files)")
 RANDOM = re.compile(r"(?<=run_benchmark\.)[0-9a-f]{8}")
-PYTHON = re.compile(r"/\S+/bin(?=/python |:\"\$PATH\")")
+PYTHON = re.compile(r"/\S+/bin/python3?(?= )")
+SCRIPTS = re.compile(r"/\S+/bin(?=:\"\$PATH\")")
 
 
 def settled(text: str) -> str:
@@ -17,7 +18,8 @@ def settled(text: str) -> str:
     for pattern, replacement in (
         (CHANGING, "... "),
         (RANDOM, "XXXXXXXX"),
-        (PYTHON, "/PYTHON"),
+        (PYTHON, "/PYTHON/python"),
+        (SCRIPTS, "/PYTHON"),
     ):
         text = pattern.sub(replacement, text)
     return text

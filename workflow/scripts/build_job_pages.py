@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from tierscope.core.sources import Origin
 from tierscope.core.tables import read_table
 from tierscope.figures.jobs.job_breakdown import plot_job_breakdown
@@ -89,13 +91,15 @@ def build_pages(
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     given, params = snakemake.input, snakemake.params
-    of_pages = (*OF_JOBS, "fleet", "tier_prefixes")
-    tables = {name: read_table(given[name], name) for name in of_pages}
+    of_all = ("fleet", "tier_prefixes")
+    tables = {name: read_table(given[name], name) for name in of_all}
+    folders = page_folders(tables["fleet"], params.pages)
+    shown = pc.field("job").isin(pa.array(list(folders), pa.string()))
+    tables |= {name: read_table(given[name], name, shown) for name in OF_JOBS}
     names = ("template", "style", "explorer_page", "explorer_computation")
     templates = {name: Path(given[name]).read_text() for name in names}
     for name in _TITLES:
         templates[name] = Path(given[f"{name}_caption"]).read_text()
-    folders = page_folders(tables["fleet"], params.pages)
     Path(snakemake.output.pages).mkdir(parents=True, exist_ok=True)  # even if empty
     for number, (job, name) in enumerate(folders.items(), start=1):
         build_pages(

@@ -4,6 +4,8 @@ import errno
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import (
@@ -91,6 +93,15 @@ def test_table_that_is_out_of_reach_is_nothing_to_delete(path, monkeypatch):
 def test_table_that_snakemake_names_in_a_list_is_read(path):
     write_table(empty_table("faults"), path, "faults")
     assert read_table([str(path)], "faults").empty
+
+
+def test_only_wanted_rows_are_read(path):
+    rows = {"file_id": [0, 1, 2], "path": list("abc"), "size_bytes": 1, "ost": -1}
+    write_table(pd.DataFrame(rows), path, "manifest")
+    some = read_table(path, "manifest", pc.field("path").isin(["c", "x"]))
+    assert some["file_id"].tolist() == [2]
+    none = pa.array([], pa.string())
+    assert read_table(path, "manifest", pc.field("path").isin(none)).empty
 
 
 def claim_of(table, status):

@@ -71,7 +71,7 @@ def test_outliers_have_a_name_and_other_jobs_none():
 
 
 def test_a_job_with_an_unknown_part_is_counted_in_the_title():
-    parts = draw(job_of("a", 1), job_of("b", 2), io_percent=[np.nan, 10]).axes[2]
+    parts = draw(job_of("a", 1), job_of("b", 2), io_least_percent=[np.nan, 10]).axes[2]
     assert parts.get_title() == "Part of I/O (1 unknown)"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tierscope
+from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.core.columns import TABLES
 from tierscope.core.validation import ConfigError
@@ -97,6 +98,18 @@ def test_estimates_follow_the_rule_and_meet_the_default_goal(tmp_path):
     assert best["certain"]
 
 
+def test_a_given_goal_is_one_of_the_whole_job(tmp_path):
+    rows = [("POSIX", 0, f"/gfs/x.ep{epoch}/a", READ) for epoch in range(3)]
+    log = write_job_log(tmp_path / "a.darshan", rows)
+    epochs = r"\.ep(\d+)/"
+    table = tierscope.analyse(log, TIERS, epochs=epochs, goal_s=8.0)["job_combinations"]
+    assert set(table["epoch"]) == {-1}
+    assert set(table["goal_s"]) == {8.0}
+    table = tierscope.analyse(log, TIERS, epochs=epochs)["job_combinations"]
+    goals = table.groupby("epoch")["goal_s"].first()
+    assert goals.to_dict() == pytest.approx({-1: 9.6, 0: 3.2, 1: 3.2, 2: 3.2})
+
+
 def test_an_outlier_is_named_beside_jobs_of_its_program(tmp_path):
     fleet = tierscope.analyse(fleet_of(tmp_path, slow=[3]), TIERS)["fleet"]
     assert fleet["job"].iloc[0].endswith("-3")  # the most hours first
@@ -147,23 +160,34 @@ def test_a_second_analysis_reads_no_log_again(tmp_path):
 
 
 def test_odd_logs_of_a_fleet_do_not_stop_the_others(tmp_path):
-    """A negative time, only MPI-IO, a shared record without calls, a pipe, a helper."""
+    """A negative time, only MPI-IO, a shared record without calls, a pipe, years."""
     for number, rows in enumerate(
         [
             [("POSIX", 0, "/gfs/a", READ | {"read_s": -1.0})],
             [("MPI-IO", 0, "/gfs/a", READ)],
             [("POSIX", -1, "/lfs/z", {}), ("POSIX", 0, "/gfs/a", READ)],
+            [("POSIX", 0, "/gfs/late", READ)],
         ]
     ):
         path = tmp_path / f"{number}.darshan"
-        write_job_log(path, rows, n_processes=2, job_id=number)
+        ended_s = 0.0 if number == 3 else 1_790_000_010.0
+        write_job_log(path, rows, n_processes=2, job_id=number, ended_s=ended_s)
+    build_log(tmp_path / "year.darshan", {}, [], whole_s=(100, 10**15))
     os.mkfifo(tmp_path / "pipe.darshan")
     (tmp_path / os.fsdecode(b"l\xe9.darshan")).touch()
     tables = tierscope.analyse(tmp_path, TIERS, goal_s=1.0)
     remarks = tables["jobs"]["remarks"].tolist()
-    assert len(remarks) == 3
+    assert len(remarks) == 4
+    slowest = tables["job_slowest"].set_index("job")
+    (only_mpi_io,) = slowest.index[slowest["bottleneck"] == "unknown"]
+    assert slowest.loc[only_mpi_io, "sentence"] == (
+        "No I/O time is recorded, but not all I/O is recorded."
+    )
+    assert slowest["times_are"].eq("lower bounds").sum() == 1
     assert "1 time is below 0 in the logs and counted as 0." in remarks
     assert sorted(tables["refusals"]["reason"]) == [
+        "corrupt in its job data: got end_s 1000000000000000, expected seconds since "
+        "1970.",
         "is empty, expected a Darshan log.",
         "is not a file.",
     ]

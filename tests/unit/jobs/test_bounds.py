@@ -299,6 +299,19 @@ def test_each_process_is_inside_its_bounds_in_each_cell_and_total(drawn):
     assert inside(bounds.total_least_s, by_total, bounds.total_most_s)
 
 
+@given(records_of_processes())
+def test_processes_that_are_not_named_share_a_row(drawn):
+    times_s, cells, totals = drawn
+    shared, n = shared_of(*times_s), times_s.shape[1]
+    every = shared_bounds(shared, n, cells, 3, totals, 2)
+    named = np.union1d(shared.slowest_rank, shared.fastest_rank)
+    few = shared_bounds(shared, n, cells, 3, totals, 2, np.append(-1, named))
+    others = np.setdiff1d(np.arange(n), named)
+    for name, values in vars(few).items():
+        assert np.array_equal(values[1:], getattr(every, name)[named])
+        assert (getattr(every, name)[others] == values[0]).all()
+
+
 @given(records_of_processes(most_records=1), st.data())
 def test_bounds_of_a_part_of_a_record_are_attained(drawn, data):
     (times_s,), _, _ = drawn

@@ -3,12 +3,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.jobs.grouping import LogFacts, LogGroup
 from tierscope.jobs.join import join, rank_words, user_of
 from tierscope.jobs.summary import summarise
 from tierscope.jobs.tiers import tiers_of
+from tierscope.jobs.whatif import improved_slowest
 from tierscope.trace.any_log import read_any_log
+from tierscope.trace.darshan.module_records import RECORD_TYPES
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = tiers_of({"gfs": "/gfs*", "lfs": "/lfs"})
@@ -191,3 +194,44 @@ def test_a_rank_without_a_log_is_named(tmp_path):
     rows = [("POSIX", 0, "/gfs/a", READ)]
     job = joined(tmp_path, (rows, {}), (rows, {}), n_processes=3, processes=(0, 2))
     assert "No log is of rank 1: without I/O there is none" in job.facts["remarks"]
+
+
+def test_what_a_process_may_have_lost_is_not_saved(tmp_path):
+    """Rank 1 has lost its records: it may be the slowest, without any read."""
+    rows = [("POSIX", 0, "/gfs/a", READ | {"read_s": 9.0})]
+    facts = {"n_processes": 2, "partial": ["POSIX"]}
+    phase = joined(tmp_path, (rows, facts), n_processes=2).phases[0]
+    found = improved_slowest(phase.times, np.array([[100, 100]]))
+    assert found.saved_least_s.tolist() == [0.0]
+    assert found.saved_most_s.tolist() == [math.inf]
+    rows = [("POSIX", 0, "/gfs/a", READ), ("STDIO", 0, "/lfs/a", READ)]
+    job = joined(tmp_path, (rows, {"partial": ["POSIX"]}))
+    alone = improved_slowest(job.phases[0].times, np.array([[100, 100, 0, 0]]))
+    assert alone.saved_least_s.tolist() == [2.0]  # whatever it has lost
+
+
+def test_run_times_of_whole_seconds_are_bounds(tmp_path):
+    """A job of 100 s to 160 s ran 59 to 61 s."""
+    record = np.zeros(1, RECORD_TYPES["STDIO"][1])
+    record["id"], record["STDIO_READS"], record["STDIO_F_READ_TIME"] = 1, 1, 6.0
+    parts = []
+    for version in ("3.21", "3.41"):
+        log = tmp_path / version
+        build_log(log, {"STDIO": (1, record)}, [(1, b"/gfs/a")], version=version)
+        parts.append(summarise(read_any_log(log), version, TIERS, None))
+    for part, bounds in zip(parts, [(59, 61), (60.5, 60.5)], strict=True):
+        group = LogGroup("job", (tmp_path,), (0,), 2, "tests")
+        job = join(group, {tmp_path: (facts_of(tmp_path, 2), part)})
+        slowest = slowest_of(job)
+        assert slowest["run_most_percent"] == pytest.approx(600 / bounds[0])
+        assert slowest["run_least_percent"] == pytest.approx(600 / bounds[1])
+
+
+def test_a_log_that_ends_before_it_starts_has_no_run_time(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    job = joined(tmp_path, (rows, {"ended_s": 0.0}))
+    assert job.facts["run_time_s"] == 0
+    assert "so its run time is unknown" in job.facts["remarks"]
+    slowest = slowest_of(job)
+    assert math.isnan(slowest["run_least_percent"])
+    assert math.isnan(slowest["run_most_percent"])

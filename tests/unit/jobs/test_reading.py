@@ -4,7 +4,7 @@ import sys
 import pytest
 from job_logs import write_job_log
 from tierscope.jobs import reading, worker
-from tierscope.jobs.reading import read_logs, workers_for
+from tierscope.jobs.reading import ReadingError, read_logs, workers_for
 from tierscope.jobs.tiers import tiers_of
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
@@ -76,19 +76,35 @@ def test_a_worker_that_dies_costs_one_log(tmp_path, monkeypatch):
     paths = logs_in(tmp_path, "a", "crash", "fail", "b", "c")
     script = tmp_path / "worker.py"
     script.write_text(CRASHING.format(parent=str(reading._PACKAGE_PARENT)))
-    real = reading.subprocess.Popen
-
-    def popen(command, **options):
-        assert command[1:] == ["-m", "tierscope.jobs.worker"]
-        return real([sys.executable, str(script)], **options)
-
-    monkeypatch.setattr(reading.subprocess, "Popen", popen)
+    start_instead(monkeypatch, sys.executable, str(script))
     found = read_logs(paths, TIERS, None, tmp_path / "kept", n_workers=2)
     assert list(found.summaries) == [paths[0], paths[3], paths[4]]
     assert found.refusals == {
         paths[1]: "its reader was ended by signal 11.",
         paths[2]: "its reader failed: RuntimeError: a defect of ours",
     }
+
+
+def start_instead(monkeypatch, *command):
+    """Let another command be each worker."""
+    real = reading.subprocess.Popen
+    monkeypatch.setattr(
+        reading.subprocess, "Popen", lambda _, **options: real(command, **options)
+    )
+
+
+def test_no_log_is_blamed_if_no_worker_starts(tmp_path, monkeypatch):
+    paths = logs_in(tmp_path, "a", "b", "c")
+    start_instead(monkeypatch, sys.executable, "-c", "import no_such_module")
+    with pytest.raises(ReadingError, match=r"cannot read logs: .*no_such_module"):
+        read_logs(paths, TIERS, None, tmp_path / "kept")
+
+
+def test_no_log_is_blamed_if_nothing_can_be_kept(tmp_path):
+    paths = logs_in(tmp_path, "a", "b", "c")
+    (tmp_path / "kept").write_text("a file, where a folder is needed")
+    with pytest.raises(ReadingError, match=r"cannot be written: Not a directory"):
+        read_logs(paths, TIERS, None, tmp_path / "kept")
 
 
 def test_progress_counts_every_log(tmp_path):

@@ -81,3 +81,22 @@ def test_a_changed_or_removed_log_changes_the_listing(tmp_path):
     longer = listing_digest([str(log)])
     log.unlink()
     assert len({before, longer, listing_digest([str(log)])}) == 3
+
+
+def test_patterns_follow_no_links_and_find_no_hidden_files(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("sub/a.darshan", "sub/.b.darshan"):
+        (tmp_path / name).touch()
+    (tmp_path / "again").symlink_to("sub")
+    (tmp_path / "sub" / "loop").symlink_to("..")
+    one = [f"{tmp_path}/sub/a.darshan"]
+    for pattern in ("**/*.darshan", "**", "sub/*", "**/a.*"):
+        assert find_logs([f"{tmp_path}/{pattern}"]) == one
+    assert find_logs([f"{tmp_path}/again/*.darshan"]) == [f"{tmp_path}/again/a.darshan"]
+    assert find_logs([f"{tmp_path}/sub/.*"]) == [f"{tmp_path}/sub/.b.darshan"]
+
+
+def test_patterns_may_be_relative(tmp_path, monkeypatch):
+    (tmp_path / "a.darshan").touch()
+    monkeypatch.chdir(tmp_path)
+    assert find_logs(["*.darshan"]) == find_logs(["./**/*.darshan"]) == ["a.darshan"]

@@ -1,8 +1,9 @@
 import json
 
+import numpy as np
 import pytest
 from job_logs import write_job_log
-from tierscope.jobs.summary import Summary, summarise
+from tierscope.jobs.summary import EACH_OTHER, Summary, of_each_process, summarise
 from tierscope.jobs.tiers import tiers_of
 from tierscope.trace.any_log import read_any_log
 from tierscope.trace.log import LogError
@@ -158,3 +159,45 @@ def test_a_log_without_time_has_totals_of_nothing(tmp_path):
     summary = summary_of(tmp_path, [("POSIX", 0, "/gfs/a", {"FILENOS": 1})])
     assert summary.cells == []
     assert summary.totals["rank"] == []
+
+
+def test_an_epoch_of_too_many_digits_is_refused(tmp_path):
+    rows = [("POSIX", 0, f"/gfs.ep{'9' * 20}/a", READ)]
+    with pytest.raises(LogError, match="expected a group of 1 to 18 digits"):
+        summary_of(tmp_path, rows, epochs=r"\.ep([0-9]+)/")
+
+
+def test_mpi_io_without_its_posix_calls_leaves_no_upper_bound(tmp_path):
+    summary = summary_of(tmp_path, [("MPI-IO", 0, "/gfs/a", READ)])
+    assert summary.facts["hides_calls"]
+    assert summary.totals["most_s"] == [None]
+    rows = [("MPI-IO", 0, "/gfs/a", READ), ("POSIX", 0, "/gfs/a", READ)]
+    summary = summary_of(tmp_path, rows)
+    assert not summary.facts["hides_calls"]
+    assert summary.totals["most_s"] == [4.0]
+
+
+def test_processes_that_no_record_names_take_one_row(tmp_path):
+    """A record of 65,536 processes names 2, another one is of process 9."""
+    n = 1 << 16
+    shared = {
+        **{"opens": n, "reads": n, "bytes_read": n, "read_s": 2.0 * n, "meta_s": 0.0},
+        **{"slowest_rank": 7, "slowest_s": 3.0, "fastest_rank": 5, "fastest_s": 1.0},
+    }
+    rows = [
+        ("POSIX", -1, "/gfs.ep0/a", shared | {"variance_s2": 2 / n}),
+        ("POSIX", 9, "/gfs.ep1/b", READ),
+    ]
+    of_epoch, tiers = r"\.ep([0-9]+)/", {"gfs": "/gfs*"}
+    summary = summary_of(tmp_path, rows, n_processes=n, epochs=of_epoch, tiers=tiers)
+    assert summary.times["rank"] == [EACH_OTHER, EACH_OTHER, 5, 5, 7, 7, 9, 9, 9, 9]
+    totals = of_each_process(summary.totals, "epoch", n)
+    first, second = (totals["epoch"] == 0), (totals["epoch"] == 1)
+    assert totals["rank"][first].tolist() == list(range(n))
+    least_s = totals["least_s"][first][[5, 6, 7, 9]]
+    assert least_s == pytest.approx([1, 2, 3, 2], rel=1e-3)  # sums of 65,536 times
+    assert totals["rank"][second].tolist() == [9]
+    times = of_each_process(summary.times, "cell", n)
+    reads = times["cell"] == summary.cells.index((0, "gfs", "POSIX", "read"))
+    assert times["rank"][reads].tolist() == list(range(n))
+    assert np.isnan(times["bytes"][reads]).all()

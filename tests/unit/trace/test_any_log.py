@@ -551,3 +551,10 @@ def test_log_with_flipped_bits_is_refused_or_whole(damaged, data, n_flips):
         assert str(error).startswith(f"{path}: ")  # noqa: PT017
     else:
         assert found == expected
+
+
+def test_unknown_rank_stays_unknown(read):
+    records = records_of("POSIX", [1], rank=[SHARED], SLOWEST_RANK=-1, FASTEST_RANK=2)
+    columns = read({"POSIX": records}).records["POSIX"].columns
+    assert columns["slowest_rank"].tolist() == [-1]
+    assert columns["fastest_rank"].tolist() == [2]

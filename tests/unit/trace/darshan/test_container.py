@@ -180,8 +180,23 @@ def test_log_of_version_2_is_named(log):
         open_container(log)
 
 
-@pytest.mark.parametrize("n_processes", [0, -1])
+@pytest.mark.parametrize("n_processes", [0, -1, 1 << 40])
 def test_job_without_processes_is_refused(log, n_processes):
     build_log(log, stdio(), NAMES, n_processes=n_processes)
     with pytest.raises(LogError, match=f"has {n_processes} processes"):
         open_container(log).read_job()
+
+
+@pytest.mark.parametrize("whole_s", [(-1, 160), (100, 10**15)])
+def test_job_of_an_impossible_year_is_refused(log, whole_s):
+    build_log(log, stdio(), NAMES, whole_s=whole_s)
+    with pytest.raises(LogError, match=r"got (start|end)_s -?1.*, expected seconds"):
+        open_container(log).read_job()
+
+
+@pytest.mark.parametrize(
+    ("version", "clock_s"), [("3.41", 0), ("3.21", 1), ("3.00", 1)]
+)
+def test_old_formats_have_whole_seconds(log, version, clock_s):
+    build_log(log, {}, NAMES, version=version)
+    assert open_container(log).read_job().clock_s == clock_s

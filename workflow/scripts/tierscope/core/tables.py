@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tierscope.core.columns import (
@@ -127,10 +128,13 @@ def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_table(path: str | Path, name: str) -> pd.DataFrame:
-    """Read a Parquet table and check it against its contract."""
+def read_table(
+    path: str | Path, name: str, filters: pc.Expression | None = None
+) -> pd.DataFrame:
+    """Read a Parquet table, or the rows that meet an expression, and check them."""
+    options = {"filters": filters, "page_checksum_verification": True}
     try:
-        frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
+        frame = pq.read_table(path, **options).to_pandas()
         checked = check_table(frame, name)
     except FileNotFoundError as error:
         raise TableError(f"{path}: cannot read table {name}: no such file") from error

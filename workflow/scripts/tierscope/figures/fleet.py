@@ -198,20 +198,20 @@ def _draw_savings(ax: Axes, fleet: pd.DataFrame, hours: str) -> None:
 
 def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> None:
     """Draw each job's part of I/O over its run time; name outliers."""
-    known = fleet[fleet["io_percent"].notna() & fleet["run_time_s"].gt(0)]
+    known = fleet[fleet["io_least_percent"].notna() & fleet["run_time_s"].gt(0)]
     is_outlier = known["outlier"].ne("")
     is_lower = known["times_are"].eq("lower bounds") & ~is_outlier
     usual = known[~is_outlier & ~is_lower]
-    ax.scatter("run_time_s", "io_percent", data=usual, **_POINTS)
-    ax.scatter("run_time_s", "io_percent", data=known[is_lower], **_LOWER)
+    ax.scatter("run_time_s", "io_least_percent", data=usual, **_POINTS)
+    ax.scatter("run_time_s", "io_least_percent", data=known[is_lower], **_LOWER)
     outliers = known[is_outlier].sort_values("io_hours", ascending=False)
-    ax.scatter("run_time_s", "io_percent", data=outliers, **_OUTLIER)
-    highest = 1.12 * max([1, *known["io_percent"]])
-    named = outliers.head(_MOST_OUTLIERS).sort_values("io_percent")
+    ax.scatter("run_time_s", "io_least_percent", data=outliers, **_OUTLIER)
+    highest = 1.12 * max([1, *known["io_least_percent"]])
+    named = outliers.head(_MOST_OUTLIERS).sort_values("io_least_percent")
     least = 0.0  # where the next name has room
     for _, row in named.iterrows():
         words = shortened(printable(row["job"]), _NAME_LETTERS)
-        place = max(least, row["io_percent"])
+        place = max(least, row["io_least_percent"])
         where = {"xytext": (1.06 * row["run_time_s"], place), "va": "bottom"}
         ax.annotate(words, (row["run_time_s"], place), **_OUTLIER_NAME | where)
         least = place + _NAME_ROOM * highest

@@ -17,7 +17,7 @@ from tierscope.core.validation import ConfigError, check
 from tierscope.core.words import class_label
 from tierscope.jobs.fleet import class_rows, faster_meta, fleet_rows
 from tierscope.jobs.grouping import LogFacts, LogGroup, group_logs
-from tierscope.jobs.join import JoinedJob, join, user_of
+from tierscope.jobs.join import WHOLE_JOB, JoinedJob, join, user_of
 from tierscope.jobs.reading import Reading, read_logs
 from tierscope.jobs.settings import LOGS, Settings, find_logs, settings_of
 from tierscope.jobs.summary import Summary
@@ -61,7 +61,8 @@ def analyse(
     epochs : str, optional
         Regular expression on the paths of files; its group is the epoch's number.
     goal_s : float, optional
-        Goal for the I/O time of the slowest process; by default 80 % of today's.
+        Goal for the I/O time of the slowest process in the whole job. By default 80 %
+        of today's, for the whole job and for each epoch.
     processes_per_node : int, optional
         For node-hours; no log says it.
     keep : path, optional
@@ -130,7 +131,9 @@ def tables_of(
         for phase in job.phases:
             of_phase = (job.name, phase.epoch, phase.times, phase.classes)
             parts["job_estimates"].append(estimate_job(*of_phase))
-            goal_s = settings.goal_s or phase.slowest()[1][0] * GOAL_PERCENT / 100
+            goal_s = phase.slowest()[1][0] * GOAL_PERCENT / 100
+            if settings.goal_s:  # it is one of the whole job
+                goal_s = settings.goal_s if phase.epoch == WHOLE_JOB else 0.0
             if goal_s > 0 and phase.classes:
                 found = combinations_for_goal(*of_phase, goal_s)
                 parts["job_combinations"].append(found)
@@ -219,7 +222,7 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
                     "darshan": facts["metadata"].get("lib_ver", ""),
                     "user": user_of(log),
                     "host": facts["metadata"].get("host", ""),
-                    "run_time_s": facts["ended_s"] - facts["started_s"],
+                    "run_time_s": max(facts["ended_s"] - facts["started_s"], 0.0),
                     "modules": ", ".join(facts["modules"]),
                     "partial": ", ".join(facts["partial"]),
                 }
@@ -256,6 +259,8 @@ def _add_words(job: JoinedJob) -> None:
         row = {name: values[position] for name, values in table.items()}
         _, _, least_s, most_s = phase.slowest()
         label, share = bottleneck(phase.classes, least_s, most_s)
+        if label == "none" and row["times_are"] == LOWER_BOUNDS:
+            label = "unknown"
         labels.append(label)
         sentences.append(_sentence(job, row, label, share, position == 0))
     table |= {"bottleneck": labels, "sentence": sentences}
@@ -305,6 +310,8 @@ def _sentence(
     where = "" if is_whole else f" in epoch {row['epoch']}"
     if label == "none":
         return f"No process spent time on I/O{where}."
+    if label == "unknown":
+        return f"No I/O time is recorded{where}, but not all I/O is recorded."
     n = job.facts["n_processes"]
     who = (
         f"Process {row['slowest_ranks']}"

@@ -70,12 +70,12 @@ class SharedRecords:
 
 @dataclass(frozen=True)
 class SharedBounds:
-    """Bounds of what each process spent in shared records, in seconds.
+    """Bounds of what processes spent in shared records, in seconds.
 
     Parameters
     ----------
-    least_s, most_s : ndarray, shape (n_processes, n_cells)
-    total_least_s, total_most_s : ndarray, shape (n_processes, n_totals)
+    least_s, most_s : ndarray, shape (n_ranks, n_cells)
+    total_least_s, total_most_s : ndarray, shape (n_ranks, n_totals)
     """
 
     least_s: np.ndarray
@@ -215,6 +215,7 @@ def shared_bounds(
     n_cells: int,
     totals: np.ndarray,
     n_totals: int,
+    ranks: np.ndarray | None = None,
 ) -> SharedBounds:
     """Bound what each process spent in shared records, by cell and in total.
 
@@ -233,6 +234,9 @@ def shared_bounds(
         The total (epoch) that each record belongs to; -1: counts in none.
     n_totals : int
         Number of totals.
+    ranks : ndarray of int, optional
+        The processes of the result, ascending, with all that records name. One that
+        they do not name, such as -1, stands for all others. By default all processes.
 
     Returns
     -------
@@ -242,22 +246,25 @@ def shared_bounds(
         ``min(sum, t)`` in one of the three (Frechet), and nothing binds the records to
         each other. Two bounds are not always attained by the same job.
     """
+    if ranks is None:
+        ranks = np.arange(n_processes)
     parts_s = shared.parts_s
     least_s, most_s, named = other_bounds(shared, n_processes)
     none = n_cells + n_totals
     columns = np.column_stack([cells, np.where(totals < 0, -1, n_cells + totals)])
     columns = np.where(columns < 0, none, columns)
-    shape = (n_processes, none + 1)
+    shape = (len(ranks), none + 1)
     bounds = []
     for split, time_s in ((_least_parts, least_s), (_most_parts, most_s)):
         of_others_s = split(parts_s, time_s)
-        bound_s = np.tile(_sums(columns, of_others_s, none + 1), (n_processes, 1))
+        bound_s = np.tile(_sums(columns, of_others_s, none + 1), (len(ranks), 1))
         for rank, rank_s in (
             (shared.slowest_rank, shared.slowest_s),
             (shared.fastest_rank, shared.fastest_s),
         ):
             own_s = split(parts_s[named], rank_s[named])
-            places = rank[named, np.newaxis] * (none + 1) + columns[named]
+            row = np.searchsorted(ranks, rank[named])
+            places = row[:, np.newaxis] * (none + 1) + columns[named]
             more_s = _sums(places, own_s - of_others_s[named], bound_s.size)
             bound_s += more_s.reshape(shape)
         bounds.append(np.maximum(bound_s, 0.0))

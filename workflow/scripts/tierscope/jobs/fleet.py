@@ -41,7 +41,8 @@ def _fleet_row(job: JoinedJob) -> dict:
         "month": f"{started:%Y-%m}",
         "io_least_s": least_s,
         "io_most_s": most_s,
-        "io_percent": slowest["run_least_percent"][0],
+        "io_least_percent": slowest["run_least_percent"][0],
+        "io_most_percent": slowest["run_most_percent"][0],
         "bottleneck": slowest["bottleneck"][0],
         "hours_of": hours_of,
         "io_hours": least_s * n / SECONDS_PER_HOUR,
@@ -115,20 +116,20 @@ def outliers(rows: Sequence[Mapping]) -> list[str]:
     """
     alike: dict[tuple, list[float]] = defaultdict(list)
     for row in rows:
-        if not np.isnan(row["io_percent"]):
-            alike[row["exe"], row["n_processes"]].append(row["io_percent"])
+        if not np.isnan(row["io_least_percent"]):
+            alike[row["exe"], row["n_processes"]].append(row["io_least_percent"])
     words = []
     for row in rows:
         percents = np.array(alike[row["exe"], row["n_processes"]])
         words.append("")
-        if len(percents) < FEWEST_LIKE or np.isnan(row["io_percent"]):
+        if len(percents) < FEWEST_LIKE or np.isnan(row["io_least_percent"]):
             continue
         median = np.median(percents)
         deviation = _MAD_TO_SD * np.median(np.abs(percents - median))
-        distance = abs(row["io_percent"] - median)
+        distance = abs(row["io_least_percent"] - median)
         if distance > max(_FAR * deviation, _LEAST_POINTS):
             words[-1] = (
-                f"{row['io_percent']:.0f} % of the run time is I/O, {median:.0f} % in "
-                f"the median of {len(percents)} such jobs"
+                f"{row['io_least_percent']:.0f} % of the run time is I/O, "
+                f"{median:.0f} % in the median of {len(percents)} such jobs"
             )
     return words

@@ -15,7 +15,7 @@ from tierscope.jobs.bounds import (
     slowest_class_bounds,
 )
 from tierscope.jobs.grouping import NO_PROCESS, LogFacts, LogGroup
-from tierscope.jobs.summary import MPI_IO, SIZES, Summary
+from tierscope.jobs.summary import MPI_IO, SIZES, Summary, of_each_process
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
 MOST_RANKS_NAMED = 10
@@ -110,7 +110,7 @@ def join(
     facts = _facts(group, logs, phases[0], processes_per_node)
     rows = {
         "job_times": _time_rows(cells, times),
-        "job_slowest": _slowest_rows(phases, facts["run_time_s"], group.n_processes),
+        "job_slowest": _slowest_rows(phases, parts, group.n_processes),
         "job_breakdown": _breakdown_rows(phases, cells, parts),
         "job_files": _file_rows(parts, most_files),
         "job_sizes": _size_rows(parts),
@@ -131,16 +131,15 @@ def _times(
 ) -> dict[str, np.ndarray]:
     """Return the times of each process by cell, summed over its logs."""
     number = {cell: position for position, cell in enumerate(cells)}
-    keys, columns = (
-        [],
-        {name: [] for name in ("least_s", "most_s", "operations", "bytes")},
-    )
+    keys = []
+    columns = {name: [] for name in ("least_s", "most_s", "operations", "bytes")}
     for part, process in zip(parts, group.processes, strict=True):
         of_log = np.array([number[tuple(cell)] for cell in part.cells], np.int64)
-        ranks = _ranks(part.times["rank"], process)
-        keys.append(ranks * len(cells) + of_log[np.array(part.times["cell"], np.int64)])
+        rows = of_each_process(part.times, "cell", part.facts["n_processes"])
+        ranks = _ranks(rows["rank"], process)
+        keys.append(ranks * len(cells) + of_log[rows["cell"]])
         for name, values in columns.items():
-            values.append(np.array(part.times[name], float))
+            values.append(rows[name])
     distinct, where = np.unique(np.concatenate(keys), return_inverse=True)
     sums = {}
     for name, values in columns.items():
@@ -152,9 +151,8 @@ def _times(
     return sums | {"rank": rank, "cell": cell, "largest_s": largest}
 
 
-def _ranks(ranks: Sequence[int], process: int) -> np.ndarray:
+def _ranks(ranks: np.ndarray, process: int) -> np.ndarray:
     """Return the processes of a log's ranks; `NO_PROCESS` for those of a helper."""
-    ranks = np.array(ranks, np.int64)
     return np.full_like(ranks, NO_PROCESS) if process == NO_PROCESS else ranks + process
 
 
@@ -162,10 +160,10 @@ def _totals(group: LogGroup, parts: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Return rank, epoch, least and most of all counted times of all logs."""
     columns = {name: [] for name in ("rank", "epoch", "least_s", "most_s")}
     for part, process in zip(parts, group.processes, strict=True):
+        rows = of_each_process(part.totals, "epoch", part.facts["n_processes"])
+        rows["rank"] = _ranks(rows["rank"], process)
         for name, values in columns.items():
-            kind = float if name.endswith("_s") else np.int64
-            one = np.array(part.totals[name], kind)
-            values.append(_ranks(one, process) if name == "rank" else one)
+            values.append(rows[name])
     return {name: np.concatenate(values) for name, values in columns.items()}
 
 
@@ -198,6 +196,8 @@ def _phase(
     rows &= totals["rank"] >= 0
     np.add.at(total_least_s, totals["rank"][rows], totals["least_s"][rows])
     np.add.at(total_most_s, totals["rank"][rows], totals["most_s"][rows])
+    # Which class a process has lost is unknown, and it may have no row of that class.
+    most_s[np.isnan(total_most_s)] = np.nan
     sum_s = np.zeros(len(classes))
     for part, process in zip(parts, group.processes, strict=True):
         if process == NO_PROCESS:
@@ -231,7 +231,7 @@ def _facts(
         "user": user_of(first),
         "host": ", ".join(hosts),
         "started_s": started_s,
-        "run_time_s": max(one["ended_s"] for one in facts) - started_s,
+        "run_time_s": max(max(one["ended_s"] for one in facts) - started_s, 0.0),
         "n_processes": group.n_processes,
         "n_logs": len(parts),
         "n_nodes": n_nodes,
@@ -278,6 +278,13 @@ def _remarks(parts: Sequence[Summary]) -> list[str]:
     if n_negative:
         words = "time is" if n_negative == 1 else "times are"
         remarks.append(f"{n_negative} {words} below 0 in the logs and counted as 0.")
+    if any(part.facts["hides_calls"] for part in parts):
+        remarks.append(
+            "The logs have MPI-IO calls without the POSIX calls that they make, so "
+            "times are at least those that are listed."
+        )
+    if any(part.facts["ended_s"] < part.facts["started_s"] for part in parts):
+        remarks.append("A log ends before it starts, so its run time is unknown.")
     if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
         remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
     readers = {part.facts["reader"] for part in parts}
@@ -288,16 +295,35 @@ def _remarks(parts: Sequence[Summary]) -> list[str]:
 
 def _time_rows(cells: Sequence[tuple], times: Mapping[str, np.ndarray]) -> dict:
     """Return the rows of table ``job_times``."""
-    of_row = [cells[position] for position in times["cell"].tolist()]
     names = ("epoch", "tier", "interface", "operation")
-    rows = {name: [cell[k] for cell in of_row] for k, name in enumerate(names)}
-    rows["counted"] = [cell[2] != MPI_IO for cell in of_row]
+    rows = {}
+    for k, name in enumerate(names):
+        of_cell = np.array([cell[k] for cell in cells], object if k else np.int64)
+        rows[name] = of_cell[times["cell"]]
+    rows["counted"] = rows["interface"] != MPI_IO
     kept = ("rank", "least_s", "most_s", "largest_s", "operations", "bytes")
-    return rows | {name: times[name].tolist() for name in kept}
+    return rows | {name: times[name] for name in kept}
 
 
-def _slowest_rows(phases: Sequence[Phase], run_time_s: float, n_processes: int) -> dict:
+def _run_time_bounds(parts: Sequence[Summary]) -> tuple[float, float]:
+    """Bound the run time in seconds: old logs have whole seconds, cut off."""
+    facts = [part.facts for part in parts]
+    started_s = min(one["started_s"] for one in facts)
+    run_time_s = max(one["ended_s"] for one in facts) - started_s
+    clock_s = max(one["clock_s"] for one in facts)
+    return max(run_time_s - clock_s, 0.0), run_time_s + clock_s
+
+
+def _percent(part_s: float, whole_s: float) -> float:
+    """Return a part in percent; missing if the whole is not known to be above 0."""
+    return 100 * part_s / whole_s if whole_s > 0 else np.nan
+
+
+def _slowest_rows(
+    phases: Sequence[Phase], parts: Sequence[Summary], n_processes: int
+) -> dict:
     """Return the rows of table ``job_slowest``, without words."""
+    run_least_s, run_most_s = _run_time_bounds(parts)
     rows: dict[str, list] = {
         name: []
         for name in (
@@ -307,10 +333,10 @@ def _slowest_rows(phases: Sequence[Phase], run_time_s: float, n_processes: int) 
     }
     for phase in phases:
         ranks, (least_s, most_s), *_ = phase.slowest()
-        percent = 100 / run_time_s if run_time_s > 0 else np.nan
         values = (
             *(phase.epoch, phase.times_are, len(ranks), rank_words(ranks, n_processes)),
-            *(least_s, most_s, least_s * percent, most_s * percent),
+            *(least_s, most_s),
+            *(_percent(least_s, run_most_s), _percent(most_s, run_least_s)),
         )
         for name, value in zip(rows, values, strict=True):
             rows[name].append(value)

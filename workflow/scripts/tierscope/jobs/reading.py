@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -27,6 +29,10 @@ from tierscope.jobs.tiers import Tier
 _WORKER_BYTES = 200 << 20
 _BYTES_PER_LOG_BYTE = 6
 _PACKAGE_PARENT = Path(__file__).parents[2]
+
+
+class ReadingError(RuntimeError):
+    """Logs cannot be read, for a reason that is not in the logs."""
 
 
 @dataclass
@@ -58,8 +64,8 @@ def read_logs(
     folder : Path
         Where summaries are kept.
     n_workers : int, optional
-        Number of processes; by default one for each processor that this process may
-        use, fewer if memory is short.
+        Most processes, by default one for each processor that this process may use.
+        They are fewer if memory is short.
     progress : callable of (logs done, logs)
 
     Returns
@@ -67,13 +73,19 @@ def read_logs(
     Reading
         In the order of `paths`. Of logs with equal content only the first is read; the
         others are refused.
+
+    Raises
+    ------
+    ReadingError
+        If no worker starts, or summaries cannot be written.
     """
     listed = (
         tiers if isinstance(tiers, str) else [list(vars(t).values()) for t in tiers]
     )
     settings = {"tiers": listed, "epochs": epochs, "folder": str(folder)}
     settings["key"] = _key(listed, epochs)
-    n_workers = n_workers or workers_for(paths, _available_bytes(), _n_processors())
+    n_workers = n_workers or _n_processors()
+    n_workers = workers_for(paths, _available_bytes(), n_workers)
     answers: dict[str, dict[str, str]] = {}
     queue: SimpleQueue[str] = SimpleQueue()
     for path in sorted(paths, key=_size, reverse=True):  # the large ones first
@@ -85,22 +97,24 @@ def read_logs(
             answers[answer["log"]] = answer
             progress(len(answers), len(paths))
 
-    threads = [
-        threading.Thread(target=_work, args=(queue, settings, keep), daemon=True)
-        for _ in range(min(n_workers, len(paths)))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(n_workers) as pool:
+        working = [
+            pool.submit(_work, queue, settings, keep)
+            for _ in range(min(n_workers, len(paths)))
+        ]
+        try:
+            for done in as_completed(working):
+                done.result()
+        finally:
+            list(_taken(queue))  # so that the others end, too
     return _gather([answers[path] for path in paths], folder, settings["key"])
 
 
-def workers_for(paths: Iterable[str], free_bytes: int, n_processors: int) -> int:
+def workers_for(paths: Iterable[str], free_bytes: int, most: int) -> int:
     """Return how many workers fit into memory if each reads the largest log."""
     largest = max(map(_size, paths), default=0)
     each = _WORKER_BYTES + _BYTES_PER_LOG_BYTE * largest
-    return max(1, min(n_processors, free_bytes // each))
+    return max(1, min(most, free_bytes // each))
 
 
 def _key(tiers: object, epochs: str | None) -> str:
@@ -115,32 +129,49 @@ def _work(
     keep: Callable[[dict[str, str]], None],
 ) -> None:
     """Let one worker read logs until none is left; replace a worker that dies."""
-    process, errors = None, tempfile.TemporaryFile("w+")
-    while True:
+    process = None
+    with tempfile.TemporaryFile("w+") as errors:
         try:
-            path = queue.get_nowait()
-        except Empty:
-            break
-        process = process or _start(settings, errors)
-        try:
-            process.stdin.write(json.dumps(path) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if line:
-            keep(json.loads(line))
-            continue
-        keep({"log": path, "reason": _death(process, errors)})
-        process = None
-    if process:
-        process.stdin.close()
-        process.wait()
-    errors.close()
+            for path in _taken(queue):
+                process = process or _start(settings, errors)
+                answer = _ask(process, path)
+                if "stop" in answer:
+                    raise ReadingError(answer["stop"])
+                if "log" not in answer:
+                    answer = {"log": path, "reason": _death(process, errors)}
+                    process = None
+                keep(answer)
+        finally:
+            if process:
+                process.communicate()
+
+
+def _taken(queue: "SimpleQueue[str]") -> Iterator[str]:
+    """Yield what is taken from a queue until it is empty."""
+    with suppress(Empty):
+        while True:
+            yield queue.get_nowait()
+
+
+def _ask(process: subprocess.Popen, path: str) -> dict[str, str]:
+    """Return a worker's answer, empty if it dies."""
+    try:
+        process.stdin.write(json.dumps(path) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+    except BrokenPipeError:
+        return {}
+    return json.loads(line) if line else {}
 
 
 def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
-    """Start a worker and tell it the settings; its messages go to a file."""
+    """Start a worker and tell it the settings; its messages go to a file.
+
+    Raises
+    ------
+    ReadingError
+        If it does not start: then no log is to blame.
+    """
     modules = os.pathsep.join([str(_PACKAGE_PARENT), *filter(None, sys.path)])
     process = subprocess.Popen(
         [sys.executable, "-m", "tierscope.jobs.worker"],
@@ -150,6 +181,8 @@ def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
         stderr=errors,
         text=True,
     )
+    if process.stdout.readline() != f"{worker.READY}\n":
+        raise ReadingError(f"cannot read logs: {_death(process, errors)}")
     process.stdin.write(json.dumps(settings) + "\n")
     return process
 

@@ -135,11 +135,7 @@ def find_logs(patterns: Sequence[str]) -> list[str]:
         if Path(named).is_dir():
             logs = [str(path) for path in Path(named).rglob("*.darshan")]
         elif glob.has_magic(named) and not Path(named).exists():
-            logs = [
-                path
-                for path in glob.glob(named, recursive=True)
-                if Path(path).is_file()
-            ]
+            logs = _matching(named)
         else:
             logs = [named]
         if not logs:
@@ -149,6 +145,19 @@ def find_logs(patterns: Sequence[str]) -> list[str]:
             )
         found.update(logs)
     return sorted(found)
+
+
+def _matching(pattern: str) -> list[str]:
+    """Return the files that a pattern names; ``**`` follows no links of folders."""
+    path = Path(pattern)
+    if path.name == "**":
+        path /= "*"
+    start = path.anchor or "."
+    return [
+        str(found)
+        for found in Path(start).glob(str(path.relative_to(path.anchor)))
+        if os.path.isfile(found) and (path.name[0] == "." or found.name[0] != ".")
+    ]
 
 
 def listing_digest(paths: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ that was read once is not read again.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,8 +21,10 @@ from tierscope.trace.file_records import positions
 from tierscope.trace.log import LogError, Names
 
 NO_EPOCH = -1
+EACH_OTHER = -1  # rank of a row for each process that has no row of its own
 MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
 MOST_FILES = 1000  # kept of a log, those with the most time
+_MOST_DIGITS = 18  # of an epoch, which is a 64-bit number
 SIZES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M")
 SIZES += ("1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
 _READ, _META, _WRITE, _WRITE_META, _MIXED_META = range(len(OPERATIONS))
@@ -45,9 +47,11 @@ class Summary:
         the same file.
     times : dict of lists
         ``rank``, ``cell``, ``least_s``, ``most_s`` (None: unknown), ``operations`` and
-        ``bytes`` (None: known of all processes together only).
+        ``bytes`` (None: known of all processes together only). A row of rank
+        `EACH_OTHER` stands for each process without a row of the same cell
+        (`of_each_process`).
     totals : dict of lists
-        ``rank``, ``epoch``, ``least_s``, ``most_s`` of all counted times.
+        ``rank``, ``epoch``, ``least_s``, ``most_s`` of all counted times, likewise.
     files, folders : dict of lists
         The paths with the most time, over all processes.
     sizes : list of (tier, operation, calls by size)
@@ -156,9 +160,11 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
         "n_processes": log.n_processes,
         "started_s": log.started_s,
         "ended_s": log.ended_s,
+        "clock_s": log.clock_s,
         "metadata": dict(log.metadata),
         "modules": list(log.modules),
         "partial": list(log.partial),
+        "hides_calls": _hides_calls(log),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
         "n_negative_times": log.n_negative_times,
@@ -197,10 +203,11 @@ def _epochs_of(log: AnyLog, pattern: str) -> np.ndarray:
         path = log.names.path(position)
         match = search(path)
         text = match[1] if match else None
-        if text is not None and not text.isdecimal():
+        if text is not None and not (text.isdecimal() and len(text) <= _MOST_DIGITS):
             raise LogError(
                 log.path,
-                f"epochs: got {text!r} of {path!r}, expected a group of digits.",
+                f"epochs: got {text!r} of {path!r}, expected a group of 1 to "
+                f"{_MOST_DIGITS} digits.",
             )
         epochs.append(NO_EPOCH if text is None else int(text))
     return np.array(epochs, np.int64)
@@ -262,26 +269,29 @@ def _process_times(
     cells: list[tuple],
 ) -> tuple[dict[str, list], dict[str, list]]:
     """Return the rows of `Summary.times` and `Summary.totals`."""
-    n, n_cells, n_epochs = log.n_processes, len(cells), len(places.epochs)
-    shape, total_shape = (n, n_cells), (n, n_epochs)
+    processes = _listed_processes(log)
+    shape, total_shape = (
+        (len(processes), n_columns) for n_columns in (len(cells), len(places.epochs))
+    )
     least, n_operations, n_bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     is_used = np.zeros(shape, bool)
     total_least = np.zeros(total_shape)
     extra_most, extra_total = np.zeros(shape), np.zeros(total_shape)
-    is_joint = np.zeros(n_cells, bool)
+    is_joint = np.zeros(len(cells), bool)
+    epoch_of_cell = np.searchsorted(places.epochs, [cell[0] for cell in cells])
     for kind, part in parts.items():
         records = log.records[kind]
-        epoch_of_cell = np.searchsorted(places.epochs, [cell[0] for cell in cells])
         own = (records.ranks != SHARED)[:, np.newaxis] & part.is_present
-        ranks = np.broadcast_to(records.ranks[:, np.newaxis], own.shape)[own]
-        where = (ranks, cell_of[kind][own])
+        row = np.searchsorted(processes, records.ranks)
+        rows = np.broadcast_to(row[:, np.newaxis], own.shape)[own]
+        where = (rows, cell_of[kind][own])
         np.add.at(least, where, part.times_s[own])
         np.add.at(n_operations, where, part.operations[own])
         np.add.at(n_bytes, where, part.bytes[own])
         is_used[where] = True
         if kind != MPI_IO:
             epochs = epoch_of_cell[cell_of[kind][own]]
-            np.add.at(total_least, (ranks, epochs), part.times_s[own])
+            np.add.at(total_least, (rows, epochs), part.times_s[own])
         shared = (records.ranks == SHARED) & part.is_present.any(axis=1)
         if not shared.any():
             continue
@@ -292,11 +302,12 @@ def _process_times(
         totals = np.where(kind == MPI_IO, -1, epoch_of_cell[cells_of_first])
         found = shared_bounds(
             _shared_records(records, part.times_s, shared),
-            n,
+            log.n_processes,
             lanes,
-            n_cells,
+            len(cells),
             totals,
-            n_epochs,
+            len(places.epochs),
+            processes,
         )
         least += found.least_s
         extra_most += found.most_s - found.least_s
@@ -307,27 +318,93 @@ def _process_times(
         is_used[:, touched] = True
     is_lost = np.array([cell[2] in log.partial for cell in cells], bool)
     most = np.where(is_lost, np.nan, least + extra_most)
-    loses_total = any(kind in log.partial for kind in ("POSIX", "STDIO"))
+    loses_total = _hides_calls(log) or not {"POSIX", "STDIO"}.isdisjoint(log.partial)
     total_most = np.where(loses_total, np.nan, total_least + extra_total)
-    rank, cell = np.nonzero(is_used)
+    at, cell = np.nonzero(is_used)
     times = {
-        "rank": rank.tolist(),
+        "rank": processes[at].tolist(),
         "cell": cell.tolist(),
-        "least_s": least[rank, cell].tolist(),
-        "most_s": _with_none(most[rank, cell]),
+        "least_s": least[at, cell].tolist(),
+        "most_s": _with_none(most[at, cell]),
         "operations": _with_none(
-            np.where(is_joint[cell], np.nan, n_operations[rank, cell])
+            np.where(is_joint[cell], np.nan, n_operations[at, cell])
         ),
-        "bytes": _with_none(np.where(is_joint[cell], np.nan, n_bytes[rank, cell])),
+        "bytes": _with_none(np.where(is_joint[cell], np.nan, n_bytes[at, cell])),
     }
-    rank, epoch = np.nonzero((total_least > 0) | ~(total_most == 0))
+    has_time = (total_least > 0) | ~(total_most == 0)
+    has_time |= has_time[0] & (processes[0] == EACH_OTHER)
+    at, epoch = np.nonzero(has_time)
     totals = {
-        "rank": rank.tolist(),
+        "rank": processes[at].tolist(),
         "epoch": places.epochs[epoch].tolist(),
-        "least_s": total_least[rank, epoch].tolist(),
-        "most_s": _with_none(total_most[rank, epoch]),
+        "least_s": total_least[at, epoch].tolist(),
+        "most_s": _with_none(total_most[at, epoch]),
     }
     return times, totals
+
+
+def _listed_processes(log: AnyLog) -> np.ndarray:
+    """Return the processes that records name, ascending.
+
+    `EACH_OTHER` is before them if records name not all. So a log takes as much memory
+    as its records need, and not as its processes would.
+    """
+    found = [np.zeros(0, np.int64)]
+    for records in log.records.values():
+        shared = records.ranks == SHARED
+        found.append(np.unique(records.ranks[~shared]))
+        for name in ("slowest_rank", "fastest_rank"):
+            ranks = np.unique(records.columns[name][shared])
+            found.append(ranks[(ranks >= 0) & (ranks < log.n_processes)])
+    listed = np.unique(np.concatenate(found))
+    if len(listed) == log.n_processes:
+        return listed
+    return np.concatenate([[EACH_OTHER], listed])
+
+
+def of_each_process(
+    rows: Mapping[str, Sequence], key: str, n_processes: int
+) -> dict[str, np.ndarray]:
+    """Return rows of a summary with a row of each process instead of `EACH_OTHER`.
+
+    Parameters
+    ----------
+    rows : mapping of str to sequence
+        `Summary.times` or `Summary.totals`.
+    key : {"cell", "epoch"}
+        What divides the rows of a process.
+    n_processes : int
+        Of the log.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Whole numbers for ``rank`` and `key`, else floats with NaN for None.
+    """
+    found = {
+        name: np.array(values, np.int64 if name in ("rank", key) else float)
+        for name, values in rows.items()
+    }
+    of_others = np.flatnonzero(found["rank"] == EACH_OTHER)
+    kept = np.flatnonzero(found["rank"] != EACH_OTHER)
+    take, ranks = [kept], [found["rank"][kept]]
+    for one in of_others:
+        listed = ranks[0][found[key][kept] == found[key][one]]
+        others = np.setdiff1d(np.arange(n_processes), listed)
+        take.append(np.full(len(others), one))
+        ranks.append(others)
+    take, rank = np.concatenate(take), np.concatenate(ranks)
+    order = np.lexsort([found[key][take], rank])
+    found["rank"] = rank[order]
+    return {
+        name: values if name == "rank" else values[take[order]]
+        for name, values in found.items()
+    }
+
+
+def _hides_calls(log: AnyLog) -> bool:
+    """Return whether a log has calls of MPI-IO, but not the POSIX calls they make."""
+    return MPI_IO in log.records and "POSIX" not in log.records
 
 
 def _shared_records(

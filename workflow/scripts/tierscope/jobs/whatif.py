@@ -396,17 +396,15 @@ def _of_all_sets(times: ProcessTimes, kept: np.ndarray) -> np.ndarray:
     for each of its classes. Equal processes are there once.
     """
     n_classes = times.least_s.shape[1]
-    some = replace(
-        times,
-        **{
-            name: getattr(times, name)[kept]
-            for name in ("least_s", "most_s", "total_least_s", "total_most_s")
-        },
-    )
+    bounds_s = {
+        name: getattr(times, name)[kept]
+        for name in ("least_s", "most_s", "total_least_s", "total_most_s")
+    }
+    rows_s = pd.DataFrame(np.column_stack(list(bounds_s.values())))
+    different = ~rows_s.duplicated().to_numpy()
+    some = replace(times, **{name: of[different] for name, of in bounds_s.items()})
     sets = (np.arange(1 << n_classes)[:, np.newaxis] >> np.arange(n_classes)) & 1
     of_sets_s = np.stack([_of_set(some, chosen == 1) for chosen in sets], axis=1)
-    if kept.any():
-        of_sets_s = np.unique(of_sets_s, axis=2)
     return np.nan_to_num(of_sets_s, posinf=1e300)  # infinity times zero is no number
 
 

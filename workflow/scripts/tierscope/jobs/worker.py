@@ -1,8 +1,9 @@
 """A process that sums up logs for `tierscope.jobs.reading`.
 
-It reads lines of JSON: settings first, then a log's path each. It answers each path
-with a line: the digest of the log's content, and the reason if the log is refused. The
-summary is left in the folder of the settings, under a name that `summary_path` returns.
+It says that it is `READY`, and reads lines of JSON: settings first, then a log's path
+each. It answers each path with a line: the digest of the log's content, and the reason
+if the log is refused, or why no log can be read any more. The summary is left in the
+folder of the settings, under a name that `summary_path` returns.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from tierscope.jobs.tiers import AUTO, Tier
 from tierscope.trace.any_log import read_any_log
 from tierscope.trace.log import LogError
 
+READY = "ready"
 _BLOCK_BYTES = 1 << 20
 
 
@@ -42,7 +44,10 @@ def content_digest(path: Path) -> str:
 
 
 def answer(path: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Sum up a log unless that was done before; return its digest, or the reason."""
+    """Sum up a log unless that was done before; return its digest, or the reason.
+
+    `stop` is why the other logs need not be tried.
+    """
     found = {"log": path}
     try:
         found["digest"] = digest = content_digest(Path(path))
@@ -54,6 +59,8 @@ def answer(path: str, settings: Mapping[str, Any]) -> dict[str, str]:
             log = read_any_log(path)
             summary = summarise(log, digest, tiers, settings["epochs"])
             _keep(summary.as_json(), kept)
+    except OSError as error:
+        found["stop"] = f"{kept}: cannot be written: {error.strerror}"
     except LogError as error:
         found["reason"] = str(error).removeprefix(f"{path}: ")
     except MemoryError:
@@ -74,6 +81,7 @@ def _keep(summary: dict[str, Any], path: Path) -> None:
 
 def main() -> None:
     """Answer the paths on standard input until it ends."""
+    print(READY, flush=True)
     settings = json.loads(sys.stdin.readline())
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line), settings)), flush=True)

@@ -42,7 +42,7 @@ class Records:
         `COUNTS` and `RANK_COUNTS` (int64), `TIMES` and `RANK_TIMES` (float64). The last
         of each are zero in records that are not shared. A counter that was not
         monitored (-1) is zero, and so is a time below zero, which old runtimes wrote
-        where the calls of threads overlapped.
+        where the calls of threads overlapped. A rank below zero is not known.
     read_sizes, write_sizes : ndarray of int32 or int64, shape (n_records, 10), or None
         Calls by size, in the order of `tierscope.trace.posix_records.SIZES`; None if
         the interface does not count them.
@@ -68,7 +68,10 @@ class AnyLog:
         Version of the log's format, such as ``3.41``.
     uid, job_id, n_processes : int
     started_s, ended_s : float
-        Seconds since 1970; with nanoseconds where the format has them.
+        Seconds since 1970. A log that a runtime could not finish may end before it
+        starts.
+    clock_s : float
+        1 if these are cut to whole seconds, as in formats before 3.41, else 0.
     exe : str
         The command line.
     metadata : dict of str to str
@@ -93,6 +96,7 @@ class AnyLog:
     n_processes: int
     started_s: float
     ended_s: float
+    clock_s: float
     exe: str
     metadata: dict[str, str]
     mounts: dict[str, str]
@@ -145,6 +149,7 @@ _OTHER_COLUMNS = {
 }
 _SIZE_COLUMNS = {"read_sizes": "SIZE_READ", "write_sizes": "SIZE_WRITE"}
 _SHARED_COLUMNS = {*RANK_COUNTS, *RANK_TIMES}
+_RANKS = ("slowest_rank", "fastest_rank")  # below 0: not known
 
 
 class _Selection(NamedTuple):
@@ -228,6 +233,7 @@ def read_any_log(path: str | Path) -> AnyLog:
         n_processes=job.n_processes,
         started_s=job.started_s,
         ended_s=job.ended_s,
+        clock_s=job.clock_s,
         exe=job.exe,
         metadata=job.metadata,
         mounts=job.mounts,
@@ -365,6 +371,8 @@ def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray
             continue
         if column in (*TIMES, *RANK_TIMES):
             found[column] = records[counters[0]].astype(np.float64)
+        elif column in _RANKS:
+            found[column] = records[counters[0]].astype(np.int64)
         else:
             found[column] = sum(np.maximum(records[name], 0) for name in counters)
         if column in _SHARED_COLUMNS:

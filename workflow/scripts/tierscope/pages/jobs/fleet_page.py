@@ -188,10 +188,8 @@ def hours_of_job(row: Mapping[str, Any]) -> str:
 
 def part_words(row: Mapping[str, Any]) -> str:
     """Return the part of I/O of a job's run time (a row of ``fleet``)."""
-    if pd.isna(row["io_percent"]):
-        return "unknown part"
-    words = f"{number_words(row['io_percent'])} %"
-    return words if row["times_are"] == EXACT else f"at least {words}"
+    least, most = row["io_least_percent"], row["io_most_percent"]
+    return "unknown part" if pd.isna(least) else bounds_words(least, most, "%")
 
 
 def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:

@@ -75,6 +75,8 @@ _FORMATS = {
 _READ_BYTES = 1 << 18
 _BLOCK_BYTES = 1 << 22
 _CACHED_RECORDS = 512
+_MOST_PROCESSES = 1 << 24  # more than the largest machines have cores
+_LAST_S = 253_402_300_799  # the year 9999 ends
 
 
 class LogError(ValueError):
@@ -95,7 +97,8 @@ class Region(NamedTuple):
 class Job:
     """The job data of a log; times are seconds since 1970.
 
-    `mounts` is the type of the file system by mount point.
+    `mounts` is the type of the file system by mount point. `clock_s` is the unit of
+    the times of start and end if they are cut to it: 1 in old formats, else 0.
     """
 
     uid: int
@@ -105,6 +108,7 @@ class Job:
     end_time_s: int
     started_s: float
     ended_s: float
+    clock_s: float
     exe: str
     metadata: dict[str, str]
     mounts: dict[str, str]
@@ -276,8 +280,16 @@ class Container:
         names = layout.names[:-1]
         values = np.frombuffer(data, layout, 1)[0].tolist()
         job = dict(zip(names, values[:-1], strict=True))
-        if (n_processes := job["n_processes"]) < 1:
-            raise self.error(f"has {n_processes} processes, expected at least 1.")
+        if not 1 <= (n_processes := job["n_processes"]) <= _MOST_PROCESSES:
+            raise self.error(
+                f"has {n_processes} processes, expected 1 to {_MOST_PROCESSES}."
+            )
+        for name in ("start_s", "end_s"):
+            if not 0 <= job[name] <= _LAST_S:
+                raise self.error(
+                    f"corrupt in its job data: got {name} {job[name]}, expected "
+                    "seconds since 1970."
+                )
         metadata = data[8 * len(names) : layout.itemsize].split(b"\0")[0]
         text = data[layout.itemsize :].split(b"\0")[0].decode("utf-8", "replace")
         exe, *mounts = text.split("\n")
@@ -290,6 +302,7 @@ class Container:
             end_time_s=job["end_s"],
             started_s=job["start_s"] + job.get("start_ns", 0) / 1e9,
             ended_s=job["end_s"] + job.get("end_ns", 0) / 1e9,
+            clock_s=0.0 if "start_ns" in job else 1.0,
             exe=exe.rstrip(),
             metadata=dict(line.split("=", 1) for line in lines if "=" in line),
             mounts=_mounts(mounts),
