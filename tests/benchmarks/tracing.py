@@ -2,7 +2,9 @@
 
 A C loop makes the calls that TensorFlow makes, in alternating plain and preloaded
 processes. Each file is opened under a new name in every epoch of a real run, so
-``first open`` is what a run pays; ``again`` is the tracer without a new record.
+``first open`` is what a run pays; ``again`` is the tracer without a new record. The
+floor is a library that only finds a file by its path, reads the clock eight times a
+file and adds to a record in a mapped file (least_tracer.c): no tracer does less.
 """
 
 import os
@@ -25,7 +27,7 @@ from common import (
 FILE_SIZE_BYTES = 1 << 17
 CASES = {"new": "first open of each path", "known": "the same paths again"}
 STARTS = {"new": "1.10-1.16", "known": "1.07-1.08"}
-PLAIN, TRACED = "plain", "traced"
+PLAIN, TRACED, FLOOR = "plain", "traced", "floor"
 
 
 def measure(small: bool = False) -> Results:
@@ -36,20 +38,32 @@ def measure(small: bool = False) -> Results:
     if not (compiler := shutil.which("cc")):
         raise CannotMeasure("there is no C compiler (cc).")
     with temporary_folder() as folder:
-        loop = folder / "read_loop"
-        run([compiler, "-O2", "-o", loop, Path(__file__).with_name("read_loop.c")])
+        here = Path(__file__).parent
+        loop, floor = folder / "read_loop", folder / "floor.so"
+        run([compiler, "-O2", "-o", loop, here / "read_loop.c"])
+        shared = ["-O2", "-shared", "-fPIC", "-o", floor]
+        run([compiler, *shared, here / "least_tracer.c", "-ldl"])
+        libraries = {PLAIN: None, TRACED: _tracer(), FLOOR: floor}
         _make_files(folder / "data", n_files, n_passes)
         for number in range(n_rounds):
-            for what in (PLAIN, TRACED) if number % 2 == 0 else (TRACED, PLAIN):
+            turn = number % len(libraries)
+            for what in [*libraries, *libraries][turn : turn + len(libraries)]:
                 progress("tracing", f"round {number + 1} of {n_rounds}, {what}")
                 command = [loop, folder / "data", n_files, n_passes]
-                _add(results, what, _run(what, command, folder))
+                _add(results, what, _run(command, folder, libraries[what]))
     for kind, name in CASES.items():
         for clock in ("CPU", "wall"):
             over, under = f"{TRACED}, {clock}", f"{PLAIN}, {clock}"
             goal, start = (1.05, STARTS[kind]) if clock == "CPU" else (None, "")
             results.compare(name, over, under, at_most=goal, start=start)
+            results.compare(name, f"{FLOOR}, {clock}", under)
     return results
+
+
+def _tracer() -> str:
+    """Return the path of our tracer; LD_PRELOAD takes none with a space."""
+    library = NATIVE / platform.machine() / "libtierscope_trace.so"
+    return os.path.relpath(library, ROOT)
 
 
 def _make_files(data: Path, n_files: int, n_passes: int) -> None:
@@ -63,15 +77,14 @@ def _make_files(data: Path, n_files: int, n_passes: int) -> None:
     os.sync()
 
 
-def _run(what: str, command: list[object], folder: Path) -> str:
-    """Run the loop, with the tracer or without it."""
-    if what == PLAIN:
+def _run(command: list[object], folder: Path, library: str | Path | None) -> str:
+    """Run the loop, with a library that traces or without one."""
+    if library is None:
         return run(command)
     spool = folder / "spool"
     spool.mkdir()
-    library = NATIVE / platform.machine() / "libtierscope_trace.so"
     environment = {
-        "LD_PRELOAD": os.path.relpath(library, ROOT),  # it takes no path with a space
+        "LD_PRELOAD": str(library),
         "TIERSCOPE_TRACE_SPOOL": str(spool),
         "TIERSCOPE_TRACE_RANK": "0",
         "TIERSCOPE_TRACE_PREFIXES": f"{folder / 'data'}.ep",
