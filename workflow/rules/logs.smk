@@ -9,6 +9,7 @@ LOG_TABLES = {
     "tier_prefixes": "Tiers and their prefixes",
     "jobs": "Jobs",
     "job_times": "Times of each process by class",
+    "job_processes": "Time of each process",
     "job_slowest": "The slowest process of each job",
     "job_breakdown": "Breakdown of the slowest process",
     "job_files": "Files and folders that cost most",

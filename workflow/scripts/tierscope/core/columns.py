@@ -174,6 +174,7 @@ _JOB_TABLES = {
         "operations": NUMBER,
         "bytes": NUMBER,
     },
+    "job_processes": _JOB_EPOCH | {"rank": INTEGER, **_BOUNDS, "can_be_slowest": FLAG},
     "job_slowest": _JOB_EPOCH
     | {
         "times_are": TEXT,

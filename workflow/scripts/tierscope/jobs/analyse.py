@@ -26,9 +26,9 @@ from tierscope.jobs.whatif import combinations_for_goal, estimate_job
 
 GOAL_PERCENT = 80  # of today's I/O time, if no goal is given
 JOB_TABLES = (
-    *("logs", "refusals", "tier_prefixes", "jobs", "job_times", "job_slowest"),
-    *("job_breakdown", "job_files", "job_sizes", "job_estimates", "job_combinations"),
-    *("fleet", "fleet_classes"),
+    *("logs", "refusals", "tier_prefixes", "jobs", "job_times", "job_processes"),
+    *("job_slowest", "job_breakdown", "job_files", "job_sizes", "job_estimates"),
+    *("job_combinations", "fleet", "fleet_classes"),
 )
 _MOST_LABELS = 3
 _HALF = 50.0  # percent

@@ -110,6 +110,7 @@ def join(
     facts = _facts(group, logs, phases[0], processes_per_node)
     rows = {
         "job_times": _time_rows(cells, times),
+        "job_processes": _process_rows(phases, group.n_processes),
         "job_slowest": _slowest_rows(phases, parts, group.n_processes),
         "job_breakdown": _breakdown_rows(phases, cells, parts),
         "job_files": _file_rows(parts, most_files),
@@ -303,6 +304,22 @@ def _time_rows(cells: Sequence[tuple], times: Mapping[str, np.ndarray]) -> dict:
     rows["counted"] = rows["interface"] != MPI_IO
     kept = ("rank", "least_s", "most_s", "largest_s", "operations", "bytes")
     return rows | {name: times[name] for name in kept}
+
+
+def _process_rows(phases: Sequence[Phase], n_processes: int) -> dict:
+    """Return the rows of table ``job_processes``: sharp bounds of each process."""
+    ranks = np.arange(n_processes)
+    can_be_slowest = [
+        np.isin(ranks, phase.slowest()[0]) | (phase.times_are == LOWER_BOUNDS)
+        for phase in phases
+    ]
+    return {
+        "epoch": np.repeat([phase.epoch for phase in phases], n_processes),
+        "rank": np.tile(ranks, len(phases)),
+        "least_s": np.concatenate([phase.times.total_least_s for phase in phases]),
+        "most_s": np.concatenate([phase.times.total_most_s for phase in phases]),
+        "can_be_slowest": np.concatenate(can_be_slowest),
+    }
 
 
 def _run_time_bounds(parts: Sequence[Summary]) -> tuple[float, float]:
