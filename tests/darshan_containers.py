@@ -35,6 +35,7 @@ def build_log(
     text: bytes = b"./simulate in.nml\nlustre\t/scratch\0",
     n_streams: int = 1,
     whole_s: tuple[int, int] = (100, 160),
+    ended_ns: int = 500_000_000,
 ) -> Path:
     """Write a log; `modules` are version and records by name.
 
@@ -43,7 +44,7 @@ def build_log(
     is_new = version == "3.41"
     positions, n_modules = MODULES[version], 64 if is_new else 16
     started_s, ended_s = whole_s
-    times = (started_s, 0, ended_s, 500_000_000) if is_new else whole_s
+    times = (started_s, 0, ended_s, ended_ns) if is_new else whole_s
     job = struct.pack(f"{order}{len(times) + 3}q", 1001, *times, n_processes, 4242)
     job += b"lib_ver=3.5.0\n".ljust(1024, b"\0") + text
     parts = [_packed(job, compression, 1)]

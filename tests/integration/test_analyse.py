@@ -108,7 +108,7 @@ def test_a_fleet_has_tables_and_three_refusals(fleet):
 
 
 def test_the_terminal_says_tiers_and_refusals(fleet):
-    assert "40 of 43 logs can be used; they are of 40 jobs." in fleet.fleet_output
+    assert "40 of 43 logs can be used. Jobs: 40." in fleet.fleet_output
     assert "Tier gfs: /gfs." in fleet.fleet_output
     assert "empty.darshan: is empty, expected a Darshan log." in fleet.fleet_output
 

@@ -1,5 +1,6 @@
 """Read Darshan logs of any jobs, and write the tables of all of them."""
 
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -8,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 from tierscope.core.tables import write_table
 from tierscope.jobs.analyse import tables_of
-from tierscope.jobs.settings import settings_of
+from tierscope.jobs.settings import Settings, settings_of
+from tierscope.jobs.tiers import AUTO
 from tierscope.pages.jobs.anonymous import anonymise
 
 _EVERY_S = 2.0
@@ -29,12 +31,36 @@ def say_progress() -> Callable[[int, int], None]:
     return say
 
 
+def unused(tables: Mapping[str, pd.DataFrame], settings: Settings) -> list[str]:
+    """Return which parts of the configuration match nothing, a sentence each."""
+    if tables["logs"].empty:
+        return []
+    found: list[tuple[str, str]] = []
+    if settings.tiers != AUTO:
+        used = set(tables["tier_prefixes"]["prefix"])
+        found += [
+            (f"tiers.{tier.name} matches no path", tier.prefix)
+            for tier in settings.tiers
+            if tier.prefix not in used
+        ]
+    if settings.epochs and not tables["job_slowest"]["epoch"].ge(0).any():
+        found.append(("epochs matches no path", settings.epochs))
+    if isinstance(settings.group, Mapping):
+        logs = tables["logs"]["log"]
+        found += [
+            (f"group.{key} matches no log", pattern)
+            for key, pattern in settings.group.items()
+            if not any(re.search(pattern, path) for path in logs)
+        ]
+    return [f"{what}." if settings.anonymous else f"{what}: {it}" for what, it in found]
+
+
 def summary(tables: Mapping[str, pd.DataFrame]) -> str:
     """Return what was read, which tiers were found, and what was refused, in words."""
     n_logs, refusals = len(tables["logs"]), tables["refusals"]
     lines = [
-        f"{n_logs} of {n_logs + len(refusals)} logs can be used; they are of "
-        f"{len(tables['jobs'])} jobs."
+        f"{n_logs} of {n_logs + len(refusals)} logs can be used. Jobs: "
+        f"{len(tables['jobs'])}."
     ]
     for tier, rows in tables["tier_prefixes"].groupby("tier", sort=False):
         most_used = rows.sort_values("n_logs", ascending=False, kind="stable")
@@ -63,8 +89,10 @@ if __name__ == "__main__":
         n_workers=snakemake.threads,
         progress=say_progress(),
     )
+    lines = unused(tables, settings)
     if settings.anonymous:
         tables = anonymise(tables)
     for name, table in tables.items():
         write_table(table, snakemake.output[name], name)
-    Path(snakemake.output.summary).write_text(summary(tables) + "\n")
+    text = "\n".join([summary(tables), *lines])
+    Path(snakemake.output.summary).write_text(text + "\n")

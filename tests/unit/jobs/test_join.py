@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,8 @@ def test_the_slowest_process_is_broken_down(tmp_path):
     times = dict(zip(keys, table["least_s"], strict=True))
     assert times["gfs", "POSIX", "read"] == 5.0
     assert times["lfs", "STDIO", "meta"] == 1.0
-    assert times["gfs", "MPI-IO", "read"] == 0.0
+    most = dict(zip(table["interface"], table["most_s"], strict=True))
+    assert math.isnan(most["MPI-IO"])  # it is not told which process is the slowest
     sums = dict(zip(table["tier"], table["sum_s"], strict=True))
     assert sums["lfs"] in (3.0, 1.0)
     assert (
@@ -235,3 +237,70 @@ def test_a_log_that_ends_before_it_starts_has_no_run_time(tmp_path):
     slowest = slowest_of(job)
     assert math.isnan(slowest["run_least_percent"])
     assert math.isnan(slowest["run_most_percent"])
+
+
+def test_reduced_records_of_a_partial_log_leave_several_candidates(tmp_path):
+    """Rank 1 has 24 s at least and 44 s at most of what is recorded, rank 3 40 s."""
+    values = np.array([10.0, 20.0, 30.0, 40.0])
+    shared = {
+        **{"opens": 4, "reads": 4, "bytes_read": 4, "read_s": 100.0},
+        **{"slowest_rank": 3, "slowest_s": 40.0, "fastest_rank": 0, "fastest_s": 10.0},
+        "variance_s2": values.var(),
+    }
+    own = READ | {"read_s": 14.0, "meta_s": 0.0}
+    rows = [("POSIX", -1, "/gfs/a", shared), ("POSIX", 1, "/gfs/b", own)]
+    facts = {"n_processes": 4, "partial": ["POSIX"]}
+    job = joined(tmp_path, (rows, facts), n_processes=4)
+    slowest = slowest_of(job)
+    assert slowest["times_are"] == "lower bounds"
+    assert slowest["slowest_ranks"] == "1, 3"
+    assert slowest["least_s"] == pytest.approx(40)
+    assert math.isinf(slowest["most_s"])
+    processes = job.rows["job_processes"]
+    assert processes["can_be_slowest"].all()
+    assert np.isnan(processes["most_s"]).all()
+
+
+def test_an_epoch_that_a_partial_log_lacks_is_not_exact(tmp_path):
+    """Rank 0 may have lost all of epoch 1."""
+    first = ([("POSIX", 0, "/gfs.ep0/a", READ)], {"partial": ["POSIX"]})
+    second = ([("POSIX", 0, f"/gfs.ep{one}/a", READ) for one in (0, 1)], {})
+    job = joined(tmp_path, first, second, n_processes=2, epochs=EPOCHS)
+    assert {one: slowest_of(job, one)["times_are"] for one in (-1, 0, 1)} == {
+        one: "lower bounds" for one in (-1, 0, 1)
+    }
+
+
+def test_modules_that_no_class_counts_leave_lower_bounds(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    path = tmp_path / "a.darshan"
+    log = read_any_log(write_job_log(path, rows))
+    summary = summarise(replace(log, modules=("POSIX", "DFS")), "x", TIERS, None)
+    group = LogGroup("job", (path,), (0,), 1, "tests")
+    job = join(group, {path: (facts_of(path), summary)})
+    assert slowest_of(job)["times_are"] == "lower bounds"
+    assert "Calls of DFS are not counted" in job.facts["remarks"]
+
+
+def test_waiting_in_mpi_io_is_said(tmp_path):
+    rows = [
+        ("POSIX", 0, "/gfs/a", READ),
+        ("MPI-IO", 0, "/gfs/a", READ | {"read_s": 20.0}),
+    ]
+    remarks = joined(tmp_path, (rows, {"n_processes": 2}), n_processes=2).facts[
+        "remarks"
+    ]
+    assert "A process spent 10.5 s on average in MPI-IO calls" in remarks
+    rows[1] = ("MPI-IO", 0, "/gfs/a", READ | {"read_s": 6.0})
+    remarks = joined(tmp_path, (rows, {"n_processes": 2}), n_processes=2).facts[
+        "remarks"
+    ]
+    assert "on average" not in remarks
+
+
+def test_files_that_are_not_counted_are_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("tierscope.jobs.summary.MOST_FILES", 2)
+    monkeypatch.setattr("tierscope.jobs.join.MOST_FILES", 2)
+    rows = [("POSIX", 0, f"/gfs/{one}", READ) for one in range(3)]
+    job = joined(tmp_path, (rows, {}))
+    assert "count the 2 with the most time of each log" in job.facts["remarks"]

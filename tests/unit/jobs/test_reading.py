@@ -1,3 +1,4 @@
+import errno
 import json
 import sys
 
@@ -6,6 +7,7 @@ from job_logs import write_job_log
 from tierscope.jobs import reading, worker
 from tierscope.jobs.reading import ReadingError, read_logs, workers_for
 from tierscope.jobs.tiers import tiers_of
+from tierscope.trace.log import LogError
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = tiers_of({"gfs": "/gfs"})
@@ -107,6 +109,25 @@ def test_no_log_is_blamed_if_nothing_can_be_kept(tmp_path):
         read_logs(paths, TIERS, None, tmp_path / "kept")
 
 
+def test_a_broken_summary_is_made_again(tmp_path):
+    paths, kept = logs_in(tmp_path, "a", "b"), tmp_path / "kept"
+    first = read_logs(paths, TIERS, None, kept)
+    for file, content in zip(kept.rglob("*.json"), ('{"facts": ', "{}"), strict=True):
+        file.write_text(content)
+    again = read_logs(paths, TIERS, None, kept)
+    assert list(again.summaries) == paths
+    assert again.summaries[paths[0]].times == first.summaries[paths[0]].times
+
+
+def test_a_folder_that_cannot_be_looked_into_is_refused(tmp_path, monkeypatch):
+    def listdir(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(worker.os, "listdir", listdir)
+    with pytest.raises(LogError, match="cannot be read: Permission denied"):
+        worker.content_digest(tmp_path)
+
+
 def test_progress_counts_every_log(tmp_path):
     said = []
     paths = logs_in(tmp_path, "a", "b", "c")
@@ -115,10 +136,10 @@ def test_progress_counts_every_log(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("free_mib", "expected"), [(10_000, 8), (2_000, 2), (900, 1), (10, 1)]
+    ("free_mib", "expected"), [(40_000, 8), (9_000, 2), (8_000, 1), (10, 1)]
 )
 def test_few_workers_where_memory_is_short(tmp_path, free_mib, expected):
-    """A log of 100 MiB needs 600 MiB besides the 200 MiB of Python."""
+    """A log of 100 MiB needs 4,000 MiB besides the 200 MiB of Python."""
     log = tmp_path / "log"
     with log.open("wb") as file:
         file.truncate(100 << 20)

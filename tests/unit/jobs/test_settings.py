@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.jobs.settings import (
@@ -100,3 +102,19 @@ def test_patterns_may_be_relative(tmp_path, monkeypatch):
     (tmp_path / "a.darshan").touch()
     monkeypatch.chdir(tmp_path)
     assert find_logs(["*.darshan"]) == find_logs(["./**/*.darshan"]) == ["a.darshan"]
+
+
+def test_folders_that_cannot_be_looked_into_are_not_forgotten(tmp_path, monkeypatch):
+    (tmp_path / "a.darshan").touch()
+    closed = PermissionError(13, "Permission denied", f"{tmp_path}/closed")
+    monkeypatch.setattr(os, "walk", lambda folder, onerror: onerror(closed) or iter(()))
+    expected = [f"{tmp_path}/a.darshan", f"{tmp_path}/closed"]
+    assert find_logs([str(tmp_path)]) == expected
+    assert find_logs([f"{tmp_path}/**/a.*"]) == expected
+    assert find_logs([f"{tmp_path}/a.*"]) == expected[:1]
+
+
+@pytest.mark.parametrize("pattern", ["/x/a**/*.darshan", "a\0*"])
+def test_a_pattern_that_is_none_is_refused(pattern):
+    with pytest.raises(ConfigError, match=r"logs: got .* expected paths, folders"):
+        find_logs([pattern])

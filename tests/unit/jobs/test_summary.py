@@ -106,15 +106,6 @@ def test_shared_records_give_bounds_of_each_process(tmp_path):
     assert summary.sums["operations"] == [5, 4]
 
 
-def test_lost_records_leave_no_upper_bound(tmp_path):
-    rows = [("POSIX", 0, "/gfs/a", READ), ("STDIO", 0, "/gfs/b", READ)]
-    summary = summary_of(tmp_path, rows, partial=["POSIX"])
-    most = {cell[2]: value[1] for (_, cell), value in times_of(summary).items()}
-    assert most["POSIX"] is None
-    assert most["STDIO"] is not None
-    assert summary.totals["most_s"] == [None]
-
-
 def test_files_and_folders_are_listed_by_time_over_all_processes(tmp_path):
     rows = [
         ("POSIX", 0, "/gfs/x/a", READ),
@@ -167,14 +158,32 @@ def test_an_epoch_of_too_many_digits_is_refused(tmp_path):
         summary_of(tmp_path, rows, epochs=r"\.ep([0-9]+)/")
 
 
-def test_mpi_io_without_its_posix_calls_leaves_no_upper_bound(tmp_path):
-    summary = summary_of(tmp_path, [("MPI-IO", 0, "/gfs/a", READ)])
-    assert summary.facts["hides_calls"]
-    assert summary.totals["most_s"] == [None]
-    rows = [("MPI-IO", 0, "/gfs/a", READ), ("POSIX", 0, "/gfs/a", READ)]
-    summary = summary_of(tmp_path, rows)
-    assert not summary.facts["hides_calls"]
-    assert summary.totals["most_s"] == [4.0]
+@pytest.mark.parametrize(
+    ("posix", "hides_calls"), [([], True), (["/gfs/a"], False), (["/gfs/b"], True)]
+)
+def test_mpi_io_hides_calls_without_the_posix_record_of_its_file(
+    tmp_path, posix, hides_calls
+):
+    rows = [("MPI-IO", 0, "/gfs/a", READ), ("MPI-IO", 0, "/gfs/idle", {"opens": 1})]
+    rows += [("POSIX", 0, path, READ) for path in posix]
+    facts = summary_of(tmp_path, rows).facts
+    assert facts["hides_calls"] == facts["loses_time"] == hides_calls
+
+
+def test_folders_of_the_root_that_may_be_links_are_named(tmp_path):
+    """Of 9 s, / holds 8 s in /grand and /usr, and /gfs is a mount of its own."""
+    rows = [
+        ("POSIX", 0, "/grand/project/a", READ),
+        ("POSIX", 0, "/usr/lib/b", READ),
+        ("POSIX", 0, "/tiny/c", {"opens": 1, "meta_s": 0.001}),
+        ("POSIX", 0, "/gfs/d", {"opens": 1, "meta_s": 1.0}),
+    ]
+    summary = summary_of(tmp_path, rows, tiers="auto")
+    assert {cell[1] for cell in summary.cells} == {"root", "lustre"}
+    assert summary.facts["root_folders"] == ["/grand"]
+    alone = {"mounts": {"/": "ext4", "/home": "xfs"}}
+    summary = summary_of(tmp_path, rows, tiers="auto", **alone)
+    assert summary.facts["root_folders"] == []
 
 
 def test_processes_that_no_record_names_take_one_row(tmp_path):

@@ -42,7 +42,7 @@ def test_file_systems_of_one_kind_are_one_tier():
     }
     found = {tier.prefix: tier.name for tier in proposed_tiers(mounts)}
     assert found == {
-        "/": "local",
+        "/": "root",
         "/a": "lustre",
         "/b": "lustre",
         "/home": "nfs",

@@ -1,5 +1,6 @@
 """Logs of any job: genuine ones, other formats, shared and partial records, damage."""
 
+import re
 from pathlib import Path
 
 import darshan
@@ -449,11 +450,11 @@ def test_our_own_runs_are_never_big_endian_or_packed_with_bzip2(tmp_path):
         ),
         (
             {"STDIO": (2, records_of("STDIO", [1], F_META_TIME=np.inf))},
-            "corrupt in its STDIO records: infinite meta_time_s",
+            "corrupt in its STDIO records: got inf as the sum of meta_time_s",
         ),
         (
             {"STDIO": (2, records_of("STDIO", [1], F_READ_TIME=np.nan))},
-            "corrupt in its STDIO records: infinite read_time_s",
+            "corrupt in its STDIO records: got nan as the sum of read_time_s",
         ),
         (
             {"POSIX": (3, records_of("POSIX", [1]))},
@@ -558,3 +559,17 @@ def test_unknown_rank_stays_unknown(read):
     columns = read({"POSIX": records}).records["POSIX"].columns
     assert columns["slowest_rank"].tolist() == [-1]
     assert columns["fastest_rank"].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("counter", "value", "words"),
+    [
+        ("BYTES_READ", 1 << 62, "1.38351e+19 as the sum of bytes_read"),
+        ("SIZE_READ_0_100", 1 << 62, "1.38351e+19 as the sum of read_sizes"),
+        ("F_READ_TIME", 1.7e308, "inf as the sum of read_time_s"),
+    ],
+)
+def test_counters_that_no_job_can_have_are_refused(read, counter, value, words):
+    records = records_of("POSIX", [1, 2, 3], rank=0, **{counter: value})
+    with np.errstate(over="ignore"), pytest.raises(LogError, match=re.escape(words)):
+        read({"POSIX": records})

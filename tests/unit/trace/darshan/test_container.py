@@ -200,3 +200,10 @@ def test_job_of_an_impossible_year_is_refused(log, whole_s):
 def test_old_formats_have_whole_seconds(log, version, clock_s):
     build_log(log, {}, NAMES, version=version)
     assert open_container(log).read_job().clock_s == clock_s
+
+
+@pytest.mark.parametrize("nanoseconds", [-5, 10**9, 1 << 62])
+def test_times_have_less_than_a_second_of_nanoseconds(log, nanoseconds):
+    build_log(log, stdio(), NAMES, ended_ns=nanoseconds)
+    with pytest.raises(LogError, match=f"got end_ns {nanoseconds}, expected less"):
+        open_container(log).read_job()

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,13 +12,20 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import LOWER_BOUNDS, TABLES
-from tierscope.core.job_words import bounds_words
-from tierscope.core.tables import check_table
+from tierscope.core.job_words import bounds_words, number_words
+from tierscope.core.tables import TableError, check_table
 from tierscope.core.validation import ConfigError, check
 from tierscope.core.words import class_label
 from tierscope.jobs.fleet import class_rows, faster_meta, fleet_rows
 from tierscope.jobs.grouping import LogFacts, LogGroup, group_logs
-from tierscope.jobs.join import WHOLE_JOB, JoinedJob, join, user_of
+from tierscope.jobs.join import (
+    WHOLE_JOB,
+    JoinedJob,
+    Phase,
+    join,
+    main_log,
+    user_of,
+)
 from tierscope.jobs.reading import Reading, read_logs
 from tierscope.jobs.settings import LOGS, Settings, find_logs, settings_of
 from tierscope.jobs.summary import Summary
@@ -31,9 +39,12 @@ JOB_TABLES = (
     *("job_combinations", "fleet", "fleet_classes"),
 )
 _MOST_LABELS = 3
+_MOST_KNOWN = 5  # values that an error names
 _HALF = 50.0  # percent
+_NEARLY = 0.99  # of the most that the slowest can take: who takes that is named
 Progress = Callable[[int, int], None]
 Logs = dict[Path, tuple[LogFacts, Summary]]
+Frames = dict[str, pd.DataFrame]
 
 
 def analyse(
@@ -116,32 +127,81 @@ def tables_of(
         n_workers=n_workers,
         progress=progress,
     )
-    logs = _filtered(reading, settings.filter)
+    logs = {
+        (facts := _log_facts(path, summary)).path: (facts, summary)
+        for path, summary in reading.summaries.items()
+    }
     groups = group_logs([facts for facts, _ in logs.values()], settings.group)
-    jobs = [
-        join(group, logs, processes_per_node=settings.processes_per_node)
-        for group in groups
-    ]
-    for job in jobs:
-        _add_words(job)
+    groups = _filtered(groups, logs, settings.filter)
+    analysed: dict[LogGroup, tuple[JoinedJob, Frames]] = {}
+    for group in groups:
+        try:
+            analysed[group] = _analysed(group, logs, settings)
+        except (ValueError, ArithmeticError, MemoryError) as error:
+            reading.refusals |= _of_job(group, error)
+    try:
+        return _tables(analysed, logs, reading, settings)
+    except TableError:
+        for group, (_, frames) in list(analysed.items()):
+            try:
+                for name, frame in frames.items():
+                    _joined([frame], name)
+            except TableError as error:
+                reading.refusals |= _of_job(group, error)
+                del analysed[group]
+        return _tables(analysed, logs, reading, settings)
+
+
+def _of_job(group: LogGroup, error: Exception) -> dict[str, str]:
+    """Return why logs are refused whose job has numbers that cannot be."""
+    reason = f"its job {group.name} cannot be analysed: {error or 'too large'}"
+    return {str(path): reason for path in group.logs}
+
+
+def _analysed(
+    group: LogGroup, logs: Logs, settings: Settings
+) -> tuple[JoinedJob, Frames]:
+    """Return a job and its rows of the tables that have rows of a job each."""
+    job = join(group, logs, processes_per_node=settings.processes_per_node)
+    _add_words(job)
+    frames = {name: pd.DataFrame(rows) for name, rows in job.rows.items()}
+    estimates, combinations = [], []
+    for phase in job.phases:
+        of_phase = (job.name, phase.epoch, phase.times, phase.classes)
+        estimates.append(estimate_job(*of_phase))
+        goal_s = phase.slowest()[1][0] * GOAL_PERCENT / 100
+        if settings.goal_s:  # it is one of the whole job
+            goal_s = settings.goal_s if phase.epoch == WHOLE_JOB else 0.0
+        if goal_s > 0 and phase.classes:
+            combinations.append(combinations_for_goal(*of_phase, goal_s))
+    frames["job_estimates"] = _rows_of(estimates)
+    frames["job_combinations"] = _rows_of(combinations)
+    return job, frames
+
+
+def _rows_of(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of tables, one below the other."""
+    frames = [frame for frame in frames if len(frame)]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _tables(
+    analysed: Mapping[LogGroup, tuple[JoinedJob, Frames]],
+    logs: Logs,
+    reading: Reading,
+    settings: Settings,
+) -> dict[str, pd.DataFrame]:
+    """Return all tables of some jobs."""
+    jobs = [job for job, _ in analysed.values()]
     parts = {name: [] for name in JOB_TABLES}
-    for job in jobs:
-        for name, rows in job.rows.items():
-            parts[name].append(pd.DataFrame(rows))
-        for phase in job.phases:
-            of_phase = (job.name, phase.epoch, phase.times, phase.classes)
-            parts["job_estimates"].append(estimate_job(*of_phase))
-            goal_s = phase.slowest()[1][0] * GOAL_PERCENT / 100
-            if settings.goal_s:  # it is one of the whole job
-                goal_s = settings.goal_s if phase.epoch == WHOLE_JOB else 0.0
-            if goal_s > 0 and phase.classes:
-                found = combinations_for_goal(*of_phase, goal_s)
-                parts["job_combinations"].append(found)
+    for _, frames in analysed.values():
+        for name, frame in frames.items():
+            parts[name].append(frame)
     parts["jobs"].append(pd.DataFrame([job.facts for job in jobs]))
     parts["fleet"].append(pd.DataFrame(fleet_rows(jobs)))
     parts["fleet_classes"].append(pd.DataFrame(class_rows(jobs)))
-    parts["logs"].append(pd.DataFrame(_log_rows(groups, logs)))
-    summaries = [summary for _, summary in logs.values()]
+    parts["logs"].append(pd.DataFrame(_log_rows(list(analysed), logs)))
+    summaries = [logs[path][1] for group in analysed for path in group.logs]
     parts["tier_prefixes"].append(pd.DataFrame(_prefix_rows(summaries, settings.tiers)))
     refusals = [
         {"log": _shown(one), "reason": why} for one, why in reading.refusals.items()
@@ -163,30 +223,40 @@ def _joined(frames: Sequence[pd.DataFrame], name: str) -> pd.DataFrame:
     return check_table(rows.astype(texts), name)
 
 
-def _filtered(reading: Reading, wanted: Mapping[str, Any]) -> Logs:
-    """Return the logs that a filter keeps, with what tells their job.
+def _filtered(
+    groups: Sequence[LogGroup], logs: Logs, wanted: Mapping[str, Any]
+) -> list[LogGroup]:
+    """Return the jobs that a filter keeps.
 
     Raises
     ------
     ConfigError
-        If there are logs, and the filter keeps none.
+        If there are jobs, and the filter keeps none.
     """
     wanted = {key: str(value) for key, value in wanted.items() if value is not None}
-    kept = {}
-    for path, summary in reading.summaries.items():
-        facts = _log_facts(path, summary)
-        started = datetime.fromtimestamp(facts.started_s, UTC)
+    known: dict[str, Counter] = {key: Counter() for key in wanted}
+    kept = []
+    for group in groups:
+        first = main_log(group, logs)
+        started = datetime.fromtimestamp(first.started_s, UTC)
         found = {
-            "user": {user_of(facts), str(facts.uid)},
-            "executable": {facts.program},
-            "month": {f"{started:%Y-%m}"},
+            "user": [user_of(first), str(first.uid)],
+            "executable": [first.program],
+            "month": [f"{started:%Y-%m}"],
         }
         if all(value in found[key] for key, value in wanted.items()):
-            kept[facts.path] = (facts, summary)
-    if reading.summaries and not kept:
+            kept.append(group)
+        for key, counts in known.items():
+            counts[found[key][0]] += 1
+    if groups and not kept:
+        words = [
+            f"{key} is {', '.join(name for name, _ in counts.most_common(_MOST_KNOWN))}"
+            + (" or another" if len(counts) > _MOST_KNOWN else "")
+            for key, counts in known.items()
+        ]
         raise ConfigError(
-            f"config: filter: got {wanted}, which none of the {len(reading.summaries)} "
-            "logs meets"
+            f"config: filter: got {wanted}, which none of the {len(groups)} jobs "
+            f"meets, expected values that jobs have: {'; '.join(words)}"
         )
     return kept
 
@@ -262,7 +332,7 @@ def _add_words(job: JoinedJob) -> None:
         if label == "none" and row["times_are"] == LOWER_BOUNDS:
             label = "unknown"
         labels.append(label)
-        sentences.append(_sentence(job, row, label, share, position == 0))
+        sentences.append(_sentence(job, row, label, share, position))
     table |= {"bottleneck": labels, "sentence": sentences}
 
 
@@ -283,11 +353,16 @@ def bottleneck(
         The class; the largest three of several, if the bounds do not tell which one it
         is; ``none`` if no process spent time on I/O.
     share : str
-        How much of the time it is, in words, such as ``61 % of it``.
+        How much of the time it is, in words, such as ``61 % of it``. No percentage if
+        records were lost.
     """
+    is_bounded = np.isfinite(most_s).all()
     most_s = np.where(np.isfinite(most_s), most_s, least_s)
     if not len(classes) or not most_s.max() > 0:
         return "none", ""
+    if not is_bounded:
+        label = class_label(*classes[np.argmax(least_s)])
+        return label, "the largest recorded part of it"
     possible = np.flatnonzero((most_s >= least_s.max()) & (most_s > 0))
     possible = possible[np.argsort(-most_s[possible], kind="stable")]
     labels = [class_label(*classes[one]) for one in possible]
@@ -303,24 +378,32 @@ def bottleneck(
     ], "most of it" if least_percent > _HALF else "the largest part of it"
 
 
+def _who(phase: Phase, row: Mapping[str, Any]) -> str:
+    """Return the slowest process in words, the beginning of a sentence."""
+    n = len(phase.times.total_least_s)
+    if n == 1:
+        return "The process"
+    if row["n_slowest"] == 1:
+        return f"Rank {row['slowest_ranks']} of {n} processes"
+    least_s = phase.recorded.total_least_s
+    rank, most_s = int(np.argmax(least_s)), phase.recorded.total_most_s.max()
+    if least_s[rank] < _NEARLY * most_s:
+        return f"The slowest process of {n} ({row['slowest_ranks']})"
+    within = number_words(most_s - least_s[rank])
+    return f"Rank {rank} of {n} processes, or another within {within} s of it,"
+
+
 def _sentence(
-    job: JoinedJob, row: Mapping[str, Any], label: str, share: str, is_whole: bool
+    job: JoinedJob, row: Mapping[str, Any], label: str, share: str, position: int
 ) -> str:
     """Return the bottleneck in a sentence or two."""
+    is_whole = position == 0
     where = "" if is_whole else f" in epoch {row['epoch']}"
     if label == "none":
         return f"No process spent time on I/O{where}."
     if label == "unknown":
         return f"No I/O time is recorded{where}, but not all I/O is recorded."
-    n = job.facts["n_processes"]
-    who = (
-        f"Process {row['slowest_ranks']}"
-        if row["n_slowest"] == 1
-        else "The slowest process"
-    )
-    who += f" of {n}" if n > 1 else ""
-    if row["n_slowest"] > 1:
-        who += f" ({row['slowest_ranks']})"
+    who = _who(job.phases[position], row)
     time = bounds_words(row["least_s"], row["most_s"])
     if is_whole and not np.isnan(row["run_least_percent"]):
         part = bounds_words(row["run_least_percent"], row["run_most_percent"], "%")

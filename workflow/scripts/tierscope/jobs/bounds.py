@@ -195,7 +195,8 @@ def _largest_deviation(
     n_others = np.maximum(n_processes - 2 * named, 1)
     mean_s = sum_s / n_processes
     others_mean_s = np.where(named, (sum_s - low_s - high_s) / n_others, mean_s)
-    squares = n_processes * shared.variance_s2
+    is_variance = np.isfinite(shared.variance_s2)
+    squares = n_processes * np.where(is_variance, shared.variance_s2, np.nan)
     deviations = n_others * (others_mean_s - mean_s) ** 2
     deviations += (low_s - mean_s) ** 2 + (high_s - mean_s) ** 2
     left = np.where(named, squares - deviations, squares)

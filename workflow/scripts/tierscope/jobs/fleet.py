@@ -112,7 +112,8 @@ def outliers(rows: Sequence[Mapping]) -> list[str]:
     """Return why each job differs from others of its program in words, else ``""``.
 
     The part of the run time that is I/O is compared with the median of the jobs of the
-    same program and number of processes, in units of the median absolute deviation.
+    same program and number of processes, in units of the median absolute deviation. If
+    the part is known within bounds, all of them must be far away.
     """
     alike: dict[tuple, list[float]] = defaultdict(list)
     for row in rows:
@@ -126,7 +127,8 @@ def outliers(rows: Sequence[Mapping]) -> list[str]:
             continue
         median = np.median(percents)
         deviation = _MAD_TO_SD * np.median(np.abs(percents - median))
-        distance = abs(row["io_least_percent"] - median)
+        most = np.nan_to_num(row["io_most_percent"], nan=np.inf)
+        distance = max(row["io_least_percent"] - median, median - most)
         if distance > max(_FAR * deviation, _LEAST_POINTS):
             words[-1] = (
                 f"{row['io_least_percent']:.0f} % of the run time is I/O, "

@@ -1,13 +1,15 @@
 """Join the summaries of a job's logs: times of processes, and of the slowest one."""
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tierscope.core.columns import BOUNDS, EXACT, INTERFACES, LOWER_BOUNDS
+from tierscope.core.job_words import number_words
 from tierscope.jobs.bounds import (
     ProcessTimes,
     slowest_bounds,
@@ -15,7 +17,15 @@ from tierscope.jobs.bounds import (
     slowest_class_bounds,
 )
 from tierscope.jobs.grouping import NO_PROCESS, LogFacts, LogGroup
-from tierscope.jobs.summary import MPI_IO, SIZES, Summary, of_each_process
+from tierscope.jobs.summary import (
+    MOST_FILES,
+    MPI_IO,
+    SIZES,
+    UNCOUNTED,
+    Summary,
+    of_each_process,
+)
+from tierscope.jobs.tiers import ROOT
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
 MOST_RANKS_NAMED = 10
@@ -33,12 +43,15 @@ class Phase:
         `WHOLE_JOB` or the epoch.
     classes : list of (tier, interface, operation)
         Those that count, in the order of the columns of `times`.
-    times : ProcessTimes
+    times, recorded : ProcessTimes
+        What processes spent, without an upper bound where a log lost records, and what
+        their logs hold of it.
     """
 
     epoch: int
     classes: list[Class]
     times: ProcessTimes
+    recorded: ProcessTimes
 
     @property
     def times_are(self) -> str:
@@ -50,25 +63,25 @@ class Phase:
     def slowest(self) -> tuple[np.ndarray, tuple[float, float], np.ndarray, np.ndarray]:
         """Return the slowest process: candidates, its time, and its time by class.
 
-        If records were lost, it is the slowest one as far as is recorded.
+        If records were lost, any process may be the slowest, and this is the one with
+        the most recorded time.
 
         Returns
         -------
         ranks : ndarray of int
             The processes that may be the slowest.
         bounds : (float, float)
-            Least and most seconds of the slowest process; NaN: unknown.
+            Least and most seconds of the slowest process; infinite: unknown.
         least_s, most_s : ndarray, shape (n_classes,)
             Seconds by class of whichever of them is the slowest.
         """
         times = self.times
-        if self.times_are == LOWER_BOUNDS:
-            rank = int(np.argmax(times.total_least_s))
-            unknown = np.full(len(self.classes), np.nan)
-            total = (float(times.total_least_s[rank]), np.nan)
-            return np.array([rank]), total, times.least_s[rank], unknown
-        least_s, most_s = slowest_class_bounds(times)
-        return slowest_candidates(times), slowest_bounds(times), least_s, most_s
+        recorded, is_lower = self.recorded, self.times_are == LOWER_BOUNDS
+        total_s = slowest_bounds(recorded)[0], slowest_bounds(times)[1]
+        least_s, most_s = slowest_class_bounds(recorded)
+        if is_lower:
+            most_s = np.full(len(self.classes), np.nan)
+        return slowest_candidates(recorded), total_s, least_s, most_s
 
 
 @dataclass(frozen=True)
@@ -104,21 +117,30 @@ def join(
     cells = sorted({tuple(cell) for part in parts for cell in part.cells})
     times = _times(group, parts, cells)
     totals = _totals(group, parts)
-    phases = [_phase(group, WHOLE_JOB, cells, times, totals, parts)]
+    sums = _sums(group, parts, cells)
+    given = (cells, times, totals, sums["own_s"], _lost_processes(group, parts))
     epochs = sorted({cell[0] for cell in cells} - {WHOLE_JOB})
-    phases += [_phase(group, one, cells, times, totals, parts) for one in epochs]
+    phases = [_phase(group, one, *given) for one in (WHOLE_JOB, *epochs)]
     facts = _facts(group, logs, phases[0], processes_per_node)
     rows = {
         "job_times": _time_rows(cells, times),
         "job_processes": _process_rows(phases, group.n_processes),
         "job_slowest": _slowest_rows(phases, parts, group.n_processes),
-        "job_breakdown": _breakdown_rows(phases, cells, parts),
+        "job_breakdown": _breakdown_rows(phases, cells, sums),
         "job_files": _file_rows(parts, most_files),
         "job_sizes": _size_rows(parts),
     }
     for columns in rows.values():
         columns["job"] = [group.name] * len(next(iter(columns.values())))
     return JoinedJob(group.name, facts, phases, rows)
+
+
+def main_log(
+    group: LogGroup, logs: Mapping[Path, tuple[LogFacts, Summary]]
+) -> LogFacts:
+    """Return what the first log that is not of a helper says."""
+    ranked = zip(group.logs, group.processes, strict=True)
+    return logs[next(path for path, process in ranked if process >= 0)][0]
 
 
 def user_of(log: LogFacts) -> str:
@@ -132,7 +154,7 @@ def _times(
 ) -> dict[str, np.ndarray]:
     """Return the times of each process by cell, summed over its logs."""
     number = {cell: position for position, cell in enumerate(cells)}
-    keys = []
+    keys, lost = [], []
     columns = {name: [] for name in ("least_s", "most_s", "operations", "bytes")}
     for part, process in zip(parts, group.processes, strict=True):
         of_log = np.array([number[tuple(cell)] for cell in part.cells], np.int64)
@@ -141,6 +163,8 @@ def _times(
         keys.append(ranks * len(cells) + of_log[rows["cell"]])
         for name, values in columns.items():
             values.append(rows[name])
+        is_lost = np.array([cell[2] in part.facts["partial"] for cell in part.cells])
+        lost.append(is_lost[rows["cell"]] if len(rows["cell"]) else np.zeros(0, bool))
     distinct, where = np.unique(np.concatenate(keys), return_inverse=True)
     sums = {}
     for name, values in columns.items():
@@ -148,8 +172,11 @@ def _times(
         np.add.at(sums[name], where, np.concatenate(values))
     largest = np.zeros(len(distinct))
     np.maximum.at(largest, where, np.concatenate(columns["least_s"]))
+    is_lost = np.zeros(len(distinct), bool)
+    np.logical_or.at(is_lost, where, np.concatenate(lost))
     rank, cell = np.divmod(distinct, max(len(cells), 1))
-    return sums | {"rank": rank, "cell": cell, "largest_s": largest}
+    of_row = {"rank": rank, "cell": cell, "largest_s": largest, "is_lost": is_lost}
+    return sums | of_row
 
 
 def _ranks(ranks: np.ndarray, process: int) -> np.ndarray:
@@ -168,21 +195,36 @@ def _totals(group: LogGroup, parts: Sequence[Summary]) -> dict[str, np.ndarray]:
     return {name: np.concatenate(values) for name, values in columns.items()}
 
 
+def _lost_processes(group: LogGroup, parts: Sequence[Summary]) -> np.ndarray:
+    """Return which processes may have spent more time than their logs hold."""
+    lost = np.zeros(group.n_processes, bool)
+    for part, process in zip(parts, group.processes, strict=True):
+        if part.facts["loses_time"] and process != NO_PROCESS:
+            lost[process : process + part.facts["n_processes"]] = True
+    return lost
+
+
 def _phase(
     group: LogGroup,
     epoch: int,
     cells: Sequence[tuple],
     times: Mapping[str, np.ndarray],
     totals: Mapping[str, np.ndarray],
-    parts: Sequence[Summary],
+    sums_s: np.ndarray,
+    lost: np.ndarray,
 ) -> Phase:
-    """Return the times of the processes in an epoch, or in all of them."""
-    counted = {
-        cell for cell in cells if cell[2] != MPI_IO and epoch in (WHOLE_JOB, cell[0])
-    }
-    classes = sorted({cell[1:] for cell in counted})
+    """Return the times of the processes in an epoch, or in all of them.
+
+    `sums_s` is by cell, `lost` by process.
+    """
+    counted = [cell[2] != MPI_IO and epoch in (WHOLE_JOB, cell[0]) for cell in cells]
+    classes = sorted({cell[1:] for cell in itertools.compress(cells, counted)})
+    number = {one: position for position, one in enumerate(classes)}
     column = np.array(
-        [classes.index(cell[1:]) if cell in counted else -1 for cell in cells],
+        [
+            number[cell[1:]] if is_counted else -1
+            for cell, is_counted in zip(cells, counted, strict=True)
+        ],
         np.int64,
     )
     shape = (group.n_processes, len(classes))
@@ -197,17 +239,16 @@ def _phase(
     rows &= totals["rank"] >= 0
     np.add.at(total_least_s, totals["rank"][rows], totals["least_s"][rows])
     np.add.at(total_most_s, totals["rank"][rows], totals["most_s"][rows])
-    # Which class a process has lost is unknown, and it may have no row of that class.
-    most_s[np.isnan(total_most_s)] = np.nan
     sum_s = np.zeros(len(classes))
-    for part, process in zip(parts, group.processes, strict=True):
-        if process == NO_PROCESS:
-            continue
-        for position, cell in enumerate(part.cells):
-            if tuple(cell) in counted:
-                sum_s[classes.index(tuple(cell[1:]))] += part.sums["sum_s"][position]
-    bounds = (least_s, most_s, total_least_s, total_most_s, sum_s)
-    return Phase(epoch, classes, ProcessTimes(*bounds))
+    np.add.at(sum_s, column[column >= 0], sums_s[column >= 0])
+    recorded = ProcessTimes(least_s, most_s, total_least_s, total_most_s, sum_s)
+    if not lost.any():
+        return Phase(epoch, classes, recorded, recorded)
+    # Which class a process has lost is unknown, and it may have no row of that class.
+    most_s = np.where(lost[:, np.newaxis], np.nan, most_s)
+    total_most_s = np.where(lost, np.nan, total_most_s)
+    times = replace(recorded, most_s=most_s, total_most_s=total_most_s)
+    return Phase(epoch, classes, times, recorded)
 
 
 def _facts(
@@ -224,8 +265,7 @@ def _facts(
     n_nodes = float(len(hosts)) if hosts else np.nan
     if processes_per_node:
         n_nodes = float(-(-group.n_processes // processes_per_node))
-    ranked = zip(group.logs, group.processes, strict=True)
-    first = logs[next(path for path, process in ranked if process >= 0)][0]
+    first = main_log(group, logs)
     return {
         "job": group.name,
         "exe": first.program,
@@ -238,8 +278,29 @@ def _facts(
         "n_nodes": n_nodes,
         "grouped_by": group.grouped_by,
         "times_are": whole.times_are,
-        "remarks": " ".join([*_remarks(parts), *_missing_logs(group)]),
+        "remarks": " ".join(
+            [*_remarks(parts), *_waiting(group, parts, whole), *_missing_logs(group)]
+        ),
     }
+
+
+def _waiting(group: LogGroup, parts: Sequence[Summary], whole: Phase) -> list[str]:
+    """Return that MPI-IO calls took longer than the POSIX calls that they make."""
+    mean_s = sum(
+        sum_s
+        for part in parts
+        for cell, sum_s in zip(part.cells, part.sums["sum_s"], strict=True)
+        if cell[2] == MPI_IO
+    )
+    mean_s /= group.n_processes
+    _, (_, most_s), *_ = whole.slowest()
+    if not mean_s > most_s:
+        return []
+    return [
+        f"A process spent {number_words(mean_s)} s on average in MPI-IO calls, more "
+        "than any process spent in POSIX and STDIO calls. In collective calls "
+        "processes wait for each other and exchange data; no class counts that."
+    ]
 
 
 def _missing_logs(group: LogGroup) -> list[str]:
@@ -284,6 +345,24 @@ def _remarks(parts: Sequence[Summary]) -> list[str]:
             "The logs have MPI-IO calls without the POSIX calls that they make, so "
             "times are at least those that are listed."
         )
+    modules = {module for part in parts for module in part.facts["modules"]}
+    if uncounted := sorted(modules & UNCOUNTED):
+        remarks.append(
+            f"Calls of {' and '.join(uncounted)} are not counted and reach no POSIX "
+            "call, so times are at least those that are listed."
+        )
+    if any(part.facts["n_files"] > MOST_FILES for part in parts):
+        remarks.append(
+            f"The sums of files and folders count the {MOST_FILES:,} with the most "
+            "time of each log."
+        )
+    folders = sorted({one for part in parts for one in part.facts["root_folders"]})
+    if folders:
+        listed = ", ".join(folders[:MOST_RANKS_NAMED])
+        remarks.append(
+            f"Only / of the mount table holds {listed}, so this is tier {ROOT}. If "
+            "a link leads to another file system, name the tiers."
+        )
     if any(part.facts["ended_s"] < part.facts["started_s"] for part in parts):
         remarks.append("A log ends before it starts, so its run time is unknown.")
     if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
@@ -303,7 +382,9 @@ def _time_rows(cells: Sequence[tuple], times: Mapping[str, np.ndarray]) -> dict:
         rows[name] = of_cell[times["cell"]]
     rows["counted"] = rows["interface"] != MPI_IO
     kept = ("rank", "least_s", "most_s", "largest_s", "operations", "bytes")
-    return rows | {name: times[name] for name in kept}
+    rows |= {name: times[name] for name in kept}
+    rows["most_s"] = np.where(times["is_lost"], np.nan, times["most_s"])
+    return rows
 
 
 def _process_rows(phases: Sequence[Phase], n_processes: int) -> dict:
@@ -370,45 +451,60 @@ def rank_words(ranks: np.ndarray, n_processes: int) -> str:
 
 
 def _breakdown_rows(
-    phases: Sequence[Phase], cells: Sequence[tuple], parts: Sequence[Summary]
+    phases: Sequence[Phase], cells: Sequence[tuple], sums: Mapping[str, np.ndarray]
 ) -> dict:
     """Return the rows of table ``job_breakdown``: of the slowest process, and sums."""
     names = ("epoch", "tier", "interface", "operation", "counted", "least_s", "most_s")
-    names += ("sum_s", "operations", "bytes", "files")
-    rows: dict[str, list] = {name: [] for name in names}
+    counts = ("sum_s", "operations", "bytes", "files")
+    rows: dict[str, list] = {name: [] for name in (*names, *counts)}
+    of_epoch: dict[int, list[int]] = {WHOLE_JOB: list(range(len(cells)))}
+    for position, cell in enumerate(cells):
+        if cell[0] != WHOLE_JOB:
+            of_epoch.setdefault(cell[0], []).append(position)
     for phase in phases:
         _, _, least_s, most_s = phase.slowest()
         bounds = dict(
             zip(phase.classes, zip(least_s, most_s, strict=True), strict=True)
         )
-        inside = [cell for cell in cells if phase.epoch in (WHOLE_JOB, cell[0])]
-        for one in sorted({cell[1:] for cell in inside}):
-            of_class = {cell for cell in inside if cell[1:] == one}
-            counted = one[1] != MPI_IO
-            # MPI-IO has no slowest process of its own: its sum stands for itself.
-            least, most = bounds.get(one, (0.0, 0.0))
-            values = (phase.epoch, *one, counted, least, most, *_sums(parts, of_class))
+        of_class: dict[Class, list[int]] = {}
+        for position in of_epoch[phase.epoch]:
+            of_class.setdefault(cells[position][1:], []).append(position)
+        for one in sorted(of_class):
+            # The slowest process is not told from others by times that do not count.
+            least, most = bounds.get(one, (0.0, np.nan))
+            values = (phase.epoch, *one, one[1] != MPI_IO, least, most)
+            values += tuple(sums[name][of_class[one]].sum() for name in counts)
             for name, value in zip(rows, values, strict=True):
                 rows[name].append(value)
     return rows
 
 
-def _sums(parts: Sequence[Summary], cells: set[tuple]) -> tuple[float, int, int, int]:
-    """Return time, operations, bytes and distinct files of some cells of all logs."""
-    sum_s, n_operations, n_bytes, n_files = 0.0, 0, 0, 0
-    ids: set[int] = set()
-    for part in parts:
-        for position, cell in enumerate(part.cells):
-            if tuple(cell) not in cells:
-                continue
-            sum_s += part.sums["sum_s"][position]
-            n_operations += part.sums["operations"][position]
-            n_bytes += part.sums["bytes"][position]
-            if part.file_ids is None:
-                n_files += part.sums["files"][position]
-            else:
-                ids.update(part.file_ids[position])
-    return sum_s, n_operations, n_bytes, n_files + len(ids)
+def _sums(
+    group: LogGroup, parts: Sequence[Summary], cells: Sequence[tuple]
+) -> dict[str, np.ndarray]:
+    """Return time, operations, bytes and distinct files of each cell of all logs.
+
+    `own_s` is the time without helpers. Files of two epochs are never the same.
+    """
+    number = {cell: position for position, cell in enumerate(cells)}
+    kinds = {"sum_s": float, "own_s": float, "operations": object, "bytes": object}
+    sums = {name: np.zeros(len(cells), kind) for name, kind in kinds.items()}
+    files = np.zeros(len(cells), np.int64)
+    ids: dict[int, list[np.ndarray]] = {}
+    for part, process in zip(parts, group.processes, strict=True):
+        of_log = np.array([number[tuple(cell)] for cell in part.cells], np.int64)
+        for name in ("sum_s", "operations", "bytes"):
+            sums[name][of_log] += np.array(part.sums[name], sums[name].dtype)
+        if process != NO_PROCESS:
+            sums["own_s"][of_log] += np.array(part.sums["sum_s"])
+        if part.file_ids is None:
+            files[of_log] += np.array(part.sums["files"], np.int64)
+            continue
+        for cell, some in zip(of_log.tolist(), part.file_ids, strict=True):
+            ids.setdefault(cell, []).append(some)
+    for cell, some in ids.items():
+        files[cell] += len(np.unique(np.concatenate(some)))
+    return sums | {"files": files}
 
 
 def _file_rows(parts: Sequence[Summary], most_files: int) -> dict:

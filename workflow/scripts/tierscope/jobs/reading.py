@@ -27,7 +27,7 @@ from tierscope.jobs.tiers import Tier
 
 # Of a worker that reads a log: what Python and its libraries need, and per byte of log.
 _WORKER_BYTES = 200 << 20
-_BYTES_PER_LOG_BYTE = 6
+_BYTES_PER_LOG_BYTE = 40  # 36 were measured: records of one process compress well
 _PACKAGE_PARENT = Path(__file__).parents[2]
 
 
@@ -107,7 +107,15 @@ def read_logs(
                 done.result()
         finally:
             list(_taken(queue))  # so that the others end, too
-    return _gather([answers[path] for path in paths], folder, settings["key"])
+    reading, broken = _gather(
+        [answers[path] for path in paths], folder, settings["key"]
+    )
+    if not broken:
+        return reading
+    for path in broken:
+        path.unlink(missing_ok=True)
+    options = {"n_workers": n_workers, "progress": progress}
+    return read_logs(paths, tiers, epochs, folder, **options)
 
 
 def workers_for(paths: Iterable[str], free_bytes: int, most: int) -> int:
@@ -197,9 +205,14 @@ def _death(process: subprocess.Popen, errors: IO[str]) -> str:
     return f"its reader failed: {lines[-1]}"
 
 
-def _gather(answers: list[dict[str, str]], folder: Path, key: str) -> Reading:
-    """Return the summaries and the refusals of all logs."""
-    reading, first_with = Reading(), {}
+def _gather(
+    answers: list[dict[str, str]], folder: Path, key: str
+) -> tuple[Reading, list[Path]]:
+    """Return the summaries and the refusals of all logs, and summaries that are broken.
+
+    A machine that stops may leave a broken file under its final name.
+    """
+    reading, first_with, broken = Reading(), {}, []
     for answer in answers:
         path = answer["log"]
         if "reason" in answer:
@@ -210,8 +223,11 @@ def _gather(answers: list[dict[str, str]], folder: Path, key: str) -> Reading:
             reading.refusals[path] = f"has the same content as {first}."
             continue
         kept = worker.summary_path(folder, answer["digest"], key)
-        reading.summaries[path] = Summary(**json.loads(kept.read_text()))
-    return reading
+        try:
+            reading.summaries[path] = Summary.from_json(json.loads(kept.read_text()))
+        except (ValueError, TypeError):
+            broken.append(kept)
+    return reading, broken
 
 
 def _size(path: str) -> int:

@@ -131,13 +131,19 @@ def find_logs(patterns: Sequence[str]) -> list[str]:
     """
     found: set[str] = set()
     for pattern in patterns:
-        named = str(Path(pattern).expanduser())
-        if Path(named).is_dir():
-            logs = [str(path) for path in Path(named).rglob("*.darshan")]
-        elif glob.has_magic(named) and not Path(named).exists():
-            logs = _matching(named)
-        else:
-            logs = [named]
+        named = Path(pattern).expanduser()
+        try:
+            if named.is_dir():
+                logs = _matching(named / "**" / "*.darshan")
+            elif glob.has_magic(str(named)) and not named.exists():
+                logs = _matching(named)
+            else:
+                logs = [str(named)]
+        except ValueError as error:
+            raise ConfigError(
+                f"config: logs: got {pattern!r}, expected paths, folders or patterns: "
+                f"{error}"
+            ) from error
         if not logs:
             raise ConfigError(
                 f"config: logs: got {pattern!r}, which names no log, expected paths, "
@@ -147,17 +153,39 @@ def find_logs(patterns: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def _matching(pattern: str) -> list[str]:
-    """Return the files that a pattern names; ``**`` follows no links of folders."""
-    path = Path(pattern)
-    if path.name == "**":
-        path /= "*"
-    start = path.anchor or "."
-    return [
-        str(found)
-        for found in Path(start).glob(str(path.relative_to(path.anchor)))
-        if os.path.isfile(found) and (path.name[0] == "." or found.name[0] != ".")
+def _matching(pattern: Path) -> list[str]:
+    """Return the files that a pattern names, and folders that it cannot look into.
+
+    ``**`` follows no links of folders. What is hidden must be named.
+    """
+    parts = [part for part in pattern.parts if part != pattern.anchor]
+    if parts[-1] == "**":
+        parts.append("*")
+    hidden = any(part.startswith(".") for part in parts)
+    first = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    start = Path(pattern.anchor, *parts[:first])
+    found = [
+        str(path)
+        for path in start.glob("/".join(parts[first:]))
+        if not os.path.isdir(path) and (hidden or not _is_hidden(path, start))
     ]
+    if "**" in parts:
+        for error in _walk_errors(start):
+            found.append(error.filename)
+    return found
+
+
+def _is_hidden(path: Path, start: Path) -> bool:
+    """Return whether a path is hidden, or in a hidden folder below another."""
+    return any(part.startswith(".") for part in path.relative_to(start).parts)
+
+
+def _walk_errors(folder: Path) -> list[OSError]:
+    """Return the errors of folders that cannot be looked into."""
+    errors: list[OSError] = []
+    for _ in os.walk(folder, onerror=errors.append):
+        pass
+    return errors
 
 
 def listing_digest(paths: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ that was read once is not read again.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,15 @@ import pyarrow as pa
 from tierscope.core.columns import INTERFACES, OPERATIONS
 from tierscope.jobs.bounds import SharedRecords, shared_bounds
 from tierscope.jobs.placing import place_names
-from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, proposed_tiers
+from tierscope.jobs.tiers import (
+    AUTO,
+    OF_THE_MACHINE,
+    OTHER,
+    ROOT,
+    UNNAMED,
+    Tier,
+    proposed_tiers,
+)
 from tierscope.trace.any_log import SHARED, AnyLog, Records
 from tierscope.trace.file_records import positions
 from tierscope.trace.log import LogError, Names
@@ -23,8 +31,12 @@ from tierscope.trace.log import LogError, Names
 NO_EPOCH = -1
 EACH_OTHER = -1  # rank of a row for each process that has no row of its own
 MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
+UNCOUNTED = {"DFS", "DAOS"}  # modules of calls that reach neither POSIX nor STDIO
 MOST_FILES = 1000  # kept of a log, those with the most time
 _MOST_DIGITS = 18  # of an epoch, which is a 64-bit number
+_LEAST_PART = 0.01  # of a log's time: a folder with less is not worth a remark
+_OF_THE_SYSTEM = {"/usr", "/etc", "/opt", "/lib", "/lib64", "/bin", "/sbin", "/proc"}
+_OF_THE_SYSTEM |= {"/sys", "/dev", "/run", "/boot", "/var", "/"}
 SIZES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M")
 SIZES += ("1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
 _READ, _META, _WRITE, _WRITE_META, _MIXED_META = range(len(OPERATIONS))
@@ -42,14 +54,14 @@ class Summary:
         The classes that the log has, by epoch.
     sums : dict of lists, one entry a cell
         ``sum_s``, ``operations``, ``bytes`` of all processes, ``files``.
-    file_ids : list of lists of int, or None
+    file_ids : list of lists of int or of arrays, or None
         The files of each cell, if the log is of one process: logs of one job may name
         the same file.
     times : dict of lists
-        ``rank``, ``cell``, ``least_s``, ``most_s`` (None: unknown), ``operations`` and
-        ``bytes`` (None: known of all processes together only). A row of rank
-        `EACH_OTHER` stands for each process without a row of the same cell
-        (`of_each_process`).
+        ``rank``, ``cell``, ``least_s`` and ``most_s`` of what is recorded, even if the
+        log lost records, ``operations`` and ``bytes`` (None: known of all processes
+        together only). A row of rank `EACH_OTHER` stands for each process without a
+        row of the same cell (`of_each_process`).
     totals : dict of lists
         ``rank``, ``epoch``, ``least_s``, ``most_s`` of all counted times, likewise.
     files, folders : dict of lists
@@ -61,7 +73,7 @@ class Summary:
     facts: dict[str, Any]
     cells: list[tuple[int, str, str, str]]
     sums: dict[str, list]
-    file_ids: list[list[int]] | None
+    file_ids: list[list[int]] | list[np.ndarray] | None
     times: dict[str, list]
     totals: dict[str, list]
     files: dict[str, list]
@@ -72,6 +84,14 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         """Return the summary for JSON."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the summary of what `as_json` has returned; ids take less memory."""
+        summary = cls(**values)
+        if summary.file_ids is not None:
+            summary.file_ids = [np.array(ids, np.uint64) for ids in summary.file_ids]
+        return summary
 
 
 @dataclass(frozen=True)
@@ -132,15 +152,18 @@ def summarise(
     times, totals = _process_times(log, places, parts, cell_of, cells)
     sums, ids = _sums(log, parts, cell_of, len(cells))
     by_name = _by_name(log, names_of, len(log.names.ids))
+    folders = _top_folders(log.names, by_name, places)
+    n_files = int((by_name["opens"][:-1] + by_name["time_s"][:-1] > 0).sum())
+    known = {"n_files": n_files, "root_folders": _root_folders(folders, tiers)}
     return Summary(
-        facts=_facts(log, digest, names_of),
+        facts=_facts(log, digest, names_of) | known,
         cells=cells,
         sums=sums,
         file_ids=ids,
         times=times,
         totals=totals,
         files=_top_files(log.names, by_name, places),
-        folders=_top_folders(log.names, by_name, places),
+        folders=folders,
         sizes=_sizes(log, places, names_of),
         prefixes=[(one.name, one.prefix, one.fs_type) for one in places.used],
     )
@@ -165,6 +188,7 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
         "modules": list(log.modules),
         "partial": list(log.partial),
         "hides_calls": _hides_calls(log),
+        "loses_time": _loses_time(log),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
         "n_negative_times": log.n_negative_times,
@@ -316,29 +340,26 @@ def _process_times(
         touched = np.unique(cell_of[kind][shared][part.is_present[shared]])
         is_joint[touched] = True
         is_used[:, touched] = True
-    is_lost = np.array([cell[2] in log.partial for cell in cells], bool)
-    most = np.where(is_lost, np.nan, least + extra_most)
-    loses_total = _hides_calls(log) or not {"POSIX", "STDIO"}.isdisjoint(log.partial)
-    total_most = np.where(loses_total, np.nan, total_least + extra_total)
+    most, total_most = least + extra_most, total_least + extra_total
     at, cell = np.nonzero(is_used)
     times = {
         "rank": processes[at].tolist(),
         "cell": cell.tolist(),
         "least_s": least[at, cell].tolist(),
-        "most_s": _with_none(most[at, cell]),
+        "most_s": most[at, cell].tolist(),
         "operations": _with_none(
             np.where(is_joint[cell], np.nan, n_operations[at, cell])
         ),
         "bytes": _with_none(np.where(is_joint[cell], np.nan, n_bytes[at, cell])),
     }
-    has_time = (total_least > 0) | ~(total_most == 0)
+    has_time = total_most > 0
     has_time |= has_time[0] & (processes[0] == EACH_OTHER)
     at, epoch = np.nonzero(has_time)
     totals = {
         "rank": processes[at].tolist(),
         "epoch": places.epochs[epoch].tolist(),
         "least_s": total_least[at, epoch].tolist(),
-        "most_s": _with_none(total_most[at, epoch]),
+        "most_s": total_most[at, epoch].tolist(),
     }
     return times, totals
 
@@ -403,8 +424,19 @@ def of_each_process(
 
 
 def _hides_calls(log: AnyLog) -> bool:
-    """Return whether a log has calls of MPI-IO, but not the POSIX calls they make."""
-    return MPI_IO in log.records and "POSIX" not in log.records
+    """Return whether a log has a file of MPI-IO without the POSIX calls of it."""
+    if MPI_IO not in log.records:
+        return False
+    records = log.records[MPI_IO]
+    works = sum(records.columns[name] for name in ("reads", "writes")) > 0
+    posix = log.records["POSIX"].ids if "POSIX" in log.records else []
+    return not np.isin(records.ids[works], posix).all()
+
+
+def _loses_time(log: AnyLog) -> bool:
+    """Return whether processes may have spent more time than the log counts."""
+    lost = {"POSIX", "STDIO"} & set(log.partial)
+    return bool(lost) or _hides_calls(log) or not UNCOUNTED.isdisjoint(log.modules)
 
 
 def _shared_records(
@@ -515,6 +547,28 @@ def _top_folders(names: Names, sums: dict, places: _Places) -> dict[str, list]:
     texts = [path.decode("utf-8", "surrogateescape") for path in paths]
     tiers = [places.tiers[places.tier_of[first[one]]] for one in top]
     return _path_rows(texts, tiers, by_folder, top)
+
+
+def _root_folders(folders: dict[str, list], tiers: Sequence[Tier]) -> list[str]:
+    """Return the folders of / with noticeable time that may be links to elsewhere.
+
+    They can be that if the mount table has a file system of another machine.
+    """
+    if not any(tier.fs_type and tier.name not in OF_THE_MACHINE for tier in tiers):
+        return []
+    times_s: dict[str, float] = {}
+    for path, tier, time_s in zip(
+        folders["path"], folders["tier"], folders["time_s"], strict=True
+    ):
+        if tier == ROOT:
+            top = "/" + path.split("/")[1] if path.count("/") else path
+            times_s[top] = times_s.get(top, 0.0) + time_s
+    least_s = _LEAST_PART * sum(folders["time_s"])
+    return [
+        top
+        for top, time_s in times_s.items()
+        if time_s > least_s and top not in _OF_THE_SYSTEM
+    ]
 
 
 def _path_rows(

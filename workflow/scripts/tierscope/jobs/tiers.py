@@ -7,6 +7,8 @@ from tierscope.core.validation import ConfigError
 
 AUTO = "auto"
 LOCAL, MEMORY = "local", "memory"
+ROOT = "root"  # paths that are below no other mount than /
+OF_THE_MACHINE = (ROOT, LOCAL, MEMORY)  # other file systems are of other machines
 OTHER, UNNAMED = "other", "unnamed"  # paths of no tier, records without a name
 
 # Names that `auto` gives to file systems, by type as in mount tables.
@@ -77,11 +79,16 @@ def proposed_tiers(mounts: Mapping[str, str]) -> list[Tier]:
     """Return tiers for a log's mount table: one for each kind of file system.
 
     All local file systems are tier ``local``, those in memory ``memory``; others have
-    the name of their type, such as ``lustre``.
+    the name of their type, such as ``lustre``. What is below no other mount than ``/``
+    is tier ``root``: a link there may lead to any file system.
     """
     known = dict(_UNLISTED) | dict(mounts)
     return [
-        Tier(_name_of(fs_type), "/" + point.strip("/"), fs_type)
+        Tier(
+            _name_of(fs_type) if point.strip("/") else ROOT,
+            "/" + point.strip("/"),
+            fs_type,
+        )
         for point, fs_type in sorted(known.items())
         if point.startswith("/")
     ]
@@ -90,14 +97,12 @@ def proposed_tiers(mounts: Mapping[str, str]) -> list[Tier]:
 def in_order(names: Iterable[str], tiers: str | Sequence[Tier]) -> list[str]:
     """Return names of tiers in the order of the configuration.
 
-    With ``auto``, file systems of other machines come first, then local ones, then
-    memory.
+    With ``auto``, file systems of other machines come first, then the others.
     """
     if tiers != AUTO:
         given = list(dict.fromkeys(tier.name for tier in tiers))
         return sorted(names, key=given.index)
-    last = (LOCAL, MEMORY)
-    return sorted(names, key=lambda name: (name in last, name))
+    return sorted(names, key=lambda name: (name in OF_THE_MACHINE, name))
 
 
 def _name_of(fs_type: str) -> str:
@@ -109,4 +114,4 @@ def _name_of(fs_type: str) -> str:
         return LOCAL
     kind = kind.removeprefix("fuse.").removeprefix("fuseblk.") or "unknown"
     kind = _SAME.get(kind, kind)
-    return f"{kind} file system" if kind in (OTHER, UNNAMED) else kind
+    return f"{kind} file system" if kind in (OTHER, UNNAMED, ROOT) else kind

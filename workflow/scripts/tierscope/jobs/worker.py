@@ -33,7 +33,10 @@ def content_digest(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
     digest = hashlib.sha256()
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            os.listdir(path)  # a folder of logs that must not be looked into
+        if not stat.S_ISREG(mode):
             raise LogError(path, "is not a file.")
         with path.open("rb") as file:
             while block := file.read(_BLOCK_BYTES):

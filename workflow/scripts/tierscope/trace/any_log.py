@@ -150,6 +150,9 @@ _OTHER_COLUMNS = {
 _SIZE_COLUMNS = {"read_sizes": "SIZE_READ", "write_sizes": "SIZE_WRITE"}
 _SHARED_COLUMNS = {*RANK_COUNTS, *RANK_TIMES}
 _RANKS = ("slowest_rank", "fastest_rank")  # below 0: not known
+# Sums over all records that no job can have.
+_MOST_COUNT = 1 << 62
+_MOST_S = 1e15
 
 
 class _Selection(NamedTuple):
@@ -396,6 +399,13 @@ def _check(
                 f"corrupt in its {interface} records: got rank {rank} of "
                 f"{n_processes} processes."
             )
-    for column in TIMES:
-        if not np.isfinite(columns[column]).all():
-            raise log.error(f"corrupt in its {interface} records: infinite {column}.")
+    for column in (*COUNTS, *TIMES, *_SIZE_COLUMNS):
+        if column not in columns:
+            continue
+        most = _MOST_S if column in TIMES else _MOST_COUNT
+        total = columns[column].sum(dtype=float)
+        if not total <= most:
+            raise log.error(
+                f"corrupt in its {interface} records: got {total:g} as the sum of "
+                f"{column}."
+            )

@@ -77,6 +77,7 @@ _BLOCK_BYTES = 1 << 22
 _CACHED_RECORDS = 512
 _MOST_PROCESSES = 1 << 24  # more than the largest machines have cores
 _LAST_S = 253_402_300_799  # the year 9999 ends
+_NS_PER_S = 1_000_000_000
 
 
 class LogError(ValueError):
@@ -289,6 +290,12 @@ class Container:
                 raise self.error(
                     f"corrupt in its job data: got {name} {job[name]}, expected "
                     "seconds since 1970."
+                )
+        for name in ("start_ns", "end_ns"):
+            if not 0 <= job.get(name, 0) < _NS_PER_S:
+                raise self.error(
+                    f"corrupt in its job data: got {name} {job[name]}, expected less "
+                    "than a second."
                 )
         metadata = data[8 * len(names) : layout.itemsize].split(b"\0")[0]
         text = data[layout.itemsize :].split(b"\0")[0].decode("utf-8", "replace")
