@@ -79,9 +79,8 @@ class ScenarioTables:
 
     def of_repetition(self, repetition: int) -> "ScenarioTables":
         """Return the tables of one repetition, with all rates that were run once."""
-        return replace(
-            self,
-            **{
+        if repetition not in self._of_repetitions:
+            parts = {
                 name: table[
                     (table["repetition"] == repetition)
                     | table["cache_rate_percent"].isin(self.rates_run_once)
@@ -91,8 +90,19 @@ class ScenarioTables:
                     ("breakdown", self.breakdown),
                     ("epochs", self.epochs),
                 )
-            },
-        )
+            }
+            self._of_repetitions[repetition] = replace(self, **parts)
+        return self._of_repetitions[repetition]
+
+    @cached_property
+    def _of_repetitions(self) -> dict[int, "ScenarioTables"]:
+        """The tables of repetitions so far: many claims ask for the same ones."""
+        return {}
+
+    @cached_property
+    def _improved_s(self) -> dict[frozenset, pd.Series]:
+        """The times after improvements so far."""
+        return {}
 
     @cached_property
     def rates(self) -> list[int]:
@@ -136,8 +146,12 @@ class ScenarioTables:
 
     def improved_times_s(self, improvement_percent: Mapping[str, int]) -> pd.Series:
         """Return `times_s` after an improvement."""
-        points = self.points([improvement_percent], self.rates)
-        return points.set_index("cache_rate_percent")["io_time_s"]
+        key = frozenset(improvement_percent.items())
+        if key not in self._improved_s:
+            points = self.points([improvement_percent], self.rates)
+            by_rate = points.set_index("cache_rate_percent")
+            self._improved_s[key] = by_rate["io_time_s"]
+        return self._improved_s[key].copy()
 
     def points(
         self, improvements_percent: Iterable[Mapping[str, int]], rates: Sequence[int]
