@@ -46,8 +46,8 @@ class ScheduledProject(Project):
         self.change(TINY_SYSTEM, {"job": self.job | settings})
 
     def take_dataset(self, other: Project) -> None:
-        """Take another project's dataset over, and its compiled tracer."""
-        made = ("results/native", "results/tiny/datasets", "scratch", ".snakemake")
+        """Take another project's dataset over."""
+        made = ("results/tiny/datasets", "scratch", ".snakemake")
         for part in made:
             shutil.copytree(other.folder / part, self.folder / part, symlinks=True)
 

@@ -1,12 +1,16 @@
 """A copy of the project in which the tests run experiments for real."""
 
+import atexit
 import copy
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,17 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 TINY_SYSTEM = "resources/systems/tiny.yaml"
 PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environment.yml")
+
+
+@cache
+def compiled() -> Path:
+    """Return a folder with the compiled libraries: one compiler run for all projects."""
+    folder = Path(tempfile.mkdtemp(prefix="tierscope-test-native-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    output = f"OUTPUT={folder / platform.machine()}"
+    make = ["make", "--silent", "-C", ROOT / "workflow" / "native", output]
+    subprocess.run(make, check=True)
+    return folder
 
 
 class Project:
@@ -34,6 +49,7 @@ class Project:
                 shutil.copy(ROOT / part, folder / part)
         for profile in (folder / "profiles").iterdir():
             (folder / profile.name).symlink_to(f"profiles/{profile.name}")
+        shutil.copytree(compiled(), folder / "results" / "native")
         shutil.copy(DATA / "tiny.yaml", folder / "config")
         shutil.copy(DATA / "tiny-system.yaml", folder / TINY_SYSTEM)
         self.environment = {
@@ -176,8 +192,6 @@ def prepare(folder: Path, n_osts: int) -> Project:
             for of in ("", "-lmdb")
         ),
     )
-    make = ["make", "--silent", "-C", "workflow/native"]
-    subprocess.run(make, cwd=folder, env=project.environment, check=True)
     return project
 
 
