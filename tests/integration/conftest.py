@@ -27,7 +27,7 @@ PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environmen
 
 @cache
 def compiled() -> Path:
-    """Return a folder with the compiled libraries: one compiler run for all projects."""
+    """Return a folder with the libraries, compiled once for all projects."""
     folder = Path(tempfile.mkdtemp(prefix="tierscope-test-native-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     output = f"OUTPUT={folder / platform.machine()}"

@@ -387,3 +387,13 @@ def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
     assert first == "its job train-0 cannot be analysed: odd numbers"
     assert "train-1 cannot be analysed: table column job_files.time_s: got -1" in second
     assert set(tables["logs"]["job"]) == {"train-2"}
+
+
+def test_refused_logs_of_a_job_are_said(tmp_path):
+    """Of three logs with one job id, one is empty and one is a copy."""
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    log = write_job_log(tmp_path / "u_train_id77-1_1-1-1-1.darshan", rows)
+    (tmp_path / "u_train_id77-2_1-1-1-2.darshan").touch()
+    (tmp_path / "u_train_id77-3_1-1-1-3.darshan").write_bytes(log.read_bytes())
+    (remarks,) = tierscope.analyse(tmp_path, TIERS)["jobs"]["remarks"]
+    assert remarks == "1 log has the job's id in the name and cannot be used."

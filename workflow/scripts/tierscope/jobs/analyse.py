@@ -1,6 +1,7 @@
 """Analyse Darshan logs of any jobs: from logs to tables."""
 
 import os
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from tierscope.jobs.join import (
     main_log,
     user_of,
 )
-from tierscope.jobs.reading import Reading, read_logs
+from tierscope.jobs.reading import SAME_CONTENT, Reading, read_logs
 from tierscope.jobs.settings import LOGS, Settings, find_logs, settings_of
 from tierscope.jobs.summary import Summary
 from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, in_order
@@ -38,6 +39,7 @@ JOB_TABLES = (
     *("job_slowest", "job_breakdown", "job_files", "job_sizes", "job_estimates"),
     *("job_combinations", "fleet", "fleet_classes"),
 )
+_JOB_ID = re.compile(r"_id(-?\d+)[-_]")  # in the name of a log
 _MOST_LABELS = 3
 _MOST_KNOWN = 5  # values that an error names
 _HALF = 50.0  # percent
@@ -133,10 +135,18 @@ def tables_of(
     }
     groups = group_logs([facts for facts, _ in logs.values()], settings.group)
     groups = _filtered(groups, logs, settings.filter)
+    n_refused = Counter(
+        found[1]
+        for path, reason in reading.refusals.items()
+        if SAME_CONTENT not in reason and (found := _JOB_ID.search(Path(path).name))
+    )
     analysed: dict[LogGroup, tuple[JoinedJob, Frames]] = {}
     for group in groups:
         try:
             analysed[group] = _analysed(group, logs, settings)
+            _add_refused(
+                analysed[group][0], n_refused[str(logs[group.logs[0]][0].job_id)]
+            )
         except (ValueError, ArithmeticError, MemoryError) as error:
             reading.refusals |= _of_job(group, error)
     try:
@@ -150,6 +160,14 @@ def tables_of(
                 reading.refusals |= _of_job(group, error)
                 del analysed[group]
         return _tables(analysed, logs, reading, settings)
+
+
+def _add_refused(job: JoinedJob, n_refused: int) -> None:
+    """Add a remark if logs with the job's id are refused: processes may be missing."""
+    if n_refused:
+        words = "1 log has" if n_refused == 1 else f"{n_refused} logs have"
+        remark = f"{words} the job's id in the name and cannot be used."
+        job.facts["remarks"] = f"{job.facts['remarks']} {remark}".lstrip()
 
 
 def _of_job(group: LogGroup, error: Exception) -> dict[str, str]:

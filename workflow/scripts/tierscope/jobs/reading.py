@@ -28,6 +28,7 @@ from tierscope.jobs.tiers import Tier
 # Of a worker that reads a log: what Python and its libraries need, and per byte of log.
 _WORKER_BYTES = 200 << 20
 _BYTES_PER_LOG_BYTE = 40  # 36 were measured: records of one process compress well
+SAME_CONTENT = "has the same content as"
 _PACKAGE_PARENT = Path(__file__).parents[2]
 
 
@@ -220,7 +221,7 @@ def _gather(
             continue
         first = first_with.setdefault(answer["digest"], path)
         if first != path:
-            reading.refusals[path] = f"has the same content as {first}."
+            reading.refusals[path] = f"{SAME_CONTENT} {first}."
             continue
         kept = worker.summary_path(folder, answer["digest"], key)
         try:
