@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,13 +149,18 @@ def test_job_on_a_node_that_goes_down_runs_again(project):
         jobs = project.active_jobs()
         return [one.id for one in jobs if one.n_restarts or one.id != job.id]
 
+    def runs_again() -> bool:
+        if job.id in begun_again():  # not after the two minutes that Slurm waits
+            with suppress(subprocess.CalledProcessError):  # it has just begun
+                project.cluster.start_now(job.id)
+        return any(one.state == "RUNNING" for one in project.active_jobs())
+
     project.cluster.set_down(node)
     try:
         project.wait_until(begun_again, running)
         project.wait_until(lambda: not ranks & set(project.ranks()), running)
         project.go(rate)
-        if job.id in begun_again():  # not after the two minutes that Slurm waits
-            project.cluster.start_now(job.id)
+        project.wait_until(runs_again, running)
         output, _ = running.communicate(timeout=HANG_S)
     finally:
         project.cluster.resume(node)
