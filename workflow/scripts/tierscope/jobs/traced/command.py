@@ -146,14 +146,15 @@ def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
         )
     if running := [one.pid for one in processes if one.still_runs()]:
         losses.append(
-            f"{len(running)} processes still run (such as {running[0]}): their later "
-            "calls are in no log."
+            f"process {running[0]} still runs: its later calls are in no log."
+            if len(running) == 1
+            else f"{len(running)} processes still run (such as {running[0]}): their "
+            "later calls are in no log."
         )
-    silent = sum(not one.spools for one in processes)
-    _say(
-        f"{len(written)} log{'s' * (len(written) != 1)} in {logs}; {silent} of "
-        f"{len(processes)} processes made no call on a traced path."
-    )
+    n, silent = len(processes), sum(not one.spools for one in processes)
+    who = f"{silent} of {n} processes" if n > 1 else "its only process"
+    without = f"; {who} made no call on a traced path" if silent else ""
+    _say(f"{len(written)} log{'s' * (len(written) != 1)} in {logs}{without}.")
     for loss in losses:
         _say(loss)
 
