@@ -265,6 +265,21 @@ def test_by_default_data_is_traced_and_what_the_system_installs_is_not(trace, tm
     assert [p for p in found["opens"] if p.startswith(outside)] == [str(memory)]
 
 
+def test_path_that_does_not_exist_is_said_and_may_be_made(trace, tmp_path):
+    code = """
+        import os
+        os.mkdir("new"); open("new/file", "w").write("abc")
+    """
+    job = trace(code, options=("--paths", "data", "new"))
+    assert job.done.stderr.splitlines()[0] == (
+        "tierscope trace: --paths: new does not exist; it is traced if the command "
+        "makes a folder of this name."
+    )
+    assert job.done.stderr.count("--paths") == 1
+    ((_, _, found),) = job.logs
+    assert found["opens"] == {str(tmp_path / "new" / "file"): 1}
+
+
 STREAMS = r"""
 #include <fstream>
 #include <stdio.h>
@@ -362,7 +377,21 @@ def test_exit_status_and_output_are_those_of_the_command(trace):
         "from counting import *; read_by_file(files[1]); os.kill(os.getpid(), 9)"
     )
     assert killed.done.returncode == 128 + 9
-    assert len(killed.logs) == 1
+    assert killed.done.stderr == "tierscope trace: 1 log in logs.\n"
+
+
+def fails_in_one_line(tmp_path, arguments, status, reason):
+    """Check that a call fails."""
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert done.stderr.count("\n") == 1
+    assert reason in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -374,16 +403,16 @@ def test_exit_status_and_output_are_those_of_the_command(trace):
     ],
 )
 def test_command_that_cannot_start_is_one_line(tmp_path, command, status, reason):
-    done = subprocess.run(
-        [*COMMAND, "--", *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+    fails_in_one_line(tmp_path, ["--", *command], status, reason)
+
+
+@pytest.mark.parametrize("logs", ["file", "file/logs", "/proc/logs"])
+def test_logs_that_cannot_be_in_a_folder_are_one_line(tmp_path, logs):
+    (tmp_path / "file").touch()
+    reason = (
+        f"trace: --logs: got '{logs}', expected a folder in which files can be made"
     )
-    assert done.returncode == status
-    assert done.stderr.count("\n") == 1
-    assert reason in done.stderr
+    fails_in_one_line(tmp_path, ["--logs", logs, "--", "true"], 125, reason)
 
 
 INTERRUPTED = """

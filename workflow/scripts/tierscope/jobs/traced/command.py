@@ -55,16 +55,26 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
     Raises
     ------
     ConfigError
-        If nothing can be traced.
-    OSError
-        If the logs cannot be written.
+        If nothing can be traced, or the logs cannot be written.
     """
     library = tracer_library()
-    logs.mkdir(parents=True, exist_ok=True)
-    spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+    except OSError as error:
+        raise ConfigError(
+            f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
+            f"({error.strerror})."
+        ) from error
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
     try:
         environment = _environment(library, spools, paths)
+        for path in paths:
+            if not os.path.exists(path):
+                _say(
+                    f"--paths: {path} does not exist; it is traced if the command "
+                    "makes a folder of this name."
+                )
         try:
             child = subprocess.Popen(
                 command,
