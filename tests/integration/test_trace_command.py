@@ -380,6 +380,21 @@ def test_exit_status_and_output_are_those_of_the_command(trace):
     assert killed.done.stderr == "tierscope trace: 1 log in logs.\n"
 
 
+def test_run_time_of_a_killed_program_is_that_of_the_command(trace, tmp_path):
+    code = """
+        from counting import *
+        read_by_file(files[1]); time.sleep(1); os.kill(os.getpid(), 9)
+    """
+    start = time.time()
+    trace(code)
+    tables = analyse(tmp_path / "logs", {"data": str(tmp_path / "data")}, n_workers=1)
+    (job,) = tables["jobs"].itertuples()
+    assert start <= job.started_s
+    assert 1 <= job.run_time_s <= time.time() - start
+    assert tables["logs"]["run_time_s"].item() < job.run_time_s - 0.9
+    assert job.remarks == "1 process was killed; its log ends with its last call."
+
+
 def fails_in_one_line(tmp_path, arguments, status, reason):
     """Check that a call fails."""
     done = subprocess.run(

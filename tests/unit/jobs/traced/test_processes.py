@@ -21,7 +21,9 @@ from tierscope.trace.posix_records import START_TIMES
 from tierscope.trace.spool import read_spool
 
 MODULE = "tierscope.jobs.traced.processes"
-CALL = Call(user="me", group="g", job_id=77, mounts={"/": "ext4"})
+CALL = Call(
+    "me", "g", 77, {"/": "ext4"}, began_s=1_790_000_000.25, ended_s=1_790_000_003
+)
 
 
 def process(pid, parent=1, started_ns=0, launched_as="-", host="n0"):
@@ -207,6 +209,8 @@ def test_process_with_a_spool_has_a_log_named_as_darshan_s(run, tmp_path):
         "host": one.host,
         "pid": str(one.pid),
         "rank": "1",
+        "command_began": "1790000000.250000",
+        "command_ended": "1790000003.000000",
         "end": "exit",
     }
 

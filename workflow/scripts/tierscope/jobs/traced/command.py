@@ -75,6 +75,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
                     f"--paths: {path} does not exist; it is traced if the command "
                     "makes a folder of this name."
                 )
+        began_s = time.time()
         try:
             child = subprocess.Popen(
                 command,
@@ -86,7 +87,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
             missing = isinstance(error, FileNotFoundError)
             return NOT_FOUND if missing else NOT_EXECUTABLE
         _wait(child)
-        _write_logs(spools, logs, child.pid)
+        _write_logs(spools, logs, child.pid, (began_s, time.time()))
     finally:
         shutil.rmtree(spools, ignore_errors=True)
         while signal.sigtimedwait(_FORWARDED, 0):
@@ -127,8 +128,10 @@ def _wait(child: subprocess.Popen) -> None:
             child.send_signal(got.si_signo)
 
 
-def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
-    """Write the logs of a call that has ended, and say what they hold."""
+def _write_logs(
+    spools: Path, logs: Path, command_pid: int, times_s: tuple[float, float]
+) -> None:
+    """Write the logs of a command that began and ended then, and say what they hold."""
     # After the command: numpy and others take half a second.
     from tierscope.jobs.traced.processes import (
         Call,
@@ -143,7 +146,7 @@ def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
         time.sleep(0.05)
         processes = read_processes(spools)
     job_id, group = job_and_group(os.environ, os.getpid(), os.getppid())
-    call = Call(_user(), group, job_id, mount_table())
+    call = Call(_user(), group, job_id, mount_table(), *times_s)
     written, losses = write_process_logs(processes, logs, call)
     losses += [
         f"process {path.name.split('.')[1]} could not record its calls: no log."

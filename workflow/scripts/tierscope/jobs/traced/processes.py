@@ -91,12 +91,16 @@ class Call:
     job_id : int
     mounts : mapping of str to str
         Type of the file system by mount point.
+    began_s, ended_s : float
+        When the command began and ended, in seconds since 1970.
     """
 
     user: str
     group: str
     job_id: int
     mounts: Mapping[str, str]
+    began_s: float
+    ended_s: float
 
 
 def read_processes(spool_dir: Path) -> list[TracedProcess]:
@@ -197,6 +201,8 @@ def write_process_logs(
             "group": call.group,
             "host": process.host,
             "pid": str(process.pid),
+            "command_began": f"{call.began_s:.6f}",
+            "command_ended": f"{call.ended_s:.6f}",
         }
         if parents:
             metadata["parents"] = ",".join(map(str, parents))
