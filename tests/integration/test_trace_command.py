@@ -214,6 +214,44 @@ def test_analysis_joins_the_processes_to_what_they_count(trace, tmp_path):
     assert dict(zip(reads["rank"], reads["bytes"], strict=True)) == expected
 
 
+LOADER = """
+from counting import *
+
+def work(number):
+    read_by_file(files[number])
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[3])
+    workers = [context.Process(target=work, args=(i,)) for i in (2, 3, 4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_a_program_that_reads_nothing_itself_are_one_process(trace, method):
+    """As those of a data loader: the program has no log, but its name is the job's."""
+    job = trace(LOADER, method)
+    assert "3 logs in logs; " in job.done.stderr
+    (group,) = group_logs(job.facts())
+    assert group.processes == (0, 0, 0)
+    assert group.name == "script.py-7"
+
+
+def test_programs_that_a_launcher_starts_are_processes(trace, tmp_path):
+    (tmp_path / "loader.py").write_text(LOADER)
+    launch = """
+        import subprocess, sys
+        for _ in range(2):
+            subprocess.run([sys.executable, "loader.py", *sys.argv[1:]], check=True)
+    """
+    (group,) = group_logs(trace(launch, "spawn").facts())
+    assert group.processes == (0, 0, 0, 1, 1, 1)
+    assert group.name == "loader.py-7"
+
+
 def test_ranks_of_mpiexec_have_a_log_each(trace):
     mpiexec = Path(sys.executable).with_name("mpiexec")
     code = "from counting import *; read_by_file(files[int(os.environ['PMI_RANK'])])"

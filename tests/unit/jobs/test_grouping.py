@@ -32,9 +32,11 @@ def darshans(pid, started_s=0, ended_s=100, exe=TRAIN, job_id=None, **more):
     )
 
 
-def ours(pid, *parents, rank=None, group="a", host="n0", **more):
-    """Return the facts of a log of our tracer."""
+def ours(pid, *parents, rank=None, group="a", host="n0", process="", **more):
+    """Return the facts of a log of our tracer; of an old one without `process`."""
     metadata = {"group": group, "host": host, "pid": str(pid)}
+    if process:
+        metadata |= {"process": process, "program": "dl.py"}
     if parents:
         metadata["parents"] = ",".join(map(str, parents))
     if rank is not None:
@@ -206,6 +208,45 @@ def test_processes_that_python_starts_are_no_workers_if_they_have_workers():
     assert group.processes == (0, 1, 1, 2, 2, 0)
 
 
+@pytest.mark.parametrize("exe", [TRAIN, SPAWNED])
+def test_workers_of_a_process_without_a_log_count_with_it(exe):
+    (group,) = group_logs([ours(i, 1, exe=exe, process="1-500") for i in (2, 3, 4)])
+    assert group.processes == (0, 0, 0)
+    assert group.name == "dl.py-7"
+    assert group.grouped_by == (
+        "call of tierscope trace; 3 logs of workers count with their process"
+    )
+
+
+def test_process_with_which_a_log_counts_is_told_by_start_and_host():
+    facts = [
+        ours(1, process="1-500"),
+        ours(2, 1, process="1-500"),
+        ours(3, 1, process="1-900"),  # the kernel has given the id again
+        ours(4, 1, process="1-500", host="n1"),
+        ours(5, 1, process="5-501"),  # no worker, as its tracer knows
+    ]
+    (group,) = group_logs(facts)
+    assert group.processes == (0, 0, 1, 2, 3)
+    assert "3 logs of workers count" in group.grouped_by
+
+
+def test_ranks_stand_above_the_process_with_which_a_log_counts():
+    facts = [ours(i, 1, rank=i % 2, process="1-500") for i in (2, 3, 4)]
+    (group,) = group_logs(facts)
+    assert group.processes == (0, 1, 0)
+    assert group.grouped_by == (
+        "call of tierscope trace; ranks of the launcher; "
+        "1 log of a worker counts with its process"
+    )
+
+
+def test_tracker_of_resources_does_not_make_a_worker_a_trainer():
+    logs = [ours(1), ours(2, 1), ours(3, 2, 1, exe=TRACKER)]
+    (group,) = group_logs(logs)
+    assert group.processes == (0, 0, 0)
+
+
 def test_process_ids_of_other_hosts_are_other_processes():
     (group,) = group_logs([ours(1), ours(1, host="n1"), ours(2, 1, host="n1")])
     assert group.processes == (0, 1, 1)
@@ -346,7 +387,9 @@ def test_job_has_the_name_of_its_program(exe, name):
             st.sampled_from([TRAIN, SPAWNED, TRACKER, "/bin/ls", "", "../.."]),
             st.sampled_from([1, 1, 1, 4]),
             st.dictionaries(
-                st.sampled_from(["group", "pid", "parents", "rank", "fork_parent"]),
+                st.sampled_from(
+                    ["group", "pid", "parents", "rank", "fork_parent", "process"]
+                ),
                 st.sampled_from(["0", "1", "2", "3"]),
             ),
             st.booleans(),

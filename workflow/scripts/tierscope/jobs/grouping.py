@@ -2,7 +2,8 @@
 
 A log of several processes is a job. Programs without MPI leave one log a process, and
 mostly no log names the others. Our tracer's do, in their metadata: `group`, `host`,
-`pid`, `parents` and `rank`. Darshan's have the process id in their names
+`pid`, `parents` and `rank`, and `process` and `program` of the process with which the
+log counts, which may have no log. Darshan's have the process id in their names
 (``idJOB-PID_...``), and those of forked processes their parent in the metadata
 (`fork_parent`). Without a scheduler, Darshan's job id is the process id, of forked
 processes that of their first parent.
@@ -82,7 +83,9 @@ class LogFacts:
 
     @cached_property
     def program(self) -> str:
-        """The name of the program, such as ``train.py``."""
+        """The name of the program, such as ``train.py``; of a worker, its trainer's."""
+        if known := self.metadata.get("program"):
+            return known
         if not _INTERPRETER.match(self.interpreter):
             return self.interpreter
         words = iter(self.exe.split()[1:])
@@ -96,6 +99,12 @@ class LogFacts:
             elif not word.startswith("-"):
                 return os.path.basename(word)
         return self.interpreter
+
+    @property
+    def counts_with_another(self) -> bool:
+        """Whether its tracer says that it counts with another process."""
+        known = self.metadata.get("process")
+        return known is not None and known.partition("-")[0] != self.pid
 
     @cached_property
     def child_of_multiprocessing(self) -> str:
@@ -352,26 +361,47 @@ def _owners(
     """Return what identifies the process of each log: a rank or a text; and remarks."""
     if process_of:
         return _owners_by_pattern(logs, process_of)
-    parents = _nearest_parents(logs)
-    workers = _workers(logs, parents)
+    parents = nearest_parents(logs)
+    ranks, firsts = ranks_and_firsts(logs, parents)
     owners: list[int | str] = []
-    for i in range(len(logs)):
-        at: int | None = i
-        while at is not None and not _has_rank(logs[at]):
-            at = parents[at]
-        if at is not None:
-            owners.append(int(logs[at].metadata["rank"]))
-            continue
-        at = i
-        while at in workers:
-            at = parents[at]
-        owners.append(f"log {at}")
+    for log, rank, first in zip(logs, ranks, firsts, strict=True):
+        if rank is not None:
+            owners.append(rank)
+        elif known := log.metadata.get("process"):
+            owners.append(f"of {log.metadata.get('host')} {known}")
+        else:
+            owners.append(f"log {first}")
     return owners, _remarks(logs, parents, owners)
 
 
-def _has_rank(log: LogFacts) -> bool:
-    """Return whether a launcher has given a log's process a rank."""
-    return log.metadata.get("rank", "").isdecimal()
+def ranks_and_firsts(
+    logs: Sequence[LogFacts], parents: Sequence[int | None]
+) -> tuple[list[int | None], list[int]]:
+    """Return the rank of each log's process, and the position of whom it counts with.
+
+    Parameters
+    ----------
+    logs : sequence of LogFacts
+        Sorted by start.
+    parents : sequence of int or None
+        From `nearest_parents`.
+
+    Returns
+    -------
+    ranks : list of int or None
+        What a launcher has given the process or the nearest parent that has one.
+    firsts : list of int
+        Of a worker the position of its trainer, of others their own.
+    """
+    workers = _workers(logs, parents)
+    ranks: list[int | None] = []
+    firsts: list[int] = []
+    for i, (log, parent) in enumerate(zip(logs, parents, strict=True)):
+        own = log.metadata.get("rank", "")
+        inherited = None if parent is None else ranks[parent]
+        ranks.append(int(own) if own.isdecimal() else inherited)
+        firsts.append(firsts[parent] if i in workers else i)
+    return ranks, firsts
 
 
 def _owners_by_pattern(
@@ -392,7 +422,7 @@ def _owners_by_pattern(
     ], remarks
 
 
-def _nearest_parents(logs: Sequence[LogFacts]) -> list[int | None]:
+def nearest_parents(logs: Sequence[LogFacts]) -> list[int | None]:
     """Return the position of the log of each process's nearest parent that has one.
 
     The logs are in the order of `LogFacts.order`.
@@ -416,14 +446,19 @@ def _workers(logs: Sequence[LogFacts], parents: Sequence[int | None]) -> set[int
     """Return the positions of logs that are of a worker of their parent.
 
     A worker has its parent's command line, or Python has started it anew. If it has
-    children like itself, it is no worker, but a process that a launcher has started.
+    children like itself, it is no worker, but a process that a launcher has started;
+    every process may have a tracker.
     """
     alike = {
         i
         for i, parent in enumerate(parents)
         if parent is not None and _is_like(logs[i], logs[parent])
     }
-    with_workers = {parents[i] for i in alike}
+    with_workers = {
+        parents[i]
+        for i in alike
+        if logs[i].child_of_multiprocessing != "resource_tracker"
+    }
     return {
         i
         for i in alike
@@ -448,8 +483,19 @@ def _remarks(
     remarks = []
     if any(isinstance(owner, int) for owner in owners):
         remarks.append("ranks of the launcher")
-    if n_joined := len(owners) - len(set(owners)):
-        remarks.append(f"{n_joined} logs of workers count with their process")
+    with_own_log = {
+        owner
+        for log, owner in zip(logs, owners, strict=True)
+        if isinstance(owner, int) or not log.counts_with_another
+    }
+    if n_joined := len(owners) - len(with_own_log):
+        remarks.append(
+            "1 log of a worker counts with its process"
+            if n_joined == 1
+            else f"{n_joined} logs of workers count with their process"
+        )
+    if any("process" in log.metadata for log in logs):
+        return remarks
     lost = sum(
         log.child_of_multiprocessing in ("spawn", "forkserver") and parent is None
         for log, parent in zip(logs, parents, strict=True)
@@ -503,7 +549,11 @@ def _natural(owner: str) -> tuple[bool, list[tuple[bool, int, str]]]:
 
 def _name(logs: Sequence[LogFacts]) -> str:
     """Return the name of a job: the program of most of its logs, and its id."""
-    main = [log for log in logs if not log.child_of_multiprocessing] or logs
+    main = [
+        log
+        for log in logs
+        if not log.child_of_multiprocessing or log.metadata.get("program")
+    ] or logs
     working = [log for log in main if log.has_io] or main
     (program, _), *_ = Counter(log.program for log in working).most_common(1)
     return f"{program}-{working[0].job_id}"
