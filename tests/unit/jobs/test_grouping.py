@@ -282,7 +282,7 @@ def test_workers_that_python_starts_are_of_no_known_trainer_in_darshan_s_logs():
     assert group.processes == (0, 1, 2, 3, 4, NO_PROCESS)
     assert group.grouped_by == (
         "job id and time; 3 logs are of workers, and none names its trainer: each is a "
-        "process; 1 logs of helpers without I/O on a tier"
+        "process; 1 log of a helper without I/O on a tier"
     )
 
 
@@ -332,7 +332,7 @@ def test_logs_that_do_not_match_the_pattern_of_processes_are_processes():
     (group,) = group_logs(facts, {"job": "/a/", "process": r"t\d"})
     assert group.name == "a-"
     assert group.processes == (2, 1, 0, 1)
-    assert "1 logs do not match it: each is a process" in group.grouped_by
+    assert "1 log does not match it: it is a process" in group.grouped_by
 
 
 def test_pattern_without_processes_uses_what_the_logs_say():

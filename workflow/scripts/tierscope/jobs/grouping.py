@@ -412,7 +412,8 @@ def _owners_by_pattern(
     named = {name for name in found if name is not None}
     remarks = ["processes by pattern"]
     if others := found.count(None):
-        remarks.append(f"{others} logs do not match it: each is a process")
+        each = "does not match it: it is", "do not match it: each is"
+        remarks.append(f"{_logs_words(others, *each)} a process")
     are_ranks = all(map(str.isdecimal, named)) and "0" in {
         name.lstrip("0") or "0" for name in named
     }
@@ -489,11 +490,8 @@ def _remarks(
         if isinstance(owner, int) or not log.counts_with_another
     }
     if n_joined := len(owners) - len(with_own_log):
-        remarks.append(
-            "1 log of a worker counts with its process"
-            if n_joined == 1
-            else f"{n_joined} logs of workers count with their process"
-        )
+        each = "of a worker counts with its", "of workers count with their"
+        remarks.append(f"{_logs_words(n_joined, *each)} process")
     if any("process" in log.metadata for log in logs):
         return remarks
     lost = sum(
@@ -501,12 +499,18 @@ def _remarks(
         for log, parent in zip(logs, parents, strict=True)
     )
     if lost and len(set(owners)) > 1 and not remarks:
+        each = "is of a worker", "are of workers"
         remarks.append(
-            f"{lost} logs are of workers, and none names its trainer: each is a process"
+            f"{_logs_words(lost, *each)}, and none names its trainer: each is a process"
         )
     elif len(set(owners)) > 1 and not remarks and not any(log.parents for log in logs):
         remarks.append("workers cannot be told from trainers: each log is a process")
     return remarks
+
+
+def _logs_words(n: int, one: str, several: str) -> str:
+    """Return what is said of one log, or of several."""
+    return f"1 log {one}" if n == 1 else f"{n} logs {several}"
 
 
 def _number(
@@ -533,7 +537,8 @@ def _number(
         numbers[owner] = number + 1
     processes = [numbers.get(owner, NO_PROCESS) for owner in owners]
     if n_helpers := processes.count(NO_PROCESS):
-        remarks.append(f"{n_helpers} logs of helpers without I/O on a tier")
+        each = "of a helper", "of helpers"
+        remarks.append(f"{_logs_words(n_helpers, *each)} without I/O on a tier")
     return processes
 
 
