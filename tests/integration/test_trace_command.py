@@ -214,6 +214,44 @@ def test_analysis_joins_the_processes_to_what_they_count(trace, tmp_path):
     assert dict(zip(reads["rank"], reads["bytes"], strict=True)) == expected
 
 
+LOADER = """
+from counting import *
+
+def work(number):
+    read_by_file(files[number])
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[3])
+    workers = [context.Process(target=work, args=(i,)) for i in (2, 3, 4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_a_program_that_reads_nothing_itself_are_one_process(trace, method):
+    """As those of a data loader: the program has no log, but its name is the job's."""
+    job = trace(LOADER, method)
+    assert "3 logs in logs; " in job.done.stderr
+    (group,) = group_logs(job.facts())
+    assert group.processes == (0, 0, 0)
+    assert group.name == "script.py-7"
+
+
+def test_programs_that_a_launcher_starts_are_processes(trace, tmp_path):
+    (tmp_path / "loader.py").write_text(LOADER)
+    launch = """
+        import subprocess, sys
+        for _ in range(2):
+            subprocess.run([sys.executable, "loader.py", *sys.argv[1:]], check=True)
+    """
+    (group,) = group_logs(trace(launch, "spawn").facts())
+    assert group.processes == (0, 0, 0, 1, 1, 1)
+    assert group.name == "loader.py-7"
+
+
 def test_ranks_of_mpiexec_have_a_log_each(trace):
     mpiexec = Path(sys.executable).with_name("mpiexec")
     code = "from counting import *; read_by_file(files[int(os.environ['PMI_RANK'])])"
@@ -263,6 +301,21 @@ def test_by_default_data_is_traced_and_what_the_system_installs_is_not(trace, tm
     assert found["bytes_read"][str(tmp_path / "data" / "s_2")] == 4096
     outside = ("/usr/", "/etc/", "/dev/", "/proc/", "/lib/")
     assert [p for p in found["opens"] if p.startswith(outside)] == [str(memory)]
+
+
+def test_path_that_does_not_exist_is_said_and_may_be_made(trace, tmp_path):
+    code = """
+        import os
+        os.mkdir("new"); open("new/file", "w").write("abc")
+    """
+    job = trace(code, options=("--paths", "data", "new"))
+    assert job.done.stderr.splitlines()[0] == (
+        "tierscope trace: --paths: new does not exist; it is traced if the command "
+        "makes a folder of this name."
+    )
+    assert job.done.stderr.count("--paths") == 1
+    ((_, _, found),) = job.logs
+    assert found["opens"] == {str(tmp_path / "new" / "file"): 1}
 
 
 STREAMS = r"""
@@ -355,14 +408,43 @@ def test_exit_status_and_output_are_those_of_the_command(trace):
     job = trace("from counting import *; print('out'); sys.exit(3)")
     assert (job.done.returncode, job.done.stdout) == (3, "out\n")
     assert job.done.stderr == (
-        "tierscope trace: 0 logs in logs; 1 of 1 processes made no call on a traced "
+        "tierscope trace: 0 logs in logs; its only process made no call on a traced "
         "path.\n"
     )
     killed = trace(
         "from counting import *; read_by_file(files[1]); os.kill(os.getpid(), 9)"
     )
     assert killed.done.returncode == 128 + 9
-    assert len(killed.logs) == 1
+    assert killed.done.stderr == "tierscope trace: 1 log in logs.\n"
+
+
+def test_run_time_of_a_killed_program_is_that_of_the_command(trace, tmp_path):
+    code = """
+        from counting import *
+        read_by_file(files[1]); time.sleep(1); os.kill(os.getpid(), 9)
+    """
+    start = time.time()
+    trace(code)
+    tables = analyse(tmp_path / "logs", {"data": str(tmp_path / "data")}, n_workers=1)
+    (job,) = tables["jobs"].itertuples()
+    assert start <= job.started_s
+    assert 1 <= job.run_time_s <= time.time() - start
+    assert tables["logs"]["run_time_s"].item() < job.run_time_s - 0.9
+    assert job.remarks == "1 process was killed; its log ends with its last call."
+
+
+def fails_in_one_line(tmp_path, arguments, status, reason):
+    """Check that a call fails."""
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert done.stderr.count("\n") == 1
+    assert reason in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -374,16 +456,16 @@ def test_exit_status_and_output_are_those_of_the_command(trace):
     ],
 )
 def test_command_that_cannot_start_is_one_line(tmp_path, command, status, reason):
-    done = subprocess.run(
-        [*COMMAND, "--", *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+    fails_in_one_line(tmp_path, ["--", *command], status, reason)
+
+
+@pytest.mark.parametrize("logs", ["file", "file/logs", "/proc/logs"])
+def test_logs_that_cannot_be_in_a_folder_are_one_line(tmp_path, logs):
+    (tmp_path / "file").touch()
+    reason = (
+        f"trace: --logs: got '{logs}', expected a folder in which files can be made"
     )
-    assert done.returncode == status
-    assert done.stderr.count("\n") == 1
-    assert reason in done.stderr
+    fails_in_one_line(tmp_path, ["--logs", logs, "--", "true"], 125, reason)
 
 
 INTERRUPTED = """
@@ -450,7 +532,8 @@ def test_process_that_outlives_the_command_has_a_log_of_what_it_did(trace, tmp_p
     ((_, log, found),) = job.logs
     os.kill(int(log.metadata["pid"]), signal.SIGKILL)
     assert log.metadata["end"] == "still running"
-    assert "1 processes still run" in job.done.stderr
+    pid = log.metadata["pid"]
+    assert f"process {pid} still runs: its later calls are in no log" in job.done.stderr
     assert list(found["bytes_read"].values()) == [1]
 
 

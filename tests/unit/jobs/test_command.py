@@ -29,4 +29,20 @@ def test_unknown_table_is_refused_with_the_known_ones(capsys):
     assert "invalid choice: 'goal' (choose from" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("wrong", [["--log-folder", "x"], ["--paths"], ["ls"]])
+def test_tracing_refuses_what_it_does_not_know_as_a_failure_of_its_own(capsys, wrong):
+    """The traced command may end with 2, too."""
+    assert main(["trace", *wrong, "--", "true"]) == 125
+    usage, reason = capsys.readouterr().err.splitlines()
+    assert usage.startswith("usage: tierscope trace [--logs DIR]")
+    assert reason.startswith("tierscope trace: error: ")
+    assert wrong[0] in reason
+
+
+def test_other_commands_refuse_with_2(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["tables", "--all"])
+    assert "usage: tierscope [-h]" in capsys.readouterr().err
+
+
 SOURCES = ["measured,", "simulated,", "trained"]

@@ -32,9 +32,11 @@ def darshans(pid, started_s=0, ended_s=100, exe=TRAIN, job_id=None, **more):
     )
 
 
-def ours(pid, *parents, rank=None, group="a", host="n0", **more):
-    """Return the facts of a log of our tracer."""
+def ours(pid, *parents, rank=None, group="a", host="n0", process="", **more):
+    """Return the facts of a log of our tracer; of an old one without `process`."""
     metadata = {"group": group, "host": host, "pid": str(pid)}
+    if process:
+        metadata |= {"process": process, "program": "dl.py"}
     if parents:
         metadata["parents"] = ",".join(map(str, parents))
     if rank is not None:
@@ -81,12 +83,48 @@ def test_runs_of_a_scheduler_s_job_that_follow_each_other_are_jobs():
     assert pids(groups) == [[1], [2]]
 
 
-def test_shell_without_io_does_not_make_its_programs_one_run():
+@pytest.mark.parametrize("has_io", [False, True])
+def test_shell_does_not_make_its_programs_one_run(has_io):
+    """It reads its script, which may be on a tier."""
     facts = [darshans(pid, 10 * pid, 10 * pid + 9, job_id=7) for pid in (1, 2)]
-    shell = darshans(9, 0, 50, exe="/bin/bash job.sh", job_id=7, has_io=False)
-    assert pids(group_logs([shell, *facts])) == [[9, 1], [2]]
-    with_io = darshans(9, 0, 50, exe="/bin/bash job.sh", job_id=7)
-    assert pids(group_logs([with_io, *facts])) == [[9, 1, 2]]
+    shell = darshans(9, 0, 50, exe="/bin/bash job.sh", job_id=7, has_io=has_io)
+    groups = group_logs([shell, *facts])
+    assert pids(groups) == [[9, 1], [2]]
+    assert groups[0].processes == (NO_PROCESS, 0)
+    driver = darshans(9, 0, 50, exe="/bin/driver", job_id=7)
+    assert pids(group_logs([driver, *facts])) == [[9, 1, 2]]
+
+
+def test_runs_of_whole_seconds_that_follow_each_other_are_jobs():
+    """Logs of old formats: one ends in the second in which the next one begins."""
+    facts = [darshans(pid, 5 * pid, 5 * pid + 5, job_id=7) for pid in (1, 2, 3)]
+    assert pids(group_logs(facts)) == [[1], [2], [3]]
+    short = [darshans(pid, 5, 5, job_id=7) for pid in (1, 2)]
+    assert pids(group_logs(short)) == [[1, 2]]
+
+
+def of_a_step(pid, began_s, ended_s, rank):
+    """Return the facts of a log of a rank that calls `tierscope trace` itself."""
+    log = ours(pid, rank=rank, group="88.0", started_s=began_s, ended_s=ended_s)
+    log.metadata.update(command_began=str(began_s), command_ended=str(ended_s))
+    return log
+
+
+def test_calls_of_one_rank_that_follow_each_other_are_jobs():
+    """The ranks of a step need not overlap; a shell in a step calls again and again."""
+    step = [of_a_step(pid, 10 * pid, 10 * pid + 5, rank=pid) for pid in (0, 1, 2)]
+    assert pids(group_logs(step)) == [[0, 1, 2]]
+    again = [of_a_step(10 + pid, 50 + pid, 52 + pid, rank=pid) for pid in (0, 1, 2)]
+    assert pids(group_logs(step + again)) == [[0, 1, 2], [10, 11, 12]]
+
+
+def test_a_number_that_is_no_rank_makes_no_processes():
+    (group,) = group_logs([ours(1, rank=0), ours(2, rank=999_999_999_999)])
+    assert group.n_processes == 2
+    pattern = {"job": "(id7)", "process": "-([0-9]+)_"}
+    facts = [darshans(pid, job_id=7) for pid in (0, 3_116_902)]
+    (group,) = group_logs(facts, pattern)
+    assert (group.processes, group.n_processes) == ((0, 1), 2)
 
 
 def test_helpers_are_with_the_run_in_which_they_start():
@@ -206,6 +244,45 @@ def test_processes_that_python_starts_are_no_workers_if_they_have_workers():
     assert group.processes == (0, 1, 1, 2, 2, 0)
 
 
+@pytest.mark.parametrize("exe", [TRAIN, SPAWNED])
+def test_workers_of_a_process_without_a_log_count_with_it(exe):
+    (group,) = group_logs([ours(i, 1, exe=exe, process="1-500") for i in (2, 3, 4)])
+    assert group.processes == (0, 0, 0)
+    assert group.name == "dl.py-7"
+    assert group.grouped_by == (
+        "call of tierscope trace; 3 logs of workers count with their process"
+    )
+
+
+def test_process_with_which_a_log_counts_is_told_by_start_and_host():
+    facts = [
+        ours(1, process="1-500"),
+        ours(2, 1, process="1-500"),
+        ours(3, 1, process="1-900"),  # the kernel has given the id again
+        ours(4, 1, process="1-500", host="n1"),
+        ours(5, 1, process="5-501"),  # no worker, as its tracer knows
+    ]
+    (group,) = group_logs(facts)
+    assert group.processes == (0, 0, 1, 2, 3)
+    assert "3 logs of workers count" in group.grouped_by
+
+
+def test_ranks_stand_above_the_process_with_which_a_log_counts():
+    facts = [ours(i, 1, rank=i % 2, process="1-500") for i in (2, 3, 4)]
+    (group,) = group_logs(facts)
+    assert group.processes == (0, 1, 0)
+    assert group.grouped_by == (
+        "call of tierscope trace; ranks of the launcher; "
+        "1 log of a worker counts with its process"
+    )
+
+
+def test_tracker_of_resources_does_not_make_a_worker_a_trainer():
+    logs = [ours(1), ours(2, 1), ours(3, 2, 1, exe=TRACKER)]
+    (group,) = group_logs(logs)
+    assert group.processes == (0, 0, 0)
+
+
 def test_process_ids_of_other_hosts_are_other_processes():
     (group,) = group_logs([ours(1), ours(1, host="n1"), ours(2, 1, host="n1")])
     assert group.processes == (0, 1, 1)
@@ -230,18 +307,20 @@ def test_forked_workers_of_darshan_are_found_by_their_parents():
     )
 
 
-def test_workers_that_python_starts_are_of_no_known_trainer_in_darshan_s_logs():
+@pytest.mark.parametrize("has_io", [False, True])
+def test_workers_that_python_starts_are_of_no_known_trainer_in_darshan_s_logs(has_io):
+    """The tracker reads modules, which may be on a tier."""
     facts = [
         *(darshans(pid, 0, job_id=7) for pid in (1, 2)),
         *(darshans(pid, 20, exe=SPAWNED, job_id=7) for pid in (3, 4, 5)),
-        darshans(6, 20, exe=TRACKER, job_id=7, has_io=False),
+        darshans(6, 20, exe=TRACKER, job_id=7, has_io=has_io),
     ]
     (group,) = group_logs(facts)
     assert group.name == "train.py-7"
     assert group.processes == (0, 1, 2, 3, 4, NO_PROCESS)
     assert group.grouped_by == (
         "job id and time; 3 logs are of workers, and none names its trainer: each is a "
-        "process; 1 logs of helpers without I/O on a tier"
+        "process; 1 log of a helper without I/O on a tier"
     )
 
 
@@ -291,7 +370,7 @@ def test_logs_that_do_not_match_the_pattern_of_processes_are_processes():
     (group,) = group_logs(facts, {"job": "/a/", "process": r"t\d"})
     assert group.name == "a-"
     assert group.processes == (2, 1, 0, 1)
-    assert "1 logs do not match it: each is a process" in group.grouped_by
+    assert "1 log does not match it: it is a process" in group.grouped_by
 
 
 def test_pattern_without_processes_uses_what_the_logs_say():
@@ -346,7 +425,9 @@ def test_job_has_the_name_of_its_program(exe, name):
             st.sampled_from([TRAIN, SPAWNED, TRACKER, "/bin/ls", "", "../.."]),
             st.sampled_from([1, 1, 1, 4]),
             st.dictionaries(
-                st.sampled_from(["group", "pid", "parents", "rank", "fork_parent"]),
+                st.sampled_from(
+                    ["group", "pid", "parents", "rank", "fork_parent", "process"]
+                ),
                 st.sampled_from(["0", "1", "2", "3"]),
             ),
             st.booleans(),

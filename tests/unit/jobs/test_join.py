@@ -229,6 +229,39 @@ def test_run_times_of_whole_seconds_are_bounds(tmp_path):
         assert slowest["run_least_percent"] == pytest.approx(600 / bounds[1])
 
 
+def test_run_time_is_that_of_the_command_if_a_log_says_it(tmp_path):
+    """Its logs are of 2 to 3 s and 4 to 9 s of a command of 0 to 8 s."""
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    command = {"command_began": "1790000000.0", "command_ended": "1790000008.0"}
+    first = {"started_s": 1_790_000_002.0, "ended_s": 1_790_000_003.0}
+    later = {"started_s": 1_790_000_004.0, "ended_s": 1_790_000_009.0}
+    job = joined(tmp_path, (rows, first | {"metadata": command}))
+    assert (job.facts["started_s"], job.facts["run_time_s"]) == (1_790_000_000, 8)
+    assert slowest_of(job)["run_least_percent"] == slowest_of(job)["run_most_percent"]
+    assert slowest_of(job)["run_most_percent"] == 50
+    both = [(rows, one | {"metadata": command}) for one in (first, later)]
+    job = joined(tmp_path, *both, n_processes=2)
+    assert job.facts["run_time_s"] == 9  # a process has outlived the command
+    odd = {"command_began": "soon", "command_ended": "inf"}
+    job = joined(tmp_path, (rows, first | {"metadata": odd}))
+    assert job.facts["run_time_s"] == 1
+
+
+@pytest.mark.parametrize(
+    ("n_killed", "remark"),
+    [
+        (0, ""),
+        (1, "1 process was killed; its log ends with its last call."),
+        (2, "2 processes were killed; their logs end with their last calls."),
+    ],
+)
+def test_killed_processes_are_told(tmp_path, n_killed, remark):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    ends = [*n_killed * ["last call"], *(2 - n_killed) * ["exit"]]
+    logs = [(rows, {"metadata": {"end": end}}) for end in ends]
+    assert joined(tmp_path, *logs, n_processes=2).facts["remarks"] == remark
+
+
 def test_a_log_that_ends_before_it_starts_has_no_run_time(tmp_path):
     rows = [("POSIX", 0, "/gfs/a", READ)]
     job = joined(tmp_path, (rows, {"ended_s": 0.0}))
@@ -304,3 +337,11 @@ def test_files_that_are_not_counted_are_said(tmp_path, monkeypatch):
     rows = [("POSIX", 0, f"/gfs/{one}", READ) for one in range(3)]
     job = joined(tmp_path, (rows, {}))
     assert "count the 2 with the most time of each log" in job.facts["remarks"]
+
+
+def test_a_helper_does_not_stretch_the_run_time(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    shell = {"started_s": 1_789_999_000.0, "ended_s": 1_790_001_000.0}
+    job = joined(tmp_path, (rows, {}), (rows, shell), processes=(0, -1))
+    assert job.facts["run_time_s"] == pytest.approx(10)
+    assert slowest_of(job)["run_least_percent"] == pytest.approx(40)

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tierscope.jobs.traced.processes import (
     Call,
     TracedProcess,
+    _metadata,
     parents_of,
     ranks_of,
     read_processes,
@@ -21,12 +23,29 @@ from tierscope.trace.posix_records import START_TIMES
 from tierscope.trace.spool import read_spool
 
 MODULE = "tierscope.jobs.traced.processes"
-CALL = Call(user="me", group="g", job_id=77, mounts={"/": "ext4"})
+CALL = Call(
+    "me", "g", 77, {"/": "ext4"}, began_s=1_790_000_000.25, ended_s=1_790_000_003
+)
+SPAWNED = "python -c from multiprocessing.spawn import spawn_main; spawn_main() "
+SERVER = "python -c from multiprocessing.forkserver import main; main(3) "
+TRACKER = "python -c from multiprocessing.resource_tracker import main;main(4)"
 
 
-def process(pid, parent=1, started_ns=0, launched_as="-", host="n0"):
+def process(pid, parent=1, started_ns=0, launched_as="-", host="n0", exe="x"):
     """Return a process that made no call."""
-    return TracedProcess(host, pid, parent, 5, started_ns, None, launched_as, "x", ())
+    return TracedProcess(host, pid, parent, 5, started_ns, None, launched_as, exe, ())
+
+
+def counted_with(*commands):
+    """Return with whom processes count, and its program.
+
+    Each is the process id of its parent and its command; its own id is its position.
+    """
+    processes = [
+        process(pid, parent, started_ns=pid, exe=exe)
+        for pid, (parent, exe) in enumerate(commands, 1)
+    ]
+    return [(one["process"], one["program"]) for one in _metadata(processes, CALL)]
 
 
 def write_events(folder, *lines):
@@ -135,6 +154,66 @@ def test_ranks_are_of_the_inner_launcher():
     assert ranks_of([process(3)]) == {}
 
 
+# With which process each one counts
+
+
+@pytest.mark.parametrize("exe", ["python dl.py", SPAWNED])
+def test_workers_count_with_the_process_that_has_started_them(exe):
+    found = counted_with((0, "python dl.py"), (1, TRACKER), (1, exe), (1, exe))
+    assert found == 4 * [("1-5", "dl.py")]
+
+
+def test_workers_of_a_server_count_with_who_has_started_it():
+    found = counted_with((0, "python dl.py"), (1, SERVER), (2, SERVER), (2, SERVER))
+    assert found == 4 * [("1-5", "dl.py")]
+
+
+@pytest.mark.parametrize("exe", ["python dl.py", SPAWNED])
+def test_trainers_that_a_process_has_started_have_their_workers(exe):
+    commands = [(0, "python dl.py"), *2 * [(1, exe)], *2 * [(2, exe)], (3, exe)]
+    found = counted_with(*commands)
+    assert [name for name, _ in found] == ["1-5", "2-5", "3-5", "2-5", "2-5", "3-5"]
+    assert {program for _, program in found} == {"dl.py"}
+
+
+def test_programs_that_a_shell_starts_are_processes():
+    shell = "bash -c python a.py & python a.py & cat x"
+    found = counted_with(
+        (0, shell), (1, "python a.py"), (1, "python a.py"), (1, "cat x"), (1, shell)
+    )
+    assert found == [
+        *(("1-5", "bash"), ("2-5", "a.py"), ("3-5", "a.py"), ("4-5", "cat")),
+        ("1-5", "bash"),  # a part of the shell
+    ]
+
+
+def test_child_without_the_rank_of_its_parent_has_it():
+    trainer = process(2, 1, 2, launched_as="RANK=3")
+    child = process(3, 2, 3, exe="tar x")
+    metadata = _metadata([process(1, 0, 1), trainer, child], CALL)
+    assert [one.get("rank") for one in metadata] == [None, "3", "3"]
+
+
+def test_metadata_of_a_log_fit_into_1023_bytes():
+    processes = [
+        process(
+            4_194_300 - i,
+            4_194_299 - i,
+            started_ns=100 - i,
+            launched_as="RANK=999999999",
+            host=64 * "h",
+            exe=200 * "\U0001f40d",
+        )
+        for i in range(40, 0, -1)
+    ]
+    # What `job_and_group` and `_write_log` add.
+    call = replace(CALL, group=f"{64 * 'h'}-{4_194_304}-{10**12}")
+    (*_, last) = _metadata(processes, call)
+    assert last["parents"].count(",") == 29
+    last |= {"end": "still running"}
+    assert sum(len(f"{key}={value}\n".encode()) for key, value in last.items()) < 1024
+
+
 # Of real processes
 
 
@@ -207,6 +286,10 @@ def test_process_with_a_spool_has_a_log_named_as_darshan_s(run, tmp_path):
         "host": one.host,
         "pid": str(one.pid),
         "rank": "1",
+        "process": f"{one.pid}-{one.ticks}",
+        "program": program,
+        "command_began": "1790000000.250000",
+        "command_ended": "1790000003.000000",
         "end": "exit",
     }
 

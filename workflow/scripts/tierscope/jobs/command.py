@@ -34,7 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     end = given.index("--") if "--" in given else len(given)
-    asked = _parser().parse_args(given[:end])
+    try:
+        asked, unknown = _parser().parse_known_args(given[:end])
+        if unknown:
+            asked.refuse(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit as refusal:
+        if refusal.code and given[0] == "trace":
+            return FAILED  # 2 may be a status of the traced command
+        raise
     if asked.command == "tables":
         print("\n".join(f"{name:22} {len(TABLES[name]):3}" for name in TABLES))
     elif asked.command == "table":
@@ -54,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=_version())
+    parser.set_defaults(refuse=parser.error)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("tables", help="list the tables and how many columns each has")
     one = commands.add_parser("table", help="list the columns of a table")
@@ -65,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         description=_TRACE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    tracing.set_defaults(refuse=tracing.error)
     tracing.add_argument(
         *("--logs", "-l"),
         metavar="DIR",

@@ -2,7 +2,8 @@
 
 A log of several processes is a job. Programs without MPI leave one log a process, and
 mostly no log names the others. Our tracer's do, in their metadata: `group`, `host`,
-`pid`, `parents` and `rank`. Darshan's have the process id in their names
+`pid`, `parents` and `rank`, and `process` and `program` of the process with which the
+log counts, which may have no log. Darshan's have the process id in their names
 (``idJOB-PID_...``), and those of forked processes their parent in the metadata
 (`fork_parent`). Without a scheduler, Darshan's job id is the process id, of forked
 processes that of their first parent.
@@ -23,11 +24,13 @@ NO_PROCESS = -1
 
 _PID = re.compile(r"_id-?\d+-(\d+)_")
 _INTERPRETER = re.compile(r"(python|pypy|bash|sh|dash|zsh|perl|Rscript)[\d.]*$")
+_SHELL = re.compile(r"(bash|sh|dash|zsh)$")
 _WITH_VALUE = {"-W", "-X"}  # options of Python that take the next word
 _CHILD = re.compile(r"from multiprocessing\.(spawn|forkserver|resource_tracker) import")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _LONGEST_NAME = 100
 _BY_PATTERN = "process "
+_MOST_RANKS = 1 << 20  # a larger number is a name, and no rank
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class LogFacts:
         pid = int(self.pid) if self.pid and self.pid.isdecimal() else 0
         return self.started_s, pid, str(self.path)
 
+    def call(self) -> tuple[float, str]:
+        """Return when its call of ``tierscope trace`` began, and the caller's rank."""
+        began_s = float(self.metadata.get("command_began", -math.inf))
+        return began_s, self.metadata.get("rank", "")
+
     @cached_property
     def pid(self) -> str | None:
         """The process id, of the metadata or the log's name."""
@@ -82,7 +90,9 @@ class LogFacts:
 
     @cached_property
     def program(self) -> str:
-        """The name of the program, such as ``train.py``."""
+        """The name of the program, such as ``train.py``; of a worker, its trainer's."""
+        if known := self.metadata.get("program"):
+            return known
         if not _INTERPRETER.match(self.interpreter):
             return self.interpreter
         words = iter(self.exe.split()[1:])
@@ -96,6 +106,18 @@ class LogFacts:
             elif not word.startswith("-"):
                 return os.path.basename(word)
         return self.interpreter
+
+    @property
+    def counts_with_another(self) -> bool:
+        """Whether its tracer says that it counts with another process."""
+        known = self.metadata.get("process")
+        return known is not None and known.partition("-")[0] != self.pid
+
+    @property
+    def works(self) -> bool:
+        """Whether it has I/O on a tier of its own, as no shell or tracker has."""
+        is_helper = self.child_of_multiprocessing == "resource_tracker"
+        return self.has_io and not is_helper and not _SHELL.match(self.interpreter)
 
     @cached_property
     def child_of_multiprocessing(self) -> str:
@@ -213,7 +235,9 @@ def _by_facts(logs: Sequence[LogFacts]) -> list[_Cluster]:
         else:
             numbered[log.uid, log.job_id].append(log)
     clusters += [
-        _Cluster(found, "call of tierscope trace") for found in traced.values()
+        _Cluster(calls, "call of tierscope trace")
+        for found in traced.values()
+        for calls in _split_by_call(found)
     ]
     loose = []
     for found in numbered.values():
@@ -223,6 +247,24 @@ def _by_facts(logs: Sequence[LogFacts]) -> list[_Cluster]:
         else:
             clusters += [_Cluster(run, "job id and time") for run in runs]
     return clusters + _by_program(loose)
+
+
+def _split_by_call(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
+    """Return logs of one launcher or step as runs that follow each other.
+
+    Each rank may call ``tierscope trace`` itself, so a run has many calls. A rank that
+    calls again after its call has ended begins the next run.
+    """
+    runs: list[tuple[list[LogFacts], dict[str, float]]] = []
+    for log in sorted(logs, key=LogFacts.call):
+        began_s, rank = log.call()
+        ended_s = float(log.metadata.get("command_ended", math.inf))
+        if not runs or began_s >= runs[-1][1].get(rank, math.inf):
+            runs.append(([], {}))
+        found, ends_s = runs[-1]
+        found.append(log)
+        ends_s[rank] = max(ended_s, ends_s.get(rank, -math.inf))
+    return [sorted(found, key=LogFacts.order) for found, _ in runs]
 
 
 def _is_numbered_by_process(logs: Sequence[LogFacts]) -> bool:
@@ -239,6 +281,15 @@ class _Run:
         self.ended_s = -math.inf
         self.add(logs)
 
+    def meets(self, log: LogFacts) -> bool:
+        """Return whether a log that starts later overlaps.
+
+        Old logs hold whole seconds: one that starts in the second in which all others
+        end follows them, unless that is the second in which they start.
+        """
+        started_s = min(one.started_s for one in self.logs)
+        return log.started_s < self.ended_s or log.started_s == started_s
+
     def add(self, logs: Sequence[LogFacts]) -> None:
         """Add logs."""
         self.logs += logs
@@ -251,13 +302,13 @@ def _split_by_time(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
     A shell that runs one program after the other does not make them one run. So a log
     without I/O joins others only if it is of the same executable file.
     """
-    working = {log.interpreter for log in logs if log.has_io}
+    working = {log.interpreter for log in logs if log.works}
     runs: list[_Run] = []
     helpers = []
     for log in logs:
-        if working and not log.has_io and log.interpreter not in working:
+        if working and not log.works and log.interpreter not in working:
             helpers.append(log)
-        elif runs and log.started_s <= runs[-1].ended_s:
+        elif runs and runs[-1].meets(log):
             runs[-1].add([log])
         else:
             runs.append(_Run([log]))
@@ -288,7 +339,7 @@ def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
         keys = [(first.uid, f"program {first.program}")]
         if first.child_of_multiprocessing:
             keys = [(first.uid, f"interpreter {first.interpreter}")]
-        elif not any(log.has_io for log in family):
+        elif not any(log.works for log in family):
             keys.append((first.uid, ""))
         for key in keys:
             joined = latest.get(key)
@@ -314,7 +365,7 @@ def _by_program(families: Sequence[list[LogFacts]]) -> list[_Cluster]:
 
 def _belongs(first: LogFacts, run: _Run, is_alike: bool) -> bool:
     """Return whether a family that starts with a log is of the same job as others."""
-    if first.started_s > run.ended_s:
+    if not run.meets(first):
         return False
     if first.child_of_multiprocessing or not is_alike:
         return True
@@ -352,26 +403,48 @@ def _owners(
     """Return what identifies the process of each log: a rank or a text; and remarks."""
     if process_of:
         return _owners_by_pattern(logs, process_of)
-    parents = _nearest_parents(logs)
-    workers = _workers(logs, parents)
+    parents = nearest_parents(logs)
+    ranks, firsts = ranks_and_firsts(logs, parents)
     owners: list[int | str] = []
-    for i in range(len(logs)):
-        at: int | None = i
-        while at is not None and not _has_rank(logs[at]):
-            at = parents[at]
-        if at is not None:
-            owners.append(int(logs[at].metadata["rank"]))
-            continue
-        at = i
-        while at in workers:
-            at = parents[at]
-        owners.append(f"log {at}")
+    for log, rank, first in zip(logs, ranks, firsts, strict=True):
+        if rank is not None:
+            owners.append(rank)
+        elif known := log.metadata.get("process"):
+            owners.append(f"of {log.metadata.get('host')} {known}")
+        else:
+            owners.append(f"log {first}")
     return owners, _remarks(logs, parents, owners)
 
 
-def _has_rank(log: LogFacts) -> bool:
-    """Return whether a launcher has given a log's process a rank."""
-    return log.metadata.get("rank", "").isdecimal()
+def ranks_and_firsts(
+    logs: Sequence[LogFacts], parents: Sequence[int | None]
+) -> tuple[list[int | None], list[int]]:
+    """Return the rank of each log's process, and the position of whom it counts with.
+
+    Parameters
+    ----------
+    logs : sequence of LogFacts
+        Sorted by start.
+    parents : sequence of int or None
+        From `nearest_parents`.
+
+    Returns
+    -------
+    ranks : list of int or None
+        What a launcher has given the process or the nearest parent that has one.
+    firsts : list of int
+        Of a worker the position of its trainer, of others their own.
+    """
+    workers = _workers(logs, parents)
+    ranks: list[int | None] = []
+    firsts: list[int] = []
+    for i, (log, parent) in enumerate(zip(logs, parents, strict=True)):
+        own = log.metadata.get("rank", "")
+        inherited = None if parent is None else ranks[parent]
+        is_rank = own.isdecimal() and int(own) < _MOST_RANKS
+        ranks.append(int(own) if is_rank else inherited)
+        firsts.append(firsts[parent] if i in workers else i)
+    return ranks, firsts
 
 
 def _owners_by_pattern(
@@ -382,17 +455,19 @@ def _owners_by_pattern(
     named = {name for name in found if name is not None}
     remarks = ["processes by pattern"]
     if others := found.count(None):
-        remarks.append(f"{others} logs do not match it: each is a process")
+        each = "does not match it: it is", "do not match it: each is"
+        remarks.append(f"{_logs_words(others, *each)} a process")
     are_ranks = all(map(str.isdecimal, named)) and "0" in {
         name.lstrip("0") or "0" for name in named
     }
+    are_ranks = are_ranks and max(map(int, named)) < _MOST_RANKS
     return [
         f"log {i}" if name is None else int(name) if are_ranks else _BY_PATTERN + name
         for i, name in enumerate(found)
     ], remarks
 
 
-def _nearest_parents(logs: Sequence[LogFacts]) -> list[int | None]:
+def nearest_parents(logs: Sequence[LogFacts]) -> list[int | None]:
     """Return the position of the log of each process's nearest parent that has one.
 
     The logs are in the order of `LogFacts.order`.
@@ -416,14 +491,19 @@ def _workers(logs: Sequence[LogFacts], parents: Sequence[int | None]) -> set[int
     """Return the positions of logs that are of a worker of their parent.
 
     A worker has its parent's command line, or Python has started it anew. If it has
-    children like itself, it is no worker, but a process that a launcher has started.
+    children like itself, it is no worker, but a process that a launcher has started;
+    every process may have a tracker.
     """
     alike = {
         i
         for i, parent in enumerate(parents)
         if parent is not None and _is_like(logs[i], logs[parent])
     }
-    with_workers = {parents[i] for i in alike}
+    with_workers = {
+        parents[i]
+        for i in alike
+        if logs[i].child_of_multiprocessing != "resource_tracker"
+    }
     return {
         i
         for i in alike
@@ -448,27 +528,41 @@ def _remarks(
     remarks = []
     if any(isinstance(owner, int) for owner in owners):
         remarks.append("ranks of the launcher")
-    if n_joined := len(owners) - len(set(owners)):
-        remarks.append(f"{n_joined} logs of workers count with their process")
+    with_own_log = {
+        owner
+        for log, owner in zip(logs, owners, strict=True)
+        if isinstance(owner, int) or not log.counts_with_another
+    }
+    if n_joined := len(owners) - len(with_own_log):
+        each = "of a worker counts with its", "of workers count with their"
+        remarks.append(f"{_logs_words(n_joined, *each)} process")
+    if any("process" in log.metadata for log in logs):
+        return remarks
     lost = sum(
         log.child_of_multiprocessing in ("spawn", "forkserver") and parent is None
         for log, parent in zip(logs, parents, strict=True)
     )
     if lost and len(set(owners)) > 1 and not remarks:
+        each = "is of a worker", "are of workers"
         remarks.append(
-            f"{lost} logs are of workers, and none names its trainer: each is a process"
+            f"{_logs_words(lost, *each)}, and none names its trainer: each is a process"
         )
     elif len(set(owners)) > 1 and not remarks and not any(log.parents for log in logs):
         remarks.append("workers cannot be told from trainers: each log is a process")
     return remarks
 
 
+def _logs_words(n: int, one: str, several: str) -> str:
+    """Return what is said of one log, or of several."""
+    return f"1 log {one}" if n == 1 else f"{n} logs {several}"
+
+
 def _number(
     logs: Sequence[LogFacts], owners: Sequence[int | str], remarks: list[str]
 ) -> list[int]:
     """Return the number of each log's process; helpers get none, and a remark."""
-    working = {owner for log, owner in zip(logs, owners, strict=True) if log.has_io}
-    programs = {log.program for log in logs if log.has_io}
+    working = {owner for log, owner in zip(logs, owners, strict=True) if log.works}
+    programs = {log.program for log in logs if log.works}
     kept = {
         owner
         for log, owner in zip(logs, owners, strict=True)
@@ -487,7 +581,8 @@ def _number(
         numbers[owner] = number + 1
     processes = [numbers.get(owner, NO_PROCESS) for owner in owners]
     if n_helpers := processes.count(NO_PROCESS):
-        remarks.append(f"{n_helpers} logs of helpers without I/O on a tier")
+        each = "of a helper", "of helpers"
+        remarks.append(f"{_logs_words(n_helpers, *each)} without I/O on a tier")
     return processes
 
 
@@ -503,8 +598,12 @@ def _natural(owner: str) -> tuple[bool, list[tuple[bool, int, str]]]:
 
 def _name(logs: Sequence[LogFacts]) -> str:
     """Return the name of a job: the program of most of its logs, and its id."""
-    main = [log for log in logs if not log.child_of_multiprocessing] or logs
-    working = [log for log in main if log.has_io] or main
+    main = [
+        log
+        for log in logs
+        if not log.child_of_multiprocessing or log.metadata.get("program")
+    ] or logs
+    working = [log for log in main if log.works] or main
     (program, _), *_ = Counter(log.program for log in working).most_common(1)
     return f"{program}-{working[0].job_id}"
 

@@ -1,7 +1,8 @@
 """Join the summaries of a job's logs: times of processes, and of the slowest one."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from tierscope.jobs.tiers import ROOT
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
 MOST_RANKS_NAMED = 10
+
+_SECONDS = re.compile(r"\d{1,11}\.\d{1,9}", re.ASCII)  # since 1970
 
 Class = tuple[str, str, str]  # tier, interface, operation
 
@@ -125,7 +128,7 @@ def join(
     rows = {
         "job_times": _time_rows(cells, times),
         "job_processes": _process_rows(phases, group.n_processes),
-        "job_slowest": _slowest_rows(phases, parts, group.n_processes),
+        "job_slowest": _slowest_rows(phases, _of_processes(group, parts)),
         "job_breakdown": _breakdown_rows(phases, cells, sums),
         "job_files": _file_rows(parts, most_files),
         "job_sizes": _size_rows(parts),
@@ -260,7 +263,7 @@ def _facts(
     """Return the row of table ``jobs``."""
     parts = [logs[path][1] for path in group.logs]
     facts = [part.facts for part in parts]
-    started_s = min(one["started_s"] for one in facts)
+    started_s, ended_s = _run_span(_of_processes(group, parts))
     hosts = sorted({one["metadata"].get("host", "") for one in facts} - {""})
     n_nodes = float(len(hosts)) if hosts else np.nan
     if processes_per_node:
@@ -272,7 +275,7 @@ def _facts(
         "user": user_of(first),
         "host": ", ".join(hosts),
         "started_s": started_s,
-        "run_time_s": max(max(one["ended_s"] for one in facts) - started_s, 0.0),
+        "run_time_s": max(ended_s - started_s, 0.0),
         "n_processes": group.n_processes,
         "n_logs": len(parts),
         "n_nodes": n_nodes,
@@ -365,6 +368,12 @@ def _remarks(parts: Sequence[Summary]) -> list[str]:
         )
     if any(part.facts["ended_s"] < part.facts["started_s"] for part in parts):
         remarks.append("A log ends before it starts, so its run time is unknown.")
+    n_killed = sum(part.facts["metadata"].get("end") == "last call" for part in parts)
+    if n_killed:
+        words = "process was killed; its log ends with its last call."
+        if n_killed > 1:
+            words = "processes were killed; their logs end with their last calls."
+        remarks.append(f"{n_killed} {words}")
     if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
         remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
     readers = {part.facts["reader"] for part in parts}
@@ -403,12 +412,40 @@ def _process_rows(phases: Sequence[Phase], n_processes: int) -> dict:
     }
 
 
+def _of_processes(group: LogGroup, parts: Sequence[Summary]) -> list[Summary]:
+    """Return the summaries of logs that are not of helpers, which may run for long."""
+    return [
+        part
+        for part, process in zip(parts, group.processes, strict=True)
+        if process != NO_PROCESS
+    ]
+
+
+def _run_span(parts: Sequence[Summary]) -> tuple[float, float]:
+    """Return when a job began and ended, in seconds since 1970.
+
+    Logs of `tierscope trace` hold when their command began and ended; a process may
+    have no log or end early.
+    """
+
+    def times_s(name: str, key: str) -> Iterator[float]:
+        for part in parts:
+            yield part.facts[name]
+            text = part.facts["metadata"].get(key, "")
+            if _SECONDS.fullmatch(text):
+                yield float(text)
+
+    return (
+        min(times_s("started_s", "command_began")),
+        max(times_s("ended_s", "command_ended")),
+    )
+
+
 def _run_time_bounds(parts: Sequence[Summary]) -> tuple[float, float]:
     """Bound the run time in seconds: old logs have whole seconds, cut off."""
-    facts = [part.facts for part in parts]
-    started_s = min(one["started_s"] for one in facts)
-    run_time_s = max(one["ended_s"] for one in facts) - started_s
-    clock_s = max(one["clock_s"] for one in facts)
+    started_s, ended_s = _run_span(parts)
+    run_time_s = ended_s - started_s
+    clock_s = max(part.facts["clock_s"] for part in parts)
     return max(run_time_s - clock_s, 0.0), run_time_s + clock_s
 
 
@@ -417,10 +454,9 @@ def _percent(part_s: float, whole_s: float) -> float:
     return 100 * part_s / whole_s if whole_s > 0 else np.nan
 
 
-def _slowest_rows(
-    phases: Sequence[Phase], parts: Sequence[Summary], n_processes: int
-) -> dict:
+def _slowest_rows(phases: Sequence[Phase], parts: Sequence[Summary]) -> dict:
     """Return the rows of table ``job_slowest``, without words."""
+    n_processes = len(phases[0].times.total_least_s)
     run_least_s, run_most_s = _run_time_bounds(parts)
     rows: dict[str, list] = {
         name: []

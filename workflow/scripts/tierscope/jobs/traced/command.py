@@ -55,16 +55,27 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
     Raises
     ------
     ConfigError
-        If nothing can be traced.
-    OSError
-        If the logs cannot be written.
+        If nothing can be traced, or the logs cannot be written.
     """
     library = tracer_library()
-    logs.mkdir(parents=True, exist_ok=True)
-    spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+    except OSError as error:
+        raise ConfigError(
+            f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
+            f"({error.strerror})."
+        ) from error
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
     try:
         environment = _environment(library, spools, paths)
+        for path in paths:
+            if not os.path.exists(path):
+                _say(
+                    f"--paths: {path} does not exist; it is traced if the command "
+                    "makes a folder of this name."
+                )
+        began_s = time.time()
         try:
             child = subprocess.Popen(
                 command,
@@ -76,7 +87,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
             missing = isinstance(error, FileNotFoundError)
             return NOT_FOUND if missing else NOT_EXECUTABLE
         _wait(child)
-        _write_logs(spools, logs, child.pid)
+        _write_logs(spools, logs, child.pid, (began_s, time.time()))
     finally:
         shutil.rmtree(spools, ignore_errors=True)
         while signal.sigtimedwait(_FORWARDED, 0):
@@ -117,8 +128,10 @@ def _wait(child: subprocess.Popen) -> None:
             child.send_signal(got.si_signo)
 
 
-def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
-    """Write the logs of a call that has ended, and say what they hold."""
+def _write_logs(
+    spools: Path, logs: Path, command_pid: int, times_s: tuple[float, float]
+) -> None:
+    """Write the logs of a command that began and ended then, and say what they hold."""
     # After the command: numpy and others take half a second.
     from tierscope.jobs.traced.processes import (
         Call,
@@ -133,7 +146,7 @@ def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
         time.sleep(0.05)
         processes = read_processes(spools)
     job_id, group = job_and_group(os.environ, os.getpid(), os.getppid())
-    call = Call(_user(), group, job_id, mount_table())
+    call = Call(_user(), group, job_id, mount_table(), *times_s)
     written, losses = write_process_logs(processes, logs, call)
     losses += [
         f"process {path.name.split('.')[1]} could not record its calls: no log."
@@ -146,14 +159,15 @@ def _write_logs(spools: Path, logs: Path, command_pid: int) -> None:
         )
     if running := [one.pid for one in processes if one.still_runs()]:
         losses.append(
-            f"{len(running)} processes still run (such as {running[0]}): their later "
-            "calls are in no log."
+            f"process {running[0]} still runs: its later calls are in no log."
+            if len(running) == 1
+            else f"{len(running)} processes still run (such as {running[0]}): their "
+            "later calls are in no log."
         )
-    silent = sum(not one.spools for one in processes)
-    _say(
-        f"{len(written)} log{'s' * (len(written) != 1)} in {logs}; {silent} of "
-        f"{len(processes)} processes made no call on a traced path."
-    )
+    n, silent = len(processes), sum(not one.spools for one in processes)
+    who = f"{silent} of {n} processes" if n > 1 else "its only process"
+    without = f"; {who} made no call on a traced path" if silent else ""
+    _say(f"{len(written)} log{'s' * (len(written) != 1)} in {logs}{without}.")
     for loss in losses:
         _say(loss)
 

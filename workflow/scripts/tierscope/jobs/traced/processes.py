@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tierscope.jobs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.trace.any_log import read_any_log
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
@@ -32,7 +33,7 @@ RANK_VARIABLES = (
 _STREAM_MARK = b"\1"  # before the path of a file used as a stream
 # Counters of such a record that STDIO calls otherwise.
 _STREAM_COUNTERS = {"STDIO_FDOPENS": "POSIX_DUPS", "STDIO_FLUSHES": "POSIX_FSYNCS"}
-_MOST_PARENTS = 30  # the metadata of a log has 1023 bytes
+_MOST_PARENTS, _LONGEST_PROGRAM = 30, 100  # the metadata of a log has 1023 bytes
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
@@ -91,12 +92,16 @@ class Call:
     job_id : int
     mounts : mapping of str to str
         Type of the file system by mount point.
+    began_s, ended_s : float
+        When the command began and ended, in seconds since 1970.
     """
 
     user: str
     group: str
     job_id: int
     mounts: Mapping[str, str]
+    began_s: float
+    ended_s: float
 
 
 def read_processes(spool_dir: Path) -> list[TracedProcess]:
@@ -188,20 +193,9 @@ def write_process_logs(
         What is missing, a sentence each. A log that cannot be written costs no other.
     """
     written, losses = [], []
-    ranks = ranks_of(processes)
-    for process, parents in zip(processes, parents_of(processes), strict=True):
+    for process, metadata in zip(processes, _metadata(processes, call), strict=True):
         if not process.spools:
             continue
-        metadata = {
-            "tracer": "tierscope builtin",
-            "group": call.group,
-            "host": process.host,
-            "pid": str(process.pid),
-        }
-        if parents:
-            metadata["parents"] = ",".join(map(str, parents))
-        if process in ranks:
-            metadata["rank"] = str(ranks[process])
         path = logs / _log_name(process, call)
         try:
             if _write_log(process, path, call, metadata):
@@ -211,6 +205,44 @@ def write_process_logs(
             continue
         written.append(path)
     return written, losses
+
+
+def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, str]]:
+    """Return what the log of each process says of it.
+
+    Only here are all processes known, also those without a log. So here, by the rules
+    of `tierscope.jobs.grouping`, it is decided with which process each one counts.
+    """
+    facts = []
+    ranks = ranks_of(processes)
+    for process, ids in zip(processes, parents_of(processes), strict=True):
+        metadata = {"host": process.host, "pid": str(process.pid)}
+        if ids:
+            metadata["parents"] = ",".join(map(str, ids))
+        if process in ranks:
+            metadata["rank"] = str(ranks[process])
+        times_s = process.started_ns * 1e-9, (process.ended_ns or 0) * 1e-9
+        identity = Path(), os.getuid(), call.job_id, 1
+        facts.append(LogFacts(*identity, *times_s, process.exe, metadata))
+    all_metadata = []
+    parents = nearest_parents(facts)
+    for one, rank, first in zip(facts, *ranks_and_firsts(facts, parents), strict=True):
+        named = first  # what Python has started anew has no program of its own
+        while facts[named].child_of_multiprocessing and parents[named] is not None:
+            named = parents[named]
+        metadata = {
+            "tracer": "tierscope builtin",
+            "group": call.group,
+            **one.metadata,
+            "process": f"{processes[first].pid}-{processes[first].ticks}",
+            "program": facts[named].program[:_LONGEST_PROGRAM],
+            "command_began": f"{call.began_s:.6f}",
+            "command_ended": f"{call.ended_s:.6f}",
+        }
+        if rank is not None:
+            metadata["rank"] = str(rank)
+        all_metadata.append(metadata)
+    return all_metadata
 
 
 def _write_log(
