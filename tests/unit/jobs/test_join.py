@@ -7,7 +7,8 @@ import pytest
 from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.jobs.grouping import LogFacts, LogGroup
-from tierscope.jobs.join import join, rank_words, user_of
+from tierscope.jobs.join import join, user_of
+from tierscope.jobs.remarks import rank_words
 from tierscope.jobs.summary import summarise
 from tierscope.jobs.tiers import tiers_of
 from tierscope.jobs.whatif import improved_slowest
@@ -332,8 +333,8 @@ def test_waiting_in_mpi_io_is_said(tmp_path):
 
 
 def test_files_that_are_not_counted_are_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("tierscope.jobs.summary.MOST_FILES", 2)
-    monkeypatch.setattr("tierscope.jobs.join.MOST_FILES", 2)
+    monkeypatch.setattr("tierscope.jobs.summed_files.MOST_FILES", 2)
+    monkeypatch.setattr("tierscope.jobs.remarks.MOST_FILES", 2)
     rows = [("POSIX", 0, f"/gfs/{one}", READ) for one in range(3)]
     job = joined(tmp_path, (rows, {}))
     assert "count the 2 with the most time of each log" in job.facts["remarks"]

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tierscope.core.columns import BOUNDS, EXACT, INTERFACES, LOWER_BOUNDS
-from tierscope.core.job_words import number_words
+from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS
 from tierscope.jobs.bounds import (
     ProcessTimes,
     slowest_bounds,
@@ -18,18 +17,11 @@ from tierscope.jobs.bounds import (
     slowest_class_bounds,
 )
 from tierscope.jobs.grouping import NO_PROCESS, LogFacts, LogGroup
-from tierscope.jobs.summary import (
-    MOST_FILES,
-    MPI_IO,
-    SIZES,
-    UNCOUNTED,
-    Summary,
-    of_each_process,
-)
-from tierscope.jobs.tiers import ROOT
+from tierscope.jobs.remarks import rank_words, remarks_of
+from tierscope.jobs.summary import SIZES, Summary, of_each_process
+from tierscope.trace.any_log import MPI_IO
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
-MOST_RANKS_NAMED = 10
 
 _SECONDS = re.compile(r"\d{1,11}\.\d{1,9}", re.ASCII)  # since 1970
 
@@ -269,6 +261,7 @@ def _facts(
     if processes_per_node:
         n_nodes = float(-(-group.n_processes // processes_per_node))
     first = main_log(group, logs)
+    _, (_, whole_most_s), *_ = whole.slowest()
     return {
         "job": group.name,
         "exe": first.program,
@@ -281,105 +274,8 @@ def _facts(
         "n_nodes": n_nodes,
         "grouped_by": group.grouped_by,
         "times_are": whole.times_are,
-        "remarks": " ".join(
-            [*_remarks(parts), *_waiting(group, parts, whole), *_missing_logs(group)]
-        ),
+        "remarks": remarks_of(group, parts, whole_most_s),
     }
-
-
-def _waiting(group: LogGroup, parts: Sequence[Summary], whole: Phase) -> list[str]:
-    """Return that MPI-IO calls took longer than the POSIX calls that they make."""
-    mean_s = sum(
-        sum_s
-        for part in parts
-        for cell, sum_s in zip(part.cells, part.sums["sum_s"], strict=True)
-        if cell[2] == MPI_IO
-    )
-    mean_s /= group.n_processes
-    _, (_, most_s), *_ = whole.slowest()
-    if not mean_s > most_s:
-        return []
-    return [
-        f"A process spent {number_words(mean_s)} s on average in MPI-IO calls, more "
-        "than any process spent in POSIX and STDIO calls. In collective calls "
-        "processes wait for each other and exchange data; no class counts that."
-    ]
-
-
-def _missing_logs(group: LogGroup) -> list[str]:
-    """Return which processes have no log, if each process should have one."""
-    known = set(group.processes) - {NO_PROCESS}
-    if len(group.logs) == 1 or len(known) == group.n_processes:
-        return []
-    missing = np.setdiff1d(np.arange(group.n_processes), sorted(known))
-    return [
-        f"No log is of rank {rank_words(missing, group.n_processes)}: without I/O "
-        "there is none, or it is missing."
-    ]
-
-
-def _remarks(parts: Sequence[Summary]) -> list[str]:
-    """Return what a reader must know of a job's logs, in sentences."""
-    remarks = []
-    lost = {module for part in parts for module in part.facts["partial"]}
-    partial = sorted(lost & set(INTERFACES))
-    if partial:
-        remarks.append(
-            f"The runtime lost records of {', '.join(partial)}, so times are at least "
-            "those that are listed."
-        )
-    shared = sum(part.facts["n_shared_records"] for part in parts)
-    if shared:
-        words = "record holds" if shared == 1 else "records hold"
-        remarks.append(
-            f"{shared} {words} sums over all processes, so times of processes are "
-            "bounds."
-        )
-    nameless = sum(part.facts["n_nameless_records"] for part in parts)
-    if nameless:
-        words = "record has" if nameless == 1 else "records have"
-        remarks.append(f"{nameless} {words} no name.")
-    n_negative = sum(part.facts["n_negative_times"] for part in parts)
-    if n_negative:
-        words = "time is" if n_negative == 1 else "times are"
-        remarks.append(f"{n_negative} {words} below 0 in the logs and counted as 0.")
-    if any(part.facts["hides_calls"] for part in parts):
-        remarks.append(
-            "The logs have MPI-IO calls without the POSIX calls that they make, so "
-            "times are at least those that are listed."
-        )
-    modules = {module for part in parts for module in part.facts["modules"]}
-    if uncounted := sorted(modules & UNCOUNTED):
-        remarks.append(
-            f"Calls of {' and '.join(uncounted)} are not counted and reach no POSIX "
-            "call, so times are at least those that are listed."
-        )
-    if any(part.facts["n_files"] > MOST_FILES for part in parts):
-        remarks.append(
-            f"The sums of files and folders count the {MOST_FILES:,} with the most "
-            "time of each log."
-        )
-    folders = sorted({one for part in parts for one in part.facts["root_folders"]})
-    if folders:
-        listed = ", ".join(folders[:MOST_RANKS_NAMED])
-        remarks.append(
-            f"Only / of the mount table holds {listed}, so this is tier {ROOT}. If "
-            "a link leads to another file system, name the tiers."
-        )
-    if any(part.facts["ended_s"] < part.facts["started_s"] for part in parts):
-        remarks.append("A log ends before it starts, so its run time is unknown.")
-    n_killed = sum(part.facts["metadata"].get("end") == "last call" for part in parts)
-    if n_killed:
-        words = "process was killed; its log ends with its last call."
-        if n_killed > 1:
-            words = "processes were killed; their logs end with their last calls."
-        remarks.append(f"{n_killed} {words}")
-    if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
-        remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
-    readers = {part.facts["reader"] for part in parts}
-    if "PyDarshan" in readers:
-        remarks.append("PyDarshan read logs that tierscope's own reader does not read.")
-    return remarks
 
 
 def _time_rows(cells: Sequence[tuple], times: Mapping[str, np.ndarray]) -> dict:
@@ -475,15 +371,6 @@ def _slowest_rows(phases: Sequence[Phase], parts: Sequence[Summary]) -> dict:
         for name, value in zip(rows, values, strict=True):
             rows[name].append(value)
     return rows
-
-
-def rank_words(ranks: np.ndarray, n_processes: int) -> str:
-    """Return ranks in words: a list, cut if it is long."""
-    if len(ranks) == n_processes > 1:
-        return f"any of {n_processes}"
-    named = ", ".join(map(str, ranks[:MOST_RANKS_NAMED].tolist()))
-    left = len(ranks) - MOST_RANKS_NAMED
-    return f"{named} and {left} more" if left > 0 else named
 
 
 def _breakdown_rows(

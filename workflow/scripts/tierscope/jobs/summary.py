@@ -10,33 +10,31 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from tierscope.core.columns import INTERFACES, OPERATIONS
-from tierscope.jobs.bounds import SharedRecords, shared_bounds
+from tierscope.jobs.bounds import SharedBounds, SharedRecords, shared_bounds
 from tierscope.jobs.placing import place_names
+from tierscope.jobs.summed_files import (
+    root_folders,
+    sums_by_name,
+    top_files,
+    top_folders,
+)
 from tierscope.jobs.tiers import (
     AUTO,
-    OF_THE_MACHINE,
     OTHER,
-    ROOT,
     UNNAMED,
     Tier,
     proposed_tiers,
 )
-from tierscope.trace.any_log import SHARED, AnyLog, Records
+from tierscope.trace.any_log import MPI_IO, SHARED, AnyLog, Records
 from tierscope.trace.file_records import positions
-from tierscope.trace.log import LogError, Names
+from tierscope.trace.log import LogError
 
 NO_EPOCH = -1
 EACH_OTHER = -1  # rank of a row for each process that has no row of its own
-MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
 UNCOUNTED = {"DFS", "DAOS"}  # modules of calls that reach neither POSIX nor STDIO
-MOST_FILES = 1000  # kept of a log, those with the most time
 _MOST_DIGITS = 18  # of an epoch, which is a 64-bit number
-_LEAST_PART = 0.01  # of a log's time: a folder with less is not worth a remark
-_OF_THE_SYSTEM = {"/usr", "/etc", "/opt", "/lib", "/lib64", "/bin", "/sbin", "/proc"}
-_OF_THE_SYSTEM |= {"/sys", "/dev", "/run", "/boot", "/var", "/tmp", "/"}
 SIZES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M")
 SIZES += ("1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
 _READ, _META, _WRITE, _WRITE_META, _MIXED_META = range(len(OPERATIONS))
@@ -151,10 +149,11 @@ def summarise(
     cell_of = {kind: np.searchsorted(codes, part.cells) for kind, part in parts.items()}
     times, totals = _process_times(log, places, parts, cell_of, cells)
     sums, ids = _sums(log, parts, cell_of, len(cells))
-    by_name = _by_name(log, names_of, len(log.names.ids))
-    folders = _top_folders(log.names, by_name, places)
+    by_name = sums_by_name(log, names_of)
+    tier_of = np.array(places.tiers, object)[places.tier_of]
+    folders = top_folders(log.names, by_name, tier_of)
     n_files = int((by_name["opens"][:-1] + by_name["time_s"][:-1] > 0).sum())
-    known = {"n_files": n_files, "root_folders": _root_folders(folders, tiers)}
+    known = {"n_files": n_files, "root_folders": root_folders(folders, tiers)}
     return Summary(
         facts=_facts(log, digest, names_of) | known,
         cells=cells,
@@ -162,7 +161,7 @@ def summarise(
         file_ids=ids,
         times=times,
         totals=totals,
-        files=_top_files(log.names, by_name, places),
+        files=top_files(log.names, by_name, tier_of),
         folders=folders,
         sizes=_sizes(log, places, names_of),
         prefixes=[(one.name, one.prefix, one.fs_type) for one in places.used],
@@ -319,17 +318,14 @@ def _process_times(
         shared = (records.ranks == SHARED) & part.is_present.any(axis=1)
         if not shared.any():
             continue
-        # A lane without calls has no time, so any cell serves it.
-        lanes = np.where(part.is_present, cell_of[kind], 0)[shared]
-        first = np.argmax(part.is_present[shared], axis=1)[:, np.newaxis]
-        cells_of_first = np.take_along_axis(cell_of[kind][shared], first, 1)[:, 0]
-        totals = np.where(kind == MPI_IO, -1, epoch_of_cell[cells_of_first])
-        found = shared_bounds(
-            _shared_records(records, part.times_s, shared),
-            log.n_processes,
-            lanes,
-            len(cells),
-            totals,
+        epochs = epoch_of_cell if kind != MPI_IO else np.full(len(cells), -1)
+        found = _bounds_of_shared(
+            log,
+            kind,
+            part,
+            cell_of[kind],
+            shared,
+            epochs,
             len(places.epochs),
             processes,
         )
@@ -362,6 +358,35 @@ def _process_times(
         "most_s": total_most[at, epoch].tolist(),
     }
     return times, totals
+
+
+def _bounds_of_shared(
+    log: AnyLog,
+    kind: str,
+    part: _Lanes,
+    cells: np.ndarray,
+    shared: np.ndarray,
+    epoch_of_cell: np.ndarray,
+    n_epochs: int,
+    processes: np.ndarray,
+) -> SharedBounds:
+    """Bound what processes spent in the shared records of an interface.
+
+    `epoch_of_cell` is -1 for cells that count in no total.
+    """
+    # A lane without calls has no time, so any cell serves it.
+    lanes = np.where(part.is_present, cells, 0)[shared]
+    first = np.argmax(part.is_present[shared], axis=1)[:, np.newaxis]
+    cells_of_first = np.take_along_axis(cells[shared], first, 1)[:, 0]
+    return shared_bounds(
+        _shared_records(log.records[kind], part.times_s, shared),
+        log.n_processes,
+        lanes,
+        len(epoch_of_cell),
+        epoch_of_cell[cells_of_first],
+        n_epochs,
+        processes,
+    )
 
 
 def _listed_processes(log: AnyLog) -> np.ndarray:
@@ -491,98 +516,6 @@ def _sums(
         "files": n_files.tolist(),
     }
     return sums, ids if log.n_processes == 1 else None
-
-
-def _by_name(
-    log: AnyLog, names_of: dict[str, np.ndarray], n_names: int
-) -> dict[str, np.ndarray]:
-    """Return time and counts of each name over all processes, without MPI-IO."""
-    sums = {
-        "time_s": np.zeros(n_names + 1),
-        **{
-            name: np.zeros(n_names + 1, np.int64)
-            for name in ("opens", "reads", "writes", "bytes_read", "bytes_written")
-        },
-    }
-    for kind, records in log.records.items():
-        if kind == MPI_IO:
-            continue
-        columns = records.columns
-        times_s = (
-            columns["read_time_s"] + columns["write_time_s"] + columns["meta_time_s"]
-        )
-        for name, total in sums.items():
-            values = times_s if name == "time_s" else columns[name]
-            np.add.at(total, names_of[kind], values)
-    return sums
-
-
-def _top_files(names: Names, sums: dict, places: _Places) -> dict[str, list]:
-    """Return the files with the most time."""
-    time_s = sums["time_s"][:-1]
-    used = np.flatnonzero((time_s > 0) | (sums["opens"][:-1] > 0))
-    top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
-    paths = [names.path(int(position)) for position in top]
-    return _path_rows(
-        paths, [places.tiers[places.tier_of[one]] for one in top], sums, top
-    )
-
-
-def _top_folders(names: Names, sums: dict, places: _Places) -> dict[str, list]:
-    """Return the folders with the most time of their own files."""
-    n_folders = len(names.folders)
-    folder_of = np.where(names.folder_of < 0, n_folders, names.folder_of)
-    by_folder = {
-        name: np.zeros(n_folders + 1, values.dtype) for name, values in sums.items()
-    }
-    for name, values in sums.items():
-        np.add.at(by_folder[name], folder_of, values[:-1])
-    first = np.zeros(n_folders + 1, np.int64)
-    first[folder_of] = np.arange(len(folder_of))
-    time_s = by_folder["time_s"][:-1]
-    used = np.flatnonzero((time_s > 0) | (by_folder["opens"][:-1] > 0))
-    top = used[np.argsort(-time_s[used], kind="stable")][:MOST_FILES]
-    folders = pa.array(names.folders)
-    paths = [(folders[int(one)].as_py() or b"/") for one in top]
-    texts = [path.decode("utf-8", "surrogateescape") for path in paths]
-    tiers = [places.tiers[places.tier_of[first[one]]] for one in top]
-    return _path_rows(texts, tiers, by_folder, top)
-
-
-def _root_folders(folders: dict[str, list], tiers: Sequence[Tier]) -> list[str]:
-    """Return the folders of / with noticeable time that may be links to elsewhere.
-
-    They can be that if the mount table has a file system of another machine.
-    """
-    if not any(tier.fs_type and tier.name not in OF_THE_MACHINE for tier in tiers):
-        return []
-    times_s: dict[str, float] = {}
-    for path, tier, time_s in zip(
-        folders["path"], folders["tier"], folders["time_s"], strict=True
-    ):
-        if tier == ROOT:
-            top = "/" + path.split("/")[1] if path.count("/") else path
-            times_s[top] = times_s.get(top, 0.0) + time_s
-    least_s = _LEAST_PART * sum(folders["time_s"])
-    return [
-        top
-        for top, time_s in times_s.items()
-        if time_s > least_s and top not in _OF_THE_SYSTEM
-    ]
-
-
-def _path_rows(
-    paths: list[str], tiers: list[str], sums: dict, top: np.ndarray
-) -> dict[str, list]:
-    """Return rows of paths; bytes that are no UTF-8 become escapes."""
-    rows: dict[str, list] = {
-        "path": [
-            path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            for path in paths
-        ],
-        "tier": tiers,
-    }
-    return rows | {name: values[top].tolist() for name, values in sums.items()}
 
 
 def _sizes(log: AnyLog, places: _Places, names_of: dict) -> list:
