@@ -1,4 +1,5 @@
 import job_tables
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -72,6 +73,21 @@ def test_numbers_are_bounds_where_the_logs_hold_bounds():
     assert "the slowest took at least 3.00 s" in page.text
 
 
+def test_the_words_on_processes_use_the_sum_over_them():
+    """Each of 100 processes takes 0 to 50 s, but all together take 60 s."""
+    job = job_tables.exact_job(times={(-1, READ): (np.zeros(100), np.full(100, 50.0))})
+    tables = tables_of(job)
+    tables["job_breakdown"]["sum_s"] = 60.0
+    context = job_page(tables, job.name, pictures=[], provenance=Origin("x"))
+    text = Page(render(TEMPLATE, context)).text
+    assert "Of 100 processes that may have I/O" in text
+    assert "the median 0 to 1.19 s, the fastest 0 to 0.600 s." in text
+    assert "Together they took 60.0 s." in text
+    assert (
+        "Together they took at least 5.00 s." in page_of(job_tables.partial_job()).text
+    )
+
+
 def test_a_page_leads_to_its_explorer_or_says_why_there_is_none():
     page = page_of(job_tables.exact_job(), explorer="explorer.html")
     assert "explorer.html" in page.addresses
@@ -137,6 +153,8 @@ def test_what_is_known_of_the_nodes_is_said():
 def test_logs_of_helpers_are_said_to_be_left_out():
     tables = tables_of(job_tables.bounded_job())
     tables["job_times"]["rank"] -= 1
+    processes = tables["job_processes"]
+    tables["job_processes"] = processes[processes["rank"] < 2]
     context = job_page(tables, "shared-1", pictures=[], provenance=Origin("x"))
     text = Page(render(TEMPLATE, context)).text
     assert "Logs of no process" in text

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from job_tables import MPI_IO, tables_of
 from tierscope.core.tables import empty_table
-from tierscope.figures.jobs.processes import process_totals
+from tierscope.figures.jobs.processes import WHOLE_JOB, with_io
 from tierscope.pages.jobs.job_tables import (
     breakdown_table,
     combinations_table,
@@ -96,10 +96,16 @@ def test_the_part_of_an_unknown_run_time_is_unknown():
 
 
 def test_processes_are_listed_with_their_bounds():
-    tables = tables_of(job_tables.bounded_job())
-    totals = process_totals(tables["job_times"], tables["job_slowest"].iloc[0])
-    table = processes_table(totals)
+    processes = with_io(tables_of(job_tables.bounded_job())["job_processes"], WHOLE_JOB)
+    table = processes_table(processes, is_lost=False)
     assert table.iloc[0].tolist() == ["rank 0", "2.00 to 4.00 s", "yes"]
+
+
+def test_of_lost_records_the_table_does_not_say_who_can_be_the_slowest():
+    processes = with_io(tables_of(job_tables.partial_job())["job_processes"], WHOLE_JOB)
+    table = processes_table(processes, is_lost=True)
+    assert table.columns.tolist() == ["Process", "I/O time"]
+    assert table.iloc[0].tolist() == ["rank 0", "at least 3.00 s"]
 
 
 def test_files_and_folders_have_tables_of_their_own():

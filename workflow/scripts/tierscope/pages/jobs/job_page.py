@@ -12,9 +12,11 @@ from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.figures.jobs.processes import (
     WHOLE_JOB,
     has_epochs,
-    process_totals,
+    median_bounds,
+    ordered_bounds,
     times_in,
     whole_job,
+    with_io,
 )
 from tierscope.pages.document import Picture
 from tierscope.pages.jobs.content import (
@@ -41,8 +43,8 @@ from tierscope.pages.jobs.job_tables import (
 )
 
 OF_JOBS = (
-    *("jobs", "logs", "job_times", "job_slowest", "job_breakdown", "job_files"),
-    *("job_sizes", "job_estimates", "job_combinations"),
+    *("jobs", "logs", "job_times", "job_processes", "job_slowest", "job_breakdown"),
+    *("job_files", "job_sizes", "job_estimates", "job_combinations"),
 )
 TIMES_WORDS = {
     EXACT: "exact: each process has its own records",
@@ -190,26 +192,29 @@ def _breakdown(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
 def _processes(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
     """Return how the times spread over the processes."""
     slowest = whole_job(of["job_slowest"]).iloc[0]
-    times = of["job_times"]
-    totals = process_totals(times_in(times, WHOLE_JOB), slowest)
-    if len(totals) < 2:
+    processes = with_io(of["job_processes"], WHOLE_JOB)
+    if len(processes) < 2:
         return Section("processes", "Over the processes", [])
     items = [drawings["processes"]] if "processes" in drawings else []
-    middle = bounds_words(
-        totals["least_s"].median(), totals["most_s"].median(skipna=False)
-    )
-    last = bounds_words(totals["least_s"].min(), totals["most_s"].min(skipna=False))
+    breakdown = whole_job(of["job_breakdown"])
+    sum_s = breakdown.loc[breakdown["counted"], "sum_s"].sum()
+    ordered = ordered_bounds(processes, breakdown)
+    is_lost = slowest["times_are"] == LOWER_BOUNDS
     longest = bounds_words(slowest["least_s"], slowest["most_s"])
+    shortest = bounds_words(*ordered.iloc[-1][["least_s", "most_s"]])
+    together = bounds_words(sum_s, float("inf") if is_lost else sum_s)
+    which = "with" if processes["least_s"].gt(0).all() else "that may have"
     items.append(
         Words(
-            f"Of {len(totals):,} processes with I/O, the slowest took {longest}, the "
-            f"median {middle}, the fastest {last}."
+            f"Of {len(processes):,} processes {which} I/O, the slowest took {longest}, "
+            f"the median {bounds_words(*median_bounds(ordered))}, the fastest "
+            f"{shortest}. Together they took {together}."
         )
     )
-    if times["rank"].lt(0).any():
+    if of["job_times"]["rank"].lt(0).any():
         helpers = "Logs of no process, such as those of helpers, are left out."
         items.append(Words(helpers))
-    table = processes_table(totals)
+    table = processes_table(processes, is_lost=is_lost)
     items.append(
         Table("Slowest processes", table, ["I/O time"], title="The slowest processes")
     )

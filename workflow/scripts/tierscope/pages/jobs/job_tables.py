@@ -102,19 +102,21 @@ def _largest_logs(times: pd.DataFrame, slowest: pd.Series) -> dict[tuple, float]
     return dict(zip(keys, rows["largest_s"], strict=True))
 
 
-def processes_table(totals: pd.DataFrame) -> pd.DataFrame:
+def processes_table(processes: pd.DataFrame, *, is_lost: bool) -> pd.DataFrame:
     """Return the processes with the longest I/O time.
 
-    `totals` is what `tierscope.figures.jobs.processes.process_totals` returns.
+    `processes` is what `tierscope.figures.jobs.processes.with_io` returns. If records
+    were lost, every process can be the slowest, and the table does not say so.
     """
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "Process": f"rank {row['rank']}",
             "I/O time": bounds_words(row["least_s"], row["most_s"]),
-            "Can be the slowest": "yes" if row["is_candidate"] else "no",
+            "Can be the slowest": "yes" if row["can_be_slowest"] else "no",
         }
-        for row in _rows(totals.head(MOST_PROCESSES))
+        for row in _rows(processes.head(MOST_PROCESSES))
     )
+    return table.drop(columns="Can be the slowest") if is_lost else table
 
 
 def files_table(files: pd.DataFrame, kind: str) -> pd.DataFrame:
