@@ -144,6 +144,37 @@ def test_pairs_are_named_without_their_percentages():
     assert table["More throughput of"].tolist() == ["gfs READ, gfs META"]
 
 
+def test_improvements_that_say_the_same_of_a_tier_are_one_row():
+    row = tables_of(job_tables.exact_job())["job_estimates"].head(1)
+    gains = {
+        "everything on gfs": 2.0,
+        "gfs READ, gfs META": 2.0,
+        "home READ": 2.0,  # as much, but of another tier
+        "gfs META": 1.0,
+        "metadata server of gfs": 1.0,
+        "gfs META, lfs META": 1.0,
+        "gfs READ": 0.5,
+        "everything on lfs": 0.25,
+        "metadata server of lfs": 0.25,
+        "lfs META": 0.25,
+        "lfs META, lfs STDIO META": 0.25,
+    }
+    rows = pd.concat(
+        row.assign(improvement=f"{name} +25 %", saved_least_s=gain, saved_most_s=gain)
+        for name, gain in gains.items()
+    )
+    table, n_left = estimates_table(rows)
+    assert table["More throughput of"].tolist() == [
+        "everything on gfs (gfs READ, gfs META)",
+        "home READ",
+        "metadata server of gfs (gfs META)",
+        "gfs META, lfs META",
+        "gfs READ",
+        "metadata server of lfs (lfs META)",
+    ]
+    assert n_left == 0
+
+
 def test_many_improvements_are_cut_and_counted():
     row = tables_of(job_tables.exact_job())["job_estimates"].head(1)
     many = pd.concat([row.assign(improvement=f"class {n} +25 %") for n in range(20)])
