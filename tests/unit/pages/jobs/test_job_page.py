@@ -105,8 +105,22 @@ def test_a_page_leads_back_to_all_jobs():
 
 def test_the_what_if_is_labelled_as_the_rule():
     text = page_of(job_tables.exact_job()).text
-    assert text.count("By the rule; no model: logs do not determine the devices.") == 2
+    assert text.count("No model checks it here: logs do not determine") == 1
+    assert text.index("paper's rule") < text.index("today, and after an improvement")
     assert "meet the goal of 4.00 s" in text
+
+
+def test_combinations_that_are_left_out_are_counted():
+    tables = tables_of(job_tables.exact_job())
+    rows = tables["job_combinations"]
+    many = pd.concat([rows.assign(position=place) for place in range(18)])
+    assert (
+        "more are in table job_combinations" not in page_of(job_tables.exact_job()).text
+    )
+    tables["job_combinations"] = many
+    context = job_page(tables, "train-1", pictures=[], provenance=Origin("x"))
+    text = Page(render(TEMPLATE, context)).text
+    assert "3 more are in table job_combinations." in text
 
 
 def test_the_what_if_is_that_of_the_whole_job_by_the_rule():

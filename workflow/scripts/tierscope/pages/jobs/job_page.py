@@ -51,7 +51,7 @@ TIMES_WORDS = {
     BOUNDS: "bounds: processes share records",
     LOWER_BOUNDS: "lower bounds: a log lost records",
 }
-NO_MODEL = "By the rule; no model: logs do not determine the devices."
+NO_MODEL = "No model checks it here: logs do not determine the devices."
 _WARNINGS = {
     BOUNDS: "Processes of this job share records, so times of single processes are "
     "known within bounds. Each bound holds; the truth can be anywhere between.",
@@ -254,24 +254,26 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
     if not table.empty:
         today = bounds_words(slowest["least_s"], slowest["most_s"])
         text = (
-            f"{NO_MODEL} I/O time of the slowest process in the whole job: {today} "
-            "today, and after an improvement:"
+            f"I/O time of the slowest process in the whole job: {today} today, and "
+            "after an improvement:"
         )
         items = [Words(text), Table("Improvements", table, list(table.columns[1:]))]
         if n_left:
-            items.append(Words(f"{n_left} more are in table job_estimates."))
+            items.append(Words(f"{n_left:,} more are in table job_estimates."))
     if not combinations.empty:
         goal = number_words(combinations["goal_s"].iloc[0])
         text = (
             f"Combinations that meet the goal of {goal} s of I/O time, the least sum "
-            f"of percent first. {NO_MODEL}"
+            "of percent first:"
         )
         found = combinations_table(combinations)
         numbers = ["Sum of percent", found.columns[1]]
         shown = Table("Combinations", found, numbers)
         items += [Words(text), shown]
+        if n_left := len(combinations) - len(found):
+            items.append(Words(f"{n_left:,} more are in table job_combinations."))
     if items:
-        items.append(Words(RULE_NOTE))
+        items.insert(0, Words(f"{RULE_NOTE} {NO_MODEL}"))
     return Section("whatif", "If storage were faster", items)
 
 
