@@ -104,6 +104,18 @@ def test_hours_of_processes_are_marked_among_hours_of_nodes():
     assert hours_words(fleet["hours_of"].head(1)) == "process-hours"
 
 
+@pytest.mark.parametrize(
+    ("jobs", "title"),
+    [
+        ([job_of("a", 1)], "All jobs"),
+        ([job_of("a", 1), job_of("idle", 0)], "The most costly job"),
+        ([job_of("a", 1), job_of("b", 1), job_of("c", 0)], "The 2 most costly jobs"),
+    ],
+)
+def test_a_title_says_whether_all_jobs_are_shown(jobs, title):
+    assert draw(*jobs).axes[0].get_title() == title
+
+
 def test_jobs_without_io_are_no_costly_jobs():
     fleet = tables_of(job_of("a", 0), job_of("b", 2))["fleet"]
     assert most_costly(fleet, "io_hours")["job"].tolist() == ["b"]

@@ -8,7 +8,7 @@ from job_tables import MPI_IO, READ, tables_of
 from pages import STYLE, TEMPLATE, Page
 from tierscope.core.sources import Origin
 from tierscope.pages.document import Picture, render
-from tierscope.pages.jobs.job_page import count, job_page, time_words
+from tierscope.pages.jobs.job_page import count, job_page, more_words, time_words
 
 HOSTILE = (
     "</td><script>window.pwned = 1</script>\"'><img src=x onerror=alert(1)>{{ x }}"
@@ -157,6 +157,10 @@ def test_what_is_known_of_the_nodes_is_said():
         "nodes 2.00 (the configuration: 4 processes on a node)"
         in page_of(job_tables.exact_job(), processes_per_node=4).text
     )
+    assert (
+        "1 process on a node"
+        in page_of(job_tables.exact_job(), processes_per_node=1).text
+    )
     unknown = job_tables.exact_job(n_nodes=1.0)
     tables = tables_of(unknown)
     tables["jobs"]["n_nodes"] = float("nan")
@@ -222,3 +226,5 @@ def test_times_and_counts_in_words():
     assert time_words(1e18).endswith("s after 1970")
     assert count(1, "process", "es") == "1 process"
     assert count(3072, "process", "es") == "3,072 processes"
+    assert more_words(1, "fleet") == "1 more is in table fleet."
+    assert more_words(2000, "fleet") == "2,000 more are in table fleet."

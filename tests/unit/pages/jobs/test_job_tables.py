@@ -77,9 +77,9 @@ def test_epochs_have_their_slowest_process():
     ("n", "ranks", "words"),
     [
         (1, "7", "rank 7"),
-        (2, "7, 9", "one of 7, 9"),
+        (2, "7, 9", "one of ranks 7, 9"),
         (64, "any of 64", "any of 64"),
-        (12, "0, 1 and 10 more", "one of 0, 1 and 10 more"),
+        (12, "0, 1 and 10 more", "one of ranks 0, 1 and 10 more"),
     ],
 )
 def test_the_slowest_process_may_be_one_of_several(n, ranks, words):
@@ -199,6 +199,8 @@ def test_logs_say_who_read_them_and_what_they_lost():
     table = logs_table(tables_of(job_tables.partial_job())["logs"])
     assert table["Lost records of"].tolist() == ["POSIX"]
     assert table["Process"].tolist() == ["all"]
+    of_rank = tables_of(job_tables.partial_job())["logs"].assign(process=3)
+    assert logs_table(of_rank)["Process"].tolist() == ["rank 3"]
     table = logs_table(tables_of(job_tables.exact_job())["logs"])
     assert table["Lost records of"].tolist() == ["none"]
     assert table["Read by"].tolist() == ["tierscope"]

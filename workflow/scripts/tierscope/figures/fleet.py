@@ -106,7 +106,11 @@ def plot_fleet(
         _draw_hours(names, jobs, hours)
     handles = _draw_classes(costly, jobs, rows, palette, hours, is_uneven=is_uneven)
     (names if is_uneven else costly).set_title(
-        f"The {len(jobs)} most costly jobs" if len(jobs) < n_jobs else "All jobs"
+        "All jobs"
+        if len(jobs) == n_jobs
+        else "The most costly job"
+        if len(jobs) == 1
+        else f"The {len(jobs)} most costly jobs"
     )
     _draw_savings(saved, fleet, hours)
     of_parts = _draw_parts(parts, fleet)

@@ -21,7 +21,7 @@ from tierscope.pages.jobs.content import (
     page_context,
     seen,
 )
-from tierscope.pages.jobs.job_page import NO_MODEL, count
+from tierscope.pages.jobs.job_page import NO_MODEL, count, more_words
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
 SHARE = "Share of what is certain"
@@ -138,7 +138,8 @@ def _summary(
         "wait for it."
     )
     if processes_per_node:
-        how += f" The configuration says {processes_per_node} processes on a node."
+        of_node = count(processes_per_node, "process", "es")
+        how += f" The configuration says {of_node} on a node."
     if fleet["hours_of"].eq("processes").any():
         how += " Where the number of nodes is not known, it counts processes."
     how += f" In the tables, h, min and s are {hours} and parts of them."
@@ -181,7 +182,7 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
     if is_mixed:
         words += " *: hours of processes."
     if len(fleet) > len(rows):
-        words += f" {len(fleet) - len(rows):,} more are in table fleet."
+        words += f" {more_words(len(fleet) - len(rows), 'fleet')}"
     if pages:
         have = (
             "job has a page of its own"
@@ -257,7 +258,7 @@ def _refusals(refusals: pd.DataFrame) -> Section:
     )
     items: list = [Table("Refusals", table)]
     if len(refusals) > len(rows):
-        items.append(Words(f"{len(refusals) - len(rows):,} more: table refusals."))
+        items.append(Words(more_words(len(refusals) - len(rows), "refusals")))
     return Section("refusals", "Logs that could not be used", items)
 
 

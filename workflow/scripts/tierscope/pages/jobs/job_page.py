@@ -134,6 +134,11 @@ def count(number: int, noun: str, ending: str = "s") -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else ending)
 
 
+def more_words(number: int, table: str) -> str:
+    """Return that so many rows are in a table only."""
+    return f"{number:,} more {'is' if number == 1 else 'are'} in table {table}."
+
+
 def time_words(started_s: float) -> str:
     """Return a time in seconds since 1970 in words, in UTC."""
     try:
@@ -185,7 +190,7 @@ def _breakdown(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
         items.append(Table("Epochs", by_epoch, numbers, title="Epochs"))
         n_left = of["job_slowest"]["epoch"].ge(0).sum() - len(by_epoch)
         if n_left:
-            items.append(Words(f"{n_left:,} more are in table job_slowest."))
+            items.append(Words(more_words(n_left, "job_slowest")))
     return Section("breakdown", "What the slowest process waits for", items)
 
 
@@ -259,7 +264,7 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
         )
         items = [Words(text), Table("Improvements", table, list(table.columns[1:]))]
         if n_left:
-            items.append(Words(f"{n_left:,} more are in table job_estimates."))
+            items.append(Words(more_words(n_left, "job_estimates")))
     if not combinations.empty:
         goal = number_words(combinations["goal_s"].iloc[0])
         text = (
@@ -271,7 +276,7 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
         shown = Table("Combinations", found, numbers)
         items += [Words(text), shown]
         if n_left := len(combinations) - len(found):
-            items.append(Words(f"{n_left:,} more are in table job_combinations."))
+            items.append(Words(more_words(n_left, "job_combinations")))
     if items:
         items.insert(0, Words(f"{RULE_NOTE} {NO_MODEL}"))
     return Section("whatif", "If storage were faster", items)
@@ -283,7 +288,8 @@ def _origin(
     """Return what the job is and the logs it was made of."""
     nodes = number_words(row["n_nodes"]) if row["n_nodes"] > 0 else "not known"
     if processes_per_node:
-        nodes += f" (the configuration: {processes_per_node} processes on a node)"
+        of_node = count(processes_per_node, "process", "es")
+        nodes += f" (the configuration: {of_node} on a node)"
     about = {
         "name": seen(row["job"], NAME_LETTERS),
         "program": seen(row["exe"]),
@@ -309,8 +315,8 @@ def _origin(
     logs = of["logs"]
     table = logs_table(logs)
     if not table.empty:
-        numbers = ["Process", "Records", "Shared", "Without name"]
+        numbers = ["Records", "Shared", "Without name"]
         items.append(Table("Logs", table, numbers, title="Its logs"))
     if len(logs) > MOST_LOGS:
-        items.append(Words(f"{len(logs) - MOST_LOGS:,} more are in table logs."))
+        items.append(Words(more_words(len(logs) - MOST_LOGS, "logs")))
     return Section("logs", "What it was made of", items)

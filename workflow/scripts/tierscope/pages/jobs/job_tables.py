@@ -51,7 +51,7 @@ def ranks_words(row: pd.Series | dict) -> str:
     ranks = seen(row["slowest_ranks"], NAME_LETTERS)
     if row["n_slowest"] == 1:
         return f"rank {ranks}"
-    return ranks if ranks.startswith("any") else f"one of {ranks}"
+    return ranks if ranks.startswith("any") else f"one of ranks {ranks}"
 
 
 def breakdown_table(
@@ -254,7 +254,7 @@ def logs_table(logs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Log": seen(row["log"], PATH_LETTERS),
-            "Process": str(row["process"]) if row["process"] >= 0 else "all",
+            "Process": f"rank {row['process']}" if row["process"] >= 0 else "all",
             "Read by": row["reader"],
             "Format": seen(row["log_format"], NAME_LETTERS),
             "Modules": seen(row["modules"], NAME_LETTERS),
