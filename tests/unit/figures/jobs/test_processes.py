@@ -43,6 +43,14 @@ def test_processes_without_io_are_left_out():
     assert processes_of(job)["rank"].tolist() == [0, 2]
 
 
+def test_what_is_certain_decides_the_order_of_those_that_can_be_the_slowest():
+    """Rank 1 takes 3.36 s for sure; rank 0 up to 3.37 s, but perhaps nearly nothing."""
+    job = job_tables.exact_job(times={(-1, READ): ([0.1, 3.36], [3.37, 3.36])})
+    processes = processes_of(job)
+    assert processes["rank"].tolist() == [1, 0]
+    assert processes["can_be_slowest"].all()
+
+
 def test_processes_without_upper_bound_are_sorted_by_what_is_certain():
     processes = processes_of(job_tables.partial_job())
     assert processes["most_s"].isna().all()

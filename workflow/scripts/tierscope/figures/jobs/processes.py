@@ -34,6 +34,8 @@ def times_in(times: pd.DataFrame, epoch: int) -> pd.DataFrame:
 def with_io(processes: pd.DataFrame, epoch: int) -> pd.DataFrame:
     """Return the processes that can have I/O in an epoch, the longest first.
 
+    Those that can be the slowest come first, then those with the longest certain time.
+
     Parameters
     ----------
     processes : DataFrame
@@ -42,10 +44,9 @@ def with_io(processes: pd.DataFrame, epoch: int) -> pd.DataFrame:
         The epoch, or `WHOLE_JOB`.
     """
     shown = processes["epoch"].eq(epoch) & processes["most_s"].ne(0)
-    found = processes[shown].assign(end_s=lambda p: p["most_s"].fillna(p["least_s"]))
-    by = ["end_s", "least_s", "rank"]
-    found = found.sort_values(by, ascending=[False, False, True], ignore_index=True)
-    return found.drop(columns="end_s")
+    by = {"can_be_slowest": False, "least_s": False, "most_s": False, "rank": True}
+    ascending = list(by.values())
+    return processes[shown].sort_values([*by], ascending=ascending, ignore_index=True)
 
 
 def ordered_bounds(processes: pd.DataFrame, breakdown: pd.DataFrame) -> pd.DataFrame:
