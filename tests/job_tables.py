@@ -9,8 +9,8 @@ from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import class_label
 
 NAMES = (
-    *("logs", "refusals", "tier_prefixes", "jobs", "job_times", "job_slowest"),
-    *("job_breakdown", "job_files", "job_sizes", "job_estimates"),
+    *("logs", "refusals", "tier_prefixes", "jobs", "job_times", "job_processes"),
+    *("job_slowest", "job_breakdown", "job_files", "job_sizes", "job_estimates"),
     *("job_combinations", "fleet", "fleet_classes"),
 )
 WHOLE = -1  # epoch of the whole job, and of files of no epoch
@@ -109,6 +109,19 @@ def times_of(job):
     return pd.concat(parts)
 
 
+def processes_of(job):
+    """Return table job_processes of a job: any can be the slowest if times are lost."""
+    parts = []
+    for epoch in job.epochs:
+        least, most = job.totals(epoch)
+        ranks = np.arange(job.n_processes)
+        can_be = np.isin(ranks, candidates(job, epoch)) | np.isnan(most).any()
+        part = pd.DataFrame({"rank": ranks, "least_s": least, "most_s": most})
+        part = part.assign(job=job.name, epoch=epoch, can_be_slowest=can_be)
+        parts.append(part)
+    return pd.concat(parts)
+
+
 def rank_words(ranks, n_processes):
     """Return ranks in words, cut if there are many, as the tables have them."""
     if len(ranks) == n_processes > 1:
@@ -169,8 +182,8 @@ def breakdown_of(job):
         for one, (least, most) in class_bounds(job, epoch).items():
             counts = one[1] != "MPI-IO"
             known = {"least_s": least * counts, "most_s": most * counts}
-            sum_s = sum(
-                ends[0].sum()
+            sum_s = sum(  # in the middle of the bounds
+                np.nanmean([end.sum() for end in ends])
                 for (of, other), ends in job.bounds.items()
                 if other == one and epoch in (WHOLE, of)
             )
@@ -312,6 +325,7 @@ def tables_of(*jobs, refusals=()):
     makers = {
         "jobs": job_of,
         "job_times": times_of,
+        "job_processes": processes_of,
         "job_slowest": slowest_of,
         "job_breakdown": breakdown_of,
         "job_files": files_of,

@@ -5,7 +5,7 @@ import pytest
 from build_job_pages import build_pages
 from explorer.conftest import open_page
 from explorer.test_hostile import NAMES, is_pwned, runs_inline_script
-from job_tables import tables_of
+from job_tables import LFS_READ, tables_of
 from pages import STYLE, TEMPLATE, TEMPLATES
 from tierscope.core.sources import Origin
 
@@ -50,6 +50,58 @@ def test_the_page_of_a_job_shows_hostile_names_and_runs_nothing(browser, tmp_pat
     page = open_page(browser, folder / "explorer.html")
     assert page.text("looked_at_today").startswith("8.00 s")
     assert not is_pwned(browser)
+
+
+def test_the_explorer_of_a_job_says_nothing_about_cache_rates_or_epochs(
+    browser, tmp_path
+):
+    """Tier local takes 3 + 1 s, tier nfs 2 s; with twice the READ of nfs it is 1 s."""
+    times = {
+        (-1, ("nfs", "POSIX", "read")): [2, 1],
+        (-1, ("local", "POSIX", "read")): [3, 1],
+        (-1, ("local", "POSIX", "meta")): [1, 1],
+    }
+    folder = write_pages(job_tables.exact_job(times=times), tmp_path)
+    page = open_page(browser, folder / "explorer.html")
+    page.set(gfs_read_improvement_percent=100)
+    page.set(goal_percent=90)
+    text = browser.find_element("tag name", "body").text
+    for word in ("ache rate", "poch", "GFS", "LFS", "repetition", "best", "colour"):
+        assert word not in text
+    assert {"nfs READ", "local READ", "local META"} <= set(text.split("\n"))
+    assert page.text("goal_today") == "not met, the time is 11.1 % above the goal"
+    bars = page.table("breakdown", ["is_today", "io_class", "time_s", "left", "right"])
+    sums = bars.groupby("is_today")["time_s"].sum()
+    assert sums[True] == 6
+    assert sums[False] == 5
+    assert set(bars["left"]) == {-0.85, 0.1}
+    assert page.complaints() == []
+
+
+def test_the_explorer_of_a_job_with_epochs_has_a_choice_of_them(browser, tmp_path):
+    job = job_tables.exact_job()
+    job.times = {
+        (epoch, one): [(1 + epoch) * time_s for time_s in times_s]
+        for epoch in (0, 1)
+        for (_, one), times_s in job.times.items()
+    }
+    folder = write_pages(job, tmp_path)
+    page = open_page(browser, folder / "explorer.html")
+    assert page.text("looked_at_today").startswith("16.0 s")  # of the longer one
+    assert page.input("epoch").is_displayed()
+    page.set(epoch=0)
+    assert page.text("looked_at_today").startswith("8.00 s")
+
+
+@pytest.mark.parametrize("tier", [ALL, f"=window {ALL}", "a'b\"c\\d"])
+def test_the_explorer_shows_hostile_tiers_and_runs_nothing(browser, tmp_path, tier):
+    times = {(-1, (tier, "POSIX", "read")): [3, 2], (-1, LFS_READ): [1, 2]}
+    folder = write_pages(job_tables.exact_job(times=times), tmp_path)
+    page = open_page(browser, folder / "explorer.html")
+    assert page.text("looked_at_today").startswith("4.00 s")
+    assert tier[:8] in page.text("combinations_text")
+    assert not is_pwned(browser)
+    assert page.complaints() == []
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -59,6 +59,7 @@ rule build_job_pages:
         jobs=f"{TABLES}/jobs.parquet",
         logs=f"{TABLES}/logs.parquet",
         job_times=f"{TABLES}/job_times.parquet",
+        job_processes=f"{TABLES}/job_processes.parquet",
         job_slowest=f"{TABLES}/job_slowest.parquet",
         job_breakdown=f"{TABLES}/job_breakdown.parquet",
         job_files=f"{TABLES}/job_files.parquet",

@@ -11,6 +11,7 @@ from tierscope.core.sources import Origin
 from tierscope.core.tables import read_table
 from tierscope.figures.jobs.job_breakdown import plot_job_breakdown
 from tierscope.figures.jobs.job_processes import plot_job_processes
+from tierscope.figures.jobs.processes import WHOLE_JOB, with_io
 from tierscope.figures.style import save_figure
 from tierscope.pages.document import Picture, render
 from tierscope.pages.jobs.explorer import explorer_data, job_explorer
@@ -53,18 +54,17 @@ def build_pages(
     of = rows_of_job(tables, job)
     tiers = list(tables["tier_prefixes"]["tier"].unique())
     known = {"provenance": provenance, "tiers": tiers}
-    slowest, times = of["job_slowest"], of["job_times"]
-    breakdown = plot_job_breakdown(of["job_breakdown"], slowest, job, **known)
-    figures = {"breakdown": breakdown}
-    if times.loc[times["rank"] >= 0, "rank"].nunique() > 1:
-        figures["processes"] = plot_job_processes(times, slowest, job, **known)
+    breakdown, slowest = of["job_breakdown"], of["job_slowest"]
+    figures = {"breakdown": plot_job_breakdown(breakdown, slowest, job, **known)}
+    if len(with_io(of["job_processes"], WHOLE_JOB)) > 1:
+        figures["processes"] = plot_job_processes(of, job, **known)
     pictures = []
     for name, figure in figures.items():
         files = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
         save_figure(figure, files)
         svg = files[0].read_bytes()
         pictures.append(Picture(name, _TITLES[name], svg, templates[name]))
-    data = explorer_data(times, job, tiers)
+    data = explorer_data(of["job_times"], job, tiers)
     if not isinstance(data, str):
         explorer = job_explorer(
             data,

@@ -6,8 +6,10 @@ from tierscope.core.sources import Origin
 from tierscope.core.tables import empty_table
 from tierscope.figures.fleet import (
     MOST_JOBS,
+    cost_words,
     hours_words,
     most_costly,
+    most_hours,
     plot_fleet,
 )
 from tierscope.figures.jobs.classes import UNSURE
@@ -70,6 +72,23 @@ def test_outliers_have_a_name_and_other_jobs_none():
     assert points == [1, 0, 1]  # usual ones, lower bounds, outliers
 
 
+def test_names_of_outliers_are_never_on_each_other():
+    near = {"outlier": "90 % of the run time is I/O"}
+    jobs = [job_of(f"near-{n}", 1 + n / 1e3, **near) for n in range(4)]
+    parts = draw(*jobs, job_of("far", 30, **near)).axes[2]
+    assert [text.get_text() for text in parts.texts] == ["far", "near-3"]
+
+
+def test_a_job_far_above_its_run_time_does_not_squash_the_others():
+    """One job of many threads has 800 % of its run time in I/O."""
+    figure = draw(job_of("a", 1), job_of("b", 2), io_least_percent=[800.0, 50])
+    parts = figure.axes[2]
+    assert parts.get_ylim()[1] < 200
+    assert sorted(parts.collections[0].get_offsets()[:, 1]) == [50, 150]
+    labels = [text.get_text() for text in figure.axes[-1].get_legend().texts]
+    assert labels == ["job", "above the axis: up to 800 %"]
+
+
 def test_a_job_with_an_unknown_part_is_counted_in_the_title():
     parts = draw(job_of("a", 1), job_of("b", 2), io_least_percent=[np.nan, 10]).axes[2]
     assert parts.get_title() == "Part of I/O (1 unknown)"
@@ -85,18 +104,35 @@ def test_hours_of_processes_are_marked_among_hours_of_nodes():
     assert hours_words(fleet["hours_of"].head(1)) == "process-hours"
 
 
+@pytest.mark.parametrize(
+    ("jobs", "title"),
+    [
+        ([job_of("a", 1)], "All jobs"),
+        ([job_of("a", 1), job_of("idle", 0)], "The most costly job"),
+        ([job_of("a", 1), job_of("b", 1), job_of("c", 0)], "The 2 most costly jobs"),
+    ],
+)
+def test_a_title_says_whether_all_jobs_are_shown(jobs, title):
+    assert draw(*jobs).axes[0].get_title() == title
+
+
 def test_jobs_without_io_are_no_costly_jobs():
     fleet = tables_of(job_of("a", 0), job_of("b", 2))["fleet"]
     assert most_costly(fleet, "io_hours")["job"].tolist() == ["b"]
 
 
-@pytest.mark.parametrize("jobs", [[], [job_of("idle", 0)]])
-def test_a_fleet_without_io_can_be_drawn(jobs, tmp_path):
+@pytest.mark.parametrize(
+    ("jobs", "words"),
+    [([], "No log could be used"), ([job_of("idle", 0)], "No job has")],
+)
+def test_a_fleet_without_io_is_a_sentence(jobs, words, tmp_path):
     if jobs:
         figure = draw(*jobs)
     else:
         empty = empty_table("fleet"), empty_table("fleet_classes")
         figure = plot_fleet(*empty, provenance=ORIGIN)
+    assert figure.axes == []
+    assert words in figure.texts[-1].get_text()
     save_figure(figure, [tmp_path / "a.svg"])
 
 
@@ -111,15 +147,50 @@ def test_hostile_names_are_drawn_as_they_are_seen(tmp_path):
 def test_only_classes_that_can_be_seen_are_in_the_legend():
     """Of 3600 s of READ and 1 s of META, META is thinner than a pixel."""
     job = job_tables.exact_job(times={(-1, READ): [3600, 0], (-1, META): [1, 0]})
-    costly = draw(job).axes[0]
-    assert [text.get_text() for text in costly.get_legend().texts] == ["gfs READ"]
-    assert len(costly.patches) == 2
+    figure = draw(job)
+    labels = [text.get_text() for text in figure.axes[3].get_legend().texts]
+    assert labels == ["gfs READ"]
+    assert len(figure.axes[0].patches) == 2
 
 
-def test_bars_are_parts_of_each_job_if_one_costs_much_more():
+def test_hours_have_a_panel_of_their_own_if_one_job_costs_much_more():
     jobs = [job_of("dear", 1000), job_of("a", 1), job_of("b", 2)]
-    costly = draw(*jobs).axes[0]
-    assert costly.get_xlabel().endswith("(% of the job's node-hours)")
+    figure = draw(*jobs)
+    costly, hours = figure.axes[0], figure.axes[3]
+    assert costly.get_xlabel() == "% of the job's node-hours"
     assert [bar.get_width() for bar in costly.patches] == pytest.approx([50] * 6)
-    assert costly.texts[0].get_text().startswith("1,000 h ")
+    assert hours.get_xscale() == "log"
+    assert [bar.get_width() for bar in hours.patches] == pytest.approx([1000, 2, 1])
+    assert [text.get_text() for text in hours.texts] == ["1,000 h", "2.00 h", "1.00 h"]
+    assert names_of(hours) == ["dear", "b", "a"]
     assert draw(*jobs[1:]).axes[0].get_xlabel().endswith("(node-hours)")
+
+
+def test_what_a_job_costs_has_bounds():
+    """2 to 4 s on 2 nodes; of a job that lost records, at least 3 s on 2 nodes."""
+    figure = draw(job_tables.bounded_job(), job_tables.partial_job())
+    words = [text.get_text().partition(" (")[0] for text in figure.axes[0].texts]
+    assert words == ["at least 6.00 s", "4.00 to 8.00 s"]
+
+
+def test_the_upper_bound_of_hours_follows_from_that_of_seconds():
+    fleet = tables_of(job_of("a", 1), job_of("b", 2), job_of("c", 3))["fleet"]
+    known = {"io_least_s": [2.0, 0, 0], "io_most_s": [4.0, 0, 1]}
+    bounds = most_hours(fleet.assign(io_hours=[1.0, 0, 0], **known))
+    assert bounds.tolist() == pytest.approx([2, 0, np.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "words"),
+    [
+        (2.0, 2.0, "2.00 h"),
+        (0.5, 2.0, "0.500 to 2.00 h"),
+        (0.25, 0.5, "15.0 to 30.0 min"),
+        (2e-5, 2e-5, "0.0720 s"),
+        (0.0, np.nan, "at least 0 h"),
+        (0.5, np.nan, "at least 30.0 min"),
+    ],
+)
+def test_few_hours_are_minutes_or_seconds(least, most, words):
+    assert cost_words(least, most) == words
+    assert cost_words(1 / 60, 1 / 60, "node-hours") == "1.00 node-minutes"

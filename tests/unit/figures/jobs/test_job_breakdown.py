@@ -97,6 +97,18 @@ def test_mpi_io_is_not_drawn_even_if_it_has_a_time():
     assert len(figure.axes[1].patches) == 4
 
 
+@pytest.mark.parametrize(
+    ("longest_s", "unit", "last"),
+    [(0.5, "s", "0.6"), (0.05, "ms", "60"), (0.0005, "ms", "0.6"), (5e-5, "µs", "60")],
+)
+def test_small_times_have_short_labels(longest_s, unit, last):
+    ax = draw(job_tables.exact_job(times={(-1, READ): [longest_s, 0]})).axes[1]
+    assert ax.get_xlabel() == f"I/O time ({unit})"
+    labels = {text.get_text() for text in ax.get_xticklabels()}
+    assert last in labels
+    assert max(map(len, labels)) <= 4
+
+
 def test_other_jobs_are_left_out():
     figure = draw(job_tables.exact_job(), job_tables.epochs_job(), job="train-1")
     assert figure.axes[0].get_title() == "Whole job"

@@ -9,14 +9,8 @@ from tierscope.figures.style import save_figure
 
 
 def draw(job, **changes):
-    tables = tables_of(job)
-    return plot_job_processes(
-        tables["job_times"],
-        tables["job_slowest"],
-        job.name,
-        provenance=Origin("Darshan logs"),
-        **changes,
-    )
+    origin = Origin("Darshan logs")
+    return plot_job_processes(tables_of(job), job.name, provenance=origin, **changes)
 
 
 def marks_of(ax):
@@ -51,7 +45,7 @@ def test_what_is_not_certain_is_dotted_and_every_candidate_marked():
     dotted = [bar for bar in ax.patches if bar.get_hatch() == UNSURE["hatch"]]
     assert [bar.get_y() + bar.get_height() for bar in dotted] == [4, 4, 4]
     assert len(marks_of(ax).get_xdata()) == 3
-    assert "any of these 3 can\nbe the slowest process" in labels_of(figure)
+    assert "any of 3 processes\ncan be the slowest" in labels_of(figure)
 
 
 @pytest.mark.parametrize("n_processes", [MOST_BARS, MOST_BARS + 1])
@@ -74,10 +68,12 @@ def test_a_band_reaches_from_the_sorted_lower_to_the_sorted_upper_bounds():
 
 
 def test_lower_bounds_are_sorted_by_themselves():
-    """Process n takes n to 200 - n s: upper bounds have the opposite order."""
+    """Process n takes n to 1000 - n s: upper bounds have the opposite order."""
     n = np.arange(1.0, 81)
-    job = job_tables.exact_job(times={(-1, READ): (n, 200 - n)})
-    (ax,) = draw(job).axes
+    job = job_tables.exact_job(times={(-1, READ): (n, 1000 - n)})
+    tables = tables_of(job)
+    tables["job_breakdown"]["sum_s"] = n.sum() + 1  # nearly all is certain
+    (ax,) = plot_job_processes(tables, job.name, provenance=Origin("x")).axes
     assert ax.lines[0].get_ydata().tolist() == n[::-1].tolist()
 
 
@@ -100,12 +96,33 @@ def test_a_job_of_the_papers_size_is_drawn_quickly(tmp_path):
     assert (tmp_path / "a.svg").stat().st_size < 2_000_000
 
 
-def test_a_job_of_very_many_processes_is_a_small_file(tmp_path):
-    """All of 20,000 processes can be the slowest; a part of their marks is drawn."""
+def test_a_job_of_very_many_processes_is_a_small_file_without_marks(tmp_path):
+    """All of 20,000 processes can be the slowest: the figure says it in words."""
     times = {(-1, READ): (np.ones(20_000), np.full(20_000, 2.0))}
     figure = draw(job_tables.exact_job(times=times))
-    assert "any of these 20,000 can\nbe the slowest process" in labels_of(figure)
-    marks = marks_of(figure.axes[0]).get_xdata()
-    assert (marks[0], marks[-1], len(marks)) == (1, 20_000, 40)
+    assert "any of 20,000 processes\ncan be the slowest" in labels_of(figure)
+    assert not any(line.get_marker() == "v" for line in figure.axes[0].lines)
     save_figure(figure, [tmp_path / "a.svg"])
     assert (tmp_path / "a.svg").stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("n_candidates", [10, 11])
+def test_up_to_ten_candidates_are_marked(n_candidates):
+    most = np.where(np.arange(30) < n_candidates, 2.0, 0.5)
+    least = np.where(np.arange(30) < 1, 1.0, 0.0)
+    figure = draw(job_tables.exact_job(times={(-1, READ): (least, most)}))
+    marks = [line for line in figure.axes[0].lines if line.get_marker() == "v"]
+    assert [len(line.get_xdata()) for line in marks] == [10][: n_candidates < 11]
+
+
+def test_the_band_follows_the_sum_over_the_processes():
+    """Each of 100 processes takes up to 50 s, but all together 60 s: no rectangle."""
+    job = job_tables.exact_job(times={(-1, READ): (np.zeros(100), np.full(100, 50.0))})
+    tables = tables_of(job)
+    tables["job_breakdown"]["sum_s"] = 60.0
+    figure = plot_job_processes(tables, job.name, provenance=Origin("x"))
+    (band,) = figure.axes[0].collections
+    x, y = band.get_paths()[0].vertices.T
+    assert y[x == 2].max() == 30
+    assert y[x == 60].max() == 1
+    assert {"median, at least", "median, at most"} <= set(labels_of(figure))

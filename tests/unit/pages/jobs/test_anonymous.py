@@ -106,6 +106,28 @@ def test_names_are_short_and_the_same_in_all_tables(anonymous):
     assert anonymous["refusals"]["log"].tolist() == ["log-3"]
 
 
+def test_a_program_has_one_name_whatever_its_command_lines_are():
+    """Table jobs has the program, table logs the command line of each log."""
+    jobs = [job_tables.exact_job(name, exe="train.py") for name in ("a", "b")]
+    tables = tables_of(*jobs, job_tables.exact_job("c", exe="ior"))
+    logs = tables["logs"]
+    commands = [
+        "/opt/bin/python3 -u /home/alice/train.py --lr 0.1",
+        "python3 train.py --lr 0.2",
+        "./src/ior -o /gfs/alice/train.py",  # a file, not the program
+        "/opt/bin/python3 -c spawn_main()",  # a worker of job a
+        "python3 -c spawn_main(2)",
+    ]
+    more = [logs, logs.head(1), logs.head(1)]
+    tables["logs"] = pd.concat(more, ignore_index=True).assign(exe=commands)
+    found = anonymise(tables)
+    programs = ["program-1", "program-1", "program-2"]
+    assert found["jobs"]["exe"].tolist() == programs
+    assert found["fleet"]["exe"].drop_duplicates().tolist() == programs[1:]
+    assert found["logs"]["exe"].tolist() == [*programs, "program-3", "program-3"]
+    assert tables["logs"]["exe"].tolist() == commands
+
+
 def test_paths_keep_tier_folder_and_kind(anonymous):
     files = anonymous["job_files"]
     of_first = files[files["job"] == "job-1"]["path"].tolist()

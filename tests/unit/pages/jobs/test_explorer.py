@@ -4,7 +4,7 @@ import re
 import job_tables
 import pytest
 from job_tables import LFS_META, LFS_READ, LFS_WRITE, META, READ, STDIO, tables_of
-from pages import TEMPLATES
+from pages import TEMPLATES, Page
 from tierscope.analysis.breakdown import break_down
 from tierscope.pages.jobs.explorer import ExplorerData, explorer_data, job_explorer
 
@@ -64,8 +64,15 @@ def test_epochs_are_kept_and_files_of_no_epoch_left_out():
     }
     data = data_of(job)
     assert sorted(data.io_time["epoch"].unique()) == [0, 1]
-    assert "no epochs" not in data.note
-    assert "no epochs" in data_of(job_tables.exact_job()).note
+    assert "epoch" not in data.note
+
+
+def test_a_job_whose_only_epoch_is_not_the_first_says_which_it_is():
+    times = {(7, READ): [2, 1], (7, LFS_READ): [1, 1]}
+    assert (
+        "Shown is epoch 7, the only one."
+        in data_of(job_tables.exact_job(times=times)).note
+    )
 
 
 def test_many_epochs_are_cut_to_the_longest_and_counted_from_0():
@@ -86,7 +93,10 @@ def test_other_names_of_tiers_are_told():
     slow, fast = ("home", "POSIX", "read"), ("burst", "POSIX", "read")
     job = job_tables.exact_job(times={(-1, slow): [3, 2], (-1, fast): [1, 2]})
     data = data_of(job, ["home", "burst"])
-    assert "GFS is its tier home, LFS its tier burst" in data.note
+    assert "READ and META of the tiers home and burst" in data.note
+    assert list(data.labels.values()) == [
+        *("home READ", "home META", "burst READ", "burst META")
+    ]
     assert times_of(data)["gfs_read"].tolist() == [3, 2]
 
 
@@ -146,7 +156,7 @@ def test_the_page_holds_the_slowest_processes_of_one_point():
     assert point["cache_rate_percent"] == 0
     assert "What-if explorer: train-1" in page
     assert "6.40 s" in page  # the goal: 80 % of 8 s
-    assert '<p class="note">A job from its Darshan logs' in page
+    assert '<p class="note">The four classes are READ and META of' in page
 
 
 def test_the_page_begins_with_the_longest_epoch_and_the_largest_classes():
@@ -161,6 +171,20 @@ def test_the_page_begins_with_the_longest_epoch_and_the_largest_classes():
     values = {one["name"]: one.get("value") for one in spec["signals"]}
     assert values["epoch"] == 1
     assert (values["x_class"], values["y_class"]) == ("gfs_read", "gfs_meta")
+
+
+def test_a_tier_cannot_be_a_formula_of_vega():
+    slow, fast = ("=1+1", "POSIX", "read"), ("b", "POSIX", "read")
+    job = job_tables.exact_job(times={(-1, slow): [3, 2], (-1, fast): [1, 2]})
+    data = data_of(job, ["=1+1", "b"])
+    assert data.labels["gfs_read"] == "'=1+1 READ'"
+
+
+def test_the_page_of_a_job_has_no_words_about_sweeps():
+    page = job_explorer(data_of(job_tables.exact_job()), "train-1", **EXPLORER)
+    text = Page(page).text
+    for word in ("LFS", "how many files", "interval", "scenario shown", "experiment"):
+        assert word not in text
 
 
 def test_a_hostile_name_is_no_html():

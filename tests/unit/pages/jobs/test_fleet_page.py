@@ -1,5 +1,6 @@
 import job_tables
-from job_tables import META, READ, tables_of
+import numpy as np
+from job_tables import LFS_READ, META, READ, tables_of
 from pages import STYLE, TEMPLATE, Page
 from tierscope.core.sources import Origin
 from tierscope.core.tables import empty_table
@@ -34,12 +35,25 @@ def table_of(context, section, place=0):
 def test_a_page_begins_with_what_all_jobs_cost():
     text = page_of(tables_of(job_of("a", 1), job_of("b", 3))).text
     assert "I/O of all jobs costs 4.00 node-hours." in text
-    assert "Metadata servers twice as fast would save 1.00 node-hours" in text
+    assert "metadata servers twice as fast would save 1.00 node-hours" in text
 
 
-def test_the_hours_of_jobs_with_bounds_are_at_least_so_many():
-    text = page_of(tables_of(job_of("a", 1), job_tables.bounded_job())).text
-    assert "I/O of all jobs costs at least 1.00 node-hours." in text
+def test_the_cost_of_jobs_with_bounds_has_bounds():
+    """Of 2 nodes, 2 to 4 s are 4 to 8 node-seconds."""
+    tables = tables_of(job_tables.bounded_job())
+    context = context_of(tables)
+    text = Page(render(TEMPLATE, context)).text
+    assert "I/O of all jobs costs 4.00 to 8.00 node-seconds." in text
+    assert table_of(context, "jobs").frame["Cost"].tolist() == ["4.00 to 8.00 s"]
+    of_cost = table_of(context, "metadata").frame["Of its cost"]
+    assert of_cost.tolist() == ["4.00 to 8.00 s"]
+    tables = tables_of(job_of("a", 1), job_tables.partial_job())
+    assert "I/O of all jobs costs at least 1.00 node-hours." in page_of(tables).text
+
+
+def test_the_rule_is_explained_where_it_is_used():
+    text = page_of(tables_of(job_of("a", 1))).text
+    assert text.index("Estimated by the paper's rule") < text.index("No model checks")
 
 
 def test_the_most_costly_job_comes_first_and_leads_to_its_page():
@@ -47,7 +61,7 @@ def test_the_most_costly_job_comes_first_and_leads_to_its_page():
     context = context_of(tables_of(job_of("a", 1), job_of("b", 3)), pages=pages)
     table = table_of(context, "jobs")
     assert table.frame["Job"].tolist() == ["b", "a"]
-    assert table.frame["Hours"].tolist() == ["3.00", "1.00"]
+    assert table.frame["Cost"].tolist() == ["3.00 h", "1.00 h"]
     assert table.links == {0: "jobs/b/report.html"}
     addresses = Page(render(TEMPLATE, context)).addresses
     assert addresses.count("jobs/b/report.html") == 2  # jobs, and metadata servers
@@ -56,19 +70,38 @@ def test_the_most_costly_job_comes_first_and_leads_to_its_page():
 def test_classes_have_hours_and_shares():
     tables = tables_of(job_of("a", 1), job_of("b", 3))
     table = classes_table(tables["fleet_classes"]).set_index("Class")
-    assert table.loc["gfs META"].tolist() == ["2.00", "50.0 %", "2"]
+    assert table.loc["gfs META"].tolist() == ["2.00 h", "50.0 %", "2"]
+
+
+def test_the_class_that_costs_most_comes_first_whatever_its_tier():
+    times = {(-1, READ): [1, 1], (-1, META): [3, 3], (-1, LFS_READ): [2, 2]}
+    tables = tables_of(job_tables.exact_job(times=times))
+    classes = classes_table(tables["fleet_classes"])["Class"]
+    assert classes.tolist() == ["gfs META", "lfs READ", "gfs READ"]
+
+
+def test_jobs_that_may_have_a_class_are_counted_as_bounds():
+    """One job has READ for sure, two may have it: from 0 s, or without upper bound."""
+    nothing = [0.0, 0, 0]
+    some = job_tables.bounded_job(times={(-1, READ): (nothing, [1.0, 1, 1])})
+    lost = job_tables.partial_job(times={(-1, READ): (nothing, [np.nan] * 3)})
+    table = classes_table(tables_of(job_of("a", 1), some, lost)["fleet_classes"])
+    assert table.set_index("Class")["Jobs"].to_dict() == {
+        "gfs READ": "1 to 3",
+        "gfs META": "1",
+    }
 
 
 def test_classes_of_lost_records_have_lower_bounds():
     tables = tables_of(job_of("a", 4), job_tables.partial_job())
-    hours = classes_table(tables["fleet_classes"])["Hours"]
-    assert hours.str.startswith("at least 2.00").all()
+    costs = classes_table(tables["fleet_classes"])["Cost"]
+    assert costs.str.startswith("at least 2.00 h").all()
 
 
 def test_jobs_that_save_most_come_first_with_the_tier():
     context = context_of(tables_of(job_of("a", 1), job_of("b", 3)))
     frame = table_of(context, "metadata").frame
-    assert frame["Saved hours"].tolist() == ["0.750", "0.250"]
+    assert frame["Saves"].tolist() == ["45.0 min", "15.0 min"]
     assert frame["Metadata server of"].tolist() == ["gfs", "gfs"]
     idle = job_tables.exact_job(times={(-1, READ): [1, 2]})
     names = [section.name for section in context_of(tables_of(idle))["sections"]]
@@ -105,11 +138,11 @@ def test_hours_of_processes_are_marked():
     tables = tables_of(job_of("a", 1), job_of("b", 3))
     tables["fleet"]["hours_of"] = ["processes", "nodes"]
     text = page_of(tables).text
-    assert "3.00 *" in text
+    assert "3.00 h *" in text
     assert "hours of processes" in text
     tables["fleet"]["hours_of"] = "processes"
     text = page_of(tables).text
-    assert "3.00 *" not in text
+    assert "3.00 h *" not in text
     assert "(process-hours of I/O)" in text
 
 

@@ -1,4 +1,5 @@
 import job_tables
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from job_tables import MPI_IO, READ, tables_of
 from pages import STYLE, TEMPLATE, Page
 from tierscope.core.sources import Origin
 from tierscope.pages.document import Picture, render
-from tierscope.pages.jobs.job_page import count, job_page, time_words
+from tierscope.pages.jobs.job_page import count, job_page, more_words, time_words
 
 HOSTILE = (
     "</td><script>window.pwned = 1</script>\"'><img src=x onerror=alert(1)>{{ x }}"
@@ -72,6 +73,21 @@ def test_numbers_are_bounds_where_the_logs_hold_bounds():
     assert "the slowest took at least 3.00 s" in page.text
 
 
+def test_the_words_on_processes_use_the_sum_over_them():
+    """Each of 100 processes takes 0 to 50 s, but all together take 60 s."""
+    job = job_tables.exact_job(times={(-1, READ): (np.zeros(100), np.full(100, 50.0))})
+    tables = tables_of(job)
+    tables["job_breakdown"]["sum_s"] = 60.0
+    context = job_page(tables, job.name, pictures=[], provenance=Origin("x"))
+    text = Page(render(TEMPLATE, context)).text
+    assert "Of 100 processes that may have I/O" in text
+    assert "the median 0 to 1.19 s, the fastest 0 to 0.600 s." in text
+    assert "Together they took 60.0 s." in text
+    assert (
+        "Together they took at least 5.00 s." in page_of(job_tables.partial_job()).text
+    )
+
+
 def test_a_page_leads_to_its_explorer_or_says_why_there_is_none():
     page = page_of(job_tables.exact_job(), explorer="explorer.html")
     assert "explorer.html" in page.addresses
@@ -89,8 +105,22 @@ def test_a_page_leads_back_to_all_jobs():
 
 def test_the_what_if_is_labelled_as_the_rule():
     text = page_of(job_tables.exact_job()).text
-    assert text.count("By the rule; no model: logs do not determine the devices.") == 2
+    assert text.count("No model checks it here: logs do not determine") == 1
+    assert text.index("paper's rule") < text.index("today, and after an improvement")
     assert "meet the goal of 4.00 s" in text
+
+
+def test_combinations_that_are_left_out_are_counted():
+    tables = tables_of(job_tables.exact_job())
+    rows = tables["job_combinations"]
+    many = pd.concat([rows.assign(position=place) for place in range(18)])
+    assert (
+        "more are in table job_combinations" not in page_of(job_tables.exact_job()).text
+    )
+    tables["job_combinations"] = many
+    context = job_page(tables, "train-1", pictures=[], provenance=Origin("x"))
+    text = Page(render(TEMPLATE, context)).text
+    assert "3 more are in table job_combinations." in text
 
 
 def test_the_what_if_is_that_of_the_whole_job_by_the_rule():
@@ -127,6 +157,10 @@ def test_what_is_known_of_the_nodes_is_said():
         "nodes 2.00 (the configuration: 4 processes on a node)"
         in page_of(job_tables.exact_job(), processes_per_node=4).text
     )
+    assert (
+        "1 process on a node"
+        in page_of(job_tables.exact_job(), processes_per_node=1).text
+    )
     unknown = job_tables.exact_job(n_nodes=1.0)
     tables = tables_of(unknown)
     tables["jobs"]["n_nodes"] = float("nan")
@@ -137,6 +171,8 @@ def test_what_is_known_of_the_nodes_is_said():
 def test_logs_of_helpers_are_said_to_be_left_out():
     tables = tables_of(job_tables.bounded_job())
     tables["job_times"]["rank"] -= 1
+    processes = tables["job_processes"]
+    tables["job_processes"] = processes[processes["rank"] < 2]
     context = job_page(tables, "shared-1", pictures=[], provenance=Origin("x"))
     text = Page(render(TEMPLATE, context)).text
     assert "Logs of no process" in text
@@ -190,3 +226,5 @@ def test_times_and_counts_in_words():
     assert time_words(1e18).endswith("s after 1970")
     assert count(1, "process", "es") == "1 process"
     assert count(3072, "process", "es") == "3,072 processes"
+    assert more_words(1, "fleet") == "1 more is in table fleet."
+    assert more_words(2000, "fleet") == "2,000 more are in table fleet."

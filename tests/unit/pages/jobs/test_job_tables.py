@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from job_tables import MPI_IO, tables_of
 from tierscope.core.tables import empty_table
-from tierscope.figures.jobs.processes import process_totals
+from tierscope.figures.jobs.processes import WHOLE_JOB, with_io
 from tierscope.pages.jobs.job_tables import (
     breakdown_table,
     combinations_table,
@@ -77,9 +77,9 @@ def test_epochs_have_their_slowest_process():
     ("n", "ranks", "words"),
     [
         (1, "7", "rank 7"),
-        (2, "7, 9", "one of 7, 9"),
+        (2, "7, 9", "one of ranks 7, 9"),
         (64, "any of 64", "any of 64"),
-        (12, "0, 1 and 10 more", "one of 0, 1 and 10 more"),
+        (12, "0, 1 and 10 more", "one of ranks 0, 1 and 10 more"),
     ],
 )
 def test_the_slowest_process_may_be_one_of_several(n, ranks, words):
@@ -96,10 +96,16 @@ def test_the_part_of_an_unknown_run_time_is_unknown():
 
 
 def test_processes_are_listed_with_their_bounds():
-    tables = tables_of(job_tables.bounded_job())
-    totals = process_totals(tables["job_times"], tables["job_slowest"].iloc[0])
-    table = processes_table(totals)
+    processes = with_io(tables_of(job_tables.bounded_job())["job_processes"], WHOLE_JOB)
+    table = processes_table(processes, is_lost=False)
     assert table.iloc[0].tolist() == ["rank 0", "2.00 to 4.00 s", "yes"]
+
+
+def test_of_lost_records_the_table_does_not_say_who_can_be_the_slowest():
+    processes = with_io(tables_of(job_tables.partial_job())["job_processes"], WHOLE_JOB)
+    table = processes_table(processes, is_lost=True)
+    assert table.columns.tolist() == ["Process", "I/O time"]
+    assert table.iloc[0].tolist() == ["rank 0", "at least 3.00 s"]
 
 
 def test_files_and_folders_have_tables_of_their_own():
@@ -138,6 +144,37 @@ def test_pairs_are_named_without_their_percentages():
     assert table["More throughput of"].tolist() == ["gfs READ, gfs META"]
 
 
+def test_improvements_that_say_the_same_of_a_tier_are_one_row():
+    row = tables_of(job_tables.exact_job())["job_estimates"].head(1)
+    gains = {
+        "everything on gfs": 2.0,
+        "gfs READ, gfs META": 2.0,
+        "home READ": 2.0,  # as much, but of another tier
+        "gfs META": 1.0,
+        "metadata server of gfs": 1.0,
+        "gfs META, lfs META": 1.0,
+        "gfs READ": 0.5,
+        "everything on lfs": 0.25,
+        "metadata server of lfs": 0.25,
+        "lfs META": 0.25,
+        "lfs META, lfs STDIO META": 0.25,
+    }
+    rows = pd.concat(
+        row.assign(improvement=f"{name} +25 %", saved_least_s=gain, saved_most_s=gain)
+        for name, gain in gains.items()
+    )
+    table, n_left = estimates_table(rows)
+    assert table["More throughput of"].tolist() == [
+        "everything on gfs (gfs READ, gfs META)",
+        "home READ",
+        "metadata server of gfs (gfs META)",
+        "gfs META, lfs META",
+        "gfs READ",
+        "metadata server of lfs (lfs META)",
+    ]
+    assert n_left == 0
+
+
 def test_many_improvements_are_cut_and_counted():
     row = tables_of(job_tables.exact_job())["job_estimates"].head(1)
     many = pd.concat([row.assign(improvement=f"class {n} +25 %") for n in range(20)])
@@ -162,6 +199,8 @@ def test_logs_say_who_read_them_and_what_they_lost():
     table = logs_table(tables_of(job_tables.partial_job())["logs"])
     assert table["Lost records of"].tolist() == ["POSIX"]
     assert table["Process"].tolist() == ["all"]
+    of_rank = tables_of(job_tables.partial_job())["logs"].assign(process=3)
+    assert logs_table(of_rank)["Process"].tolist() == ["rank 3"]
     table = logs_table(tables_of(job_tables.exact_job())["logs"])
     assert table["Lost records of"].tolist() == ["none"]
     assert table["Read by"].tolist() == ["tierscope"]

@@ -7,9 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from tierscope.core.columns import EXACT, JOB_CLASS
-from tierscope.core.job_words import bounds_words, number_words, printable, shortened
+from tierscope.core.columns import JOB_CLASS, LOWER_BOUNDS
+from tierscope.core.job_words import bounds_words, printable, shortened
 from tierscope.core.sources import Origin
 from tierscope.figures.jobs.classes import (
     UNSURE,
@@ -28,18 +29,28 @@ _NAME_LETTERS = 26
 _MOST_OUTLIERS = 6  # with a name
 _UNEVEN = 30  # times the median: shorter bars would not be seen
 _ROUNDING = 1e-6
-_WORDS_LETTERS = 44
+_WORDS_LETTERS, _USER_LETTERS = 44, 30
+_COST = "I/O of the slowest process x size of the job"
 _NAME_ROOM = 0.07  # height of a name over that of the panel
+_LETTER_ROOM = 0.02  # width of a letter over that of the panel
+_MOST_PERCENT = 150  # of the run time: jobs above are drawn at this end of the axis
+# Hours in words, by the shortest time that has the unit, in hours.
+_UNITS = {1: (1, "h", "hours"), 1 / 60: (60, "min", "minutes")}
+_SECONDS = (3600, "s", "seconds")
+_NO_JOBS = "No log could be used, so there is nothing to draw."
+_NO_HOURS = "No job has I/O time that is certain, so there is nothing to draw."
 _SAVING = {"color": "#117733", "height": 0.7}
 _POINTS = {"color": "#4477AA", "alpha": 0.6, "s": 22, "linewidths": 0}
 _OUTLIER = {"color": "#882255", "s": 42, "marker": "D", "edgecolors": "white"}
 _LOWER = {"color": "#4477AA", "s": 26, "marker": "^", "facecolors": "none"}
+_ABOVE = {"color": "#222222", "marker": "^", "ls": "", "ms": 6}
 _ARROW = {"color": "#222222", "marker": ">", "ls": "", "ms": 6}
 _OUTLIER_NAME = {
     "fontsize": 8,
     "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
 }
 _NAME = {"fontsize": 8, "textcoords": "offset points", "va": "center"}
+_HOURS = {"color": "#888888", "height": 0.75}
 
 
 @styled
@@ -64,25 +75,50 @@ def plot_fleet(
     Returns
     -------
     Figure
-        Left: hours of the most costly jobs by class, stacked up to what is certain; in
-        percent of each job's own if they differ too much to be seen.
+        Left: hours of the most costly jobs by class, stacked up to what is certain. If
+        they differ too much to be seen, the hours have a logarithmic axis, and the
+        classes are percent of each job's own beside it.
         Upper right: what a metadata server twice as fast would save, from the least to
         the most. Lower right: each job's part of I/O over its run time; outliers have
-        a name.
+        a name if there is room.
+        Only a sentence if there is nothing to draw.
     """
     rows = counted(fleet_classes)
     palette = Palette(tiers or list(dict.fromkeys(rows["tier"])))
     figure = Figure(figsize=(13.6, 8.4), layout="constrained")
-    grid = figure.add_gridspec(2, 2, width_ratios=(1.15, 1))
-    costly = figure.add_subplot(grid[:, 0])
-    saved, parts = (figure.add_subplot(grid[place, 1]) for place in (0, 1))
     n_jobs = len(fleet)
     title = f"I/O of {n_jobs:,} {'job' if n_jobs == 1 else 'jobs'} (Darshan logs)"
     write_around(figure, title, _notes(fleet, provenance))
+    if not fleet["io_hours"].gt(0).any():
+        figure.set_size_inches(13.6, 2.4)
+        words = _NO_JOBS if fleet.empty else _NO_HOURS
+        figure.text(0.5, 0.55, words, ha="center", va="center", fontsize=12)
+        return figure
+    rooms = {"width_ratios": (0.5, 0.65, 1), "height_ratios": (1, 1, 0.36)}
+    grid = figure.add_gridspec(3, 3, **rooms)
     hours = hours_words(fleet["hours_of"])
-    _draw_costly(costly, fleet, rows, palette, hours)
+    jobs = most_costly(fleet, "io_hours")
+    is_uneven = jobs["io_hours"].max() > _UNEVEN * jobs["io_hours"].median()
+    costly = figure.add_subplot(grid[:2, 1 if is_uneven else slice(0, 2)])
+    saved, parts = (figure.add_subplot(grid[place, 2]) for place in (0, 1))
+    if is_uneven:
+        names = figure.add_subplot(grid[:2, 0])
+        _draw_hours(names, jobs, hours)
+    handles = _draw_classes(costly, jobs, rows, palette, hours, is_uneven=is_uneven)
+    (names if is_uneven else costly).set_title(
+        "All jobs"
+        if len(jobs) == n_jobs
+        else "The most costly job"
+        if len(jobs) == 1
+        else f"The {len(jobs)} most costly jobs"
+    )
     _draw_savings(saved, fleet, hours)
-    _draw_parts(parts, fleet)
+    of_parts = _draw_parts(parts, fleet)
+    for place, entries, n in ((slice(0, 2), handles, 3), (2, of_parts, 2)):
+        room = figure.add_subplot(grid[2, place])
+        room.axis("off")
+        legend = room.legend(handles=entries, loc="upper left", fontsize=8, ncols=n)
+        legend.set_in_layout(False)  # its room is the panel's
     return figure
 
 
@@ -91,6 +127,33 @@ def hours_words(kinds: pd.Series) -> str:
     words = {"nodes": "node-hours", "processes": "process-hours"}
     found = [words[kind] for kind in words if kinds.eq(kind).any()]
     return " or ".join(found) or words["nodes"]
+
+
+def cost_words(least_hours: float, most_hours: float, hours: str = "") -> str:
+    """Return bounds of hours in words, in minutes or seconds if they are few.
+
+    Parameters
+    ----------
+    least_hours, most_hours : float
+        The bounds; without an upper bound, `most_hours` is missing (NaN).
+    hours : str, optional
+        What `hours_words` returns, for ``1.20 node-minutes``; without it ``1.20 min``.
+    """
+    per_hour, short, unit = _unit(float(np.fmax(least_hours, most_hours)))
+    unit = hours.replace("hours", unit) if hours else short
+    return bounds_words(per_hour * least_hours, per_hour * most_hours, unit)
+
+
+def _unit(hours: float) -> tuple[int, str, str]:
+    """Return in which unit to show so many hours: how many an hour has, and names."""
+    fitting = [_UNITS[least] for least in _UNITS if hours >= least or hours == 0]
+    return (fitting or [_SECONDS])[0]
+
+
+def most_hours(fleet: pd.DataFrame) -> pd.Series:
+    """Return the upper bounds of ``io_hours``; missing (NaN) if there is none."""
+    per_second = fleet["io_hours"] / fleet["io_least_s"].where(fleet["io_least_s"] > 0)
+    return (fleet["io_most_s"] * per_second).where(fleet["io_most_s"].ne(0), 0.0)
 
 
 def job_label(row: pd.Series) -> str:
@@ -111,14 +174,19 @@ def most_costly(fleet: pd.DataFrame, by: str, n_jobs: int = MOST_JOBS) -> pd.Dat
     return found.head(n_jobs).reset_index(drop=True)
 
 
-def _draw_costly(
-    ax: Axes, fleet: pd.DataFrame, rows: pd.DataFrame, palette: Palette, hours: str
-) -> None:
-    """Draw the hours of the most costly jobs by class.
+def _draw_classes(
+    ax: Axes,
+    jobs: pd.DataFrame,
+    rows: pd.DataFrame,
+    palette: Palette,
+    hours: str,
+    *,
+    is_uneven: bool,
+) -> list[Patch]:
+    """Draw what jobs cost by class; return the entries of the legend.
 
     Where one job costs much more than most, bars are parts of each job's own hours.
     """
-    jobs = most_costly(fleet, "io_hours")
     rows = rows[rows["job"].isin(jobs["job"])]
     wide = rows.pivot_table(
         index="job",
@@ -128,8 +196,8 @@ def _draw_costly(
         fill_value=0,
     ).reindex(jobs["job"], fill_value=0)
     certain = np.maximum(wide.sum(axis="columns").to_numpy(), jobs["io_hours"])
-    is_uneven = len(jobs) > 0 and certain.max() > _UNEVEN * certain.median()
-    scale = 100 / certain.to_numpy() if is_uneven else np.ones(len(jobs))
+    per_hour, _, unit = _unit(certain.max())
+    scale = 100 / certain.to_numpy() if is_uneven else np.full(len(jobs), per_hour)
     wide, end = wide.mul(scale, axis="index"), (certain * scale).to_numpy()
     at, left = np.arange(len(jobs)), np.zeros(len(jobs))
     classes = [one for one in classes_of(rows) if one in wide.columns]
@@ -138,33 +206,58 @@ def _draw_costly(
         left = left + wide[one].to_numpy()
     unsure = end - left > _ROUNDING * end  # certain, but of no certain class
     ax.barh(at[unsure], (end - left)[unsure], 0.75, left=left[unsure], **UNSURE)
-    _write_names(ax, jobs, end)
+    users = [f"({row['user']}: {row['exe']})" for _, row in jobs.iterrows()]
     if is_uneven:
-        ax.set_xticks(range(0, 101, 20))
-    what = "I/O of the slowest process x size of the job"
-    ax.set_xlabel(
-        f"{what} (% of the job's {hours})" if is_uneven else f"{what} ({hours})"
-    )
-    ax.set_title(f"The {len(jobs)} most costly jobs, by class")
+        _write_behind(ax, users, end, _USER_LETTERS)
+        _name_bars(ax, [""] * len(jobs))
+        ax.set_xlim(0, 240)
+        ax.set_xticks([0, 50, 100])
+        ax.set_xlabel(f"% of the job's {hours}", loc="left")
+        ax.set_title("By class", loc="left")
+    else:
+        both = map(" ".join, zip(_costs(jobs), users, strict=True))
+        _write_behind(ax, list(both), end, _WORDS_LETTERS)
+        _name_bars(ax, [job_label(row) for _, row in jobs.iterrows()])
+        ax.set_xlim(0, 1.45 * end.max())
+        ax.set_xlabel(f"{_COST} ({hours.replace('hours', unit)})")
     widest = {one: wide[one].max() for one in classes}
-    handles = class_patches(visible(widest, max(end, default=0)), palette)[::-1]
-    handles += [unsure_patch()] if unsure.any() else []
-    below = {"loc": "upper left", "bbox_to_anchor": (0, -0.08), "ncols": 3}
-    ax.legend(handles=handles, fontsize=8, **below)
+    handles = class_patches(visible(widest, end.max()), palette)[::-1]
+    return [*handles, unsure_patch()] if unsure.any() else handles
 
 
-def _write_names(ax: Axes, jobs: pd.DataFrame, end: np.ndarray) -> None:
-    """Write names before the bars, and hours, users and programs behind them."""
-    for place, row in jobs.iterrows():
-        at_least = "" if row["times_are"] == EXACT else "\N{GREATER-THAN OR EQUAL TO} "
-        hours_of_job = f"{at_least}{number_words(row['io_hours'])} h"
-        words = f"{hours_of_job} ({row['user']}: {row['exe']})"
-        words = shortened(printable(words), _WORDS_LETTERS)
-        ax.annotate(words, (end[place], place), (4, 0), **_NAME)
-    names = [job_label(row) for _, row in jobs.iterrows()]
-    ax.set_yticks(range(len(jobs)), names, fontsize=8.5)
-    ax.set_ylim(len(jobs) - 0.4 if len(jobs) else 1, -0.6)
-    ax.set_xlim(0, 1.45 * max([1e-12, *end]))
+def _draw_hours(ax: Axes, jobs: pd.DataFrame, hours: str) -> None:
+    """Draw the hours of each job on a logarithmic axis."""
+    certain = jobs["io_hours"]
+    ax.barh(range(len(jobs)), certain, **_HOURS)
+    _write_behind(ax, _costs(jobs), certain, _USER_LETTERS)
+    _name_bars(ax, [job_label(row) for _, row in jobs.iterrows()])
+    ax.set_xscale("log")
+    first = 0.3 * certain.min()
+    ax.set_xlim(first, certain.max() * (certain.max() / first) ** 0.6)
+    ax.set_xlabel(_COST.replace(" x ", "\nx ") + f" ({hours})")
+
+
+def _costs(jobs: pd.DataFrame) -> list[str]:
+    """Return what each job costs, in words."""
+    return [
+        cost_words(*ends)
+        for ends in zip(jobs["io_hours"], most_hours(jobs), strict=True)
+    ]
+
+
+def _write_behind(
+    ax: Axes, words: Sequence[str], end: Sequence[float], most_letters: int
+) -> None:
+    """Write words behind the bars."""
+    for place, (text, of_bar) in enumerate(zip(words, end, strict=True)):
+        short = shortened(printable(text), most_letters)
+        ax.annotate(short, (of_bar, place), (4, 0), **_NAME)
+
+
+def _name_bars(ax: Axes, names: Sequence[str]) -> None:
+    """Write names before the bars of a panel, the first at the top."""
+    ax.set_yticks(range(len(names)), names, fontsize=8.5)
+    ax.set_ylim(len(names) - 0.4 if names else 1, -0.6)
     _across(ax)
 
 
@@ -174,55 +267,44 @@ def _draw_savings(ax: Axes, fleet: pd.DataFrame, hours: str) -> None:
         end=np.fmax(fleet["meta_saved_most_hours"], fleet["meta_saved_least_hours"])
     )
     jobs = most_costly(fleet, "end", MOST_JOBS // 2)
-    at, least = np.arange(len(jobs)), jobs["meta_saved_least_hours"]
-    longest = max([1e-12, *jobs["end"]])
+    longest = jobs["end"].max() if len(jobs) else 0.0
+    per_hour, _, unit = _unit(longest)
+    end, at = per_hour * jobs["end"], np.arange(len(jobs))
+    least = per_hour * jobs["meta_saved_least_hours"]
     ax.barh(at, least, **_SAVING)
-    unsure = (jobs["end"] > least).to_numpy()
+    unsure = (end > least).to_numpy()
     if unsure.any():
-        more = (jobs["end"] - least)[unsure]
+        more = (end - least)[unsure]
         ax.barh(at[unsure], more, 0.7, left=least[unsure], **UNSURE)
     for place, row in jobs.iterrows():
         most = row["meta_saved_most_hours"]
         if np.isnan(most):
-            ax.plot(row["end"] + 0.02 * longest, place, **_ARROW)
-        words = bounds_words(row["meta_saved_least_hours"], most, "h")
+            ax.plot(end[place] + 0.02 * end.max(), place, **_ARROW)
+        words = cost_words(row["meta_saved_least_hours"], most)
         offset = 12 if np.isnan(most) else 4
-        ax.annotate(words, (row["end"], place), (offset, 0), **_NAME)
-    ax.set_yticks(at, [job_label(row) for _, row in jobs.iterrows()], fontsize=8.5)
-    ax.set_ylim(len(jobs) - 0.4 if len(jobs) else 1, -0.6)
-    ax.set_xlim(0, 1.4 * longest)
-    _across(ax)
-    ax.set_xlabel(f"Saved ({hours})")
-    ax.set_title("Metadata servers twice as fast would save (rule)")
+        ax.annotate(words, (end[place], place), (offset, 0), **_NAME)
+    _name_bars(ax, [job_label(row) for _, row in jobs.iterrows()])
+    ax.set_xlim(0, 1.4 * max([1e-12, *end]))
+    ax.set_xlabel(f"Saved ({hours.replace('hours', unit)})")
+    ax.set_title("Metadata servers twice as fast\nwould save (by the rule)")
 
 
-def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> None:
-    """Draw each job's part of I/O over its run time; name outliers."""
+def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> list[Line2D]:
+    """Draw each job's part of I/O over its run time, and the names of outliers.
+
+    The entries of the legend are returned.
+    """
     known = fleet[fleet["io_least_percent"].notna() & fleet["run_time_s"].gt(0)]
+    largest = known["io_least_percent"].max()
+    is_above = known["io_least_percent"].gt(_MOST_PERCENT)
+    known = known.assign(percent=known["io_least_percent"].clip(upper=_MOST_PERCENT))
     is_outlier = known["outlier"].ne("")
-    is_lower = known["times_are"].eq("lower bounds") & ~is_outlier
+    is_lower = known["times_are"].eq(LOWER_BOUNDS) & ~is_outlier
     usual = known[~is_outlier & ~is_lower]
-    ax.scatter("run_time_s", "io_least_percent", data=usual, **_POINTS)
-    ax.scatter("run_time_s", "io_least_percent", data=known[is_lower], **_LOWER)
+    ax.scatter("run_time_s", "percent", data=usual, **_POINTS)
+    ax.scatter("run_time_s", "percent", data=known[is_lower], **_LOWER)
     outliers = known[is_outlier].sort_values("io_hours", ascending=False)
-    ax.scatter("run_time_s", "io_least_percent", data=outliers, **_OUTLIER)
-    highest = 1.12 * max([1, *known["io_least_percent"]])
-    named = outliers.head(_MOST_OUTLIERS).sort_values("io_least_percent")
-    least = 0.0  # where the next name has room
-    for _, row in named.iterrows():
-        words = shortened(printable(row["job"]), _NAME_LETTERS)
-        place = max(least, row["io_least_percent"])
-        where = {"xytext": (1.06 * row["run_time_s"], place), "va": "bottom"}
-        ax.annotate(words, (row["run_time_s"], place), **_OUTLIER_NAME | where)
-        least = place + _NAME_ROOM * highest
-    if len(known):
-        ax.set_xscale("log")
-    ax.set_ylim(0, highest)
-    ax.margins(x=0.12)
-    ax.set_xlabel("Run time (s)")
-    ax.set_ylabel("I/O time of the slowest process\n(% of the run time)")
-    n_left_out = len(fleet) - len(known)
-    ax.set_title("Part of I/O" + (f" ({n_left_out} unknown)" if n_left_out else ""))
+    ax.scatter("run_time_s", "percent", data=outliers, **_OUTLIER)
     handles = [Line2D([], [], color="#4477AA", marker="o", ls="", label="job")]
     if is_lower.any():
         label = "at least (records lost)"
@@ -231,7 +313,45 @@ def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> None:
     if is_outlier.any():
         mark = {"color": "#882255", "marker": "D", "ls": ""}
         handles.append(Line2D([], [], label="outlier", **mark))
-    ax.legend(handles=handles, loc="upper right", fontsize=8, frameon=True)
+    if is_above.any():
+        above = known[is_above]
+        at_end = above["percent"] + 0.06 * _MOST_PERCENT
+        label = f"above the axis: up to {largest:,.0f} %"
+        handles += ax.plot(above["run_time_s"], at_end, **_ABOVE, label=label)
+    if len(known):
+        ax.set_xscale("log")
+    ax.margins(x=0.12)
+    ax.set_ylim(0, 1.12 * max([1, *known["percent"]]))
+    _name_outliers(ax, outliers)
+    ax.set_xlabel("Run time (s)")
+    ax.set_ylabel("I/O time of the slowest process\n(% of the run time)")
+    n_left_out = len(fleet) - len(known)
+    ax.set_title("Part of I/O" + (f" ({n_left_out} unknown)" if n_left_out else ""))
+    return handles
+
+
+def _name_outliers(ax: Axes, outliers: pd.DataFrame) -> None:
+    """Write names beside the first outliers, as far as no two are on each other."""
+    to_panel = ax.transData + ax.transAxes.inverted()
+    boxes: list[tuple[float, float, float]] = []  # left, right and height
+    for _, row in outliers.iterrows():
+        words = shortened(printable(row["job"]), _NAME_LETTERS)
+        point = (row["run_time_s"], row["percent"])
+        x, y = to_panel.transform(point)
+        is_left = x > 0.5  # of its point
+        width = _LETTER_ROOM * len(words)
+        left = x - width if is_left else x
+        if any(
+            left < right and other < left + width and abs(y - height) < _NAME_ROOM
+            for other, right, height in boxes
+        ):
+            continue
+        boxes.append((left, left + width, y))
+        side = {"xytext": (-6 if is_left else 6, 3), "textcoords": "offset points"}
+        side["ha"] = "right" if is_left else "left"
+        ax.annotate(words, point, **_OUTLIER_NAME | side)
+        if len(boxes) == _MOST_OUTLIERS:
+            return
 
 
 def _across(ax: Axes) -> None:

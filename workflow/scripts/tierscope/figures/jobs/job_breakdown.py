@@ -31,6 +31,8 @@ TITLE_LETTERS = 60
 _TEXT_ROOM = 1.55  # width of the right panel over the longest bar, with room for words
 _UNKNOWN_END = {"color": "#222222", "marker": "^", "ls": "", "ms": 8}
 _MOST_TICKS = 24
+# Units of the axis of classes. One is used from a tenth of it on, so labels are short.
+_SECONDS = {"s": 1, "ms": 1e-3, "\N{MICRO SIGN}s": 1e-6}
 _HEIGHT_OF_CLASS = 0.34  # inches
 
 
@@ -154,7 +156,10 @@ def _draw_classes(ax: Axes, rows: pd.DataFrame, palette: Palette) -> bool:
         ax.text(end + room * longest_s, place, words, va="center", fontsize=8.5)
     ax.set_yticks(range(len(classes)), [label(*one) for one in classes], fontsize=8.5)
     ax.set_xlim(0, _TEXT_ROOM * longest_s)
-    ax.set_xlabel("I/O time (s)")
+    fitting = [name for name in _SECONDS if longest_s >= _SECONDS[name] / 10]
+    unit = next(iter(fitting), "s")
+    ax.xaxis.set_major_formatter(lambda time_s, _: f"{time_s / _SECONDS[unit]:g}")
+    ax.set_xlabel(f"I/O time ({unit})")
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", visible=True)
     return bool((np.isnan(most_s) | (np.asarray(most_s) > least_s)).any())

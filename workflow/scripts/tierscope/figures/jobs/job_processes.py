@@ -1,6 +1,6 @@
 """Draw how the I/O time of a job spreads over its processes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -25,14 +25,17 @@ from tierscope.figures.jobs.job_breakdown import TITLE_LETTERS
 from tierscope.figures.jobs.processes import (
     WHOLE_JOB,
     class_times,
-    process_totals,
+    median_bounds,
+    ordered_bounds,
     times_in,
+    with_io,
 )
 from tierscope.figures.style import new_figure, styled
 
 MOST_BARS = 64  # processes that are drawn as bars; more are a curve
 _MOST_TICKS = 32
-_MOST_POINTS, _MOST_MARKS = 1000, 40  # more would be drawn on each other
+_MOST_POINTS = 1000  # of a curve; more would be drawn on each other
+_MOST_MARKS = 10  # processes that can be the slowest; more are said in words
 _CURVE = {"color": "#222222", "lw": 1.4}
 _BAND = {"color": "#0072B2", "alpha": 0.25, "lw": 0}
 _CANDIDATE = {
@@ -48,8 +51,7 @@ _MEDIAN = {"color": "#444444", "ls": "--", "lw": 1}
 
 @styled
 def plot_job_processes(
-    times: pd.DataFrame,
-    slowest: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
     job: str,
     epoch: int = WHOLE_JOB,
     *,
@@ -60,8 +62,9 @@ def plot_job_processes(
 
     Parameters
     ----------
-    times, slowest : DataFrame
-        Tables ``job_times`` and ``job_slowest`` of any jobs.
+    tables : mapping of str to DataFrame
+        Tables ``job_processes``, ``job_times``, ``job_slowest`` and ``job_breakdown``
+        of any jobs.
     job, epoch
         The job and the epoch to draw; by default the whole job.
     provenance, tiers
@@ -71,26 +74,31 @@ def plot_job_processes(
     -------
     Figure
         Up to 64 processes are bars, stacked by class up to what is certain, with
-        dots up to the upper bound. More are a curve: the sorted lower bounds, and a
-        band up to the sorted upper bounds, between which the sorted times are. Marks
-        show which processes can be the slowest.
+        dots up to the upper bound. More are a curve: the least and the most of the
+        longest time, of the second longest, and so on. Marks show which processes can
+        be the slowest, or words how many can be.
     """
-    times = times_in(times[times["job"] == job], epoch)
-    is_shown = slowest["job"].eq(job) & slowest["epoch"].eq(epoch)
-    of_epoch = slowest[is_shown].iloc[0]
-    totals = process_totals(times, of_epoch)
+    processes, times, slowest, breakdown = (
+        tables[name][tables[name]["job"] == job]
+        for name in ("job_processes", "job_times", "job_slowest", "job_breakdown")
+    )
+    processes, times = with_io(processes, epoch), times_in(times, epoch)
+    (times_are,) = slowest.loc[slowest["epoch"] == epoch, "times_are"]
+    ordered = ordered_bounds(processes, breakdown[breakdown["epoch"] == epoch])
     palette = Palette(tiers or list(dict.fromkeys(times["tier"])))
     name = shortened(printable(job), TITLE_LETTERS)
     words = "whole job" if epoch == WHOLE_JOB else f"epoch {epoch}"
     title = f"I/O time of each process, {words}: {name} (Darshan logs)"
-    notes = bound_notes([of_epoch["times_are"]], provenance) + mpi_io_note(times)
+    notes = bound_notes([times_are], provenance) + mpi_io_note(times)
     figure, (ax,) = new_figure(1, title, notes, row_height=3.9)
-    draw = _draw_bars if len(totals) <= MOST_BARS else _draw_curve
-    handles = draw(ax, times, totals, palette)
-    is_lost = of_epoch["times_are"] == LOWER_BOUNDS
-    label = "slowest process" + (",\nas far as is recorded" if is_lost else "")
-    handles += [_mark_candidates(ax, totals, label), _draw_median(ax, totals)]
-    ends_s = totals[["least_s", "most_s"]].max().max()
+    if len(processes) <= MOST_BARS:
+        handles = _draw_bars(ax, times, processes, palette)
+    else:
+        handles = _draw_curve(ax, ordered)
+    is_lost = times_are == LOWER_BOUNDS
+    handles.append(_mark_slowest(ax, processes, is_lost))
+    handles += _draw_median(ax, ordered)
+    ends_s = processes[["least_s", "most_s"]].max().max()
     ax.set_ylim(0, 1.15 * ends_s if ends_s > 0 else 1)
     ax.set_ylabel("I/O time of a process (s)")
     figure.legend(handles=handles, loc="outside right center")
@@ -98,44 +106,39 @@ def plot_job_processes(
 
 
 def _draw_bars(
-    ax: Axes, times: pd.DataFrame, totals: pd.DataFrame, palette: Palette
+    ax: Axes, times: pd.DataFrame, processes: pd.DataFrame, palette: Palette
 ) -> list[Patch]:
     """Draw a stacked bar of each process; return the entries of the legend."""
-    at, bottom_s = np.arange(len(totals)), np.zeros(len(totals))
-    by_class = class_times(times, totals["rank"])
+    at, bottom_s = np.arange(len(processes)), np.zeros(len(processes))
+    by_class = class_times(times, processes["rank"])
     for one, height_s in by_class.items():
         ax.bar(at, height_s, 0.85, bottom=bottom_s, **palette.look(*one))
         bottom_s = bottom_s + height_s
-    more_s = (totals["most_s"] - bottom_s).fillna(0).clip(lower=0).to_numpy()
+    more_s = (processes["most_s"] - bottom_s).fillna(0).clip(lower=0).to_numpy()
     unsure = more_s > 1e-9 * bottom_s
     ax.bar(at[unsure], more_s[unsure], 0.85, bottom_s[unsure], **UNSURE)
-    step = -(-len(totals) // _MOST_TICKS)
-    ax.set_xticks(at[::step], totals["rank"][::step])
+    step = -(-len(processes) // _MOST_TICKS)
+    ax.set_xticks(at[::step], processes["rank"][::step])
     ax.tick_params(axis="x", labelsize=8)
     ax.set_xlabel("Rank of the process, longest I/O time first")
-    ax.set_xlim(-0.7, len(totals) - 0.3)
+    ax.set_xlim(-0.7, len(processes) - 0.3)
     widest = {one: height_s.max() for one, height_s in by_class.items()}
     handles = class_patches(visible(widest, bottom_s.max()), palette)
     return [*handles, unsure_patch()] if unsure.any() else handles
 
 
-def _draw_curve(
-    ax: Axes, times: pd.DataFrame, totals: pd.DataFrame, palette: Palette
-) -> list[Line2D | Patch]:
+def _draw_curve(ax: Axes, ordered: pd.DataFrame) -> list[Line2D | Patch]:
     """Draw a curve over the processes; return the entries of the legend."""
-    at = np.arange(1, len(totals) + 1)
-    ends = totals[["least_s", "most_s"]].to_numpy()
-    least_s, most_s = -np.sort(-ends, axis=0).T  # each sorted, missing ones last
-    drawn = _some(len(at), _MOST_POINTS)
-    at, least_s, most_s = at[drawn], least_s[drawn], most_s[drawn]
-    is_exact = bool((ends[:, 0] == ends[:, 1]).all())
+    n = len(ordered)
+    drawn = ordered.iloc[_some(n, _MOST_POINTS)]
+    is_exact = (ordered["least_s"] == ordered["most_s"]).all()
     label = "I/O time" if is_exact else "at least"
-    handles = ax.plot(at, least_s, **_CURVE, label=label)
-    if not is_exact and not np.isnan(most_s).all():
-        label = "up to the upper bound"
-        handles.append(ax.fill_between(at, least_s, most_s, **_BAND, label=label))
-    ax.set_xlabel(f"Processes ({len(totals):,}), longest I/O time first")
-    ax.set_xlim(-0.01 * len(totals), 1.01 * len(totals))
+    handles = ax.plot(drawn.index + 1, drawn["least_s"], **_CURVE, label=label)
+    if not is_exact and ordered["most_s"].notna().any():
+        ends = drawn.index + 1, drawn["least_s"], drawn["most_s"]
+        handles.append(ax.fill_between(*ends, **_BAND, label="up to the upper bound"))
+    ax.set_xlabel(f"Processes ({n:,}), longest I/O time first")
+    ax.set_xlim(-0.01 * n, 1.01 * n)
     return handles
 
 
@@ -144,22 +147,35 @@ def _some(n: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
 
 
-def _mark_candidates(ax: Axes, totals: pd.DataFrame, label: str) -> Line2D:
-    """Mark the processes that can be the slowest; return the entry of the legend."""
-    first = 0 if len(totals) <= MOST_BARS else 1
-    found = totals[totals["is_candidate"]]
-    n_found = len(found)
-    found = found.iloc[_some(n_found, _MOST_MARKS)]
+def _mark_slowest(ax: Axes, processes: pd.DataFrame, is_lost: bool) -> Line2D:
+    """Mark the processes that can be the slowest; return the entry of the legend.
+
+    If records were lost, any process can be: then the slowest that is recorded.
+    """
+    can_be = processes["can_be_slowest"]
+    label = "slowest process"
+    if is_lost:
+        can_be = processes["least_s"].eq(processes["least_s"].max())
+        label += ",\nas far as is recorded"
+    found = processes[can_be]
+    if len(found) > 1 and not is_lost:
+        label = f"any of {len(found):,} processes\ncan be the slowest"
+    if len(found) > _MOST_MARKS:
+        return Line2D([], [], ls="", label=label)
+    first = 0 if len(processes) <= MOST_BARS else 1
     end_s = found["most_s"].fillna(found["least_s"])
-    room_s = 0.04 * totals[["least_s", "most_s"]].max().max()
-    if n_found != 1:
-        label = f"any of these {n_found:,} can\nbe the slowest process"
+    room_s = 0.04 * processes[["least_s", "most_s"]].max().max()
     (line,) = ax.plot(first + found.index, end_s + room_s, **_CANDIDATE, label=label)
     return line
 
 
-def _draw_median(ax: Axes, totals: pd.DataFrame) -> Line2D:
-    """Draw the median of the lower bounds; return the entry of the legend."""
-    is_exact = (totals["least_s"] == totals["most_s"]).all()
-    label = "median" if is_exact else "median of what\nis certain"
-    return ax.axhline(totals["least_s"].median(), **_MEDIAN, label=label)
+def _draw_median(ax: Axes, ordered: pd.DataFrame) -> list[Line2D]:
+    """Draw the least and the most of the median; return the entries of the legend."""
+    least_s, most_s = median_bounds(ordered)
+    if least_s == most_s:
+        return [ax.axhline(least_s, **_MEDIAN, label="median")]
+    lines = [ax.axhline(least_s, **_MEDIAN, label="median, at least")]
+    if most_s > least_s:
+        most = _MEDIAN | {"ls": ":"}
+        lines.append(ax.axhline(most_s, **most, label="median, at most"))
+    return lines

@@ -1,7 +1,5 @@
 """Find the processes and the times that figures and pages of a job show."""
 
-import re
-
 import numpy as np
 import pandas as pd
 
@@ -9,8 +7,6 @@ from tierscope.core.columns import JOB_CLASS
 from tierscope.figures.jobs.classes import classes_of, counted
 
 WHOLE_JOB = -1  # an epoch: all of them, with the files of no epoch
-_RANKS = re.compile(r"\d+(?: to \d+)?(?:, \d+(?: to \d+)?)*")
-_ROUNDING = 1e-9  # of a time: sums in another order
 
 
 def has_epochs(rows: pd.DataFrame) -> bool:
@@ -35,56 +31,63 @@ def times_in(times: pd.DataFrame, epoch: int) -> pd.DataFrame:
     return of_process[of_process["epoch"] == epoch]
 
 
-def process_totals(times: pd.DataFrame, slowest: pd.Series) -> pd.DataFrame:
-    """Return the counted time of each process in an epoch, the longest first.
+def with_io(processes: pd.DataFrame, epoch: int) -> pd.DataFrame:
+    """Return the processes that can have I/O in an epoch, the longest first.
+
+    Those that can be the slowest come first, then those with the longest certain time.
 
     Parameters
     ----------
-    times : DataFrame
-        What `times_in` returns for one job and epoch.
-    slowest : Series
-        Their row of table ``job_slowest``. No process takes longer than its ``most_s``.
+    processes : DataFrame
+        The rows of table ``job_processes`` of one job.
+    epoch : int
+        The epoch, or `WHOLE_JOB`.
+    """
+    shown = processes["epoch"].eq(epoch) & processes["most_s"].ne(0)
+    by = {"can_be_slowest": False, "least_s": False, "most_s": False, "rank": True}
+    ascending = list(by.values())
+    return processes[shown].sort_values([*by], ascending=ascending, ignore_index=True)
+
+
+def ordered_bounds(processes: pd.DataFrame, breakdown: pd.DataFrame) -> pd.DataFrame:
+    """Bound the longest time of some processes, the second longest, and so on.
+
+    Parameters
+    ----------
+    processes : DataFrame
+        What `with_io` returns for a job and epoch.
+    breakdown : DataFrame
+        Their rows of table ``job_breakdown``, which hold the sum over the processes.
 
     Returns
     -------
-    DataFrame, shape (n_processes, 4)
-        ``rank``, ``least_s``, ``most_s`` and ``is_candidate``, whether the process can
-        be the slowest. The bounds are sums over the classes, so they hold but need not
-        be sharp; those of a process that must be the slowest are its own.
+    DataFrame, shape (n_processes, 2)
+        ``least_s`` and ``most_s`` of the longest time, then of the next one. The k-th
+        longest is at most the mean of the k longest, and at least that of the others
+        and itself. Both means are bounded, as the sum of all times is known.
     """
-    ends = ["least_s", "most_s"]
-    of_counted = times[ends].fillna(np.inf).where(times["counted"], 0.0)
-    totals = of_counted.groupby(times["rank"]).sum().reset_index()
-    totals["most_s"] = totals["most_s"].replace(np.inf, np.nan)
-    if not np.isnan(slowest["most_s"]):
-        limit_s = np.maximum(slowest["most_s"], totals["least_s"])
-        totals["most_s"] = np.minimum(totals["most_s"], limit_s)
-    reached = (1 - _ROUNDING) * slowest["least_s"]
-    ranks = listed_ranks(slowest["slowest_ranks"])
-    if len(ranks) == slowest["n_slowest"]:
-        totals["is_candidate"] = totals["rank"].isin(ranks)
-    else:  # the list is shortened
-        totals["is_candidate"] = totals["most_s"].fillna(np.inf) >= reached
-    if totals["is_candidate"].sum() == 1:  # it is the slowest: sharper than the sums
-        totals.loc[totals["is_candidate"], ["least_s", "most_s"]] = [
-            slowest["least_s"],
-            slowest["most_s"],
-        ]
-    totals["end_s"] = totals["most_s"].fillna(totals["least_s"])
-    by = ["end_s", "least_s", "rank"]
-    totals = totals.sort_values(by, ascending=[False, False, True], ignore_index=True)
-    return totals.drop(columns="end_s")
+    n = len(processes)
+    least_s = np.sort(processes["least_s"])[::-1]
+    most_s = np.sort(processes["most_s"].fillna(np.inf))[::-1]
+    sum_s = breakdown.loc[breakdown["counted"], "sum_s"].sum()
+    place = np.arange(n)
+    shorter_s = np.cumsum(least_s[::-1])[::-1] - least_s
+    longer_s = np.concatenate([[0.0], np.cumsum(most_s[:-1])])
+    least_mean_s = (sum_s - longer_s) / (n - place)
+    most_mean_s = (sum_s - shorter_s) / (place + 1)
+    if np.isinf(most_s).any():  # records were lost: the sum can be more, too
+        most_mean_s[:] = np.inf
+    low_s = np.clip(least_mean_s, least_s, most_s)
+    high_s = np.clip(most_mean_s, low_s, most_s)
+    high_s[np.isinf(high_s)] = np.nan
+    return pd.DataFrame({"least_s": low_s, "most_s": high_s})
 
 
-def listed_ranks(words: str) -> list[int]:
-    """Return the ranks of a list such as ``3, 17, 40 to 47``; none of other texts."""
-    if not _RANKS.fullmatch(words):
-        return []
-    ranks = []
-    for part in words.split(", "):
-        first, _, last = part.partition(" to ")
-        ranks += range(int(first), int(last or first) + 1)
-    return ranks
+def median_bounds(ordered: pd.DataFrame) -> tuple[float, float]:
+    """Return the least and the most of the median of what `ordered_bounds` returns."""
+    n_longer = (len(ordered) - 1) // 2
+    middle = ordered.iloc[n_longer : len(ordered) - n_longer]
+    return middle["least_s"].mean(), middle["most_s"].mean(skipna=False)
 
 
 def class_times(times: pd.DataFrame, ranks: pd.Series) -> dict[tuple, np.ndarray]:

@@ -9,7 +9,7 @@ of the page could compute them.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from tierscope.core.columns import (
     RUN_EPOCH,
     SCENARIO,
 )
+from tierscope.core.io_class import IOClass
 from tierscope.core.sums import total_s
 
 SIGNIFICANT_DIGITS = 11  # of an embedded time, so it is right within 5e-11 of itself
@@ -66,6 +67,10 @@ class Start:
         What one percent of improvement of each class costs.
     method : {"rule", "model"}, optional
         How improvements are estimated, if the page has both.
+    labels : mapping of str to str, optional
+        What the I/O classes are called; by default as in the paper.
+    is_job : bool, optional
+        Whether the page shows a job that ran once: nothing on it is about cache rates.
     """
 
     scenario: Mapping[str, str | int]
@@ -76,6 +81,10 @@ class Start:
     step_percent: int
     cost_per_percent: Mapping[str, float]
     method: str = RULE
+    labels: Mapping[str, str] = field(
+        default_factory=lambda: {str(one): one.label for one in IOClass}
+    )
+    is_job: bool = False
 
     @property
     def grid_step_percent(self) -> int:

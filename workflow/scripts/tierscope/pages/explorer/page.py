@@ -36,10 +36,34 @@ from tierscope.pages.explorer.spec import (
     nearest_goal_percent,
     specification,
 )
+from tierscope.pages.explorer.views import map_chart
 from tierscope.pages.web_page import content_policy, script_json
 
 _SCRIPT = re.compile("(?s)<script>(.*?)</script>")
 _METHOD_INPUT = '<section><h2>Estimate</h2><div id="method"></div></section>\n'
+_QUESTION = (
+    "Which storage must become faster, by how much, and how many files should every "
+    "node hold on its local file system (LFS)? The sliders make the four I/O classes "
+    "faster. Table and charts show the I/O time of the slowest process of an epoch, "
+    "today and with the improvements."
+)
+_JOB_QUESTION = (
+    "Which storage must become faster for this job, and by how much? The sliders make "
+    "four of its I/O classes faster. Table and charts show the I/O time of its slowest "
+    "process in these classes, today and with the improvements."
+)
+_GLOSSARY = (
+    "GFS: global file system; LFS: local file system of a node; READ: reading data; "
+    "META: opening and closing files; cache rate: percent of the files that every node "
+    "holds on its LFS; I/O time: seconds a process spends reading, opening and closing."
+)
+_JOB_GLOSSARY = (
+    "READ: reading data; META: opening, closing and looking up files; I/O time: "
+    "seconds a process spends in the four classes."
+)
+_INTERVAL_WORDS = (
+    f"In brackets: {METHOD} (Student's t), of today's times. {BEST_METHOD}."
+)
 _EMBED_OPTIONS = {
     "mode": "vega",
     "renderer": "svg",
@@ -113,8 +137,11 @@ def build_explorer(
         "provenance": provenance,
         "source_words": " ".join(map(source_note, sources)),
         "repetition_words": _repetition_words(point["repetitions"] for point in points),
-        "interval_words": f"{METHOD} (Student's t), of today's times. {BEST_METHOD}.",
-        "cost_words": _cost_words(start.cost_per_percent),
+        "interval_words": "" if start.is_job else _INTERVAL_WORDS,
+        "cost_words": _cost_words(start),
+        "question": _JOB_QUESTION if start.is_job else _QUESTION,
+        "glossary": _JOB_GLOSSARY if start.is_job else _GLOSSARY,
+        "map_chart": map_chart(start).capitalize(),
         "goal_words": _goal_words(start, float(best["io_time_s"])),
         "grid_words": _grid_words(start),
         "model_words": model_note(model) if answers else "",
@@ -130,7 +157,8 @@ def build_explorer(
         "javascript": vl_convert.javascript_bundle(),
         "spec": script_json(spec),
         "classes": script_json(CLASSES),
-        "methods": "both" if answers else "rule",
+        "methods": ("both" if answers else "rule") + (" job" if start.is_job else ""),
+        "choices": "" if len({one["epoch"] for one in points}) > 1 else "sweep",
         "method_input": _METHOD_INPUT if answers else "",
         "options": script_json(_EMBED_OPTIONS),
     }
@@ -170,16 +198,20 @@ def _repetition_words(n_repetitions: Iterable[int]) -> str:
     )
 
 
-def _cost_words(cost_per_percent: Mapping[str, float]) -> str:
+def _cost_words(start: Start) -> str:
     """Return the costs of the classes, such as ``1 for GFS-READ, ...``."""
     return ", ".join(
-        f"{cost_per_percent[io_class]:g} for {io_class.label}" for io_class in IOClass
+        f"{start.cost_per_percent[io_class]:g} for {start.labels[io_class]}"
+        for io_class in IOClass
     )
 
 
 def _goal_words(start: Start, best_s: float) -> str:
     """Return the experiment's goal, and its position on the slider."""
     goal = start.goal
+    if start.is_job:
+        percent = nearest_goal_percent(goal, best_s)
+        return f"The slider starts at {percent:g} %: {in_seconds(goal.io_time_s)}."
     words = f"The experiment's goal: {in_seconds(goal.seconds)} of "
     if goal.of == "io_time":
         words += "I/O time"
@@ -201,9 +233,9 @@ def _grid_words(start: Start) -> str:
     if start.grid_step_percent == start.step_percent:
         return ""
     return (
-        f"Chart c has steps of {start.grid_step_percent} %, a coarser grid than the "
-        f"{start.step_percent} % of Fig. 4 and of the search, so its cheapest "
-        "combination can differ."
+        f"{map_chart(start).capitalize()} has steps of {start.grid_step_percent} %, a "
+        f"coarser grid than the {start.step_percent} % of Fig. 4 and of the search, so "
+        "its cheapest combination can differ."
     )
 
 

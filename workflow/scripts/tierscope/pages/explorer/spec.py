@@ -14,7 +14,6 @@ from altair.utils.schemapi import debug_mode
 
 from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, MODEL, RULE, SCENARIO
-from tierscope.core.io_class import IOClass
 from tierscope.core.validation import FAST_LOADER
 from tierscope.core.words import epoch_words
 from tierscope.pages.explorer.data import (
@@ -23,7 +22,13 @@ from tierscope.pages.explorer.data import (
     Start,
     scenario_numbers,
 )
-from tierscope.pages.explorer.views import cell_edges, line_names, page_views
+from tierscope.pages.explorer.views import (
+    BAR_EDGES,
+    cell_edges,
+    line_names,
+    map_chart,
+    page_views,
+)
 
 GOAL_LIMITS_PERCENT = 1, 150  # of the best I/O time without improvement
 _FOREIGN = ("values", "bind")
@@ -63,6 +68,8 @@ def specification(
     computed = yaml.load(Template(computation).substitute(names), FAST_LOADER)
     (table,) = (table for table in computed["data"] if table["name"] == "sweep")
     table["values"] = list(points)
+    (labels,) = (one for one in computed["signals"] if one["name"] == "labels")
+    labels["value"] = dict(start.labels)
     named = {table["name"] for table in computed["data"]}
     spec["data"] = [
         *computed["data"],
@@ -101,6 +108,10 @@ def _names(
     costs = {str(key): value for key, value in start.cost_per_percent.items()}
     lines = line_names(has_model=bool(answers.pairs))
     return sums | {
+        "one_job": str(start.is_job).lower(),
+        "map_chart": map_chart(start),
+        "bar_edges": str(list(BAR_EDGES)),
+        "breakdown_fields": f"[{', '.join(_breakdown_fields(start))}]",
         "line_names": str([*lines, ""][:3]),
         "n_lines": str(len(lines)),
         "model_pairs": str([" ".join(map(str, pair)) for pair in answers.pairs]),
@@ -112,7 +123,6 @@ def _names(
         ),
         **{f"{c}_snapped": _snapped(c) for c in CLASSES},
         "rate_limits": str([rates[0] - 4, rates[-1] + 4]),
-        "labels": str({c: IOClass(c).label for c in CLASSES}),
         "class_list": str(CLASSES),
         "cost": str(costs),
         "now": ", ".join(f"{c}: {c}_now" for c in CLASSES),
@@ -123,6 +133,15 @@ def _names(
         "grid_end": str(start.grid[-1]),
         "grid_edges": str(cell_edges(start.grid)),
     }
+
+
+def _breakdown_fields(start: Start) -> list[str]:
+    """Return the times that are bars: with the improvements, of a job today's, too."""
+    return [
+        f"{when}{io_class}_s"
+        for when in (["today_", ""] if start.is_job else [""])
+        for io_class in CLASSES
+    ]
 
 
 def _each(n: int, mark: str, term: str, joint: str = ", ") -> str:
@@ -194,30 +213,33 @@ def _inputs(
     numbers = scenario_numbers(scenarios)
     epochs = sorted({point["epoch"] for point in points})
     rates = sorted({point["cache_rate_percent"] for point in points})
-    labels = [io_class.label for io_class in IOClass]
-    return [
-        _choice(
-            "scenario",
-            "Scenario",
-            numbers[tuple(best[SCENARIO])],
-            numbers.values(),
-            scenarios.title,
-        ),
+    labels = [start.labels[io_class] for io_class in CLASSES]
+    scenario, rate = numbers[tuple(best[SCENARIO])], int(best["cache_rate_percent"])
+    shown = [
+        _choice("scenario", "Scenario", scenario, numbers.values(), scenarios.title),
         _choice("epoch", "Epoch", start.epoch, epochs, map(epoch_words, epochs)),
         _slider(
             "cache_rate_percent",
             "Cache rate to look at",
-            int(best["cache_rate_percent"]),
+            rate,
             (rates[0], rates[-1]),
             step=math.gcd(*(rate - rates[0] for rate in rates)) or 1,
         ),
+    ]
+    if start.is_job:  # it has no choice of these
+        shown[0] = alt.param(name="scenario", value=scenario)
+        shown[2] = alt.param(name="cache_rate_percent", value=rate)
+        if len(epochs) == 1:
+            shown[1] = alt.param(name="epoch", value=start.epoch)
+    return [
+        *shown,
         *(
             _slider(name, label, 0, (0, start.max_improvement_percent))
             for name, label in zip(IMPROVEMENTS, labels, strict=True)
         ),
         _slider(
             "goal_percent",
-            "Of today's best time",
+            "Of today's time" if start.is_job else "Of today's best time",
             nearest_goal_percent(start.goal, float(best["io_time_s"])),
             GOAL_LIMITS_PERCENT,
             step=0.1,

@@ -15,7 +15,8 @@ BY_THE_RULE, BY_THE_MODEL = "improved, by the rule", "improved, by the model"
 
 _FONT = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
 _GOAL_COLOUR, _TODAY_COLOUR, _IMPROVED_COLOUR = "#9A2A7B", "#777777", "#222222"
-_MODEL_COLOUR = "#0B7A3B"
+_MODEL_COLOUR, _MET_COLOUR = "#0B7A3B", "#31688E"
+BAR_EDGES = -0.85, -0.1, 0.1, 0.85  # of the two bars of a job
 _HALO = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
 _STAR = (
     "M0,-1L0.225,-0.309L0.951,-0.309L0.363,0.118L0.588,0.809L0,0.382"
@@ -23,13 +24,22 @@ _STAR = (
 )
 
 
+def map_chart(start: Start) -> str:
+    """Return what the map is called; the page of a job has one chart before it."""
+    return "chart b" if start.is_job else "chart c"
+
+
 def page_views(start: Start, *, has_model: bool) -> alt.HConcatChart:
-    """Return the three views; their tables are those of the computation."""
+    """Return the views; their tables are those of the computation.
+
+    There are three. The page of a job lacks the first, I/O time over the cache rate.
+    """
+    first = [] if start.is_job else [_times_view(has_model)]
     return (
         alt.hconcat(
-            alt.vconcat(
-                _times_view(has_model), _breakdown_view(), spacing=16
-            ).resolve_scale(color="independent"),
+            alt.vconcat(*first, _breakdown_view(start), spacing=16).resolve_scale(
+                color="independent"
+            ),
             _map_view(start),
             spacing=30,
         )
@@ -67,6 +77,22 @@ def _cache_rate_axis(field: str) -> alt.X:
         title=CACHE_RATE_LABEL,
         scale=alt.Scale(domain=alt.ExprRef("rate_limits"), nice=False, zero=False),
         axis=alt.Axis(grid=False),
+    )
+
+
+def _job_axis() -> alt.X:
+    """Return the x axis of the two bars of a job: today, and with the improvements."""
+    left, right = (sum(edges) / 2 for edges in (BAR_EDGES[:2], BAR_EDGES[2:]))
+    return alt.X(
+        "left:Q",
+        title=None,
+        scale=alt.Scale(domain=[-1, 1], nice=False, zero=False),
+        axis=alt.Axis(
+            values=[left, right],
+            labelExpr=f"datum.value < 0 ? '{TODAY}' : '{IMPROVED}'",
+            grid=False,
+            ticks=False,
+        ),
     )
 
 
@@ -192,9 +218,12 @@ def _best_marks(n_lines: int, colour: alt.Color) -> list[alt.Chart]:
     ]
 
 
-def _breakdown_view() -> alt.LayerChart:
-    """Return view b: the slowest process after the improvements, by class."""
-    labels = [io_class.label for io_class in IOClass]
+def _breakdown_view(start: Start) -> alt.LayerChart:
+    """Return view b: the slowest process after the improvements, by class.
+
+    A job has two bars, one of them as it ran, and the goal.
+    """
+    labels = [start.labels[io_class] for io_class in IOClass]
     colour = alt.Color(
         "io_class:N",
         title=None,
@@ -207,9 +236,12 @@ def _breakdown_view() -> alt.LayerChart:
     )
     bars = (
         alt.Chart(alt.NamedData("breakdown"))
-        .mark_rect(cursor="pointer", description=alt.ExprRef("datum.words"))
+        .mark_rect(
+            cursor="default" if start.is_job else "pointer",
+            description=alt.ExprRef("datum.words"),
+        )
         .encode(
-            x=_cache_rate_axis("left"),
+            x=_job_axis() if start.is_job else _cache_rate_axis("left"),
             x2="right:Q",
             y=_seconds_axis("bottom_s"),
             y2="end_s:Q",
@@ -217,10 +249,11 @@ def _breakdown_view() -> alt.LayerChart:
             tooltip=alt.Tooltip("words:N"),
         )
     )
-    return alt.layer(bars, _looked_at_rule()).properties(
+    marks = _goal_marks() if start.is_job else [_looked_at_rule()]
+    return alt.layer(bars, *marks).properties(
         name="breakdown",
         width=450,
-        height=220,
+        height=300 if start.is_job else 220,
         title=alt.Title("=breakdown_title"),
     )
 
@@ -249,10 +282,10 @@ def _map_view(start: Start) -> alt.LayerChart:
     rates = alt.Chart(alt.NamedData("rates")).encode(**position)
     rate = {"text": alt.ExprRef("datum.label"), "fontSize": 12, "fontWeight": "bold"}
     halo = {"stroke": "white", "strokeWidth": 3, "strokeJoin": "round"}
+    texts = [rates.mark_text(**rate, **halo), rates.mark_text(**rate)]
     return alt.layer(
-        _cells(x, y),
-        rates.mark_text(**rate, **halo),
-        rates.mark_text(**rate),
+        _cells(x, y, start),
+        *([] if start.is_job else texts),
         cheapest,
         sliders,
     ).properties(
@@ -266,8 +299,22 @@ def _map_view(start: Start) -> alt.LayerChart:
     )
 
 
-def _cells(x: Mapping[str, Any], y: Mapping[str, Any]) -> alt.Chart:
-    """Return the cells of the map: the least cache rate that meets the goal."""
+def _cells(x: Mapping[str, Any], y: Mapping[str, Any], start: Start) -> alt.Chart:
+    """Return the cells of the map: the least cache rate that meets the goal.
+
+    Of a job, all cells that meet it have one colour.
+    """
+    rate = alt.Color(
+        "min_cache_rate_percent:Q",
+        title="least cache rate that meets the goal (%)",
+        scale=alt.Scale(scheme="viridis", domain=alt.ExprRef("colour_limits")),
+        legend=alt.Legend(
+            orient="bottom",
+            titleLimit=400,
+            gradientLength=alt.ExprRef("view_width"),
+        ),
+    )
+    met = alt.value(_MET_COLOUR) if start.is_job else rate
     return (
         alt.Chart(alt.NamedData("cells"))
         .mark_rect(
@@ -282,22 +329,7 @@ def _cells(x: Mapping[str, Any], y: Mapping[str, Any]) -> alt.Chart:
             y=alt.Y("low:Q", **y),
             y2="high:Q",
             tooltip=alt.Tooltip("words:N"),
-            color=alt.condition(
-                "datum.sufficient",
-                alt.Color(
-                    "min_cache_rate_percent:Q",
-                    title="least cache rate that meets the goal (%)",
-                    scale=alt.Scale(
-                        scheme="viridis", domain=alt.ExprRef("colour_limits")
-                    ),
-                    legend=alt.Legend(
-                        orient="bottom",
-                        titleLimit=400,
-                        gradientLength=alt.ExprRef("view_width"),
-                    ),
-                ),
-                alt.value("#dedede"),
-            ),
+            color=alt.condition("datum.sufficient", met, alt.value("#dedede")),
         )
     )
 

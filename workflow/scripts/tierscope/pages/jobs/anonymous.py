@@ -137,10 +137,11 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         "host": _Names("host"),
         "log": _Names("log"),
     }
+    named = _with_programs(tables)
     for kind in ("job", "log", "exe"):  # numbered in the order of jobs, then of logs
-        for name in sorted(tables, key=lambda name: _FIRST.get(name, len(_FIRST))):
-            if kind in tables[name]:
-                tables[name][kind].drop_duplicates().map(shorten[kind])
+        for name in sorted(named, key=lambda name: _FIRST.get(name, len(_FIRST))):
+            if kind in named[name]:
+                named[name][kind].drop_duplicates().map(shorten[kind])
     tiers = {
         tier
         for name, frame in tables.items()
@@ -149,7 +150,7 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     }
     texts, paths = _Texts(frozenset(tiers)), _Paths()
     replaced = {
-        name: _without_names(frame, shorten, paths) for name, frame in tables.items()
+        name: _without_names(frame, shorten, paths) for name, frame in named.items()
     }
     for name, frame in tables.items():
         _learn(texts, frame, replaced[name])
@@ -158,6 +159,32 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
             if column in frame:
                 replaced[name] = frame = _with_texts(frame, column, tables[name], texts)
     return replaced
+
+
+def _with_programs(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the tables with programs in table ``logs`` instead of command lines.
+
+    So a program has the same short name as in table ``jobs``.
+    """
+    if not {"jobs", "logs"} <= tables.keys():
+        return dict(tables)
+    jobs, logs = tables["jobs"], tables["logs"]
+    of_jobs = dict(zip(jobs["job"], jobs["exe"], strict=True))
+    programs = [
+        _program(command, of_jobs.get(job, ""), of_jobs.values())
+        for command, job in zip(logs["exe"], logs["job"], strict=True)
+    ]
+    exe = pd.Series(programs, index=logs.index, dtype="str")
+    return {**tables, "logs": logs.assign(exe=exe)}
+
+
+def _program(command: str, of_job: str, known: Iterable[str]) -> str:
+    """Return the program of a command line: its job's, a known one, or its file."""
+    if command == of_job:
+        return command
+    words = [PurePosixPath(word).name for word in command.split()]
+    found = [word for word in words if word in known]
+    return of_job if of_job in words else next(iter([*found, *words]), "")
 
 
 def _without_names(

@@ -4,7 +4,7 @@ The explorer has four classes: READ and META of two tiers. So it needs a job wit
 times on two tiers; of other jobs, `explorer_data` says why there is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import CLASSES
 from tierscope.core.job_words import printable
 from tierscope.core.tables import check_table
-from tierscope.figures.jobs.classes import OTHER, UNNAMED
+from tierscope.figures.jobs.classes import OTHER, UNNAMED, label
 from tierscope.figures.jobs.processes import WHOLE_JOB, has_epochs, times_in
 from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer
@@ -45,11 +45,14 @@ class ExplorerData:
     ----------
     io_time : DataFrame, shape (n_processes * 4, 14)
         Table ``io_time`` with one point for each epoch.
+    labels : mapping of str to str
+        What to call each class: its tier and operation.
     note : str
         What the four classes are, and what is not in them.
     """
 
     io_time: pd.DataFrame
+    labels: Mapping[str, str]
     note: str
 
 
@@ -91,7 +94,16 @@ def explorer_data(
     io_time = _io_time(_of_shown_epochs(rows), times, used)
     io_time = io_time.assign(**_KEYS, system=printable(job) or "job")
     note = " ".join(filter(None, words))
-    return ExplorerData(check_table(io_time, "io_time"), note)
+    return ExplorerData(check_table(io_time, "io_time"), _labels(used), note)
+
+
+def _labels(used: Sequence[str]) -> dict[str, str]:
+    """Return what to call each class; quoted if Vega would take it for a formula."""
+    labels = (
+        label(tier, "POSIX", operation) for tier in used for operation in _OPERATIONS
+    )
+    quoted = (f"'{one}'" if one.startswith("=") else one for one in labels)
+    return dict(zip(map(str, CLASSES), quoted, strict=True))
 
 
 def _of_shown_epochs(rows: pd.DataFrame) -> pd.DataFrame:
@@ -107,12 +119,14 @@ def _of_shown_epochs(rows: pd.DataFrame) -> pd.DataFrame:
 def _epochs_note(rows: pd.DataFrame) -> str:
     """Return which epochs are shown, if it is not all of them by their numbers."""
     if not has_epochs(rows):
-        return "The job has no epochs: the first epoch is the whole job."
+        return ""
     shown = sorted(_of_shown_epochs(rows)["epoch"].unique())
     words = []
     if len(shown) < rows.loc[rows["epoch"] >= 0, "epoch"].nunique():
         words.append(f"Shown are the {len(shown)} epochs that take longest.")
-    if shown != list(range(len(shown))):
+    if len(shown) == 1:
+        words.append(f"Shown is epoch {shown[0]}, the only one.")
+    elif shown != list(range(len(shown))):
         numbers = ", ".join(map(str, shown))
         words.append(f"First, second and so on are epochs {numbers} of the logs.")
     return " ".join(words)
@@ -142,10 +156,10 @@ def _note(times: pd.DataFrame, used: Sequence[str]) -> str:
     """Return what the four classes are, and what is not in them."""
     slow, fast = map(printable, used)
     words = (
-        "A job from its Darshan logs, with one cache rate: as it ran. GFS is its tier "
-        f"{slow}, LFS its tier {fast}. READ is all reading by POSIX calls; META are "
-        "those on files that were not written. Writes, META of written files, STDIO "
-        "and MPI-IO are not in the four classes."
+        f"The four classes are READ and META of the tiers {slow} and {fast}. READ is "
+        "all reading by POSIX calls; META is time in such calls on files that were not "
+        "written. Writes, META of written files, STDIO and MPI-IO are not in the four "
+        "classes."
     )
     counted = times[times["counted"]]
     is_shown = (
@@ -198,6 +212,8 @@ def job_explorer(
         max_improvement_percent=_MAX_PERCENT,
         step_percent=_STEP_PERCENT,
         cost_per_percent=dict.fromkeys(CLASSES, 1),
+        labels=data.labels,
+        is_job=True,
     )
     return build_explorer(
         data.io_time,

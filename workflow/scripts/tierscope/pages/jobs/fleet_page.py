@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.core.columns import EXACT, JOB_CLASS
+from tierscope.core.columns import JOB_CLASS
 from tierscope.core.job_words import bounds_words, number_words
 from tierscope.core.sources import RULE_NOTE, Origin
-from tierscope.figures.fleet import hours_words
+from tierscope.figures.fleet import cost_words, hours_words, most_hours
 from tierscope.figures.jobs.classes import counted, in_class_order, label
 from tierscope.pages.document import Picture
 from tierscope.pages.jobs.content import (
@@ -21,10 +21,11 @@ from tierscope.pages.jobs.content import (
     page_context,
     seen,
 )
-from tierscope.pages.jobs.job_page import NO_MODEL, count
+from tierscope.pages.jobs.job_page import NO_MODEL, count, more_words
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
 SHARE = "Share of what is certain"
+COST = "Cost"
 IO_TIME = "I/O time, and its part of the run time"
 MOST_ROWS, MOST_SAVINGS = 500, 20
 
@@ -80,27 +81,36 @@ def fleet_page(
 
 
 def classes_table(fleet_classes: pd.DataFrame) -> pd.DataFrame:
-    """Return the hours of all jobs by class (``fleet_classes``), in words.
+    """Return what all jobs cost by class (``fleet_classes``), the dearest class first.
 
-    Classes without hours are left out.
+    Classes without hours are left out. A job that may have a class is in the upper
+    bound of the number of jobs.
     """
     rows = counted(fleet_classes)
     ends = ["least_hours", "most_hours"]
-    sums = rows.groupby(JOB_CLASS)[ends].agg(lambda hours: hours.sum(skipna=False))
-    n_jobs = rows[rows["least_hours"] > 0].groupby(JOB_CLASS)["job"].nunique()
+    by_class = rows.groupby(JOB_CLASS)
+    sums = by_class[ends].agg(lambda hours: hours.sum(skipna=False))
+    has = rows[ends].ne(0)  # of an unknown upper bound, too
+    n_jobs = has.groupby([rows[name] for name in JOB_CLASS]).sum()
     whole = sums["least_hours"].sum()
     order = in_class_order(sums.index[sums.ne(0).any(axis="columns")])
+    known = sums.reindex(order).fillna(0).sort_values(ends, ascending=False)
     return pd.DataFrame(
         {
             "Class": label(*one),
-            "Hours": bounds_words(*sums.loc[one], ""),
+            COST: cost_words(*sums.loc[one]),
             SHARE: f"{100 * sums.loc[one, 'least_hours'] / whole:.1f} %"
             if whole
             else "",
-            "Jobs": f"{n_jobs.get(one, 0):,}",
+            "Jobs": _range_words(*n_jobs.loc[one]),
         }
-        for one in order
+        for one in known.index
     )
+
+
+def _range_words(least: int, most: int) -> str:
+    """Return bounds of a number of things, such as ``0 to 3``."""
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _summary(
@@ -113,26 +123,29 @@ def _summary(
     if fleet.empty:
         text = "No log could be used; the reasons are below."
         return Section("summary", "In short", [Words(text, "answer")])
-    certain = number_words(fleet["io_hours"].sum())
-    if fleet["times_are"].ne(EXACT).any():
-        certain = f"at least {certain}"
+    costs = [fleet["io_hours"], most_hours(fleet)]
     ends = ["meta_saved_least_hours", "meta_saved_most_hours"]
-    saved = bounds_words(*(fleet[end].sum(skipna=False) for end in ends), hours)
+    cost, saved = (
+        cost_words(*(column.sum(skipna=False) for column in columns), hours)
+        for columns in (costs, [fleet[end] for end in ends])
+    )
     text = (
-        f"I/O of all jobs costs {certain} {hours}. Metadata servers twice as fast "
-        f"would save {saved} (of each job, on the tier where it helps most)."
+        f"I/O of all jobs costs {cost}. By the paper's rule, metadata servers twice as "
+        f"fast would save {saved} (of each job, on the tier where it helps most)."
     )
     how = (
         "A job costs the I/O time of its slowest process times its nodes: all others "
         "wait for it."
     )
     if processes_per_node:
-        how += f" The configuration says {processes_per_node} processes on a node."
+        of_node = count(processes_per_node, "process", "es")
+        how += f" The configuration says {of_node} on a node."
     if fleet["hours_of"].eq("processes").any():
         how += " Where the number of nodes is not known, it counts processes."
+    how += f" In the tables, h, min and s are {hours} and parts of them."
     table = classes_table(fleet_classes)
-    shown = Table("Classes", table, ["Hours", SHARE, "Jobs"], title="By class")
-    items = [Words(text, "answer"), Words(f"{how} {NO_MODEL}"), shown]
+    shown = Table("Classes", table, [COST, SHARE, "Jobs"], title="By class")
+    items = [Words(text, "answer"), Words(how), shown]
     return Section("summary", "In short", items)
 
 
@@ -144,7 +157,8 @@ def _links(rows: pd.DataFrame, pages: Mapping[str, str]) -> dict[int, str]:
 def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
     """Return all jobs, the most costly first."""
     by = ["io_hours", "job"]
-    rows = fleet.sort_values(by, ascending=[False, True]).head(MOST_ROWS)
+    rows = fleet.assign(most_hours=most_hours(fleet))
+    rows = rows.sort_values(by, ascending=[False, True]).head(MOST_ROWS)
     if rows.empty:
         return Section("jobs", "Jobs", [])
     is_mixed = fleet["hours_of"].nunique() > 1
@@ -157,18 +171,18 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
             "Run time": f"{number_words(row['run_time_s'])} s",
             IO_TIME: f"{bounds_words(row['io_least_s'], row['io_most_s'])}\n"
             + part_words(row),
-            "Hours": hours_of_job(row)
+            COST: cost_words(row["io_hours"], row["most_hours"])
             + (" *" if is_mixed and row["hours_of"] == "processes" else ""),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
     )
-    numbers = ["Processes", "Run time", IO_TIME, "Hours"]
+    numbers = ["Processes", "Run time", IO_TIME, COST]
     words = f"The most costly first ({hours} of I/O)."
     if is_mixed:
         words += " *: hours of processes."
     if len(fleet) > len(rows):
-        words += f" {len(fleet) - len(rows):,} more are in table fleet."
+        words += f" {more_words(len(fleet) - len(rows), 'fleet')}"
     if pages:
         have = (
             "job has a page of its own"
@@ -178,12 +192,6 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
         words += f" {len(pages):,} {have}."
     shown = Table("Jobs", table, numbers, _links(rows, pages))
     return Section("jobs", "Jobs", [Words(words), shown])
-
-
-def hours_of_job(row: Mapping[str, Any]) -> str:
-    """Return the hours of a job's I/O (a row of ``fleet``)."""
-    words = number_words(row["io_hours"])
-    return words if row["times_are"] == EXACT else f"at least {words}"
 
 
 def part_words(row: Mapping[str, Any]) -> str:
@@ -196,6 +204,7 @@ def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Secti
     """Return the jobs that faster metadata servers would help most."""
     by = ["meta_saved_least_hours", "meta_saved_most_hours"]
     some = fleet[fleet[by].fillna(1).gt(0).any(axis="columns")]
+    some = some.assign(most_hours=most_hours(some))
     rows = some.sort_values(by, ascending=False, kind="stable").head(MOST_SAVINGS)
     if rows.empty:
         return Section("metadata", "Faster metadata servers", [])
@@ -204,19 +213,19 @@ def _savings(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Secti
             "Job": seen(row["job"], NAME_LETTERS),
             "Program": seen(row["exe"], NAME_LETTERS),
             "Metadata server of": seen(row["meta_tier"], NAME_LETTERS),
-            "Saved hours": bounds_words(row[by[0]], row[by[1]], ""),
-            "Of its I/O hours": hours_of_job(row),
+            "Saves": cost_words(row[by[0]], row[by[1]]),
+            "Of its cost": cost_words(row["io_hours"], row["most_hours"]),
             "Bottleneck": seen(row["bottleneck"], NAME_LETTERS),
         }
         for row in rows.to_dict("records")
     )
-    numbers = ["Saved hours", "Of its I/O hours"]
+    numbers = ["Saves", "Of its cost"]
     text = (
         f"The jobs that metadata servers twice as fast would help most ({hours} "
-        f"saved), those with the most certain savings first. {NO_MODEL}"
+        "saved), those with the most certain savings first."
     )
     shown = Table("Savings", table, numbers, _links(rows, pages))
-    items = [Words(text), shown, Words(RULE_NOTE)]
+    items = [Words(text), Words(f"{RULE_NOTE} {NO_MODEL}"), shown]
     return Section("metadata", "Faster metadata servers", items)
 
 
@@ -249,7 +258,7 @@ def _refusals(refusals: pd.DataFrame) -> Section:
     )
     items: list = [Table("Refusals", table)]
     if len(refusals) > len(rows):
-        items.append(Words(f"{len(refusals) - len(rows):,} more: table refusals."))
+        items.append(Words(more_words(len(refusals) - len(rows), "refusals")))
     return Section("refusals", "Logs that could not be used", items)
 
 

@@ -12,9 +12,11 @@ from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.figures.jobs.processes import (
     WHOLE_JOB,
     has_epochs,
-    process_totals,
+    median_bounds,
+    ordered_bounds,
     times_in,
     whole_job,
+    with_io,
 )
 from tierscope.pages.document import Picture
 from tierscope.pages.jobs.content import (
@@ -41,15 +43,15 @@ from tierscope.pages.jobs.job_tables import (
 )
 
 OF_JOBS = (
-    *("jobs", "logs", "job_times", "job_slowest", "job_breakdown", "job_files"),
-    *("job_sizes", "job_estimates", "job_combinations"),
+    *("jobs", "logs", "job_times", "job_processes", "job_slowest", "job_breakdown"),
+    *("job_files", "job_sizes", "job_estimates", "job_combinations"),
 )
 TIMES_WORDS = {
     EXACT: "exact: each process has its own records",
     BOUNDS: "bounds: processes share records",
     LOWER_BOUNDS: "lower bounds: a log lost records",
 }
-NO_MODEL = "By the rule; no model: logs do not determine the devices."
+NO_MODEL = "No model checks it here: logs do not determine the devices."
 _WARNINGS = {
     BOUNDS: "Processes of this job share records, so times of single processes are "
     "known within bounds. Each bound holds; the truth can be anywhere between.",
@@ -132,6 +134,11 @@ def count(number: int, noun: str, ending: str = "s") -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else ending)
 
 
+def more_words(number: int, table: str) -> str:
+    """Return that so many rows are in a table only."""
+    return f"{number:,} more {'is' if number == 1 else 'are'} in table {table}."
+
+
 def time_words(started_s: float) -> str:
     """Return a time in seconds since 1970 in words, in UTC."""
     try:
@@ -183,33 +190,36 @@ def _breakdown(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
         items.append(Table("Epochs", by_epoch, numbers, title="Epochs"))
         n_left = of["job_slowest"]["epoch"].ge(0).sum() - len(by_epoch)
         if n_left:
-            items.append(Words(f"{n_left:,} more are in table job_slowest."))
+            items.append(Words(more_words(n_left, "job_slowest")))
     return Section("breakdown", "What the slowest process waits for", items)
 
 
 def _processes(of: Mapping[str, pd.DataFrame], drawings: Mapping) -> Section:
     """Return how the times spread over the processes."""
     slowest = whole_job(of["job_slowest"]).iloc[0]
-    times = of["job_times"]
-    totals = process_totals(times_in(times, WHOLE_JOB), slowest)
-    if len(totals) < 2:
+    processes = with_io(of["job_processes"], WHOLE_JOB)
+    if len(processes) < 2:
         return Section("processes", "Over the processes", [])
     items = [drawings["processes"]] if "processes" in drawings else []
-    middle = bounds_words(
-        totals["least_s"].median(), totals["most_s"].median(skipna=False)
-    )
-    last = bounds_words(totals["least_s"].min(), totals["most_s"].min(skipna=False))
+    breakdown = whole_job(of["job_breakdown"])
+    sum_s = breakdown.loc[breakdown["counted"], "sum_s"].sum()
+    ordered = ordered_bounds(processes, breakdown)
+    is_lost = slowest["times_are"] == LOWER_BOUNDS
     longest = bounds_words(slowest["least_s"], slowest["most_s"])
+    shortest = bounds_words(*ordered.iloc[-1][["least_s", "most_s"]])
+    together = bounds_words(sum_s, float("inf") if is_lost else sum_s)
+    which = "with" if processes["least_s"].gt(0).all() else "that may have"
     items.append(
         Words(
-            f"Of {len(totals):,} processes with I/O, the slowest took {longest}, the "
-            f"median {middle}, the fastest {last}."
+            f"Of {len(processes):,} processes {which} I/O, the slowest took {longest}, "
+            f"the median {bounds_words(*median_bounds(ordered))}, the fastest "
+            f"{shortest}. Together they took {together}."
         )
     )
-    if times["rank"].lt(0).any():
+    if of["job_times"]["rank"].lt(0).any():
         helpers = "Logs of no process, such as those of helpers, are left out."
         items.append(Words(helpers))
-    table = processes_table(totals)
+    table = processes_table(processes, is_lost=is_lost)
     items.append(
         Table("Slowest processes", table, ["I/O time"], title="The slowest processes")
     )
@@ -249,24 +259,26 @@ def _whatif(of: Mapping[str, pd.DataFrame]) -> Section:
     if not table.empty:
         today = bounds_words(slowest["least_s"], slowest["most_s"])
         text = (
-            f"{NO_MODEL} I/O time of the slowest process in the whole job: {today} "
-            "today, and after an improvement:"
+            f"I/O time of the slowest process in the whole job: {today} today, and "
+            "after an improvement:"
         )
         items = [Words(text), Table("Improvements", table, list(table.columns[1:]))]
         if n_left:
-            items.append(Words(f"{n_left} more are in table job_estimates."))
+            items.append(Words(more_words(n_left, "job_estimates")))
     if not combinations.empty:
         goal = number_words(combinations["goal_s"].iloc[0])
         text = (
             f"Combinations that meet the goal of {goal} s of I/O time, the least sum "
-            f"of percent first. {NO_MODEL}"
+            "of percent first:"
         )
         found = combinations_table(combinations)
         numbers = ["Sum of percent", found.columns[1]]
         shown = Table("Combinations", found, numbers)
         items += [Words(text), shown]
+        if n_left := len(combinations) - len(found):
+            items.append(Words(more_words(n_left, "job_combinations")))
     if items:
-        items.append(Words(RULE_NOTE))
+        items.insert(0, Words(f"{RULE_NOTE} {NO_MODEL}"))
     return Section("whatif", "If storage were faster", items)
 
 
@@ -276,7 +288,8 @@ def _origin(
     """Return what the job is and the logs it was made of."""
     nodes = number_words(row["n_nodes"]) if row["n_nodes"] > 0 else "not known"
     if processes_per_node:
-        nodes += f" (the configuration: {processes_per_node} processes on a node)"
+        of_node = count(processes_per_node, "process", "es")
+        nodes += f" (the configuration: {of_node} on a node)"
     about = {
         "name": seen(row["job"], NAME_LETTERS),
         "program": seen(row["exe"]),
@@ -302,8 +315,8 @@ def _origin(
     logs = of["logs"]
     table = logs_table(logs)
     if not table.empty:
-        numbers = ["Process", "Records", "Shared", "Without name"]
+        numbers = ["Records", "Shared", "Without name"]
         items.append(Table("Logs", table, numbers, title="Its logs"))
     if len(logs) > MOST_LOGS:
-        items.append(Words(f"{len(logs) - MOST_LOGS:,} more are in table logs."))
+        items.append(Words(more_words(len(logs) - MOST_LOGS, "logs")))
     return Section("logs", "What it was made of", items)

@@ -6,6 +6,7 @@ a DataFrame of str.
 
 import math
 import re
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -19,6 +20,7 @@ from tierscope.pages.jobs.content import NAME_LETTERS, PATH_LETTERS, seen
 MOST_ESTIMATES, MOST_COMBINATIONS, MOST_LOGS = 15, 15, 50
 MOST_FILES, MOST_PROCESSES, MOST_EPOCHS = 20, 10, 100
 _PERCENT = re.compile(r" \+\d+ %")
+_OF_TIER = re.compile("(metadata server of|everything on) (.*)")
 TIME = "I/O time of the slowest process"
 
 
@@ -49,7 +51,7 @@ def ranks_words(row: pd.Series | dict) -> str:
     ranks = seen(row["slowest_ranks"], NAME_LETTERS)
     if row["n_slowest"] == 1:
         return f"rank {ranks}"
-    return ranks if ranks.startswith("any") else f"one of {ranks}"
+    return ranks if ranks.startswith("any") else f"one of ranks {ranks}"
 
 
 def breakdown_table(
@@ -102,19 +104,21 @@ def _largest_logs(times: pd.DataFrame, slowest: pd.Series) -> dict[tuple, float]
     return dict(zip(keys, rows["largest_s"], strict=True))
 
 
-def processes_table(totals: pd.DataFrame) -> pd.DataFrame:
+def processes_table(processes: pd.DataFrame, *, is_lost: bool) -> pd.DataFrame:
     """Return the processes with the longest I/O time.
 
-    `totals` is what `tierscope.figures.jobs.processes.process_totals` returns.
+    `processes` is what `tierscope.figures.jobs.processes.with_io` returns. If records
+    were lost, every process can be the slowest, and the table does not say so.
     """
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "Process": f"rank {row['rank']}",
             "I/O time": bounds_words(row["least_s"], row["most_s"]),
-            "Can be the slowest": "yes" if row["is_candidate"] else "no",
+            "Can be the slowest": "yes" if row["can_be_slowest"] else "no",
         }
-        for row in _rows(totals.head(MOST_PROCESSES))
+        for row in _rows(processes.head(MOST_PROCESSES))
     )
+    return table.drop(columns="Can be the slowest") if is_lost else table
 
 
 def files_table(files: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -164,8 +168,8 @@ def estimates_table(estimates: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """Return what improvements would bring, those that save most first.
 
     Rows of ``job_estimates`` of the whole job and one method; the same classes with
-    several percentages are one row, a column a percentage. Also how many rows are left
-    out.
+    several percentages are one row, a column a percentage. Rows that say the same of a
+    tier are one. Also how many rows are left out.
     """
     if estimates.empty:
         return pd.DataFrame(), 0
@@ -177,16 +181,50 @@ def estimates_table(estimates: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     )
     cells = rows.groupby(["base", "improvement_percent"]).first()
     percents = sorted(rows["improvement_percent"].unique())
-    table = []
-    for base in best.index[:MOST_ESTIMATES]:
-        words = {"More throughput of": seen(base, 2 * NAME_LETTERS)}
-        for percent in percents:
-            known = (base, percent) in cells.index
-            words[f"+{percent} %"] = (
-                _estimate_words(cells.loc[(base, percent)]) if known else ""
-            )
-        table.append(words)
-    return pd.DataFrame(table), max(0, len(best) - MOST_ESTIMATES)
+    words = {
+        base: tuple(
+            _estimate_words(cells.loc[(base, percent)])
+            if (base, percent) in cells.index
+            else ""
+            for percent in percents
+        )
+        for base in best.index
+    }
+    names = _names_of_same(words)
+    table = [
+        {"More throughput of": seen(names[base], 2 * NAME_LETTERS)}
+        | {f"+{percent} %": cell for percent, cell in zip(percents, row, strict=True)}
+        for base, row in words.items()
+        if base in names
+    ]
+    return pd.DataFrame(table[:MOST_ESTIMATES]), max(0, len(table) - MOST_ESTIMATES)
+
+
+def _names_of_same(words: Mapping[str, tuple]) -> dict[str, str]:
+    """Return the names of improvements, without those that say what another one says.
+
+    If all metadata of a tier, or everything on it, is as good as one or two of its
+    classes, one row has both names: ``metadata server of gfs (gfs META)``.
+    """
+    of_tier = {base: found[2] for base in words if (found := _OF_TIER.fullmatch(base))}
+    names = {base: base for base in words}
+    for base in sorted(of_tier, key=lambda name: name.startswith("everything")):
+        tier = of_tier[base]
+        server = f"metadata server of {tier}"
+        if base != server and words.get(server) == words[base]:
+            del names[base]
+            continue
+        same = [
+            other
+            for other in names
+            if words[other] == words[base]
+            and all(part.startswith(f"{tier} ") for part in other.split(", "))
+        ]
+        for other in same:
+            del names[other]
+        if same:
+            names[base] += f" ({min(same, key=lambda name: name.count(', '))})"
+    return names
 
 
 def _estimate_words(row: pd.Series) -> str:
@@ -216,7 +254,7 @@ def logs_table(logs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Log": seen(row["log"], PATH_LETTERS),
-            "Process": str(row["process"]) if row["process"] >= 0 else "all",
+            "Process": f"rank {row['process']}" if row["process"] >= 0 else "all",
             "Read by": row["reader"],
             "Format": seen(row["log_format"], NAME_LETTERS),
             "Modules": seen(row["modules"], NAME_LETTERS),
