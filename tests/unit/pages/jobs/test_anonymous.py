@@ -216,3 +216,19 @@ def test_names_of_any_letters_are_replaced():
     found = anonymise(tables_of(job))
     assert found["jobs"]["remarks"].tolist() == ["By job-1, twice."]
     assert evil not in texts_of(found)
+
+
+def test_reasons_name_no_log_job_or_text_of_a_path():
+    job = job_tables.exact_job("alice-1")
+    reasons = [
+        "has the same content as zeus/alice.darshan.",
+        "epochs: got 'zeus' of '/gfs/zeus/a', expected a group of 1 to 18 digits.",
+        "its job zeus-7 cannot be analysed: odd numbers",
+    ]
+    refused = [(f"zeus/{number}.darshan", one) for number, one in enumerate(reasons)]
+    anonymous = anonymise(tables_of(job, refusals=refused))["refusals"]
+    assert anonymous["reason"].str.contains("zeus|alice").sum() == 0
+    first, second, third = anonymous["reason"]
+    assert first.startswith("has the same content as log-")
+    assert second.startswith("epochs: got (a text) of (a text), expected a group")
+    assert third.startswith("its job job-")

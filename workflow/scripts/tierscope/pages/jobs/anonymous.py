@@ -30,6 +30,10 @@ _STREAMS = frozenset(["<STDIN>", "<STDOUT>", "<STDERR>", "<stdin>", "<stdout>"])
 _PATH = re.compile(r"(?<![\w<])~?/[^\s\"'`,;]+")
 _TOKEN = re.compile(r"[^\W_](?:[\w.@+-]*\w)?")
 _VERSION = re.compile(r"\d[\w.+-]{0,20}")
+# What reasons for refusals name: a log, which may be a relative path, a job, or a text.
+_COPY = re.compile(r"(?<=has the same content as ).+(?=\.$)", re.DOTALL)
+_JOB = re.compile(r"(?<=^its job )\S+")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"", re.DOTALL)
 _ENDS = ".:)]}"  # of a path in a text, and not part of it
 _LEAST_LETTERS = 2  # of a name that is looked for in texts
 _PLAIN = frozenset(word for operation in OPERATIONS for word in operation.split())
@@ -152,6 +156,11 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     replaced = {
         name: _without_names(frame, shorten, paths) for name, frame in named.items()
     }
+    if "refusals" in tables:
+        reasons = tables["refusals"]["reason"].map(
+            lambda reason: _without_quotes(reason, shorten)
+        )
+        replaced["refusals"] = replaced["refusals"].assign(reason=reasons)
     for name, frame in tables.items():
         _learn(texts, frame, replaced[name])
     for name, frame in replaced.items():
@@ -159,6 +168,14 @@ def anonymise(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
             if column in frame:
                 replaced[name] = frame = _with_texts(frame, column, tables[name], texts)
     return replaced
+
+
+def _without_quotes(reason: str, shorten: Mapping[str, Callable[[str], str]]) -> str:
+    """Return why a log is refused, without what it quotes of logs, jobs and paths."""
+    if _COPY.search(reason):
+        return _COPY.sub(lambda found: shorten["log"](found[0]), reason)
+    reason = _JOB.sub(lambda found: shorten["job"](found[0]), reason)
+    return _QUOTED.sub("(a text)", reason)
 
 
 def _with_programs(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
