@@ -39,6 +39,12 @@ def test_a_page_begins_with_the_answer():
     assert "2 processes" in page.text
 
 
+def test_remarks_stand_beside_the_answer():
+    page = page_of(job_tables.exact_job(remarks="Processes wait for each other."))
+    assert page.text.count("Processes wait for each other.") == 1
+    assert page.text.index("wait for each other") < page.text.index("All processes")
+
+
 def test_a_page_has_all_parts():
     assert sections_of(context_of(job_tables.epochs_job())) == [
         *("summary", "breakdown", "processes", "files", "sizes", "whatif", "logs")

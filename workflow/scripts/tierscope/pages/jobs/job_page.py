@@ -154,6 +154,8 @@ def _summary(
     """Return the answer in short."""
     slowest = whole_job(of["job_slowest"]).iloc[0]
     items = [Words(seen(slowest["sentence"]), "answer")]
+    if remarks := of["jobs"]["remarks"].iloc[0]:
+        items.append(Words(seen(remarks)))
     if explorer:
         note = "All improvements of the four classes of reading, with sliders:"
         items.append(Words(note, links={"Explore improvements": explorer}))
@@ -304,7 +306,6 @@ def _origin(
         "logs": f"{row['n_logs']:,}",
         "grouped by": seen(row["grouped_by"]),
         "times are": TIMES_WORDS[row["times_are"]],
-        "remarks": seen(row["remarks"]),
     }
     groups = {"Job": about, "Logs": made}
     shown = {
