@@ -87,6 +87,23 @@ def read_logs(
     settings["key"] = _key(listed, epochs)
     n_workers = n_workers or _n_processors()
     n_workers = workers_for(paths, _available_bytes(), n_workers)
+    for _ in range(2):
+        answers = _answers(paths, settings, n_workers, progress)
+        reading, broken = _gather(answers, folder, settings["key"])
+        if not broken:
+            return reading
+        for path in broken:
+            path.unlink(missing_ok=True)
+    raise ReadingError(f"{broken[0]}: cannot be read, though it was just written.")
+
+
+def _answers(
+    paths: Sequence[str],
+    settings: dict[str, object],
+    n_workers: int,
+    progress: Callable[[int, int], None],
+) -> list[dict[str, str]]:
+    """Return what workers answer to each path."""
     answers: dict[str, dict[str, str]] = {}
     queue: SimpleQueue[str] = SimpleQueue()
     for path in sorted(paths, key=_size, reverse=True):  # the large ones first
@@ -108,15 +125,7 @@ def read_logs(
                 done.result()
         finally:
             list(_taken(queue))  # so that the others end, too
-    reading, broken = _gather(
-        [answers[path] for path in paths], folder, settings["key"]
-    )
-    if not broken:
-        return reading
-    for path in broken:
-        path.unlink(missing_ok=True)
-    options = {"n_workers": n_workers, "progress": progress}
-    return read_logs(paths, tiers, epochs, folder, **options)
+    return [answers[path] for path in paths]
 
 
 def workers_for(paths: Iterable[str], free_bytes: int, most: int) -> int:
