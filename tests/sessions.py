@@ -43,6 +43,17 @@ def processes_in(folder) -> dict[int, str]:
     return found
 
 
+def wait_until_ended(pid: int) -> None:
+    """Wait until a process that was killed has ended; a zombie has."""
+    end = time.monotonic() + HANG_S
+    with suppress(OSError):  # it is gone
+        while time.monotonic() < end:
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] in "ZX":
+                    return
+            time.sleep(0.01)
+
+
 def end_all() -> None:
     """End what was started and still runs, and what that has started in its folder."""
     while _started:

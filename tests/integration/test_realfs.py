@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sessions
 import yaml
 from integration.conftest import TINY_SYSTEM, Project
 from tierscope.core.tables import read_table
@@ -194,7 +195,9 @@ def test_up_that_fails_half_way_leaves_nothing(own_folder, tmp_path):
 @needs_mounts
 def test_up_mends_what_lost_a_server(own_folder):
     realfs("up", own_folder, REALFS_BRICKS="2")
-    os.kill(servers(own_folder)["brick1"], 9)
+    victim = servers(own_folder)["brick1"]
+    os.kill(victim, 9)
+    sessions.wait_until_ended(victim)
     assert "is not up" in realfs("status", own_folder, expect=1)
     realfs("up", own_folder, REALFS_BRICKS="2")
     (own_folder / "gfs" / "file").write_bytes(b"x")
