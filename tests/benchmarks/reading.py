@@ -167,7 +167,8 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
     )
     defaults = read_yaml(SCRIPTS.parents[1] / "config" / "config.yaml")
     settings = {
-        "training": defaults["training"] | {"epochs": epochs, "compute_time_s": 0},
+        "training": defaults["training"]
+        | {"epochs": epochs, "compute_time_s": 0, "cold": False},
         "loader": defaults["loader"],
         "darshan": {**defaults["darshan"], "runtime": "builtin"},
         "policies": defaults["policies"],
