@@ -199,6 +199,22 @@ def test_odd_logs_of_a_fleet_do_not_stop_the_others(tmp_path):
     assert any("l\\xe9" in log for log in tables["refusals"]["log"])
 
 
+def test_odd_metadata_do_not_stop_an_analysis(tmp_path):
+    """Anyone can write a log: its metadata are words, not what the tracer tells."""
+    odd = ["soon", "nan", "inf", "-1.0", "1" * 80 + ".0", "1e9", "\u0663.5", ""]
+    for number, value in enumerate(odd):
+        names = ["group", "rank", "pid", "parents", "process", "end"]
+        metadata = dict.fromkeys(names, value)
+        metadata |= {"group": "7.0", "command_began": value, "command_ended": value}
+        path = tmp_path / f"{number}.darshan"
+        rows = [("POSIX", 0, f"/gfs/{number}", READ)]
+        write_job_log(path, rows, job_id=7, metadata=metadata)
+    tables = tierscope.analyse(tmp_path, TIERS)
+    assert tables["refusals"].empty
+    assert len(tables["logs"]) == len(odd)
+    assert {f"/gfs/{n}" for n in range(len(odd))} < set(tables["job_files"]["path"])
+
+
 def test_costs_of_combinations_are_those_of_their_words(tmp_path):
     """80 % of the time of a single class is met by 25 %, and by nothing dearer."""
     shared = {"opens": 3, "reads": 9, "read_s": 9.0, "slowest_rank": 2}

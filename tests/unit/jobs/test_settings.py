@@ -98,6 +98,23 @@ def test_patterns_follow_no_links_and_find_no_hidden_files(tmp_path):
     assert find_logs([f"{tmp_path}/sub/.*"]) == [f"{tmp_path}/sub/.b.darshan"]
 
 
+def test_two_stars_stand_for_any_folders(tmp_path):
+    names = [f"{folder}a.darshan" for folder in ("", "x/", "x/y/", "x/y/z/", ".hid/y/")]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    for pattern, found in {
+        "**/y/*.darshan": ["x/y/"],
+        "**/y/**/*.darshan": ["x/y/", "x/y/z/"],
+        "x/**/*.darshan": ["x/", "x/y/", "x/y/z/"],
+        "?/**/z/*": ["x/y/z/"],
+        "**/**/[xz]/*": ["x/", "x/y/z/"],
+        "**/.hid/**": [".hid/y/"],
+    }.items():
+        expected = [f"{tmp_path}/{folder}a.darshan" for folder in found]
+        assert find_logs([f"{tmp_path}/{pattern}"]) == expected
+
+
 def test_patterns_may_be_relative(tmp_path, monkeypatch):
     (tmp_path / "a.darshan").touch()
     monkeypatch.chdir(tmp_path)
@@ -107,7 +124,13 @@ def test_patterns_may_be_relative(tmp_path, monkeypatch):
 def test_folders_that_cannot_be_looked_into_are_not_forgotten(tmp_path, monkeypatch):
     (tmp_path / "a.darshan").touch()
     closed = PermissionError(13, "Permission denied", f"{tmp_path}/closed")
-    monkeypatch.setattr(os, "walk", lambda folder, onerror: onerror(closed) or iter(()))
+    walk = os.walk
+
+    def walk_with_error(folder, onerror):
+        yield from walk(folder)
+        onerror(closed)
+
+    monkeypatch.setattr(os, "walk", walk_with_error)
     expected = [f"{tmp_path}/a.darshan", f"{tmp_path}/closed"]
     assert find_logs([str(tmp_path)]) == expected
     assert find_logs([f"{tmp_path}/**/a.*"]) == expected

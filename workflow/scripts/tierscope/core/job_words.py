@@ -36,6 +36,16 @@ def number_words(number: float) -> str:
     return f"{number:#.3g}".rstrip(".")
 
 
+def count(number: int, noun: str, ending: str = "s") -> str:
+    """Return a number of things, such as ``3,072 processes``."""
+    return count_words(number, noun, noun + ending)
+
+
+def count_words(number: int, one: str, several: str) -> str:
+    """Return what is said of one thing or of several, after their number."""
+    return f"{number:,} {one if number == 1 else several}"
+
+
 def bounds_words(least: float, most: float, unit: str = "s") -> str:
     """Return bounds in words: ``12.1 to 14.3 s``, ``at least 12.0 s``, ``12.1 s``.
 

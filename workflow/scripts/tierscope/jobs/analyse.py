@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import LOWER_BOUNDS, TABLES
-from tierscope.core.job_words import bounds_words, number_words
+from tierscope.core.job_words import bounds_words, count_words, number_words
 from tierscope.core.tables import TableError, check_table
 from tierscope.core.validation import ConfigError, check
 from tierscope.core.words import class_label
@@ -165,7 +165,7 @@ def tables_of(
 def _add_refused(job: JoinedJob, n_refused: int) -> None:
     """Add a remark if logs with the job's id are refused: processes may be missing."""
     if n_refused:
-        words = "1 log has" if n_refused == 1 else f"{n_refused} logs have"
+        words = count_words(n_refused, "log has", "logs have")
         remark = f"{words} the job's id in the name and cannot be used."
         job.facts["remarks"] = f"{job.facts['remarks']} {remark}".lstrip()
 
@@ -398,7 +398,7 @@ def bottleneck(
 
 def _who(phase: Phase, row: Mapping[str, Any]) -> str:
     """Return the slowest process in words, the beginning of a sentence."""
-    n = len(phase.times.total_least_s)
+    n = phase.n_processes
     if n == 1:
         return "The process"
     if row["n_slowest"] == 1:

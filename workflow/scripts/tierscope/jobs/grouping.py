@@ -17,20 +17,37 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
+
+from tierscope.core.job_words import count_words
 
 START_WINDOW_S = 60  # in which the processes of a job start, if nothing else joins them
 NO_PROCESS = -1
 
 _PID = re.compile(r"_id-?\d+-(\d+)_")
-_INTERPRETER = re.compile(r"(python|pypy|bash|sh|dash|zsh|perl|Rscript)[\d.]*$")
-_SHELL = re.compile(r"(bash|sh|dash|zsh)$")
+_SHELLS = "bash|sh|dash|zsh"
+_SHELL = re.compile(rf"({_SHELLS})$")
+_INTERPRETER = re.compile(rf"(python|pypy|{_SHELLS}|perl|Rscript)[\d.]*$")
+_SECONDS = re.compile(r"\d{1,11}\.\d{1,9}", re.ASCII)  # since 1970
 _WITH_VALUE = {"-W", "-X"}  # options of Python that take the next word
 _CHILD = re.compile(r"from multiprocessing\.(spawn|forkserver|resource_tracker) import")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _LONGEST_NAME = 100
 _BY_PATTERN = "process "
 _MOST_RANKS = 1 << 20  # a larger number is a name, and no rank
+
+
+def command_times_s(metadata: Mapping[str, str]) -> tuple[float, float] | None:
+    """Return when the command of a traced log began and ended, if its metadata say so.
+
+    Seconds since 1970.
+    """
+    texts = [metadata.get(f"command_{what}", "") for what in ("began", "ended")]
+    if not all(map(_SECONDS.fullmatch, texts)):
+        return None
+    began_s, ended_s = map(float, texts)
+    return began_s, ended_s
 
 
 @dataclass(frozen=True)
@@ -64,11 +81,6 @@ class LogFacts:
         """Return a key that sorts by start; parents stand before their children."""
         pid = int(self.pid) if self.pid and self.pid.isdecimal() else 0
         return self.started_s, pid, str(self.path)
-
-    def call(self) -> tuple[float, str]:
-        """Return when its call of ``tierscope trace`` began, and the caller's rank."""
-        began_s = float(self.metadata.get("command_began", -math.inf))
-        return began_s, self.metadata.get("rank", "")
 
     @cached_property
     def pid(self) -> str | None:
@@ -255,16 +267,19 @@ def _split_by_call(logs: Sequence[LogFacts]) -> list[list[LogFacts]]:
     Each rank may call ``tierscope trace`` itself, so a run has many calls. A rank that
     calls again after its call has ended begins the next run.
     """
-    runs: list[tuple[list[LogFacts], dict[str, float]]] = []
-    for log in sorted(logs, key=LogFacts.call):
-        began_s, rank = log.call()
-        ended_s = float(log.metadata.get("command_ended", math.inf))
-        if not runs or began_s >= runs[-1][1].get(rank, math.inf):
-            runs.append(([], {}))
-        found, ends_s = runs[-1]
-        found.append(log)
-        ends_s[rank] = max(ended_s, ends_s.get(rank, -math.inf))
-    return [sorted(found, key=LogFacts.order) for found, _ in runs]
+    calls: dict[tuple[float, float, str], list[LogFacts]] = defaultdict(list)
+    for log in logs:
+        times_s = command_times_s(log.metadata) or (-math.inf, math.inf)
+        calls[*times_s, log.metadata.get("rank", "")].append(log)
+    runs: list[list[LogFacts]] = []
+    ends_s: dict[str, float] = {}  # by rank, in the last run
+    for (began_s, ended_s, rank), found in sorted(calls.items(), key=itemgetter(0)):
+        if not runs or began_s >= ends_s.get(rank, math.inf):
+            runs.append([])
+            ends_s = {}
+        runs[-1] += found
+        ends_s[rank] = ended_s
+    return [sorted(run, key=LogFacts.order) for run in runs]
 
 
 def _is_numbered_by_process(logs: Sequence[LogFacts]) -> bool:
@@ -274,11 +289,11 @@ def _is_numbered_by_process(logs: Sequence[LogFacts]) -> bool:
 
 
 class _Run:
-    """Logs that overlap, and when the last of them ends."""
+    """Logs that overlap, when the first of them starts and the last one ends."""
 
     def __init__(self, logs: Sequence[LogFacts]):
         self.logs: list[LogFacts] = []
-        self.ended_s = -math.inf
+        self.started_s, self.ended_s = math.inf, -math.inf
         self.add(logs)
 
     def meets(self, log: LogFacts) -> bool:
@@ -287,12 +302,12 @@ class _Run:
         Old logs hold whole seconds: one that starts in the second in which all others
         end follows them, unless that is the second in which they start.
         """
-        started_s = min(one.started_s for one in self.logs)
-        return log.started_s < self.ended_s or log.started_s == started_s
+        return log.started_s < self.ended_s or log.started_s == self.started_s
 
     def add(self, logs: Sequence[LogFacts]) -> None:
         """Add logs."""
         self.logs += logs
+        self.started_s = min(self.started_s, *(log.started_s for log in logs))
         self.ended_s = max(self.ended_s, *(log.ended_s for log in logs))
 
 
@@ -455,8 +470,8 @@ def _owners_by_pattern(
     named = {name for name in found if name is not None}
     remarks = ["processes by pattern"]
     if others := found.count(None):
-        each = "does not match it: it is", "do not match it: each is"
-        remarks.append(f"{_logs_words(others, *each)} a process")
+        each = "log does not match it: it is", "logs do not match it: each is"
+        remarks.append(f"{count_words(others, *each)} a process")
     are_ranks = all(map(str.isdecimal, named)) and "0" in {
         name.lstrip("0") or "0" for name in named
     }
@@ -534,8 +549,8 @@ def _remarks(
         if isinstance(owner, int) or not log.counts_with_another
     }
     if n_joined := len(owners) - len(with_own_log):
-        each = "of a worker counts with its", "of workers count with their"
-        remarks.append(f"{_logs_words(n_joined, *each)} process")
+        each = "log of a worker counts with its", "logs of workers count with their"
+        remarks.append(f"{count_words(n_joined, *each)} process")
     if any("process" in log.metadata for log in logs):
         return remarks
     lost = sum(
@@ -543,18 +558,13 @@ def _remarks(
         for log, parent in zip(logs, parents, strict=True)
     )
     if lost and len(set(owners)) > 1 and not remarks:
-        each = "is of a worker", "are of workers"
+        each = "log is of a worker", "logs are of workers"
         remarks.append(
-            f"{_logs_words(lost, *each)}, and none names its trainer: each is a process"
+            f"{count_words(lost, *each)}, and none names its trainer: each is a process"
         )
     elif len(set(owners)) > 1 and not remarks and not any(log.parents for log in logs):
         remarks.append("workers cannot be told from trainers: each log is a process")
     return remarks
-
-
-def _logs_words(n: int, one: str, several: str) -> str:
-    """Return what is said of one log, or of several."""
-    return f"1 log {one}" if n == 1 else f"{n} logs {several}"
 
 
 def _number(
@@ -581,8 +591,7 @@ def _number(
         numbers[owner] = number + 1
     processes = [numbers.get(owner, NO_PROCESS) for owner in owners]
     if n_helpers := processes.count(NO_PROCESS):
-        each = "of a helper", "of helpers"
-        remarks.append(f"{_logs_words(n_helpers, *each)} without I/O on a tier")
+        remarks.append(count_words(n_helpers, "log of a helper", "logs of helpers"))
     return processes
 
 

@@ -1,8 +1,7 @@
 """Join the summaries of a job's logs: times of processes, and of the slowest one."""
 
 import itertools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,17 @@ from tierscope.jobs.bounds import (
     slowest_candidates,
     slowest_class_bounds,
 )
-from tierscope.jobs.grouping import NO_PROCESS, LogFacts, LogGroup
+from tierscope.jobs.grouping import (
+    NO_PROCESS,
+    LogFacts,
+    LogGroup,
+    command_times_s,
+)
 from tierscope.jobs.remarks import rank_words, remarks_of
-from tierscope.jobs.summary import SIZES, Summary, of_each_process
+from tierscope.jobs.summary import SIZES, Summary, loses_time, of_each_process
 from tierscope.trace.any_log import MPI_IO
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
-
-_SECONDS = re.compile(r"\d{1,11}\.\d{1,9}", re.ASCII)  # since 1970
 
 Class = tuple[str, str, str]  # tier, interface, operation
 
@@ -49,6 +51,11 @@ class Phase:
     recorded: ProcessTimes
 
     @property
+    def n_processes(self) -> int:
+        """Return the number of processes of the job, with I/O or without."""
+        return len(self.times.total_least_s)
+
+    @property
     def times_are(self) -> str:
         """Return whether the times are exact, bounds, or lower bounds."""
         if not np.isfinite(self.times.total_most_s).all():
@@ -70,13 +77,11 @@ class Phase:
         least_s, most_s : ndarray, shape (n_classes,)
             Seconds by class of whichever of them is the slowest.
         """
-        times = self.times
-        recorded, is_lower = self.recorded, self.times_are == LOWER_BOUNDS
-        total_s = slowest_bounds(recorded)[0], slowest_bounds(times)[1]
-        least_s, most_s = slowest_class_bounds(recorded)
-        if is_lower:
-            most_s = np.full(len(self.classes), np.nan)
-        return slowest_candidates(recorded), total_s, least_s, most_s
+        total_s = slowest_bounds(self.recorded)[0], slowest_bounds(self.times)[1]
+        least_s, most_s = slowest_class_bounds(self.recorded)
+        if self.times_are == LOWER_BOUNDS:
+            most_s = np.full_like(least_s, np.nan)
+        return slowest_candidates(self.recorded), total_s, least_s, most_s
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def join(
     facts = _facts(group, logs, phases[0], processes_per_node)
     rows = {
         "job_times": _time_rows(cells, times),
-        "job_processes": _process_rows(phases, group.n_processes),
+        "job_processes": _process_rows(phases),
         "job_slowest": _slowest_rows(phases, _of_processes(group, parts)),
         "job_breakdown": _breakdown_rows(phases, cells, sums),
         "job_files": _file_rows(parts, most_files),
@@ -158,8 +163,8 @@ def _times(
         keys.append(ranks * len(cells) + of_log[rows["cell"]])
         for name, values in columns.items():
             values.append(rows[name])
-        is_lost = np.array([cell[2] in part.facts["partial"] for cell in part.cells])
-        lost.append(is_lost[rows["cell"]] if len(rows["cell"]) else np.zeros(0, bool))
+        partial = [cell[2] in part.facts["partial"] for cell in part.cells]
+        lost.append(np.array(partial, bool)[rows["cell"]])
     distinct, where = np.unique(np.concatenate(keys), return_inverse=True)
     sums = {}
     for name, values in columns.items():
@@ -194,7 +199,7 @@ def _lost_processes(group: LogGroup, parts: Sequence[Summary]) -> np.ndarray:
     """Return which processes may have spent more time than their logs hold."""
     lost = np.zeros(group.n_processes, bool)
     for part, process in zip(parts, group.processes, strict=True):
-        if part.facts["loses_time"] and process != NO_PROCESS:
+        if loses_time(part.facts) and process != NO_PROCESS:
             lost[process : process + part.facts["n_processes"]] = True
     return lost
 
@@ -292,8 +297,9 @@ def _time_rows(cells: Sequence[tuple], times: Mapping[str, np.ndarray]) -> dict:
     return rows
 
 
-def _process_rows(phases: Sequence[Phase], n_processes: int) -> dict:
+def _process_rows(phases: Sequence[Phase]) -> dict:
     """Return the rows of table ``job_processes``: sharp bounds of each process."""
+    n_processes = phases[0].n_processes
     ranks = np.arange(n_processes)
     can_be_slowest = [
         np.isin(ranks, phase.slowest()[0]) | (phase.times_are == LOWER_BOUNDS)
@@ -323,18 +329,10 @@ def _run_span(parts: Sequence[Summary]) -> tuple[float, float]:
     Logs of `tierscope trace` hold when their command began and ended; a process may
     have no log or end early.
     """
-
-    def times_s(name: str, key: str) -> Iterator[float]:
-        for part in parts:
-            yield part.facts[name]
-            text = part.facts["metadata"].get(key, "")
-            if _SECONDS.fullmatch(text):
-                yield float(text)
-
-    return (
-        min(times_s("started_s", "command_began")),
-        max(times_s("ended_s", "command_ended")),
-    )
+    spans_s = [(part.facts["started_s"], part.facts["ended_s"]) for part in parts]
+    commands_s = (command_times_s(part.facts["metadata"]) for part in parts)
+    began_s, ended_s = zip(*spans_s, *filter(None, commands_s), strict=True)
+    return min(began_s), max(ended_s)
 
 
 def _run_time_bounds(parts: Sequence[Summary]) -> tuple[float, float]:
@@ -352,7 +350,6 @@ def _percent(part_s: float, whole_s: float) -> float:
 
 def _slowest_rows(phases: Sequence[Phase], parts: Sequence[Summary]) -> dict:
     """Return the rows of table ``job_slowest``, without words."""
-    n_processes = len(phases[0].times.total_least_s)
     run_least_s, run_most_s = _run_time_bounds(parts)
     rows: dict[str, list] = {
         name: []
@@ -364,7 +361,12 @@ def _slowest_rows(phases: Sequence[Phase], parts: Sequence[Summary]) -> dict:
     for phase in phases:
         ranks, (least_s, most_s), *_ = phase.slowest()
         values = (
-            *(phase.epoch, phase.times_are, len(ranks), rank_words(ranks, n_processes)),
+            *(
+                phase.epoch,
+                phase.times_are,
+                len(ranks),
+                rank_words(ranks, phase.n_processes),
+            ),
             *(least_s, most_s),
             *(_percent(least_s, run_most_s), _percent(most_s, run_least_s)),
         )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tierscope.core.columns import INTERFACES
-from tierscope.core.job_words import number_words
+from tierscope.core.job_words import count_words, number_words
 from tierscope.jobs.grouping import NO_PROCESS, LogGroup
 from tierscope.jobs.summary import UNCOUNTED, Summary
 from tierscope.jobs.summed_files import MOST_FILES
@@ -13,6 +13,17 @@ from tierscope.jobs.tiers import ROOT
 from tierscope.trace.any_log import MPI_IO
 
 MOST_RANKS_NAMED = 10
+_COUNTED = (
+    (
+        *("n_shared_records", "record holds", "records hold"),
+        "sums over all processes, so times of processes are bounds.",
+    ),
+    ("n_nameless_records", "record has", "records have", "no name."),
+    (
+        *("n_negative_times", "time is", "times are"),
+        "below 0 in the logs and counted as 0.",
+    ),
+)
 
 
 def remarks_of(group: LogGroup, parts: Sequence[Summary], most_s: float) -> str:
@@ -40,21 +51,9 @@ def _of_logs(parts: Sequence[Summary]) -> list[str]:
             f"The runtime lost records of {', '.join(partial)}, so times are at least "
             "those that are listed."
         )
-    shared = sum(part.facts["n_shared_records"] for part in parts)
-    if shared:
-        words = "record holds" if shared == 1 else "records hold"
-        remarks.append(
-            f"{shared} {words} sums over all processes, so times of processes are "
-            "bounds."
-        )
-    nameless = sum(part.facts["n_nameless_records"] for part in parts)
-    if nameless:
-        words = "record has" if nameless == 1 else "records have"
-        remarks.append(f"{nameless} {words} no name.")
-    n_negative = sum(part.facts["n_negative_times"] for part in parts)
-    if n_negative:
-        words = "time is" if n_negative == 1 else "times are"
-        remarks.append(f"{n_negative} {words} below 0 in the logs and counted as 0.")
+    for fact, one, several, words in _COUNTED:
+        if number := sum(part.facts[fact] for part in parts):
+            remarks.append(f"{count_words(number, one, several)} {words}")
     if any(part.facts["hides_calls"] for part in parts):
         remarks.append(
             "The logs have MPI-IO calls without the POSIX calls that they make, so "
@@ -82,10 +81,13 @@ def _of_logs(parts: Sequence[Summary]) -> list[str]:
         remarks.append("A log ends before it starts, so its run time is unknown.")
     n_killed = sum(part.facts["metadata"].get("end") == "last call" for part in parts)
     if n_killed:
-        words = "process was killed; its log ends with its last call."
-        if n_killed > 1:
-            words = "processes were killed; their logs end with their last calls."
-        remarks.append(f"{n_killed} {words}")
+        remarks.append(
+            count_words(
+                n_killed,
+                "process was killed; its log ends with its last call.",
+                "processes were killed; their logs end with their last calls.",
+            )
+        )
     if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
         remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
     readers = {part.facts["reader"] for part in parts}

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -158,34 +159,33 @@ def _matching(pattern: Path) -> list[str]:
 
     ``**`` follows no links of folders. What is hidden must be named.
     """
-    parts = [part for part in pattern.parts if part != pattern.anchor]
-    if parts[-1] == "**":
-        parts.append("*")
+    if "**" not in pattern.parts:
+        return [one for one in glob.glob(str(pattern)) if not os.path.isdir(one)]
+    before = pattern.parts.index("**")
+    starts = glob.glob(str(Path(*pattern.parts[:before])))
+    parts = pattern.parts[before:] + ("*",) * (pattern.parts[-1] == "**")
     hidden = any(part.startswith(".") for part in parts)
-    first = next(i for i, part in enumerate(parts) if glob.has_magic(part))
-    start = Path(pattern.anchor, *parts[:first])
-    found = [
-        str(path)
-        for path in start.glob("/".join(parts[first:]))
-        if not os.path.isdir(path) and (hidden or not _is_hidden(path, start))
-    ]
-    if "**" in parts:
-        for error in _walk_errors(start):
-            found.append(error.filename)
+    found: list[str] = []
+    for start in starts:
+        for folder, folders, files in os.walk(
+            start, onerror=lambda error: found.append(error.filename)
+        ):
+            if not hidden:
+                folders[:] = [name for name in folders if not name.startswith(".")]
+                files = [name for name in files if not name.startswith(".")]
+            for path in (Path(folder, name) for name in files):
+                if _fits(path.relative_to(start).parts, parts):
+                    found.append(str(path))
     return found
 
 
-def _is_hidden(path: Path, start: Path) -> bool:
-    """Return whether a path is hidden, or in a hidden folder below another."""
-    return any(part.startswith(".") for part in path.relative_to(start).parts)
-
-
-def _walk_errors(folder: Path) -> list[OSError]:
-    """Return the errors of folders that cannot be looked into."""
-    errors: list[OSError] = []
-    for _ in os.walk(folder, onerror=errors.append):
-        pass
-    return errors
+def _fits(names: Sequence[str], parts: Sequence[str]) -> bool:
+    """Return whether components of a path fit those of a pattern."""
+    if not parts or not names:
+        return not names and all(part == "**" for part in parts)
+    if parts[0] == "**":
+        return _fits(names, parts[1:]) or _fits(names[1:], parts)
+    return fnmatchcase(names[0], parts[0]) and _fits(names[1:], parts[1:])
 
 
 def listing_digest(paths: Sequence[str]) -> str:

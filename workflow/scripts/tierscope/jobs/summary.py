@@ -52,7 +52,7 @@ class Summary:
         The classes that the log has, by epoch.
     sums : dict of lists, one entry a cell
         ``sum_s``, ``operations``, ``bytes`` of all processes, ``files``.
-    file_ids : list of lists of int or of arrays, or None
+    file_ids : list of ndarray of uint64, or None
         The files of each cell, if the log is of one process: logs of one job may name
         the same file.
     times : dict of lists
@@ -71,7 +71,7 @@ class Summary:
     facts: dict[str, Any]
     cells: list[tuple[int, str, str, str]]
     sums: dict[str, list]
-    file_ids: list[list[int]] | list[np.ndarray] | None
+    file_ids: list[np.ndarray] | None
     times: dict[str, list]
     totals: dict[str, list]
     files: dict[str, list]
@@ -81,11 +81,12 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary for JSON."""
-        return asdict(self)
+        ids = self.file_ids and [some.tolist() for some in self.file_ids]
+        return asdict(self) | {"file_ids": ids}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the summary of what `as_json` has returned; ids take less memory."""
+        """Return the summary of what `as_json` has returned."""
         summary = cls(**values)
         if summary.file_ids is not None:
             summary.file_ids = [np.array(ids, np.uint64) for ids in summary.file_ids]
@@ -187,7 +188,6 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
         "modules": list(log.modules),
         "partial": list(log.partial),
         "hides_calls": _hides_calls(log),
-        "loses_time": _loses_time(log),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
         "n_negative_times": log.n_negative_times,
@@ -458,10 +458,15 @@ def _hides_calls(log: AnyLog) -> bool:
     return not np.isin(records.ids[works], posix).all()
 
 
-def _loses_time(log: AnyLog) -> bool:
-    """Return whether processes may have spent more time than the log counts."""
-    lost = {"POSIX", "STDIO"} & set(log.partial)
-    return bool(lost) or _hides_calls(log) or not UNCOUNTED.isdisjoint(log.modules)
+def loses_time(facts: Mapping[str, Any]) -> bool:
+    """Return whether processes may have spent more time than a log counts.
+
+    `facts` are those of its summary.
+    """
+    lost = {"POSIX", "STDIO"} & set(facts["partial"]) or UNCOUNTED & set(
+        facts["modules"]
+    )
+    return facts["hides_calls"] or bool(lost)
 
 
 def _shared_records(
@@ -489,7 +494,7 @@ def _with_none(values: np.ndarray) -> list:
 
 def _sums(
     log: AnyLog, parts: dict[str, _Lanes], cell_of: dict, n_cells: int
-) -> tuple[dict[str, list], list[list[int]] | None]:
+) -> tuple[dict[str, list], list[np.ndarray] | None]:
     """Return the sums of all processes by cell, and the files of one process."""
     sum_s = np.zeros(n_cells)
     n_operations = np.zeros(n_cells, np.int64)
@@ -515,7 +520,9 @@ def _sums(
         "bytes": n_bytes.tolist(),
         "files": n_files.tolist(),
     }
-    return sums, ids if log.n_processes == 1 else None
+    if log.n_processes > 1:
+        return sums, None
+    return sums, [np.array(of_cell, np.uint64) for of_cell in ids]
 
 
 def _sizes(log: AnyLog, places: _Places, names_of: dict) -> list:

@@ -61,9 +61,10 @@ def answer(path: str, settings: Mapping[str, Any]) -> dict[str, str]:
                 tiers = [Tier(*one) for one in tiers]
             log = read_any_log(path)
             summary = summarise(log, digest, tiers, settings["epochs"])
-            _keep(summary.as_json(), kept)
-    except OSError as error:
-        found["stop"] = f"{kept}: cannot be written: {error.strerror}"
+            try:
+                _keep(summary.as_json(), kept)
+            except OSError as error:
+                found["stop"] = f"{kept}: cannot be written: {error.strerror}"
     except LogError as error:
         found["reason"] = str(error).removeprefix(f"{path}: ")
     except MemoryError:

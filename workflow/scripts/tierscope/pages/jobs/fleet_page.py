@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tierscope.core.columns import JOB_CLASS
-from tierscope.core.job_words import bounds_words, number_words
+from tierscope.core.job_words import bounds_words, count, number_words
 from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.figures.fleet import cost_words, hours_words, most_hours
 from tierscope.figures.jobs.classes import counted, in_class_order, label
@@ -21,7 +21,7 @@ from tierscope.pages.jobs.content import (
     page_context,
     seen,
 )
-from tierscope.pages.jobs.job_page import NO_MODEL, count, more_words
+from tierscope.pages.jobs.job_page import NO_MODEL, more_words
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
 SHARE = "Share of what is certain"

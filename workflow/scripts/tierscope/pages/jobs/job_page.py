@@ -7,7 +7,12 @@ from typing import Any
 import pandas as pd
 
 from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS, RULE
-from tierscope.core.job_words import bounds_words, number_words
+from tierscope.core.job_words import (
+    bounds_words,
+    count,
+    count_words,
+    number_words,
+)
 from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.figures.jobs.processes import (
     WHOLE_JOB,
@@ -129,14 +134,9 @@ def job_page(
     )
 
 
-def count(number: int, noun: str, ending: str = "s") -> str:
-    """Return a number of things, such as ``3,072 processes``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else ending)
-
-
 def more_words(number: int, table: str) -> str:
     """Return that so many rows are in a table only."""
-    return f"{number:,} more {'is' if number == 1 else 'are'} in table {table}."
+    return f"{count_words(number, 'more is', 'more are')} in table {table}."
 
 
 def time_words(started_s: float) -> str:

@@ -6,7 +6,6 @@ a DataFrame of str.
 
 import math
 import re
-from collections.abc import Mapping
 
 import pandas as pd
 
@@ -181,49 +180,46 @@ def estimates_table(estimates: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     )
     cells = rows.groupby(["base", "improvement_percent"]).first()
     percents = sorted(rows["improvement_percent"].unique())
-    words = {
-        base: tuple(
-            _estimate_words(cells.loc[(base, percent)])
-            if (base, percent) in cells.index
-            else ""
-            for percent in percents
-        )
-        for base in best.index
-    }
-    names = _names_of_same(words)
-    table = [
-        {"More throughput of": seen(names[base], 2 * NAME_LETTERS)}
-        | {f"+{percent} %": cell for percent, cell in zip(percents, row, strict=True)}
-        for base, row in words.items()
-        if base in names
-    ]
-    return pd.DataFrame(table[:MOST_ESTIMATES]), max(0, len(table) - MOST_ESTIMATES)
+    names = _names_of_same(rows.groupby("base")["n_classes"].first())
+    shown = [base for base in best.index if base in names]
+    table = []
+    for base in shown[:MOST_ESTIMATES]:
+        words = {"More throughput of": seen(names[base], 2 * NAME_LETTERS)}
+        for percent in percents:
+            known = (base, percent) in cells.index
+            words[f"+{percent} %"] = (
+                _estimate_words(cells.loc[(base, percent)]) if known else ""
+            )
+        table.append(words)
+    return pd.DataFrame(table), max(0, len(shown) - MOST_ESTIMATES)
 
 
-def _names_of_same(words: Mapping[str, tuple]) -> dict[str, str]:
-    """Return the names of improvements, without those that say what another one says.
+def _names_of_same(n_classes: pd.Series) -> dict[str, str]:
+    """Return the names of improvements, one for those that improve the same classes.
 
-    If all metadata of a tier, or everything on it, is as good as one or two of its
-    classes, one row has both names: ``metadata server of gfs (gfs META)``.
+    If a tier has one or two classes of metadata, or in all, its row has both names:
+    ``metadata server of gfs (gfs META)``. `n_classes` is by improvement.
     """
-    of_tier = {base: found[2] for base in words if (found := _OF_TIER.fullmatch(base))}
-    names = {base: base for base in words}
-    for base in sorted(of_tier, key=lambda name: name.startswith("everything")):
-        tier = of_tier[base]
-        server = f"metadata server of {tier}"
-        if base != server and words.get(server) == words[base]:
-            del names[base]
-            continue
+    names = {base: base for base in n_classes.index}
+    of_tier = {base: found for base in names if (found := _OF_TIER.fullmatch(base))}
+    for base, (what, tier) in {one: it.groups() for one, it in of_tier.items()}.items():
+        is_server = what == "metadata server of"
         same = [
             other
             for other in names
-            if words[other] == words[base]
-            and all(part.startswith(f"{tier} ") for part in other.split(", "))
+            if other not in of_tier
+            and n_classes[other] == n_classes[base] == other.count(", ") + 1
+            and all(
+                part.startswith(f"{tier} ") and (not is_server or "META" in part)
+                for part in other.split(", ")
+            )
         ]
-        for other in same:
-            del names[other]
-        if same:
-            names[base] += f" ({min(same, key=lambda name: name.count(', '))})"
+        server = f"metadata server of {tier}"
+        if not is_server and n_classes.get(server) == n_classes[base]:
+            del names[base]  # everything on it is metadata
+        elif same:
+            names[base] += f" ({same[0]})"
+            del names[same[0]]
     return names
 
 
