@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import sessions
-import warm_snakemake
+import warm_python
 import yaml
 from integration.launches import Launch
 
@@ -119,8 +119,10 @@ class Project:
     def snakemake(self, *arguments: str, expect: int = 0, **options: str) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""
         command = self.command(*arguments, **options)
-        if warm_snakemake.can_run(command, self.environment):
-            code, output = warm_snakemake.run(command, self.folder, self.environment)
+        if warm_python.can_run(command, self.environment):
+            code, output = warm_python.run_snakemake(
+                command, self.folder, self.environment
+            )
         else:
             process = self.start(*arguments, **options)
             output, _ = process.communicate(timeout=sessions.HANG_S)
