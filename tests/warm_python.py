@@ -6,6 +6,7 @@ kills and starts call the command itself, and so do the tests on Slurm and PJM.
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -16,7 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import traceback
+import threading
 import types
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ _IMPORTS = [
     "pandas",
     "pyarrow.parquet",
     "scipy.optimize",
+    "seaborn",
     "snakemake.report",
     "snakemake.script",
 ]
@@ -98,11 +100,14 @@ def _run(address, arguments, folder, environment, streams) -> int:
 def _serve(address) -> None:
     """Run what is asked for, until the process that has started this one ends."""
     del sys.path[0]  # this folder, which no program has
+    sys.modules["scipy.stats"] = None  # as our figures import seaborn
     for module in _IMPORTS:
         importlib.import_module(module)
+    del sys.modules["scipy.stats"]
     import snakemake.cli
 
     snakemake.cli.get_argument_parser()  # it imports all plugins
+    gc.freeze()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()
@@ -126,11 +131,8 @@ def _answer(connection, address) -> None:
     if (pid := os.fork()) == 0:
         connection.close()
         _become(**request, streams=streams)
-        if sys.argv[0] == str(_COMMAND):
-            _run_snakemake(address)
-        else:
-            _run_script(sys.argv[0])
-        return
+        is_snakemake = sys.argv[0] == str(_COMMAND)
+        _end(_run_snakemake if is_snakemake else _run_script, address)
     _, status = os.waitpid(pid, 0)
     connection.sendall(f"{pid} {status}".encode())
 
@@ -152,6 +154,26 @@ def _become(arguments, folder, environment, streams) -> None:
     sys.argv[:] = arguments
 
 
+def _end(program, address) -> None:
+    """Run a program and end; to clear the memory would take longer than most run."""
+    status = 0
+    try:
+        program(address)
+    except SystemExit as end:
+        status = end.code or 0
+        if not isinstance(status, int):
+            print(status, file=sys.stderr)
+            status = 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def _run_snakemake(address) -> None:
     """Run Snakemake; its scripts run in forks, too."""
     import snakemake.cli
@@ -168,17 +190,14 @@ def _run_snakemake(address) -> None:
     snakemake.cli.main()
 
 
-def _run_script(path) -> None:
+def _run_script(_address) -> None:
     """Run a script as Python does."""
+    path = sys.argv[0]
     sys.path.insert(0, str(Path(path).parent))
     main = types.ModuleType("__main__")
     main.__file__ = path
     sys.modules["__main__"] = main
-    try:
-        exec(compile(Path(path).read_bytes(), path, "exec"), main.__dict__)
-    except Exception as error:
-        traceback.print_exception(error.with_traceback(error.__traceback__.tb_next))
-        sys.exit(1)
+    exec(compile(Path(path).read_bytes(), path, "exec"), main.__dict__)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,10 @@ from integration.launches import Launch
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 TINY_SYSTEM = "resources/systems/tiny.yaml"
+COMPILED_LOOPS = [
+    f"workflow/scripts/tierscope/model/{room}/__pycache__"
+    for room in ("analytic", "simulator")
+]
 PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environment.yml")
 
 
@@ -47,6 +51,10 @@ class Project:
                 shutil.copytree(ROOT / part, folder / part, ignore=unfinished)
             else:
                 shutil.copy(ROOT / part, folder / part)
+        for part in COMPILED_LOOPS:  # a minute of compiling, once for all projects
+            (ROOT / part).mkdir(exist_ok=True)
+            shutil.rmtree(folder / part, ignore_errors=True)
+            (folder / part).symlink_to(ROOT / part)
         for profile in (folder / "profiles").iterdir():
             (folder / profile.name).symlink_to(f"profiles/{profile.name}")
         shutil.copytree(compiled(), folder / "results" / "native")
