@@ -84,7 +84,7 @@ realfs-up realfs-down: realfs-%:
 
 setup: $(READY) $(PROFILES) $(BIN)/tierscope
 
-# The imports are a test, and compile once what else every rank would compile.
+# Compile once what else every rank would compile; the imports are a test, too.
 $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
@@ -95,6 +95,7 @@ $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml
 	  --require-hashes -r $< || \
 	  $(BIN)/pip install --quiet --no-build-isolation --require-hashes -r $<
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation $(PLUGINS:%=--editable %)
+	@$(BIN)/python -m compileall -q workflow
 	@$(BIN)/python -c \
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }
