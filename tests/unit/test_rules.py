@@ -1,9 +1,12 @@
 """Rules name the code that their results depend on."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 RULE = re.compile(
@@ -74,6 +77,21 @@ def test_parsing_loads_no_library_that_draws_or_computes():
     )
     heavy = {"pandas", "pyarrow", "matplotlib", "scipy", "numba", "tensorflow"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+@pytest.mark.parametrize("module", ["benchmark.launch", "jobs.worker"])
+def test_what_many_processes_import_is_small(module):
+    """Each rank of a launch imports the first, each reader of logs the second."""
+    code = f"import sys, tierscope.{module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(WORKFLOW / "scripts")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    large = {"pandas", "scipy", "matplotlib", "jsonschema", "yaml", "multiprocessing"}
+    assert large & set(done.stdout.split()) == set()
 
 
 def test_a_figure_has_one_name():

@@ -2,15 +2,19 @@
 
 A wrong key, type, unit or range raises a ConfigError of one line that names the key
 path, the value and what was expected.
+
+The packages are imported where they are used: each rank of a launch imports this
+module, and none checks a file.
 """
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
-import yaml
+if TYPE_CHECKING:
+    import jsonschema
 
 # In the project, or where the package is installed.
 SCHEMAS = Path(__file__).parents[3] / "schemas"
@@ -30,16 +34,16 @@ def _is_number(_: object, value: object) -> bool:
     return is_number and math.isfinite(value)
 
 
-_Validator = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator,
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+@cache
+def _validator() -> type:
+    """Return the class that checks values as our schemas mean them."""
+    import jsonschema
+
+    draft = jsonschema.Draft202012Validator
+    kinds = draft.TYPE_CHECKER.redefine_many(
         {"integer": _is_integer, "number": _is_number}
-    ),
-)
-
-
-# Ten times as fast as yaml.SafeLoader, but its messages on a wrong file say less.
-FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
+    return jsonschema.validators.extend(draft, type_checker=kinds)
 
 
 class ConfigError(ValueError):
@@ -48,16 +52,24 @@ class ConfigError(ValueError):
 
 def read_yaml(path: str | Path) -> Any:
     """Read a YAML file; a missing or malformed one is a ConfigError."""
+    import yaml
+
     try:
         return yaml.safe_load(Path(path).read_text())
     except (OSError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {' '.join(str(error).split())}") from error
 
 
+def parse_fast(text: str) -> Any:
+    """Parse YAML of ours; ten times as fast, but errors of a wrong text say less."""
+    import yaml
+
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def read_schema(name: str) -> dict[str, Any]:
     """Return the schema of this name (see `check`), its references filled in."""
-    text = (SCHEMAS / f"{name}.schema.yaml").read_text()
-    schema = yaml.load(text, Loader=FAST_LOADER)
+    schema = parse_fast((SCHEMAS / f"{name}.schema.yaml").read_text())
     return _resolved(schema, schema)
 
 
@@ -129,7 +141,7 @@ def check(value: Any, schema_name: str, origin: str) -> None:
         One line: origin, key path, value, expectation.
     """
     schema = read_schema(schema_name)
-    validator = _Validator(schema)
+    validator = _validator()(schema)
     errors = sorted(
         validator.iter_errors(value),
         key=lambda error: list(map(str, error.absolute_path)),
@@ -138,7 +150,7 @@ def check(value: Any, schema_name: str, origin: str) -> None:
         raise ConfigError(f"{origin}: {_explain(errors[0])}")
 
 
-def _explain(error: jsonschema.ValidationError) -> str:
+def _explain(error: "jsonschema.ValidationError") -> str:
     """Return one line for a schema violation."""
     path = ".".join(map(str, error.absolute_path)) or "top level"
     known = list(error.schema.get("properties", {}))

@@ -13,7 +13,6 @@ import signal
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -324,6 +323,8 @@ def generate_dataset(
         If there is too little space, a file cannot be written, or a file with another
         size exists. Written files stay, and the next call continues.
     """
+    from concurrent.futures import ProcessPoolExecutor, as_completed  # large
+
     make_directory(folder)
     try:
         present = present_files(folder, file_size_bytes)

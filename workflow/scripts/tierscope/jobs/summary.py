@@ -28,7 +28,6 @@ from tierscope.jobs.tiers import (
     proposed_tiers,
 )
 from tierscope.trace.any_log import MPI_IO, SHARED, AnyLog, Records
-from tierscope.trace.file_records import positions
 from tierscope.trace.log import LogError
 
 NO_EPOCH = -1
@@ -200,7 +199,7 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
 def _name_positions(log: AnyLog, records: Records) -> np.ndarray:
     """Return the position of each record's name; the number of names if it has none."""
     ids = log.names.ids
-    found = positions(ids, records.ids)
+    found = log.names.positions(records.ids)
     if not len(ids):
         return np.zeros(len(records.ids), np.int64)
     return np.where(ids[found] == records.ids, found, len(ids))

@@ -126,7 +126,7 @@ def _attribute(
 
     The arguments are modified.
     """
-    found = positions(names.ids, columns["id"])
+    found = names.positions(columns["id"])
     nameless = names.ids[found] != columns["id"] if len(names.ids) else columns["id"]
     if np.any(nameless):
         n_nameless = np.count_nonzero(nameless)
@@ -146,17 +146,6 @@ def _attribute(
     tier_names = np.array(list(tiers), object)
     table["tier"] = pd.Series(tier_names[table["tier"]], dtype="str")
     return table
-
-
-def positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the position of each wanted id in sorted ids, if present.
-
-    The ids are looked up in sorted order, because random access misses the caches.
-    """
-    order = np.argsort(wanted)
-    found = np.empty(len(wanted), np.int64)
-    found[order] = np.searchsorted(ids, wanted[order])
-    return np.minimum(found, max(len(ids) - 1, 0), out=found)
 
 
 def _place_names(

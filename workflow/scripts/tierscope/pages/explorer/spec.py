@@ -9,12 +9,11 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import vl_convert
-import yaml
 from altair.utils.schemapi import debug_mode
 
 from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, MODEL, RULE, SCENARIO
-from tierscope.core.validation import FAST_LOADER
+from tierscope.core.validation import parse_fast
 from tierscope.core.words import epoch_words
 from tierscope.pages.explorer.data import (
     PARTS,
@@ -65,7 +64,7 @@ def specification(
         inputs = _inputs(points, scenarios, best, start, has_model)
         spec = _compiled(page_views(start, has_model=has_model).add_params(*inputs))
     names = _names(points, start, answers or ModelAnswers())
-    computed = yaml.load(Template(computation).substitute(names), FAST_LOADER)
+    computed = parse_fast(Template(computation).substitute(names))
     (table,) = (table for table in computed["data"] if table["name"] == "sweep")
     table["values"] = list(points)
     (labels,) = (one for one in computed["signals"] if one["name"] == "labels")

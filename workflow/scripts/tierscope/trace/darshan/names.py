@@ -32,6 +32,16 @@ class Names:
     folders: pa.BinaryArray
     bases: pa.BinaryArray
 
+    def positions(self, wanted: np.ndarray) -> np.ndarray:
+        """Return the position in `ids` of each wanted id, if present.
+
+        The ids are looked up in sorted order: random access misses the caches.
+        """
+        order = np.argsort(wanted)
+        found = np.empty(len(wanted), np.int64)
+        found[order] = np.searchsorted(self.ids, wanted[order])
+        return np.minimum(found, max(len(self.ids) - 1, 0), out=found)
+
     def path(self, position: int) -> str:
         """Return the path at a position of `ids`."""
         base = self.bases[int(self.base_of[position])].as_py()
