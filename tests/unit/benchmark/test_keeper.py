@@ -1,6 +1,7 @@
 """The keeper, with real processes in place of ranks."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -84,6 +85,28 @@ def test_first_rank_that_is_gone_is_named_and_what_is_left_is_removed(launch, ca
     assert capsys.readouterr().err == f"tierscope: {text}\n"
     assert not launch.lfs.exists()
     assert not left.exists()
+
+
+def test_rank_begins_when_the_keeper_has_both_its_connections(tmp_path):
+    launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0tierscope-{os.getuid()}-{launch}")
+        listener.listen()
+        rank = subprocess.Popen(
+            [sys.executable, "-S", "-c", RANK, launch, str(tmp_path), "0", ""],
+            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        first, _ = listener.accept()
+        second, _ = listener.accept()
+        assert not select.select([first, rank.stdout], [], [], 0.1)[0]
+        second.sendall(b"\n")
+        assert rank.stdout.readline() == b"there\n"
+        assert b"rank 0 of 2" in first.recv(65536)
+        rank.communicate(b"\n")
+        first.close()
+        second.close()
 
 
 def test_ranks_that_have_done_their_work_are_left_alone(launch, capsys):

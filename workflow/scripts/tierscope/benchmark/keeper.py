@@ -123,11 +123,15 @@ class Keeper:
         )
 
     def _connect_again(self) -> int:
-        """Return the descriptor of a second connection."""
+        """Return the descriptor of a second connection, when the keeper has both.
+
+        Otherwise a keeper that comes late to several deaths cannot tell the first.
+        """
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         lowest = min(limit, _HIGH) - _BELOW_LIMIT
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(f"\0tierscope-{self._launch}")
+            connection.recv(1)
             return fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, lowest)
 
     @staticmethod
@@ -257,6 +261,8 @@ class Watch:
         for rank in self._ranks.values():
             if rank.pid == pid:
                 self._seconds[connection.fileno()] = connection, rank
+                with suppress(OSError):  # the rank is gone already
+                    connection.sendall(b"\n")
                 return
         rank = _Rank(connection, pid, start_time(pid))
         self._ranks[connection.fileno()] = rank
