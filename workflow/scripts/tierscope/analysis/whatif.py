@@ -367,7 +367,7 @@ def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
         ``max_io_time_s``, the largest; sorted.
     """
     by = [*_point_keys(times), "cache_rate_percent"]
-    times = times.sort_values([*by, "repetition"], kind="stable")
+    times = times.sort_values("repetition", kind="stable")
     groups = times.groupby(by)
     points = groups["io_time_s"].agg(max_io_time_s="max", sd_s="std").reset_index()
     # Added in the order of the repetitions, so that the sum rises with each of them, as

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import epoch_times, slowest_process
+from tierscope.analysis.breakdown import slowest_process
 from tierscope.analysis.intervals import best_rates
 from tierscope.claims.tables import ScenarioTables, n_opens
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
@@ -147,9 +147,8 @@ def constant_difference(*scenarios: ScenarioTables) -> Measured:
     for scenario in scenarios:
         if scenario.epochs.empty:
             raise NotMeasurable(f"no execution times of {scenario.title}")
-        times = epoch_times(scenario.epochs, scenario.io_time)
         by = ["cache_rate_percent", "epoch", "quantity"]
-        times_s = times.groupby(by)["time_s"].mean().unstack().dropna()
+        times_s = scenario.epoch_times.groupby(by)["time_s"].mean().unstack().dropna()
         if len(times_s) < 2:
             raise NotMeasurable(f"fewer than two execution times of {scenario.title}")
         execution_s = times_s["execution time"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tierscope.analysis.breakdown import select_epoch
+from tierscope.analysis.breakdown import epoch_times, select_epoch
 from tierscope.analysis.whatif import estimate, mean_over_repetitions
 from tierscope.core.columns import CLASSES, SCENARIO
 from tierscope.core.io_class import IOClass
@@ -30,6 +30,8 @@ class ScenarioTables:
         That epoch, counted from 0.
     title : str
         Title of the scenario, such as ``128 KiB files, 60 OSTs``.
+    whole, repetition : ScenarioTables and int, optional
+        The scenario that this is one repetition of, and which.
     """
 
     io_time: pd.DataFrame
@@ -37,6 +39,8 @@ class ScenarioTables:
     epochs: pd.DataFrame
     epoch: int
     title: str
+    whole: "ScenarioTables | None" = None
+    repetition: int | None = None
 
     def key(self, name: str) -> Any:
         """Return one of the keys of the scenario, such as its ``n_osts``."""
@@ -80,19 +84,20 @@ class ScenarioTables:
     def of_repetition(self, repetition: int) -> "ScenarioTables":
         """Return the tables of one repetition, with all rates that were run once."""
         if repetition not in self._of_repetitions:
-            parts = {
-                name: table[
-                    (table["repetition"] == repetition)
-                    | table["cache_rate_percent"].isin(self.rates_run_once)
-                ]
-                for name, table in (
-                    ("io_time", self.io_time),
-                    ("breakdown", self.breakdown),
-                    ("epochs", self.epochs),
-                )
-            }
-            self._of_repetitions[repetition] = replace(self, **parts)
+            self._of_repetitions[repetition] = replace(
+                self,
+                io_time=self._rows_of(self.io_time, repetition),
+                breakdown=self._rows_of(self.breakdown, repetition),
+                epochs=self._rows_of(self.epochs, repetition),
+                whole=self,
+                repetition=repetition,
+            )
         return self._of_repetitions[repetition]
+
+    def _rows_of(self, table: pd.DataFrame, repetition: int) -> pd.DataFrame:
+        """Return the rows of a repetition, with those of rates that were run once."""
+        is_once = table["cache_rate_percent"].isin(self.rates_run_once)
+        return table[(table["repetition"] == repetition) | is_once]
 
     @cached_property
     def _of_repetitions(self) -> dict[int, "ScenarioTables"]:
@@ -102,6 +107,11 @@ class ScenarioTables:
     @cached_property
     def _improved_s(self) -> dict[frozenset, pd.Series]:
         """The times after improvements so far."""
+        return {}
+
+    @cached_property
+    def _estimated(self) -> dict[tuple, pd.DataFrame]:
+        """The estimates of all repetitions so far."""
         return {}
 
     @cached_property
@@ -157,8 +167,29 @@ class ScenarioTables:
         self, improvements_percent: Iterable[Mapping[str, int]], rates: Sequence[int]
     ) -> pd.DataFrame:
         """Return the I/O time after improvements at some of the cache rates."""
-        rows = self.one_epoch[self.one_epoch["cache_rate_percent"].isin(rates)]
-        return mean_over_repetitions(estimate(rows, improvements_percent, [self.epoch]))
+        improvements_percent = list(improvements_percent)
+        estimates = (self.whole or self)._estimates(improvements_percent, rates)
+        if self.whole:
+            estimates = self.whole._rows_of(estimates, self.repetition)
+        return mean_over_repetitions(estimates)
+
+    def _estimates(
+        self, improvements_percent: Sequence[Mapping[str, int]], rates: Sequence[int]
+    ) -> pd.DataFrame:
+        """Return table ``estimates`` of all repetitions at some of the cache rates."""
+        key = *rates, *(frozenset(one.items()) for one in improvements_percent)
+        if key not in self._estimated:
+            rows = self.one_epoch[self.one_epoch["cache_rate_percent"].isin(rates)]
+            found = estimate(rows, improvements_percent, [self.epoch])
+            self._estimated[key] = found
+        return self._estimated[key]
+
+    @cached_property
+    def epoch_times(self) -> pd.DataFrame:
+        """Return execution and I/O time of every epoch."""
+        if self.whole:
+            return self.whole._rows_of(self.whole.epoch_times, self.repetition)
+        return epoch_times(self.epochs, self.io_time)
 
     @cached_property
     def class_times_s(self) -> pd.DataFrame:
