@@ -1,10 +1,16 @@
 """What holds for all tests."""
 
+import os
+
 import hypothesis
 import pytest
 import sessions
+import shared
+from native import compiled_library
 from xdist.scheduler import LoadScopeScheduling
 
+# Of all that tests start: idle threads of NumPy spin for half of its import.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # The same examples in every run, and not more than a suite has time for.
 hypothesis.settings.register_profile(
     "suite", max_examples=30, deadline=None, derandomize=True, database=None
@@ -33,6 +39,12 @@ def group_of(nodeid: str) -> str:
     return nodeid.split("::")[0]
 
 
+def pytest_configure(config):
+    """Make the folder of what all processes share; the first one removes it."""
+    if shared.begin():
+        config.add_cleanup(shared.end)
+
+
 class OneProcessAGroup(LoadScopeScheduling):
     """Give each group of tests to one process of pytest-xdist."""
 
@@ -56,3 +68,15 @@ def _nothing_goes_on():
     """End the commands that a test has started and not waited for."""
     yield
     sessions.end_all()
+
+
+@pytest.fixture(scope="session")
+def trace_library():
+    """Return the path of the compiled tracer."""
+    return compiled_library("trace")
+
+
+@pytest.fixture(scope="session")
+def device_library():
+    """Return the path of the compiled device emulator."""
+    return compiled_library("device")

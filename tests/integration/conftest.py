@@ -1,6 +1,5 @@
 """A copy of the project in which the tests run experiments for real."""
 
-import atexit
 import copy
 import json
 import os
@@ -8,9 +7,8 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ import sessions
 import warm_python
 import yaml
 from integration.launches import Launch
+from shared import made_once
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -29,15 +28,11 @@ COMPILED_LOOPS = [
 PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environment.yml")
 
 
-@cache
-def compiled() -> Path:
-    """Return a folder with the libraries, compiled once for all projects."""
-    folder = Path(tempfile.mkdtemp(prefix="tierscope-test-native-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+def compile_libraries(folder: Path) -> None:
+    """Compile the libraries as rule `compile_native` does."""
     output = f"OUTPUT={folder / platform.machine()}"
     make = ["make", "--silent", "-C", ROOT / "workflow" / "native", output]
     subprocess.run(make, check=True)
-    return folder
 
 
 class Project:
@@ -45,6 +40,16 @@ class Project:
 
     def __init__(self, folder: Path, profile: str = "local"):
         self.folder, self.profile = folder, profile
+        self.environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        if not (folder / "Snakefile").exists():
+            self._copy_project()
+
+    def _copy_project(self) -> None:
+        """Copy what a clone has, and what takes long to make."""
+        folder = self.folder
         for part in PARTS:
             if (ROOT / part).is_dir():  # other processes may be compiling there
                 unfinished = shutil.ignore_patterns("*.tmp.*", "*.pyc.*")
@@ -57,13 +62,10 @@ class Project:
             (folder / part).symlink_to(ROOT / part)
         for profile in (folder / "profiles").iterdir():
             (folder / profile.name).symlink_to(f"profiles/{profile.name}")
-        shutil.copytree(compiled(), folder / "results" / "native")
+        native = made_once("native", compile_libraries)
+        shutil.copytree(native, folder / "results" / "native")
         shutil.copy(DATA / "tiny.yaml", folder / "config")
         shutil.copy(DATA / "tiny-system.yaml", folder / TINY_SYSTEM)
-        self.environment = {
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        }
 
     def copied_to(self, folder: Path) -> "Project":
         """Return a copy of the project as it is, datasets and results included."""
@@ -158,8 +160,8 @@ def busy_machine():
             process.wait()
 
 
-def prepare(folder: Path, n_osts: int) -> Project:
-    """Return a project in which launches can start; 0 OSTs mean plain directories."""
+def prepare(folder: Path, n_osts: int) -> None:
+    """Make a project in which launches can start; 0 OSTs mean plain directories."""
     project = Project(folder)
     if not n_osts:
         project.use_directories()
@@ -202,19 +204,18 @@ def prepare(folder: Path, n_osts: int) -> Project:
             for of in ("", "-lmdb")
         ),
     )
-    return project
 
 
 @pytest.fixture(scope="session")
-def emulated_storage(tmp_path_factory):
+def emulated_storage():
     """Return a project with datasets on emulated devices, to be copied."""
-    return prepare(tmp_path_factory.mktemp("emulated storage"), n_osts=60)
+    return Project(made_once("emulated storage", partial(prepare, n_osts=60)))
 
 
 @pytest.fixture(scope="session")
-def plain_storage(tmp_path_factory):
+def plain_storage():
     """Return a project with datasets on plain directories, to be copied."""
-    return prepare(tmp_path_factory.mktemp("plain storage"), n_osts=0)
+    return Project(made_once("plain storage", partial(prepare, n_osts=0)))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tierscope.benchmark.preparation import (
     MEMORY_ENVIRONMENT,
+    NUMPY_ENVIRONMENT,
     PRELOADED,
     VARIABLE,
     announce,
@@ -58,7 +59,7 @@ def test_launcher_that_passes_no_environment_is_an_error_of_one_line(tmp_path):
 def test_memory_is_kept_by_every_rank(capsys):
     announce([], {}, [])
     start = json.loads(capsys.readouterr().out)
-    assert start["environment"] == MEMORY_ENVIRONMENT
+    assert start["environment"] == MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT
 
 
 @pytest.mark.parametrize("folder", ["with space", "with:colon"])

@@ -106,8 +106,23 @@ def without_peers(io_time: pd.DataFrame) -> pd.DataFrame:
     is_net = (io_time["io_class"] == NET_READ).to_numpy()
     if not is_net.any():
         return io_time
-    run = io_time.groupby(list(RUN_KEYS)).ngroup().to_numpy()
+    run = group_numbers(io_time, RUN_KEYS)
     return io_time[~np.isin(run, run[is_net])]
+
+
+def group_numbers(table: pd.DataFrame, keys: Iterable[str]) -> np.ndarray:
+    """Return the number of each row's group, counted from 0 in the order of the keys.
+
+    The same as ``groupby(keys, sort=True).ngroup()``, several times as fast: most keys
+    of our tables have one value only.
+    """
+    numbers = np.zeros(len(table), dtype=np.int64)
+    for key in keys:
+        column = table[key]
+        if len(column) and not (column == column.iloc[0]).all():
+            codes, values = pd.factorize(column, sort=True)
+            numbers = numbers * len(values) + codes
+    return np.unique(numbers, return_inverse=True)[1]
 
 
 def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
@@ -135,7 +150,7 @@ def process_times(io_time: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     if is_net.any():
         processes, times_s = process_times(io_time[~is_net])
         return processes, np.column_stack([times_s, _net_times(processes, io_time)])
-    run_epoch = io_time.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    run_epoch = group_numbers(io_time, RUN_EPOCH)
     rank = io_time["rank"].to_numpy()
     code = pd.Index(CLASSES).get_indexer(io_time["io_class"])
     order = np.lexsort((code, rank, run_epoch))
@@ -194,7 +209,7 @@ def slowest_process(io_time: pd.DataFrame) -> pd.DataFrame:
 
 def _slowest_rows(processes: pd.DataFrame, times_s: np.ndarray) -> np.ndarray:
     """Return the row of the slowest process of each run and epoch."""
-    run_epoch = processes.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    run_epoch = group_numbers(processes, RUN_EPOCH)
     order = np.lexsort((processes["rank"], -total_s(times_s), run_epoch))
     return order[np.unique(run_epoch[order], return_index=True)[1]]
 
@@ -257,7 +272,7 @@ def bottleneck(breakdown: pd.DataFrame) -> pd.DataFrame:
         `IOClass` (also where the slowest process did no I/O at all).
     """
     code = pd.Index(_ALL_CLASSES).get_indexer(breakdown["io_class"])
-    run_epoch = breakdown.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    run_epoch = group_numbers(breakdown, RUN_EPOCH)
     order = np.lexsort((code, -breakdown["share"], run_epoch))
     first = order[np.unique(run_epoch[order], return_index=True)[1]]
     return breakdown.iloc[first].reset_index(drop=True)

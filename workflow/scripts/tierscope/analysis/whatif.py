@@ -19,6 +19,7 @@ import pandas as pd
 
 from tierscope.analysis.breakdown import (
     break_down,
+    group_numbers,
     process_times,
     select_epoch,
     slowest_process,
@@ -272,7 +273,7 @@ def estimate(
     io_time = without_peers(io_time)
     wanted = pd.concat([select_epoch(io_time, epoch) for epoch in epochs])
     processes, times_s = process_times(wanted)
-    run_epoch = processes.groupby(RUN_EPOCH, sort=True).ngroup().to_numpy()
+    run_epoch = group_numbers(processes, RUN_EPOCH)
     starts = np.unique(run_epoch, return_index=True)[1]
     slowest, io_time_s = [], []
     for start, end in itertools.pairwise([*starts, len(processes)]):
@@ -368,14 +369,16 @@ def mean_over_repetitions(times: pd.DataFrame) -> pd.DataFrame:
     """
     by = [*_point_keys(times), "cache_rate_percent"]
     times = times.sort_values("repetition", kind="stable")
-    groups = times.groupby(by)
-    points = groups["io_time_s"].agg(max_io_time_s="max", sd_s="std").reset_index()
+    point = group_numbers(times, by)
+    first = np.unique(point, return_index=True)[1]
+    groups = times["io_time_s"].groupby(point)
+    points = times[by].iloc[first].reset_index(drop=True)
+    points["max_io_time_s"] = groups.max()
     # Added in the order of the repetitions, so that the sum rises with each of them, as
     # `tierscope.analysis.search` needs. Pandas would compensate for rounding instead.
-    point = groups.ngroup().to_numpy()
     points["io_time_s"] = np.bincount(point, times["io_time_s"]) / np.bincount(point)
-    cv = points["sd_s"] / points["io_time_s"]
-    points["cv"] = cv.where(points["sd_s"] != 0, 0.0)
+    sd_s = groups.std()
+    points["cv"] = (sd_s / points["io_time_s"]).where(sd_s != 0, 0.0)
     return points[[*by, "io_time_s", "cv", "max_io_time_s"]]
 
 

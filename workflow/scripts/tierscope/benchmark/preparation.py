@@ -19,6 +19,9 @@ TENSORFLOW_ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
 }
 
+# NumPy's threads spin when they start, half of its import; no rank multiplies matrices.
+NUMPY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+
 VARIABLE, PRELOADED = "TIERSCOPE_START", "TIERSCOPE_PRELOADED"
 # Keep freed memory: otherwise glibc sometimes returns large batches to the kernel and
 # faults them in again, tens of thousands of times an epoch.
@@ -35,7 +38,7 @@ def announce(
     """Print what ranks need to start: libraries, variables, and what to unset."""
     start = {
         "preload": list(map(_preloadable, preload)),
-        "environment": MEMORY_ENVIRONMENT | environment,
+        "environment": MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT | environment,
         "unset": unset,
     }
     print(json.dumps(start))

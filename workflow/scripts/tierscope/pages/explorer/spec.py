@@ -62,7 +62,7 @@ def specification(
     # checks the whole.
     with debug_mode(False):
         inputs = _inputs(points, scenarios, best, start, has_model)
-        spec = _compiled(page_views(start, has_model=has_model).add_params(*inputs))
+        spec = _compiled(page_views(start, has_model=has_model), inputs)
     names = _names(points, start, answers or ModelAnswers())
     computed = parse_fast(Template(computation).substitute(names))
     (table,) = (table for table in computed["data"] if table["name"] == "sweep")
@@ -83,10 +83,17 @@ def specification(
     return _with_signals(spec)
 
 
-def _compiled(views: alt.HConcatChart) -> dict[str, Any]:
-    """Return the Vega specification of Altair's views."""
+def _compiled(
+    views: alt.HConcatChart, inputs: Sequence[alt.Parameter]
+) -> dict[str, Any]:
+    """Return the Vega specification of Altair's views and inputs.
+
+    `add_params` of joined charts would copy all of them for each input.
+    """
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    return vl_convert.vegalite_to_vega(views.to_dict(), vl_version=version)
+    spec = views.to_dict()
+    spec["params"] = [one.param.to_dict() for one in inputs]
+    return vl_convert.vegalite_to_vega(spec, vl_version=version)
 
 
 def _names(

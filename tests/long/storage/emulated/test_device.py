@@ -12,13 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from long.storage.emulated.test_virtual_time import Launch, launch
 from tierscope.storage.emulated.device import (
     DEVICES_VARIABLE,
     STATE_VARIABLE,
     Device,
     write_device_config,
 )
-from unit.storage.emulated.test_virtual_time import Launch, launch
 
 __all__ = ["launch"]  # a fixture
 

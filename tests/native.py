@@ -1,0 +1,28 @@
+"""The preload libraries, compiled without a warning, once for all tests."""
+
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sessions import HANG_S
+from shared import made_once
+
+NATIVE = Path(__file__).parents[1] / "workflow" / "native"
+
+
+def compiled_library(name: str) -> Path:
+    """Return the path of a compiled preload library."""
+    folder = made_once(f"warnings-{name}", partial(compile_library, name=name))
+    return folder / f"libtierscope_{name}.so"
+
+
+def compile_library(folder: Path, name: str) -> None:
+    """Compile a preload library without a warning."""
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("needs a C compiler")
+    library = folder / f"libtierscope_{name}.so"
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
+    command = [compiler, *flags, "-o", library, NATIVE / f"{name}.c", "-ldl"]
+    subprocess.run(command, check=True, timeout=HANG_S)
