@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 
 import hypothesis
@@ -11,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Of all that tests start: idle threads of NumPy spin for half of its import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+gc.set_threshold(50_000, 20, 50)  # a tenth of the time of what makes many objects
 # The same examples in every run, and not more than a suite has time for.
 hypothesis.settings.register_profile(
     "suite", max_examples=30, deadline=None, derandomize=True, database=None
@@ -20,10 +22,7 @@ hypothesis.settings.load_profile("suite")
 # longest begin first.
 GROUPS = {
     "slurm": "tests/slurm/",
-    "finished experiment": (
-        "tests/integration/test_workflow.py",
-        "tests/integration/test_report.py",
-    ),
+    "workflow": "tests/integration/test_workflow.py",
     "pjm": "tests/pjm/",
     "darshan": "tests/darshan/",
     "explorer": "tests/explorer/",

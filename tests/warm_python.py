@@ -108,6 +108,7 @@ def _serve(address) -> None:
 
     snakemake.cli.get_argument_parser()  # it imports all plugins
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # Snakemake makes many objects and ends
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()

@@ -230,9 +230,18 @@ def plain(plain_storage, tmp_path):
     return plain_storage.copied_to(tmp_path / "project")
 
 
+def run_experiment(folder: Path) -> None:
+    """Run the tiny experiment in a new project, and keep what was printed."""
+    output = Project(folder).snakemake()
+    (folder / "output.txt").write_text(output)
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """Return a project whose tiny experiment has been run once."""
-    project = Project(tmp_path_factory.mktemp("project with space"))
-    project.first_output = project.snakemake()
+    """Return a copy of a project whose tiny experiment has been run once."""
+    original = Project(made_once("finished experiment", run_experiment))
+    folder = tmp_path_factory.mktemp("projects") / "project with space"
+    project = original.copied_to(folder)
+    project.snakemake("--touch")  # it has noted modules by their absolute paths
+    project.first_output = (folder / "output.txt").read_text()
     return project

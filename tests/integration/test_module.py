@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 SNAKEFILE = """\
@@ -62,13 +63,15 @@ def importing(tmp_path):
 
 def test_experiment_with_a_system_of_the_importing_folder_runs(importing, tmp_path):
     data = ROOT / "tests" / "data"
-    shutil.copy(data / "tiny.yaml", tmp_path / "config.yaml")
+    config = yaml.safe_load((data / "tiny.yaml").read_text())
+    config["sweep"] |= {"n_osts": [60], "cache_rates_percent": [0, 100], "exclude": {}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     shutil.copy(data / "tiny-system.yaml", tmp_path / "resources/systems/tiny.yaml")
     importing("fig2")
     figure = "results/tiny/figures/fig2_breakdown.svg"
     assert figure in (tmp_path / "mine.txt").read_text()
     assert "emulated" in (tmp_path / figure).read_text()
-    assert len([*tmp_path.glob("results/tiny/runs/*/*/*/audit.json")]) == 5
+    assert len([*tmp_path.glob("results/tiny/runs/*/*/*/audit.json")]) == 2
     assert "Nothing to be done" in importing("fig2", "--dry-run")
 
 

@@ -46,6 +46,10 @@ class OfflineProject(Project):
 def test_experiment_needs_no_network(tmp_path):
     (tmp_path / "project").mkdir()
     project = OfflineProject(tmp_path / "project")
+    sweep = {"datasets": ["tiny"], "loaders": ["posix"], "n_osts": [60]}
+    project.change(
+        "config/tiny.yaml", {"sweep": sweep | {"cache_rates_percent": [0, 100]}}
+    )
     project.snakemake("fig2", "explorer", "scorecard")
     for name in ("figures/fig2_breakdown.png", "explorer.html", "scorecard.html"):
         assert project.path(name).stat().st_size > 1000
