@@ -19,9 +19,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("suite")
 # Tests that share what is costly: a cluster, or an experiment that has been run. The
-# longest begin first.
+# longest begin first, and those that compile the simulator's loops, for all others.
 GROUPS = {
     "slurm": "tests/slurm/",
+    "simulator": "tests/unit/model/",
     "workflow": "tests/integration/test_workflow.py",
     "pjm": "tests/pjm/",
     "darshan": "tests/darshan/",
