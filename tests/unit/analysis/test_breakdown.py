@@ -5,6 +5,7 @@ from tierscope.analysis.breakdown import (
     bottleneck,
     break_down,
     epoch_times,
+    group_numbers,
     process_times,
     select_epoch,
     select_scenario,
@@ -163,6 +164,20 @@ def test_breakdown_does_not_depend_on_the_order_of_rows():
     )
     shuffled = io_time.sample(frac=1, random_state=np.random.default_rng(1))
     pd.testing.assert_frame_equal(break_down(io_time), break_down(shuffled))
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 7])
+def test_groups_have_the_numbers_that_pandas_gives_them(n_rows):
+    keys = ["system", "dataset", "cache_rate_percent"]
+    table = pd.DataFrame(
+        {
+            "system": ["here"] * 7,
+            "dataset": ["small", "large", "small", "large", "large", "small", "tiny"],
+            "cache_rate_percent": [100, 0, 20, 0, 100, 100, 20],
+        }
+    ).iloc[:n_rows]
+    expected = table.groupby(keys, sort=True).ngroup()
+    assert group_numbers(table, keys).tolist() == expected.tolist()
 
 
 def test_shares_are_zero_if_no_process_did_any_io():
