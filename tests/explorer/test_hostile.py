@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from explorer.conftest import io_time_table, open_page, write_page
+from long.pages.report.test_page import claims_of, io_time_of, page_of
 from tierscope.core.sources import Origin
 from tierscope.pages import scorecard
-from unit.pages.report.test_page import claims_of, io_time_of, page_of
 
 PWNED = "window.pwned = true"
 NAMES = [
