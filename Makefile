@@ -36,7 +36,7 @@ endif
 test: setup test-packages
 	pytest -q $(PARALLEL) --durations=20
 
-# The quick part of it. These tests wait for nothing, so three processes do.
+# The quick part of it, three tests at a time, as few of them wait.
 check: lint
 	pytest -q --numprocesses=3 tests/unit workflow/plugins
 
