@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierscope.benchmark.driver import Benchmark
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT, announce
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import is_complete
@@ -99,6 +98,8 @@ class BenchmarkLaunch:
         """Run the points, as one of the ranks."""
         if not self.points:
             return
+        from tierscope.benchmark.driver import Benchmark  # large, only ranks need it
+
         processes = join_launch(self.description.system, self.arguments.launch)
         benchmark = Benchmark(
             self.description,

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,10 @@ RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 
 def write_epochs(folder: Path, rows: list[dict[str, Any]]) -> None:
     """Write the table of epochs from the rows of all ranks."""
-    import pandas as pd  # only rank 0 loads it
+    from tierscope.core.parquet import write_rows  # only rank 0 loads it
 
-    from tierscope.core.tables import write_table
-
-    epochs = pd.DataFrame(rows).sort_values(["epoch", "rank"])
-    write_table(epochs, folder / "epochs.parquet", "run_epochs")
+    rows = sorted(rows, key=itemgetter("epoch", "rank"))
+    write_rows(rows, folder / "epochs.parquet", "run_epochs")
 
 
 def write_decisions(
@@ -67,6 +65,8 @@ def scheduler_job() -> str | None:
 
 def software_versions() -> dict[str, str]:
     """Return the versions of all software in a measurement."""
+    from importlib.metadata import PackageNotFoundError, version  # only rank 0 needs it
+
     from mpi4py import MPI
 
     versions = {

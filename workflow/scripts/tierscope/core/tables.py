@@ -4,7 +4,6 @@ A table is checked when it is written and when it is read, so other code trusts 
 frames. The contracts are in `tierscope.core.columns`.
 """
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from tierscope.core.columns import (
     TABLES,
     TEXT,
 )
+from tierscope.core.parquet import write_parquet
 
 
 class TableError(ValueError):
@@ -112,20 +112,7 @@ def empty_table(name: str) -> pd.DataFrame:
 def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
     """Check a frame and write it to Parquet under a temporary name, then rename."""
     checked = check_table(frame, name)
-    table = pa.Table.from_pandas(checked, preserve_index=False)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        pq.write_table(
-            table.replace_schema_metadata(),
-            temporary,
-            compression="zstd",
-            write_page_checksum=True,
-        )
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_parquet(pa.Table.from_pandas(checked, preserve_index=False), Path(path))
 
 
 def read_table(

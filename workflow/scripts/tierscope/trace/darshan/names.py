@@ -63,10 +63,6 @@ def read_names(log: Container) -> Names:
     """
     names = _sorted_names(log)
     ids, folder_of, base_of = names.ids, names.folder_of, names.base_of
-    empty = pc.index(names.bases, pa.scalar(b"", pa.binary())).as_py()
-    if empty >= 0 and (nameless := (base_of == empty) & (folder_of < 0)).any():
-        ids, folder_of, base_of = (of[~nameless] for of in (ids, folder_of, base_of))
-        names = replace(names, ids=ids, folder_of=folder_of, base_of=base_of)
     repeats = ids[1:] == ids[:-1]
     if repeats.any():
         _refuse_contradictions(log, names, np.flatnonzero(repeats))
@@ -78,7 +74,7 @@ def read_names(log: Container) -> Names:
 
 
 def _sorted_names(log: Container) -> Names:
-    """Return all names as they are in the log, sorted by id."""
+    """Return all names but empty ones, sorted by id."""
     if not log.names_region.length:
         return _few_names(log, b"")
     blocks = log.blocks(log.names_region, "names")
@@ -97,6 +93,8 @@ def _few_names(log: Container, data: bytes) -> Names:
     folders: dict[bytes, int] = {}
     bases: dict[bytes, int] = {}
     for id_, path in _pairs(log, data):
+        if not path:
+            continue
         folder, slash, base = path.rpartition(b"/")
         ids.append(id_)
         folder_of.append(folders.setdefault(folder, len(folders)) if slash else -1)
@@ -106,9 +104,16 @@ def _few_names(log: Container, data: bytes) -> Names:
         all_ids[order],
         np.array(folder_of, np.int32)[order],
         np.array(base_of, np.int32)[order],
-        pa.array(list(folders), pa.binary()),
-        pa.array(list(bases), pa.binary()),
+        _binary(list(folders)),
+        _binary(list(bases)),
     )
+
+
+def _binary(values: list[bytes]) -> pa.BinaryArray:
+    """Return values as an array; `pyarrow.array` imports pandas, which takes longer."""
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(values), buffers)
 
 
 def _pairs(log: Container, data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -148,7 +153,11 @@ def _many_names(log: Container, blocks: Iterator[bytes]) -> Names:
     order = np.argsort(ids, kind="stable")
     folder_of = folders.indices.fill_null(-1).to_numpy()[order]
     base_of = bases.indices.to_numpy()[order]
-    return Names(ids[order], folder_of, base_of, folders.dictionary, bases.dictionary)
+    ids = ids[order]
+    empty = pc.index(bases.dictionary, pa.scalar(b"", pa.binary())).as_py()
+    if empty >= 0 and (nameless := (base_of == empty) & (folder_of < 0)).any():
+        ids, folder_of, base_of = (of[~nameless] for of in (ids, folder_of, base_of))
+    return Names(ids, folder_of, base_of, folders.dictionary, bases.dictionary)
 
 
 def _name_starts(block: bytes) -> tuple[np.ndarray, int]:

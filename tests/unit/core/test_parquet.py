@@ -1,0 +1,96 @@
+"""Rows that rank 0 writes without pandas."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import tierscope
+from tierscope.core.columns import LATER
+from tierscope.core.parquet import write_rows
+from tierscope.core.tables import TableError, read_table, write_table
+
+ROW = {
+    "rank": 0,
+    "node": 0,
+    "epoch": 1,
+    "execution_time_s": 0.1 + 0.2,
+    "samples": 2**53 + 1,
+    "bytes": 4096,
+    "lfs_files": 1,
+    "gfs_files": 0,
+    "lfs_fill_time_s": 1e-9,
+}
+SEEN = {"device_bytes": 8.0, "gfs_resident_percent": math.nan, "names_dropped": True}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run" / "epochs.parquet"
+
+
+def test_rows_are_read_as_if_pandas_had_written_them(path):
+    rows = [ROW, ROW | {"rank": 1}]
+    write_rows(rows, path, "run_epochs")
+    written = read_table(path, "run_epochs")
+    write_table(pd.DataFrame(rows), path, "run_epochs")
+    pd.testing.assert_frame_equal(written, read_table(path, "run_epochs"))
+    assert written["execution_time_s"].tolist() == [0.1 + 0.2] * 2
+    assert written["samples"].tolist() == [2**53 + 1] * 2
+    assert [file.name for file in path.parent.iterdir()] == ["epochs.parquet"]
+
+
+def test_observations_of_the_page_cache_are_written_where_there_are_some(path):
+    write_rows([ROW | LATER | SEEN], path, "run_epochs")
+    (row,) = read_table(path, "run_epochs").to_dict("records")
+    assert row["device_bytes"] == 8.0
+    assert math.isnan(row["gfs_resident_percent"])
+    assert row["names_dropped"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples": 1.5}, "samples|int64"),
+        ({"bytes": "many"}, "bytes"),
+        ({"speed": 1}, "table run_epochs: got columns .*speed.*, expected .*rank"),
+    ],
+)
+def test_rows_of_another_type_or_column_are_refused(path, change, message):
+    with pytest.raises(ValueError, match=message):
+        write_rows([ROW | change], path, "run_epochs")
+    assert not path.exists()
+
+
+def test_a_row_without_a_column_is_refused(path):
+    row = {name: value for name, value in ROW.items() if name != "node"}
+    with pytest.raises(ValueError, match="table run_epochs: got columns"):
+        write_rows([ROW, row], path, "run_epochs")
+
+
+def test_what_types_do_not_tell_is_found_by_who_reads(path):
+    write_rows([ROW | {"execution_time_s": math.nan}], path, "run_epochs")
+    with pytest.raises(TableError, match="execution_time_s: got missing values"):
+        read_table(path, "run_epochs")
+
+
+def test_rank_0_does_not_import_pandas_for_few_rows_and_a_log(tmp_path):
+    program = (
+        "import sys; from pathlib import Path\n"
+        "import numpy as np\n"
+        "from tierscope.core.parquet import write_rows\n"
+        "from tierscope.trace.log_writer import write_log\n"
+        "from tierscope.trace.posix_records import POSIX_RECORD\n"
+        "folder = Path(sys.argv[1])\n"
+        f"write_rows([{ROW}], folder / 'epochs.parquet', 'run_epochs')\n"
+        "about = {'n_processes': 1, 'exe': 'x', 'mounts': {}}\n"
+        "about |= {'start_time_s': 1, 'end_time_s': 2}\n"
+        "records = np.ones(1, POSIX_RECORD)\n"
+        "write_log(folder / 'log.darshan', records, {1: b'/x'}, **about)\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    scripts = Path(tierscope.__file__).parents[1]
+    command = [sys.executable, "-c", program, tmp_path]
+    subprocess.run(command, cwd=scripts, check=True)
