@@ -38,6 +38,8 @@ _IMPORTS = [
     "seaborn",
     "snakemake.report",
     "snakemake.script",
+    "smart_open",
+    "yte",
 ]
 _SERVER: list[tuple[subprocess.Popen, str]] = []  # of this process, and its address
 

@@ -1,6 +1,5 @@
 """What all rules need: the checked configuration, code, folders, kinds of outputs."""
 
-import functools
 import inspect
 import mimetypes
 import sys
@@ -61,6 +60,7 @@ try:
 except (ConfigError, InterfaceError) as error:
     raise WorkflowError(str(error))
 
+HERE = f"{Path.cwd()}/"
 LOGS = f"{RESULTS}/logs"
 TABLES = f"{RESULTS}/{MAIN_SWEEP}"
 SOURCE = "measured" if OF_LOGS else EXPERIMENT.source
@@ -68,21 +68,13 @@ SOURCE = "measured" if OF_LOGS else EXPERIMENT.source
 
 def from_here(path):
     """Return a path relative to the current folder, absolute if it is outside."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return str(path).removeprefix(HERE)
 
 
 def library(script):
     """Return a rule's script and its modules: editing one reruns the rule."""
     path = SCRIPTS / f"{script}.py"
-    files = [path, *imported_modules(path)]
-    return [code_path(str(file.relative_to(SCRIPTS))) for file in files]
-
-
-@functools.cache
-def code_path(name):
-    """Return the path of a script or module; cached, as Snakemake takes long."""
-    return workflow.source_path(f"../scripts/{name}")
+    return [from_here(file) for file in (path, *imported_modules(path))]
 
 
 def figure(name, source=SOURCE, title=None):
@@ -138,7 +130,7 @@ def caption_name(name):
 
 def caption(name):
     """Return the caption of a page or a figure in both reports."""
-    return workflow.source_path(f"../report/{caption_name(name)}.rst")
+    return from_here(WORKFLOW / "report" / f"{caption_name(name)}.rst")
 
 
 def refuse_target(wildcards):

@@ -6,8 +6,8 @@ rule build_explorer:
         io_time=f"{TABLES}/io_time.parquet",
         epochs=f"{TABLES}/epochs.parquet",
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
-        page=workflow.source_path("../templates/explorer.html"),
-        computation=workflow.source_path("../templates/explorer.vega.yaml"),
+        page=from_here(WORKFLOW / "templates/explorer.html"),
+        computation=from_here(WORKFLOW / "templates/explorer.vega.yaml"),
         observations=observations(),
         library=library("build_explorer"),
     output:

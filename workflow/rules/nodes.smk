@@ -39,7 +39,7 @@ rule plot_nodes:
         node_epochs=f"{NODES}/node_epochs.parquet",
         node_savings=f"{NODES}/node_savings.parquet",
         node_switches=f"{NODES}/node_switches.parquet",
-        claims=workflow.source_path("../../resources/paper/policy_claims.yaml"),
+        claims=from_here(WORKFLOW.parent / "resources/paper/policy_claims.yaml"),
         observations=observations("nodes"),
         library=library("plot_nodes"),
     output:

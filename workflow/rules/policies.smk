@@ -95,7 +95,7 @@ rule plot_loaders:
 
 rule score_policy_claims:
     input:
-        claims=workflow.source_path("../../resources/paper/policy_claims.yaml"),
+        claims=from_here(WORKFLOW.parent / "resources/paper/policy_claims.yaml"),
         epochs=f"{COMPARISON}/policy_epochs.parquet",
         totals=f"{COMPARISON}/policy_totals.parquet",
         node_epochs=node_table("policy_epochs"),

@@ -29,9 +29,9 @@ rule build_report:
         explorer=f"{RESULTS}/explorer.html",
         explorer_caption=caption("explorer"),
         scorecard_caption=caption("scorecard"),
-        paper=workflow.source_path("../../resources/paper/claims.yaml"),
-        template=workflow.source_path("../templates/report.html.j2"),
-        style=workflow.source_path("../templates/page.css"),
+        paper=from_here(WORKFLOW.parent / "resources/paper/claims.yaml"),
+        template=from_here(WORKFLOW / "templates/report.html.j2"),
+        style=from_here(WORKFLOW / "templates/page.css"),
         observations=observations(),
         library=library("build_report"),
     output:

@@ -9,7 +9,7 @@ MODELLED_SYSTEM = (
 
 rule score_claims:
     input:
-        paper=workflow.source_path("../../resources/paper/claims.yaml"),
+        paper=from_here(WORKFLOW.parent / "resources/paper/claims.yaml"),
         io_time=f"{TABLES}/io_time.parquet",
         breakdown=f"{TABLES}/breakdown.parquet",
         epochs=f"{TABLES}/epochs.parquet",

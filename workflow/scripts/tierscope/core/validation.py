@@ -55,13 +55,17 @@ def read_yaml(path: str | Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(Path(path).read_text())
+        text = Path(path).read_text()
+        try:
+            return parse_fast(text)
+        except yaml.YAMLError:
+            return yaml.safe_load(text)
     except (OSError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {' '.join(str(error).split())}") from error
 
 
 def parse_fast(text: str) -> Any:
-    """Parse YAML of ours; ten times as fast, but errors of a wrong text say less."""
+    """Parse YAML ten times as fast as `yaml.safe_load`, whose errors say more."""
     import yaml
 
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
