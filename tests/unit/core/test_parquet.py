@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import tierscope
 from tierscope.core.columns import LATER
-from tierscope.core.parquet import write_rows
+from tierscope.core.parquet import write_columns, write_rows
 from tierscope.core.tables import TableError, read_table, write_table
 
 ROW = {
@@ -53,8 +54,9 @@ def test_observations_of_the_page_cache_are_written_where_there_are_some(path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"samples": 1.5}, "samples|int64"),
-        ({"bytes": "many"}, "bytes"),
+        ({"samples": 1.5}, "run_epochs.samples: got float64, expected int64"),
+        ({"bytes": "many"}, "run_epochs.bytes: got <U4, expected int64"),
+        ({"names_dropped": 1}, "run_epochs.names_dropped: got int64, expected bool"),
         ({"speed": 1}, "table run_epochs: got columns .*speed.*, expected .*rank"),
     ],
 )
@@ -68,6 +70,33 @@ def test_a_row_without_a_column_is_refused(path):
     row = {name: value for name, value in ROW.items() if name != "node"}
     with pytest.raises(ValueError, match="table run_epochs: got columns"):
         write_rows([ROW, row], path, "run_epochs")
+
+
+def test_columns_of_any_text_and_length_are_read_as_if_pandas_had_written_them(path):
+    columns = {
+        "file_id": np.arange(9, dtype=np.int32),
+        "path": np.array(["\N{EURO SIGN}" * n + ".x" for n in range(9)]),
+        "size_bytes": np.arange(9, dtype=np.uint64),
+        "ost": np.full(9, -1),
+    }
+    write_table(pd.DataFrame(columns), path, "manifest")
+    expected = read_table(path, "manifest")
+    write_columns(columns, path, "manifest")
+    pd.testing.assert_frame_equal(read_table(path, "manifest"), expected)
+    columns["path"] = np.char.encode(columns["path"])
+    write_columns(columns, path, "manifest")
+    pd.testing.assert_frame_equal(read_table(path, "manifest"), expected)
+
+
+def test_nine_numbers_and_flags_of_which_some_are_missing_are_read(path):
+    seen = np.where(np.arange(9) % 3, np.arange(9) / 3, math.nan)
+    rows = [
+        ROW | LATER | {"device_bytes": one, "names_dropped": one > 1} for one in seen
+    ]
+    write_rows(rows, path, "run_epochs")
+    table = read_table(path, "run_epochs")
+    np.testing.assert_array_equal(table["device_bytes"], seen)
+    assert table["names_dropped"].tolist() == [one > 1 for one in seen]
 
 
 def test_what_types_do_not_tell_is_found_by_who_reads(path):

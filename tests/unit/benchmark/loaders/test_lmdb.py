@@ -17,7 +17,8 @@ from tierscope.benchmark.loaders.lmdb import DatabaseLoader
 from tierscope.benchmark.loaders.records import RecordReference
 from tierscope.benchmark.sources.database import tables_of
 from tierscope.core.lmdb_loaders import OPTIMISATIONS, VARIANTS
-from tierscope.core.tables import check_table
+from tierscope.core.parquet import write_columns
+from tierscope.core.tables import read_table
 from tierscope.data.lmdb.file import generate_database, provenance_here, read_records
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import DatasetError
@@ -145,8 +146,10 @@ def finished(folder, run, on=(), emulated=()):
         rows.append({"rank": 0, "node": 0, "epoch": epoch, "samples": samples})
         rows[-1]["bytes"] = n_bytes
     loader.close()
-    tables = tables_of([loader.tables()])
-    tables = {name: check_table(table, name) for name, table in tables.items()}
+    tables = {}
+    for name, columns in tables_of([loader.tables()]).items():
+        write_columns(columns, folder / "tables" / name, name)
+        tables[name] = read_table(folder / "tables" / name, name)
     return tables, pd.DataFrame(rows)
 
 

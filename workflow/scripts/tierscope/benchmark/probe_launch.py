@@ -192,9 +192,7 @@ class ProbeLaunch:
         self, folder: Path, rows: list[dict[str, Any]], started: datetime
     ) -> None:
         """Write the table, then the summary."""
-        import pandas as pd  # only rank 0 loads it
-
-        from tierscope.core.tables import write_table
+        from tierscope.core.parquet import write_rows  # only rank 0 loads it
 
         keys = {
             "source": self.description.source,
@@ -202,7 +200,7 @@ class ProbeLaunch:
             "dataset": self.dataset.name,
             "n_osts": self.description.n_osts,
         }
-        write_table(pd.DataFrame(rows).assign(**keys), folder / TABLE, "probes")
+        write_rows([row | keys for row in rows], folder / TABLE, "probes")
         devices = None
         if self.emulation:
             devices = {"devices": self.emulation.describe()["devices"]}

@@ -31,21 +31,21 @@ def write_decisions(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Write the nodes' decisions; return their part of `run.json`."""
-    import pandas as pd  # only rank 0 loads it
-
-    from tierscope.core.tables import write_table
+    from tierscope.core.parquet import write_columns  # only rank 0 loads it
 
     reports = [report for report in reports if report]
-    parts = [pd.DataFrame(report.pop("decisions")) for report in reports]
-    decisions = pd.concat(parts, ignore_index=True)
-    for name in ("event", "place", "detail"):
-        decisions[name] = np.char.decode(decisions[name].to_numpy("S"))
-    write_table(decisions, folder / "decisions.parquet", "decisions")
+    parts = [report.pop("decisions") for report in reports]
+    write_columns(joined(parts), folder / "decisions.parquet", "decisions")
     if n_failed := sum(report["failed"] for report in reports):
         say(f"  {n_failed} copies failed; their files were read from the GFS")
     if n_left := sum(report["not_removed"] for report in reports):
         say(f"  {n_left} evicted files could not be removed; they still take up space")
     return {"background_roots": background_roots(tier_roots), "placement": reports}
+
+
+def joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return the columns of several processes' parts of a table, one after another."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def mark_complete(folder: Path, run: dict[str, Any]) -> None:

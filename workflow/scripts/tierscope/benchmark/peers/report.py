@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
-from tierscope.core.tables import write_table
+from tierscope.benchmark.run_folder import joined
+from tierscope.core.parquet import write_columns
 from tierscope.storage.tier import background_roots, peer_root
 
 
@@ -27,10 +28,10 @@ def write_peer_reads(
         Data directories by tier.
     """
     reports = list(reports)
-    parts = [pd.DataFrame(report["peer_reads"]) for report in reports]
-    reads = pd.concat(parts, ignore_index=True)
-    reads = reads.sort_values(["epoch", "rank", "file_id"], kind="stable")
-    write_table(reads, folder / "peer_reads.parquet", "peer_reads")
+    reads = joined([report["peer_reads"] for report in reports])
+    order = np.lexsort([reads[name] for name in ("file_id", "rank", "epoch")])
+    reads = {name: column[order] for name, column in reads.items()}
+    write_columns(reads, folder / "peer_reads.parquet", "peer_reads")
     served = {"lfs": [str(peer_root(Path(root))) for root in tier_roots["lfs"]]}
     return {
         "background_roots": background_roots(tier_roots),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.loaders.records import RecordReference
+from tierscope.benchmark.run_folder import joined
 from tierscope.benchmark.sources.files import EpochReads, FileSource, LaunchSite
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
@@ -246,33 +247,15 @@ class DatabaseSource(FileSource):
         self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
     ) -> dict[str, Any]:
         """Write the tables of reads, and return their part of `run.json`."""
-        from tierscope.core.tables import write_table
+        from tierscope.core.parquet import write_columns  # only rank 0 loads it
 
-        for name, table in tables_of(gathered).items():
-            write_table(table, folder / f"{name}.parquet", name)
+        for name, columns in tables_of(gathered).items():
+            write_columns(columns, folder / f"{name}.parquet", name)
         return {"database": asdict(self.database.provenance)}
 
 
 def tables_of(
     parts: Sequence[Mapping[str, Mapping[str, np.ndarray]]],
-) -> dict[str, Any]:
-    """Return a run's additional tables by name, from the columns of all processes."""
-    import pandas as pd
-
-    from tierscope.core.columns import TABLES
-
-    return {
-        name: pd.DataFrame(
-            {
-                column: _joined([part[name][column] for part in parts])
-                for column in TABLES[name]
-            }
-        )
-        for name in parts[0]
-    }
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Join a column of all processes; texts are bytes."""
-    column = np.concatenate(parts)
-    return np.char.decode(column) if column.dtype.kind == "S" else column
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return the columns of a run's additional tables, from those of all processes."""
+    return {name: joined([part[name] for part in parts]) for name in parts[0]}
