@@ -20,7 +20,7 @@ from tierscope.analysis.breakdown import (
 from tierscope.analysis.search import Sufficient, find_sufficient, search_combinations
 from tierscope.analysis.whatif import Goal, improve, make_goal, upper_envelope
 from tierscope.core.columns import CLASSES
-from tierscope.core.sums import total_s
+from tierscope.core.io_class import total_s
 from tierscope.core.tables import check_table
 
 N_FILES, FILE_BYTES = 589824, 131072

@@ -10,8 +10,8 @@ from tierscope.analysis.breakdown import (
 )
 from tierscope.analysis.whatif import select_improvements
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
+from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
-from tierscope.core.sums import total_s
 from tierscope.core.tables import check_table
 from tierscope.model.improve import estimate_by_model
 from tierscope.model.simulator.run import simulate_reads, tables_of

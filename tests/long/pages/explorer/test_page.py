@@ -19,8 +19,7 @@ from tierscope.analysis.whatif import (
     upper_envelope,
 )
 from tierscope.core.columns import CLASS_TIMES, CLASSES, IMPROVEMENTS
-from tierscope.core.io_class import IOClass
-from tierscope.core.sums import total_s
+from tierscope.core.io_class import IOClass, total_s
 from tierscope.core.tables import check_table
 from tierscope.core.words import scenario_titles
 from tierscope.pages.explorer.data import (

@@ -13,9 +13,8 @@ import pandas as pd
 
 from tierscope.analysis.intervals import mean_intervals
 from tierscope.core.columns import CLASSES, POINT, RUN_EPOCH, RUN_KEYS, SCENARIO, TABLES
-from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
+from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass, total_s
 from tierscope.core.scenario import Point
-from tierscope.core.sums import total_s
 
 _ALL_CLASSES = [str(io_class) for io_class in ALL_CLASSES]
 TIERS = sorted({io_class.tier for io_class in IOClass})

@@ -27,7 +27,7 @@ from tierscope.analysis.whatif import (
     upper_envelope,
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO, TABLES
-from tierscope.core.sums import total_s
+from tierscope.core.io_class import total_s
 
 # Few enough that the memory of a block is used again instead of taken anew.
 _CELLS_AT_ONCE = 50_000

@@ -34,7 +34,7 @@ from tierscope.core.columns import (
     SCENARIO,
     TABLES,
 )
-from tierscope.core.sums import total_s
+from tierscope.core.io_class import total_s
 
 # Steps along each axis of a map with expensive cells: by the model, or in the explorer.
 MAX_MAP_STEPS = 20

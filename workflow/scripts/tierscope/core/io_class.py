@@ -5,6 +5,10 @@ member of `IOClass`, so code that enumerates `IOClass` gets the paper's classes 
 """
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class IOClass(StrEnum):
@@ -69,6 +73,11 @@ ALL_CLASSES: tuple[IOClass | NetClass, ...] = (*IOClass, NET_READ)
 def io_class_of(name: str) -> IOClass | NetClass:
     """Return the class of this name."""
     return NET_READ if name == NET_READ else IOClass(name)
+
+
+def total_s(times_s: "np.ndarray") -> "np.ndarray":
+    """Return the sum of the classes (last axis), always added in their order."""
+    return sum(times_s[..., column] for column in range(times_s.shape[-1]))
 
 
 _COLOURS = {

@@ -18,7 +18,7 @@ from typing import Self
 
 import numpy as np
 
-from tierscope.core.sums import total_s
+from tierscope.core.io_class import total_s
 
 # Times that differ by less than this part of the larger one are equal.
 ROUNDING = 1e-9

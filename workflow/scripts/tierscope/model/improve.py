@@ -29,8 +29,8 @@ from tierscope.core.columns import (
     TABLES,
 )
 from tierscope.core.description import RunDescription
+from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
-from tierscope.core.sums import total_s
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.simulator.run import (
     class_times,

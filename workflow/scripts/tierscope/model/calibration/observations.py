@@ -10,8 +10,8 @@ from tierscope.analysis.breakdown import (
 )
 from tierscope.core.columns import CLASSES, POINT
 from tierscope.core.description import ProbeDescription, RunDescription
+from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
-from tierscope.core.sums import total_s
 from tierscope.model.simulator.run import SimulatedReads, class_times, simulate_reads
 from tierscope.storage.network import ModelError
 from tierscope.storage.probes import plan

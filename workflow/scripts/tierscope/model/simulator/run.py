@@ -16,9 +16,8 @@ import pandas as pd
 
 from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription, run_keys
-from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass
+from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass, NetClass, total_s
 from tierscope.core.scenario import Point
-from tierscope.core.sums import total_s
 from tierscope.core.tables import with_later_columns
 from tierscope.data.shuffle import epoch_order
 from tierscope.model.simulator.epoch import (

@@ -37,8 +37,7 @@ from tierscope.core.columns import (
     RUN_EPOCH,
     SCENARIO,
 )
-from tierscope.core.io_class import IOClass
-from tierscope.core.sums import total_s
+from tierscope.core.io_class import IOClass, total_s
 
 SIGNIFICANT_DIGITS = 11  # of an embedded time, so it is right within 5e-11 of itself
 _FACTORS_TRIED = 3  # of each class

@@ -1,5 +1,5 @@
 import numpy as np
-from tierscope.core.sums import total_s
+from tierscope.core.io_class import total_s
 
 
 def test_classes_are_added_one_after_the_other():
