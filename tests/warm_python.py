@@ -44,7 +44,34 @@ _IMPORTS = [
 _SERVER: list[tuple[subprocess.Popen, str]] = []  # of this process, and its address
 
 
-def can_run(command, environment) -> bool:
+def environment() -> dict[str, str]:
+    """Return the environment of a command of the same installation as the tests'."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path}
+
+
+def start(command, folder, environment) -> subprocess.Popen:
+    """Start a command in a session of its own; what it prints can be read."""
+    return sessions.start(
+        command,
+        folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(command, folder, environment) -> tuple[int, str]:
+    """Run a command, snakemake in a fork; return its exit status and output."""
+    if _can_fork(command, environment):
+        return _run_snakemake_in_fork(command, folder, environment)
+    process = start(command, folder, environment)
+    output, _ = process.communicate(timeout=sessions.HANG_S)
+    return process.returncode, output
+
+
+def _can_fork(command, environment) -> bool:
     """Return whether a fork is the same as the command: nothing changes its Python."""
     if "COVERAGE_RUN" in os.environ or command[0] != "snakemake":
         return False
@@ -54,12 +81,12 @@ def can_run(command, environment) -> bool:
     return all(environment.get(name) == os.environ.get(name) for name in names)
 
 
-def run_snakemake(command, cwd, environment) -> tuple[int, str]:
-    """Run a command of Snakemake to its end; return its exit status and output."""
+def _run_snakemake_in_fork(command, folder, environment) -> tuple[int, str]:
+    """Run a command of Snakemake in a fork."""
     arguments = [str(_COMMAND), *command[1:]]
     with tempfile.TemporaryFile("w+") as output:
         streams = output.fileno(), output.fileno()
-        code = _run(_address(), arguments, cwd, environment, streams)
+        code = _run(_address(), arguments, folder, environment, streams)
         output.seek(0)
         return code, output.read()
 

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import sessions
 import warm_python
 import yaml
 from integration.launches import Launch
@@ -40,10 +39,7 @@ class Project:
 
     def __init__(self, folder: Path, profile: str = "local"):
         self.folder, self.profile = folder, profile
-        self.environment = {
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        }
+        self.environment = warm_python.environment()
         if not (folder / "Snakefile").exists():
             self._copy_project()
 
@@ -117,26 +113,13 @@ class Project:
 
     def start(self, *arguments: str, **options: str) -> subprocess.Popen:
         """Start snakemake on the tiny experiment in a session of its own."""
-        return sessions.start(
-            self.command(*arguments, **options),
-            self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        command = self.command(*arguments, **options)
+        return warm_python.start(command, self.folder, self.environment)
 
     def snakemake(self, *arguments: str, expect: int = 0, **options: str) -> str:
         """Run snakemake on the tiny experiment and return what it printed."""
         command = self.command(*arguments, **options)
-        if warm_python.can_run(command, self.environment):
-            code, output = warm_python.run_snakemake(
-                command, self.folder, self.environment
-            )
-        else:
-            process = self.start(*arguments, **options)
-            output, _ = process.communicate(timeout=sessions.HANG_S)
-            code = process.returncode
+        code, output = warm_python.run(command, self.folder, self.environment)
         assert code == expect, output
         return output
 

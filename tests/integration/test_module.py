@@ -1,12 +1,10 @@
 """The workflow as a module of somebody else's, in a folder of its own."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -45,18 +43,10 @@ def importing(tmp_path):
             snakefile=str(ROOT / "workflow" / "Snakefile"), target=target
         )
         (tmp_path / "Snakefile").write_text(snakefile)
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", "--cores", "2", *options],
-            cwd=tmp_path,
-            env=os.environ
-            | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        command = ["snakemake", "--cores", "2", *options]
+        code, output = warm_python.run(command, tmp_path, warm_python.environment())
+        assert code == 0, output
+        return output
 
     return start
 

@@ -4,14 +4,12 @@ A new version that answers otherwise fails the test which names the question.
 """
 
 import json
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import sessions
+import warm_python
 from tierscope.core.validation import ConfigError
 from tierscope.experiment import snakemake_internals
 from tierscope.experiment.snakemake_internals import (
@@ -141,16 +139,7 @@ onerror:
 
 def snakemake(folder, *options):
     """Run Snakemake in a folder and return its exit code and what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", *options],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=sessions.HANG_S,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    return warm_python.run(["snakemake", *options], folder, warm_python.environment())
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tierscope.trace.darshan.container import Container
 
@@ -135,6 +134,8 @@ def _pairs(log: Container, data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _many_names(log: Container, blocks: Iterator[bytes]) -> Names:
     """Split blocks of pairs all at once."""
+    import pyarrow.compute as pc  # large, and few names do not need it
+
     parts = []
     rest = b""
     for block in blocks:
