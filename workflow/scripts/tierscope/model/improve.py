@@ -38,7 +38,7 @@ from tierscope.model.simulator.run import (
     slowest_class_times,
     workload_of,
 )
-from tierscope.storage.network import ModelError, network_of
+from tierscope.storage.network import ModelError, Network, network_of
 
 NO_RANK = -1  # the model's slowest process is not a rank of the run
 
@@ -129,29 +129,31 @@ def _class_times_s(
     model: str,
 ) -> np.ndarray:
     """Return the slowest process's seconds by class: shape (n_points, 4)."""
+    network = network_of(description.system, description.scenario.n_osts)
     if model == SIMULATION:
-        times = (_simulated_times_s(description, point, epoch) for point in points)
+        times = (
+            _simulated_times_s(description, point, epoch, network) for point in points
+        )
         return np.stack(list(times))
     if model == ORDER_STATISTICS:
-        return _predicted_times_s(description, points, model)
+        return _predicted_times_s(description, points, model, network)
     raise ModelError(
         f"model.whatif: got {model!r}, expected {SIMULATION} or {ORDER_STATISTICS}."
     )
 
 
 def _simulated_times_s(
-    description: RunDescription, point: Point, epoch: int
+    description: RunDescription, point: Point, epoch: int, network: Network
 ) -> np.ndarray:
     """Return the slowest process's seconds by class in a simulated epoch: (4,)."""
-    (reads,) = simulate_reads(description, point, [epoch])
+    (reads,) = simulate_reads(description, point, [epoch], network)
     return slowest_class_times(class_times(reads))
 
 
 def _predicted_times_s(
-    description: RunDescription, points: list[Point], model: str
+    description: RunDescription, points: list[Point], model: str, network: Network
 ) -> np.ndarray:
     """Return an analytic model's prediction, the same for every repetition."""
-    network = network_of(description.system, description.scenario.n_osts)
     workload = workload_of(description)
     rates = {point.cache_rate_percent for point in points}
     by_rate = {

@@ -86,10 +86,10 @@ def predict(
     _check_scenario(description)
     points = list(points)
     epochs = range(description.training.epochs)
+    network = network_of(description.system, description.scenario.n_osts)
     if model == SIMULATION:
-        predicted = [_simulate(description, point) for point in points]
+        predicted = [_simulate(description, point, network) for point in points]
     else:
-        network = network_of(description.system, description.scenario.n_osts)
         workload = workload_of(description)
         rates = {point.cache_rate_percent for point in points}
         by_rate = {
@@ -149,10 +149,12 @@ def _steady_state(
     return groups.share @ file_s * parts * (workload.n_files / network.n_ranks)
 
 
-def _simulate(description: RunDescription, point: Point) -> list[ClassTimes]:
+def _simulate(
+    description: RunDescription, point: Point, network: Network
+) -> list[ClassTimes]:
     """Return the class times of each epoch of a simulated run."""
     predicted = []
-    for reads in simulate_reads(description, point):
+    for reads in simulate_reads(description, point, network=network):
         times_s = class_times(reads)
         predicted.append(ClassTimes(slowest_class_times(times_s), times_s.mean(axis=0)))
     return predicted

@@ -28,7 +28,7 @@ from tierscope.model.calibration.starting_values import (
     station,
     with_values,
 )
-from tierscope.storage.network import ModelError
+from tierscope.storage.network import ModelError, network_of
 
 NOISE = 0.01  # relative precision of any time, at best
 _CLEARLY = 3.0  # standard errors by which any other solution must be worse
@@ -185,10 +185,12 @@ class Objective:
 
     def table_residuals(self, near: Sequence[np.ndarray]) -> np.ndarray:
         """Return the terms of the points, with the mean over several parameters."""
+        n_osts = self.description.scenario.n_osts
         descriptions = [self.at(x) for x in near]
+        models = [(one, network_of(one.system, n_osts)) for one in descriptions]
         terms = []
         for point, measured in self.measured.items():
-            modelled = [modelled_epochs(one, point) for one in descriptions]
+            modelled = [modelled_epochs(one, point, of) for one, of in models]
             share = (np.mean(modelled, axis=0) - measured) / measured[:, -1:]
             terms.append(share[~np.isnan(measured)])
         return np.concatenate(terms)

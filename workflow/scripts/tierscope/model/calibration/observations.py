@@ -13,7 +13,7 @@ from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
 from tierscope.model.simulator.run import SimulatedReads, class_times, simulate_reads
-from tierscope.storage.network import ModelError
+from tierscope.storage.network import ModelError, Network
 from tierscope.storage.probes import plan
 
 
@@ -69,9 +69,12 @@ def _check_scenario(description: RunDescription, io_time: pd.DataFrame) -> None:
             raise ModelError(f"I/O time: got {key} {found}, expected {wanted} only.")
 
 
-def modelled_epochs(description: RunDescription, point: Point) -> np.ndarray:
+def modelled_epochs(
+    description: RunDescription, point: Point, network: Network
+) -> np.ndarray:
     """Return the simulated times of a point in the form of `measured_epochs`."""
-    return np.array([_epoch(reads) for reads in simulate_reads(description, point)])
+    reads = simulate_reads(description, point, network=network)
+    return np.array([_epoch(one) for one in reads])
 
 
 def _epoch(reads: SimulatedReads) -> list[float]:

@@ -8,6 +8,7 @@ drawn from the given generator; all else is exact (see
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -149,8 +150,7 @@ def simulate_epoch(
     epoch = Epoch(
         Reads(first_read, server_of, layouts[1].first, instants_ns),
         Tiers(
-            stations_of(tiers, workload),
-            *request_times([(tier, workload) for tier in tiers]),
+            *_stations_and_requests(tiers, workload),
             *metadata_servers_and_links(layouts, np.arange(n_ranks)),
         ),
         loading_of(network, workload),
@@ -280,16 +280,26 @@ def check_times(
     ModelError
         If all reads and steps, one after the other, took `MOST_S` or longer.
     """
+    fixed_s, object_s = _file_times_s(tiers, workload)
+    file_s = fixed_s + sample_s + float(factors.max()) * object_s
+    check_total(workload.n_files * file_s)
+
+
+@lru_cache(maxsize=64)
+def _file_times_s(
+    tiers: tuple[TierModel, TierModel], workload: Workload
+) -> tuple[float, float]:
+    """Return the time of a file on both tiers: all but object servers, and these."""
     with np.errstate(over="ignore"):
-        file_s = workload.compute_time_s + sample_s
+        fixed_s, object_s = workload.compute_time_s, 0.0
         for tier in tiers:
             sizes = workload.request_bytes(tier)
-            file_s += tier.open_s + tier.open_latency_s
-            file_s += tier.close_s + tier.close_latency_s
-            file_s += len(sizes) * tier.read_latency_s
-            file_s += factors.max() * tier.request_service_s(sizes).sum()
-            file_s += tier.request_link_s(sizes).sum()
-        check_total(workload.n_files * file_s)
+            fixed_s += tier.open_s + tier.open_latency_s
+            fixed_s += tier.close_s + tier.close_latency_s
+            fixed_s += len(sizes) * tier.read_latency_s
+            fixed_s += tier.request_link_s(sizes).sum()
+            object_s += tier.request_service_s(sizes).sum()
+    return float(fixed_s), float(object_s)
 
 
 def check_total(total_s: float) -> None:
@@ -331,6 +341,18 @@ def server_factors(
     for layout, factor in zip(layouts, slowness, strict=True):
         factors[layout.first_object_server : layout.first_link] = factor
     return factors
+
+
+@lru_cache(maxsize=64)
+def _stations_and_requests(
+    tiers: tuple[TierModel, TierModel], workload: Workload
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return `stations_of` and `request_times`, which nobody may change.
+
+    They are kept because calibration and what-if simulate many points of one network.
+    """
+    requests = request_times([(tier, workload) for tier in tiers])
+    return stations_of(tiers, workload), *requests
 
 
 def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:

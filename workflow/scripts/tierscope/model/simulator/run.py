@@ -86,6 +86,7 @@ def simulate_reads(
     description: RunDescription,
     point: Point,
     epochs: Iterable[int] | None = None,
+    network: Network | None = None,
 ) -> Iterator[SimulatedReads]:
     """Simulate a run of a static policy and yield its epochs.
 
@@ -97,8 +98,11 @@ def simulate_reads(
         Cache rate and repetition.
     epochs : iterable of int, optional
         The epochs; default: all. No epoch depends on another one.
+    network : Network, optional
+        The scenario's network (`network_of`), if there is one already.
     """
-    network = network_of(description.system, description.scenario.n_osts)
+    if network is None:
+        network = network_of(description.system, description.scenario.n_osts)
     workload, training = workload_of(description), description.training
     n_files, repetition = workload.n_files, point.repetition
     seed = training.seed
