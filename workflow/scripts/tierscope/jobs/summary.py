@@ -336,27 +336,28 @@ def _process_times(
         is_joint[touched] = True
         is_used[:, touched] = True
     most, total_most = least + extra_most, total_least + extra_total
-    at, cell = np.nonzero(is_used)
-    times = {
-        "rank": processes[at].tolist(),
-        "cell": cell.tolist(),
-        "least_s": least[at, cell].tolist(),
-        "most_s": most[at, cell].tolist(),
-        "operations": _with_none(
-            np.where(is_joint[cell], np.nan, n_operations[at, cell])
-        ),
-        "bytes": _with_none(np.where(is_joint[cell], np.nan, n_bytes[at, cell])),
-    }
+    cell, times = _rows_of(processes, is_used, {"least_s": least, "most_s": most})
+    for name, counts in {"operations": n_operations, "bytes": n_bytes}.items():
+        counts = np.where(is_joint, np.nan, counts)[is_used]
+        times[name] = _with_none(counts)
     has_time = total_most > 0
     has_time |= has_time[0] & (processes[0] == EACH_OTHER)
-    at, epoch = np.nonzero(has_time)
-    totals = {
-        "rank": processes[at].tolist(),
-        "epoch": places.epochs[epoch].tolist(),
-        "least_s": total_least[at, epoch].tolist(),
-        "most_s": total_most[at, epoch].tolist(),
-    }
+    total_s = {"least_s": total_least, "most_s": total_most}
+    epoch, totals = _rows_of(processes, has_time, total_s)
+    times["cell"], totals["epoch"] = cell.tolist(), places.epochs[epoch].tolist()
     return times, totals
+
+
+def _rows_of(
+    processes: np.ndarray, chosen: np.ndarray, values: dict[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, list]]:
+    """Return the column, and in lists rank and values, of the entries chosen.
+
+    All arrays but `processes` have a row for each process.
+    """
+    at, column = np.nonzero(chosen)
+    chosen_values = {name: one[chosen].tolist() for name, one in values.items()}
+    return column, {"rank": processes[at].tolist(), **chosen_values}
 
 
 def _bounds_of_shared(
