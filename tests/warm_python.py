@@ -44,7 +44,7 @@ _IMPORTS = [
 _SERVER: list[tuple[subprocess.Popen, str]] = []  # of this process, and its address
 
 
-def environment() -> dict[str, str]:
+def installed_environment() -> dict[str, str]:
     """Return the environment of a command of the same installation as the tests'."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path}

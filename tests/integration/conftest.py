@@ -39,7 +39,7 @@ class Project:
 
     def __init__(self, folder: Path, profile: str = "local"):
         self.folder, self.profile = folder, profile
-        self.environment = warm_python.environment()
+        self.environment = warm_python.installed_environment()
         if not (folder / "Snakefile").exists():
             self._copy_project()
 

@@ -44,7 +44,9 @@ def importing(tmp_path):
         )
         (tmp_path / "Snakefile").write_text(snakefile)
         command = ["snakemake", "--cores", "2", *options]
-        code, output = warm_python.run(command, tmp_path, warm_python.environment())
+        code, output = warm_python.run(
+            command, tmp_path, warm_python.installed_environment()
+        )
         assert code == 0, output
         return output
 

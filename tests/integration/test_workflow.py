@@ -224,8 +224,10 @@ def test_edited_module_reruns_just_the_rules_that_use_it(finished, module, rerun
     assert "Nothing to be done" in finished.snakemake("--dry-run")
     text = path.read_text()
     path.write_text(f"{text}# edited\n")
-    plan = finished.snakemake("--dry-run")
-    path.write_text(text)
+    try:
+        plan = finished.snakemake("--dry-run")
+    finally:
+        path.write_text(text)
     updated = re.findall(r"^(\w+) .*\[Updated input files\]", plan, re.MULTILINE)
     assert sorted({rule.rstrip("_0123456789") for rule in updated}) == rerun
     assert "run_benchmark" not in plan

@@ -11,7 +11,7 @@ from snakemake.logging import logger
 from snakemake.utils import update_config
 
 # The module that queries Snakemake is found from here, so Python gives the path.
-WORKFLOW = Path(inspect.currentframe().f_code.co_filename).parents[1]
+WORKFLOW = Path(inspect.currentframe().f_code.co_filename).resolve().parents[1]
 SCRIPTS = WORKFLOW / "scripts"
 if not (SCRIPTS / "tierscope").is_dir():
     raise WorkflowError(
@@ -60,7 +60,7 @@ try:
 except (ConfigError, InterfaceError) as error:
     raise WorkflowError(str(error))
 
-HERE = f"{Path.cwd()}/"
+HERE = f"{Path.cwd()}/"  # at the start
 LOGS = f"{RESULTS}/logs"
 TABLES = f"{RESULTS}/{MAIN_SWEEP}"
 SOURCE = "measured" if OF_LOGS else EXPERIMENT.source

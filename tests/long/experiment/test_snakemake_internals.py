@@ -139,7 +139,9 @@ onerror:
 
 def snakemake(folder, *options):
     """Run Snakemake in a folder and return its exit code and what it printed."""
-    return warm_python.run(["snakemake", *options], folder, warm_python.environment())
+    return warm_python.run(
+        ["snakemake", *options], folder, warm_python.installed_environment()
+    )
 
 
 @pytest.fixture(scope="module")

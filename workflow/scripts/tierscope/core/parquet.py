@@ -4,6 +4,7 @@ Rank 0 of a launch writes its tables while all other ranks wait, and to import p
 takes longer than that. `pyarrow.array` imports it, too.
 """
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tierscope.core.columns import FLAG, INTEGER, LATER, NUMBER, TABLES, TEXT
+from tierscope.core.columns import (
+    ALLOWED,
+    FLAG,
+    INTEGER,
+    LATER,
+    MAY_BE_MISSING,
+    MINIMUM,
+    NUMBER,
+    TABLES,
+    TEXT,
+)
 
 # Of each kind of column: its Arrow type, and NumPy's kinds of what may be in it.
 _TYPES = {
@@ -24,23 +35,32 @@ _TYPES = {
 }
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, name: str) -> None:
-    """Write rows as `write_columns` does; a number that is None is missing.
+class TableError(ValueError):
+    """A table breaks its contract."""
 
-    Each row has the same columns. ValueErrors are those of `write_columns`.
+
+def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, name: str) -> None:
+    """Write rows of the same columns as `write_columns` does; None is a missing value.
+
+    Raises
+    ------
+    TableError
+        As for `write_columns`, and if there is no row, or one has other columns.
     """
-    if odd := [list(row) for row in rows if set(row) != set(rows[0])]:
-        raise ValueError(f"table {name}: got columns {list(rows[0])} and {odd[0]}.")
-    types = {column: float for column, kind in TABLES[name].items() if kind == NUMBER}
+    if not rows or (odd := [list(row) for row in rows if set(row) != set(rows[0])]):
+        found = f"columns {list(rows[0])} and {odd[0]}" if rows else "no row"
+        raise TableError(f"table {name}: got {found}, expected rows of one kind.")
     columns = {
-        column: np.array([row[column] for row in rows], types.get(column))
+        column: np.array(
+            [math.nan if row[column] is None else row[column] for row in rows]
+        )
         for column in rows[0]
     }
     write_columns(columns, path, name)
 
 
 def write_columns(columns: Mapping[str, np.ndarray], path: Path, name: str) -> None:
-    """Write columns as a table; `read_table` checks more than names and types.
+    """Check columns and write them as a table.
 
     Parameters
     ----------
@@ -54,46 +74,101 @@ def write_columns(columns: Mapping[str, np.ndarray], path: Path, name: str) -> N
 
     Raises
     ------
-    ValueError
-        On missing or unknown columns, or values of another type.
+    TableError
+        On missing or unknown columns, other shapes or types, and values that the
+        contract does not allow.
     """
     contract = TABLES[name]
-    n_rows = len(next(iter(columns.values())))
-    later = {one: np.full(n_rows, LATER[one]) for one in contract if one in LATER}
+    shape = next(iter(columns.values())).shape
+    later = {one: np.full(shape, LATER[one]) for one in contract if one in LATER}
     columns = later | dict(columns)
     if set(columns) != set(contract):
-        raise ValueError(
+        raise TableError(
             f"table {name}: got columns {list(columns)}, expected {list(contract)}."
         )
-    arrays = {
-        column: _array(columns[column], kind, f"{name}.{column}")
-        for column, kind in contract.items()
-    }
+    arrays = {}
+    for column, kind in contract.items():
+        values, where = columns[column], f"{name}.{column}"
+        if values.shape != shape or len(shape) != 1:
+            raise TableError(
+                f"table column {where}: got shape {values.shape}, expected one row "
+                "after another, as many as in all columns."
+            )
+        make = _text_array if kind == TEXT else _number_array
+        arrays[column] = make(values, kind, where)
     write_parquet(pa.table(arrays), path)
 
 
-def _array(values: np.ndarray, kind: str, where: str) -> pa.Array:
-    """Return a column in its contract's type, or raise a ValueError."""
-    type_, known = _TYPES[kind]
-    if values.dtype.kind not in known:
-        raise ValueError(f"table column {where}: got {values.dtype}, expected {kind}.")
-    if kind == TEXT:
-        if values.dtype.kind == "U":
-            values = np.char.encode(values)
-        texts = values.tolist()
-        joined = b"".join(texts)
-        joined.decode()  # a UnicodeError is a ValueError
-        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        buffers = [None, offsets, np.frombuffer(joined, np.uint8)]
-    elif kind == FLAG:
-        buffers = [None, np.packbits(values, bitorder="little")]
-    else:
-        values = np.ascontiguousarray(values, kind)
-        missing = np.isnan(values)
-        valid = np.packbits(~missing, bitorder="little") if missing.any() else None
-        buffers = [valid, values]
-    buffers = [None if one is None else pa.py_buffer(one) for one in buffers]
-    return pa.Array.from_buffers(type_, len(values), buffers)
+def checked_numbers(values: np.ndarray, kind: str, where: str) -> np.ndarray:
+    """Return numbers or flags in their contract's type, or raise a TableError.
+
+    `where` is the name of the table and that of the column, with a dot between.
+    """
+    if values.dtype.kind not in _TYPES[kind][1]:
+        raise TableError(f"table column {where}: got {values.dtype}, expected {kind}.")
+    if kind == FLAG:
+        return values
+    name = where.split(".")[1]
+    if not {name, where} & MAY_BE_MISSING and np.isnan(values).any():
+        raise TableError(f"table column {where}: got missing values, expected none.")
+    if np.isinf(values).any():
+        raise TableError(f"table column {where}: got infinite values.")
+    lowest = MINIMUM.get(where, MINIMUM.get(name, 0))
+    if (values < lowest).any():
+        least = np.nanmin(values)
+        raise TableError(
+            f"table column {where}: got {least}, expected at least {lowest}."
+        )
+    return values.astype(kind)
+
+
+def vocabulary(where: str) -> set[str] | None:
+    """Return the words that a column may hold; None if they may be any."""
+    return ALLOWED.get(where, ALLOWED.get(where.split(".")[1]))
+
+
+def check_words(words: set[str], where: str) -> None:
+    """Refuse words that are not in a column's vocabulary."""
+    if unknown := words - vocabulary(where):
+        raise TableError(
+            f"table column {where}: got {sorted(unknown)}, "
+            f"expected some of {sorted(vocabulary(where))}."
+        )
+
+
+def _number_array(values: np.ndarray, kind: str, where: str) -> pa.Array:
+    """Return a column of numbers or flags."""
+    values = np.ascontiguousarray(checked_numbers(values, kind, where))
+    if kind == FLAG:
+        return _array(kind, len(values), [np.packbits(values, bitorder="little")])
+    missing = np.isnan(values)
+    valid = np.packbits(~missing, bitorder="little") if missing.any() else None
+    return _array(kind, len(values), [values], valid)
+
+
+def _text_array(values: np.ndarray, kind: str, where: str) -> pa.Array:
+    """Return a column of texts."""
+    if values.dtype.kind not in _TYPES[kind][1]:
+        raise TableError(f"table column {where}: got {values.dtype}, expected {kind}.")
+    if values.dtype.kind == "U":
+        values = np.char.encode(values)
+    texts = values.tolist()
+    try:
+        words = [text.decode() for text in texts]
+    except UnicodeDecodeError as error:
+        raise TableError(f"table column {where}: got bytes, {error}.") from error
+    if vocabulary(where):
+        check_words(set(words), where)
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return _array(kind, len(texts), [offsets, np.frombuffer(b"".join(texts), np.uint8)])
+
+
+def _array(
+    kind: str, n_rows: int, parts: list[np.ndarray], valid: np.ndarray | None = None
+) -> pa.Array:
+    """Return a column of these buffers."""
+    buffers = [None if one is None else pa.py_buffer(one) for one in (valid, *parts)]
+    return pa.Array.from_buffers(_TYPES[kind][0], n_rows, buffers)
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

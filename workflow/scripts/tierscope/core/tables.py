@@ -7,29 +7,19 @@ frames. The contracts are in `tierscope.core.columns`.
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tierscope.core.columns import (
-    ALLOWED,
-    FLAG,
-    INTEGER,
-    LATER,
-    MAY_BE_MISSING,
-    MINIMUM,
-    NUMBER,
-    OF_A_LAUNCH,
-    TABLES,
-    TEXT,
+from tierscope.core.columns import LATER, OF_A_LAUNCH, TABLES, TEXT
+from tierscope.core.parquet import (
+    TableError,
+    check_words,
+    checked_numbers,
+    vocabulary,
+    write_parquet,
 )
-from tierscope.core.parquet import write_parquet
-
-
-class TableError(ValueError):
-    """A table breaks its contract."""
 
 
 def check_table(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -69,38 +59,17 @@ def with_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
     """Return one column in its contract's type, or raise a TableError."""
-    name = where.split(".")[1]
-    if values.isna().any() and not {name, where} & MAY_BE_MISSING:
+    if kind != TEXT:
+        checked = checked_numbers(values.to_numpy(), kind, where)
+        return pd.Series(checked, values.index)
+    if values.isna().any():
         raise TableError(f"table column {where}: got missing values, expected none.")
-    if kind == TEXT:
-        is_text = isinstance(values.dtype, pd.StringDtype)  # holds nothing else
-        if not is_text and not set(map(type, values)) <= {str}:
-            raise TableError(f"table column {where}: got {values.dtype}, expected str.")
-        allowed = ALLOWED.get(where, ALLOWED.get(name))
-        if allowed and (unknown := set(values.unique()) - allowed):
-            raise TableError(
-                f"table column {where}: got {sorted(unknown)}, "
-                f"expected some of {sorted(allowed)}."
-            )
-        return values.astype("str")
-    if kind == INTEGER and not pd.api.types.is_integer_dtype(values):
-        raise TableError(f"table column {where}: got {values.dtype}, expected int64.")
-    if kind == NUMBER and not pd.api.types.is_numeric_dtype(values):
-        raise TableError(f"table column {where}: got {values.dtype}, expected float64.")
-    if kind == FLAG:
-        if not pd.api.types.is_bool_dtype(values):
-            raise TableError(
-                f"table column {where}: got {values.dtype}, expected bool."
-            )
-        return values.astype(bool)
-    if kind == NUMBER and np.isinf(values.to_numpy(float)).any():
-        raise TableError(f"table column {where}: got infinite values.")
-    lowest = MINIMUM.get(where, MINIMUM.get(name, 0))
-    if len(values) and values.min() < lowest:
-        raise TableError(
-            f"table column {where}: got {values.min()}, expected at least {lowest}."
-        )
-    return values.astype(kind)
+    is_text = isinstance(values.dtype, pd.StringDtype)  # holds nothing else
+    if not is_text and not set(map(type, values)) <= {str}:
+        raise TableError(f"table column {where}: got {values.dtype}, expected str.")
+    if vocabulary(where):
+        check_words(set(values.unique()), where)
+    return values.astype("str")
 
 
 def empty_table(name: str) -> pd.DataFrame:

@@ -51,7 +51,10 @@ class ConfigError(ValueError):
 
 
 def read_yaml(path: str | Path) -> Any:
-    """Read a YAML file; a missing or malformed one is a ConfigError."""
+    """Read a YAML file; a missing or malformed one is a ConfigError.
+
+    What the fast parser refuses, the other one reads or explains.
+    """
     import yaml
 
     try:
@@ -60,7 +63,7 @@ def read_yaml(path: str | Path) -> Any:
             return parse_fast(text)
         except yaml.YAMLError:
             return yaml.safe_load(text)
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: {' '.join(str(error).split())}") from error
 
 

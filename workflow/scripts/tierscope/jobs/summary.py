@@ -342,8 +342,8 @@ def _process_times(
         times[name] = _with_none(counts)
     has_time = total_most > 0
     has_time |= has_time[0] & (processes[0] == EACH_OTHER)
-    total_s = {"least_s": total_least, "most_s": total_most}
-    epoch, totals = _rows_of(processes, has_time, total_s)
+    bounds = {"least_s": total_least, "most_s": total_most}
+    epoch, totals = _rows_of(processes, has_time, bounds)
     times["cell"], totals["epoch"] = cell.tolist(), places.epochs[epoch].tolist()
     return times, totals
 

@@ -35,9 +35,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from tierscope.core.description import RunDescription
+from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.model.calibration.automatic import fit_what_data_tell
 from tierscope.model.calibration.objective import Objective, Space, refuse_unfinished
 from tierscope.model.calibration.result import (
@@ -75,9 +75,9 @@ def read_devices(path: str | Path) -> dict[str, Any]:
         If the file cannot be read or lacks this section.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise ModelError(f"{path}: {' '.join(str(error).split())}") from error
+        content = read_yaml(path)
+    except ConfigError as error:
+        raise ModelError(str(error)) from error
     devices = content.get("devices") if isinstance(content, dict) else None
     if not isinstance(devices, dict):
         raise ModelError(f"{path}: got no section devices, expected a mapping.")

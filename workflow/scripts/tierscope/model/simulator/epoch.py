@@ -285,7 +285,7 @@ def check_times(
     check_total(workload.n_files * file_s)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _file_times_s(
     tiers: tuple[TierModel, TierModel], workload: Workload
 ) -> tuple[float, float]:
@@ -343,7 +343,7 @@ def server_factors(
     return factors
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _stations_and_requests(
     tiers: tuple[TierModel, TierModel], workload: Workload
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
