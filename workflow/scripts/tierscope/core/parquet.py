@@ -99,27 +99,29 @@ def write_columns(columns: Mapping[str, np.ndarray], path: Path, name: str) -> N
     write_parquet(pa.table(arrays), path)
 
 
-def checked_numbers(values: np.ndarray, kind: str, where: str) -> np.ndarray:
-    """Return numbers or flags in their contract's type, or raise a TableError.
+def check_numbers(values: np.ndarray, kind: str, where: str) -> None:
+    """Refuse numbers or flags that break the contract of their column.
 
     `where` is the name of the table and that of the column, with a dot between.
     """
     if values.dtype.kind not in _TYPES[kind][1]:
         raise TableError(f"table column {where}: got {values.dtype}, expected {kind}.")
     if kind == FLAG:
-        return values
+        return
     name = where.split(".")[1]
-    if not {name, where} & MAY_BE_MISSING and np.isnan(values).any():
-        raise TableError(f"table column {where}: got missing values, expected none.")
-    if np.isinf(values).any():
-        raise TableError(f"table column {where}: got infinite values.")
+    if not (is_finite := np.isfinite(values).all()):
+        if np.isinf(values).any():
+            raise TableError(f"table column {where}: got infinite values.")
+        if not {name, where} & MAY_BE_MISSING:
+            raise TableError(
+                f"table column {where}: got missing values, expected none."
+            )
     lowest = MINIMUM.get(where, MINIMUM.get(name, 0))
-    if (values < lowest).any():
-        least = np.nanmin(values)
+    present = values if is_finite else values[~np.isnan(values)]
+    if len(present) and (least := present.min()) < lowest:
         raise TableError(
             f"table column {where}: got {least}, expected at least {lowest}."
         )
-    return values.astype(kind)
 
 
 def vocabulary(where: str) -> set[str] | None:
@@ -138,7 +140,8 @@ def check_words(words: set[str], where: str) -> None:
 
 def _number_array(values: np.ndarray, kind: str, where: str) -> pa.Array:
     """Return a column of numbers or flags."""
-    values = np.ascontiguousarray(checked_numbers(values, kind, where))
+    check_numbers(values, kind, where)
+    values = np.ascontiguousarray(values, kind)
     if kind == FLAG:
         return _array(kind, len(values), [np.packbits(values, bitorder="little")])
     missing = np.isnan(values)

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from tierscope.core.columns import LATER, OF_A_LAUNCH, TABLES, TEXT
 from tierscope.core.parquet import (
     TableError,
+    check_numbers,
     check_words,
-    checked_numbers,
     vocabulary,
     write_parquet,
 )
@@ -60,8 +60,8 @@ def with_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def _check_column(values: pd.Series, kind: str, where: str) -> pd.Series:
     """Return one column in its contract's type, or raise a TableError."""
     if kind != TEXT:
-        checked = checked_numbers(values.to_numpy(), kind, where)
-        return pd.Series(checked, values.index)
+        check_numbers(values.to_numpy(), kind, where)
+        return values.astype(kind)  # no copy, if it has this type
     if values.isna().any():
         raise TableError(f"table column {where}: got missing values, expected none.")
     is_text = isinstance(values.dtype, pd.StringDtype)  # holds nothing else
