@@ -18,11 +18,15 @@ TEST_PACKAGES := slurmctld slurmd slurm-client munge chromium chromium-driver \
   glusterfs-server fuse3 attr
 PROFILES := $(notdir $(wildcard profiles/*))
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Programs of an environment hold its path. So a clone that was moved or copied needs one
+# of its own.
+MOVED := $(shell grep -qs "^command = " $(VENV)/pyvenv.cfg && \
+  ! grep -qF " $(CURDIR)/$(VENV)" $(VENV)/pyvenv.cfg && echo moved)
 # Hundreds of short processes follow: let them keep what they compile.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run test check test-darshan coverage golden bench bench-small lint paper \
-  realfs-up realfs-down lock docs clean test-packages
+  realfs-up realfs-down lock docs clean test-packages moved
 
 # Set up and run the default experiment; figures in results/scale-model/figures.
 # With GFS=DIRECTORY LFS=DIRECTORY it measures these, in results/laptop or results/NAME.
@@ -85,10 +89,11 @@ realfs-up realfs-down: realfs-%:
 setup: $(READY) $(PROFILES) $(BIN)/tierscope
 
 # Compile once what else every rank would compile; the imports are a test, too.
-$(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml)
+$(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml) \
+    $(MOVED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "tierscope needs Python 3.11; name it: make PYTHON=... $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || \
+	@{ test -x $(BIN)/pip && test -z "$(MOVED)"; } || $(PYTHON) -m venv --clear $(VENV) || \
 	  { echo "cannot make $(VENV); on Debian: apt-get install python3-venv"; exit 1; }
 	$(BIN)/pip install --quiet --require-hashes -r requirements-build.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation \
@@ -100,6 +105,8 @@ $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml
 	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }
 	touch $@
+
+moved:
 
 # The command of this clone, though the project itself is not installed.
 $(BIN)/tierscope: $(READY)

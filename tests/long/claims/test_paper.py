@@ -745,13 +745,13 @@ def statuses(claims, status_by_claim):
         ),
         (
             {"C1": UNMEASURABLE, "C8": FAILS, "C23": HOLDS},
-            "1 of 2 measurable claims of the paper holds; 1 of 3 not measurable here "
-            "(emulated data; 1 of the 2 not fitted holds)",
+            "1 of 2 measurable claims of the paper holds, 1 does not; 1 of 3 not "
+            "measurable here (emulated data; 1 of the 2 not fitted holds)",
         ),
         (
             {"C1": HOLDS, "C24": FAILS, "C2": UNMEASURABLE},
-            "1 of 2 measurable claims of the paper holds; 1 of 3 not measurable here "
-            "(emulated data; all fitted)",
+            "1 of 2 measurable claims of the paper holds, 1 does not; 1 of 3 not "
+            "measurable here (emulated data; all fitted)",
         ),
     ],
 )
@@ -812,8 +812,9 @@ def test_a_best_rate_that_repetitions_cannot_tell_apart_leaves_its_claim_undecid
     assert claim["status"] == UNDECIDED
     assert claim["measured"] == "65 %"
     assert (claim["low"], claim["high"]) == (65, 80)
-    words = "7.99 s; 80 cannot be told from 65 at n = 5; other rates run once"
-    assert claim["details"] == words
+    assert claim["details"] == (
+        "7.99 s; 80 cannot be told from 65 at n = 5; 0 to 60, 70, 90 and 100 run once"
+    )
     page = markdown(score(io_time, paper=paper_of("C1")), "Paper", PROVENANCE)
     assert "0 of 1 claims of the paper hold, 1 is undecided" in page
     assert "? undecided" in page

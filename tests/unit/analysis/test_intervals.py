@@ -127,7 +127,7 @@ def test_rates_run_once_are_not_compared():
     found = best_rates(runs_of({0: [99.0], 50: [10, 10.1], 60: [20.0, 20.2]}))
     assert found.rates == (50,)
     assert found.once == (0,)
-    assert found.reason == "n = 2; other rates run once"
+    assert found.reason == "n = 2; 0 run once"
     alone = best_rates(runs_of({0: [9.0], 50: [10, 10.1], 60: [20.0, 20.2]}))
     assert alone.rates == (0,)
     assert alone.reason == NO_INTERVAL

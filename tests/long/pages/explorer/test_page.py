@@ -142,7 +142,7 @@ def test_points_hold_the_seconds_of_each_class_repetition_and_process():
     # 5 and 6 s: half a second to each side, times t of one degree of freedom, 12.7.
     assert half["interval"] == "-0.853 to 11.9 s at n = 2"
     assert whole["interval"] == "one repetition, no interval"
-    assert half["best_set"] == whole["best_set"] == "50 % (n = 2; other rates run once)"
+    assert half["best_set"] == whole["best_set"] == "50 % (n = 2; 100 run once)"
     assert whole["lfs_read"] == [[9, 0], [0, 0]]
     assert (whole["scenario"], whole["epoch"]) == (0, 1)
     assert whole["cache_rate_percent"] == 100

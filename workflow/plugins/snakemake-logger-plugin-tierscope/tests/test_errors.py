@@ -24,7 +24,7 @@ def os_error(kind, number, reason, path):
         (
             os_error("FileNotFoundError", 2, "No such file or directory", "fig2"),
             "fig2: no such configuration file; a target goes before --configfile: "
-            "snakemake fig2 --profile.",
+            "snakemake fig2 --configfile mine.yaml.",
         ),
         (
             os_error("FileNotFoundError", 2, "No such file", "/work/mine.yaml"),
@@ -64,6 +64,24 @@ def test_file_that_is_no_yaml_is_named_with_its_line(tmp_path, monkeypatch):
         "bad.yaml, line 3: is not valid YAML: while parsing a flow seq"
     )
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [("", "nothing"), ("- a\n- b\n", "['a', 'b']"), ("text\n", "'text'")],
+)
+def test_file_without_keys_is_named_with_what_it_holds(
+    tmp_path, monkeypatch, content, found
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.yaml").write_text("a: 1\n")
+    (tmp_path / "bad.yaml").write_text(content)
+    text = (
+        "WorkflowError:\nConfig file must be given as JSON or YAML with keys at top "
+        "level."
+    )
+    line = error_line(text, ["snakemake", "--configfile", "good.yaml", "bad.yaml"])
+    assert line == f"bad.yaml: got {found}, expected keys with values."
 
 
 def test_configuration_files_are_those_of_the_option():

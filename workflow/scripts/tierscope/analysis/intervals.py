@@ -87,7 +87,8 @@ class BestRates(NamedTuple):
         if others:
             names = rates_words(others, self.swept)
             words = f"{names} cannot be told from {self.best} at {words}"
-        return f"{words}; other rates run once" if self.once else words
+        once = f"; {rates_words(self.once, self.swept)} run once" if self.once else ""
+        return f"{words}{once}"
 
 
 def interval(values: Sequence[float], level_percent: float = LEVEL_PERCENT) -> Interval:

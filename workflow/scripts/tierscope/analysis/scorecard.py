@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from tierscope.core.verdict import HOLDS, UNDECIDED, UNMEASURABLE
+from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 
 
 def scorecard_title(claims: pd.DataFrame) -> str:
-    """Return the scorecard's title: how many claims hold, and the source of the data.
+    """Return the scorecard's title: how many claims hold or not, and the data's source.
 
     Claims that are undecided or not measurable are counted apart. Where devices were
     fitted to claims, it says how many of the measurable ones hold that they were not
@@ -24,6 +24,8 @@ def scorecard_title(claims: pd.DataFrame) -> str:
     n_holding = (measurable["status"] == HOLDS).sum()
     kind = "measurable claims" if n_missing else "claims"
     text = f"{n_holding} of {len(measurable)} {kind} of the paper {_hold(n_holding)}"
+    if n_failing := (claims["status"] == FAILS).sum():
+        text += f", {n_failing} {'does' if n_failing == 1 else 'do'} not"
     if n_undecided := (claims["status"] == UNDECIDED).sum():
         text += f", {n_undecided} {'is' if n_undecided == 1 else 'are'} undecided"
     if n_missing:

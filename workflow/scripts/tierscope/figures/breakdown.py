@@ -127,7 +127,7 @@ def plot_breakdown(
             total,
             *classes,
             *marks,
-            *spread_handles(spread, provenance, bars=True),
+            *spread_handles(spread, provenance, bars=True, band=False),
         ],
         loc="outside right center",
     )

@@ -138,7 +138,9 @@ def plot_cheapest_combination(
         handles=[
             *handles,
             *class_handles(),
-            *spread_handles(spread, provenance, bars=has_one_rate(improved)),
+            *spread_handles(
+                spread, provenance, bars=True, band=not has_one_rate(improved)
+            ),
         ],
         loc="outside right center",
     )

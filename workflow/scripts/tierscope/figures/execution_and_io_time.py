@@ -98,7 +98,12 @@ def plot_execution_and_io_time(
                 Line2D([], [], color=colour, linewidth=3, label=word)
                 for colour, word in zip(palette, words.values(), strict=True)
             ),
-            *spread_handles(spread, provenance, bars=has_one_rate(times)),
+            *spread_handles(
+                spread,
+                provenance,
+                bars=has_one_rate(times),
+                band=not has_one_rate(times),
+            ),
         ],
         loc="outside right center",
     )

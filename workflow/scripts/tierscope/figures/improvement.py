@@ -112,7 +112,9 @@ def plot_improvement(
         handles=[
             *mark_handles(has_others, *best),
             *class_handles(),
-            *spread_handles(spread, provenance, bars=has_one_rate(improved)),
+            *spread_handles(
+                spread, provenance, bars=True, band=not has_one_rate(improved)
+            ),
         ],
         loc="outside right center",
     )

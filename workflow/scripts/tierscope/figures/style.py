@@ -288,15 +288,19 @@ def undecided(mark: Mapping[str, Any], best: BestRates) -> dict[str, Any]:
 
 
 def spread_handles(
-    spread: pd.DataFrame, provenance: Origin, *, bars: bool
+    spread: pd.DataFrame, provenance: Origin, *, bars: bool, band: bool
 ) -> list[Line2D | Patch]:
-    """Return the legend entries of bars or band and of marks, if there are any."""
+    """Return the legend entries of bars, band and marks, if there are any.
+
+    Where there are both, the band is that of the times without the improvement.
+    """
     handles = []
     if spread["n_repetitions"].max() > 1:
         label = f"{LEVEL_PERCENT} % confidence\ninterval of the mean"
         if bars:
             handles.append(Line2D([], [], **_ERROR_BAR_MARK, label=label))
-        else:
+            label = "the same without\nthe improvement"
+        if band:
             handles.append(Patch(color="#222222", alpha=BAND["alpha"], label=label))
     if spread["flagged"].any():
         limit = spread["max_spread_percent"].iloc[0]

@@ -12,6 +12,7 @@ _FRAME = re.compile(r'^  File ".*", line \d+')
 _OS_ERROR = re.compile(r"^(\w+): \[Errno \d+\] (.+?): '(.+?)'", re.MULTILINE)
 _SAID = "At least one job did not complete successfully"
 _NOT_YAML = "Config file is not valid JSON or YAML"
+_NO_KEYS = "Config file must be given as JSON or YAML with keys at top level"
 _NO_RULE = re.compile(r"^MissingRuleException:\nNo rule to produce (.+?) \(if you use")
 _OF_INPUT = re.compile(
     r"^InputFunctionException[^\n]*\nError:\n  WorkflowError:\n(.*?)\nWildcards:",
@@ -32,7 +33,7 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
     """
     if ("Command '" in text and _OF_A_JOB.search(text)) or _SAID in text:
         return ""
-    if _NOT_YAML in text:
+    if _NOT_YAML in text or _NO_KEYS in text:
         return "\n".join(_malformed(arguments)) or text
     if text.startswith("Traceback") and (found := _OS_ERROR.findall(text)):
         return _of_system(*found[-1], list(configuration_files(arguments)))
@@ -69,7 +70,9 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
     if kind == "FileNotFoundError" and given:
         line = f"{given}: no such configuration file"
         if not given.endswith(_SUFFIXES):
-            line += f"; a target goes before --configfile: snakemake {given} --profile"
+            others = [name for name in files if name != given]
+            first = f"snakemake {given} --configfile {' '.join(others) or 'FILE'}"
+            line += f"; a target goes before --configfile: {first}"
         return f"{line}."
     if kind == "PermissionError" or reason == "Read-only file system":
         return (
@@ -79,11 +82,14 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
 
 
 def _malformed(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield file, line and problem of each configuration file that is not YAML."""
+    """Yield file, line and problem of each file that is not YAML or has no keys."""
     for name in ("config/config.yaml", *configuration_files(arguments)):
         path = Path(name)
         try:
-            yaml.safe_load(path.read_text() if path.is_file() else "")
+            content = yaml.safe_load(path.read_text()) if path.is_file() else {}
+            if not isinstance(content, dict):
+                found = "nothing" if content is None else repr(content)[:60]
+                yield f"{name}: got {found}, expected keys with values."
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             words = " ".join(filter(None, (error.context, error.problem)))
