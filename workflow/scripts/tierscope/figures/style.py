@@ -292,15 +292,15 @@ def spread_handles(
 ) -> list[Line2D | Patch]:
     """Return the legend entries of bars, band and marks, if there are any.
 
-    Where there are both, the band is that of the times without the improvement.
+    Where there are both, the band is that of the line.
     """
     handles = []
     if spread["n_repetitions"].max() > 1:
-        label = f"{LEVEL_PERCENT} % confidence\ninterval of the mean"
+        what = "interval; line: band" if bars and band else "interval of the mean"
+        label = f"{LEVEL_PERCENT} % confidence\n{what}"
         if bars:
             handles.append(Line2D([], [], **_ERROR_BAR_MARK, label=label))
-            label = "the same without\nthe improvement"
-        if band:
+        elif band:
             handles.append(Patch(color="#222222", alpha=BAND["alpha"], label=label))
     if spread["flagged"].any():
         limit = spread["max_spread_percent"].iloc[0]
