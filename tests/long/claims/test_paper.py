@@ -589,6 +589,14 @@ def test_an_epoch_that_was_not_run_is_refused():
         score(*tables(), epoch=7)
 
 
+def assert_refused(paper, path, message):
+    """Assert that a paper is refused with a message of one line."""
+    path.write_text(yaml.safe_dump(paper))
+    with pytest.raises(ConfigError, match=message) as error:
+        read_claims(path)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -624,11 +632,7 @@ def test_an_epoch_that_was_not_run_is_refused():
 def test_wrong_claims_are_refused_in_one_line(tmp_path, change, message):
     paper = yaml.safe_load(CLAIMS.read_text())
     paper["claims"][0].update(change)
-    path = tmp_path / "claims.yaml"
-    path.write_text(yaml.safe_dump(paper))
-    with pytest.raises(ConfigError, match=message) as error:
-        read_claims(path)
-    assert "\n" not in str(error.value)
+    assert_refused(paper, tmp_path / "claims.yaml", message)
 
 
 @pytest.mark.parametrize(
@@ -647,11 +651,7 @@ def test_wrong_misses_are_refused_in_one_line(tmp_path, part, change, message):
     of = misses["of"]["small_fast"]
     change = {name: of if what is None else what for name, what in change.items()}
     misses[part].update(change)
-    path = tmp_path / "claims.yaml"
-    path.write_text(yaml.safe_dump(paper))
-    with pytest.raises(ConfigError, match=message) as error:
-        read_claims(path)
-    assert "\n" not in str(error.value)
+    assert_refused(paper, tmp_path / "claims.yaml", message)
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ def spread_handles(
         label = f"{LEVEL_PERCENT} % confidence\n{what}"
         if bars:
             handles.append(Line2D([], [], **_ERROR_BAR_MARK, label=label))
-        elif band:
+        else:
             handles.append(Patch(color="#222222", alpha=BAND["alpha"], label=label))
     if spread["flagged"].any():
         limit = spread["max_spread_percent"].iloc[0]
