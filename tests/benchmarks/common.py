@@ -357,10 +357,12 @@ def run_python(script: str, *arguments: object, **options: Any) -> Any:
     return _last_line(run([sys.executable, path, *arguments], **options))
 
 
-def run_ranks(script: Path | str, *arguments: object, **options: Any) -> str:
-    """Run a script on all MPI ranks and return what they printed."""
-    command = [BIN / "mpiexec", "-n", N_RANKS, sys.executable, script, *arguments]
-    return run(command, **options)
+def run_ranks(
+    script: Path | str, *arguments: object, start: str = 'exec "$@"', **options: Any
+) -> str:
+    """Run a script on all MPI ranks, started by a text; return what they printed."""
+    ranks = ["/bin/sh", "-c", start, "rank", sys.executable, script, *arguments]
+    return run([BIN / "mpiexec", "-n", N_RANKS, *ranks], **options)
 
 
 def run_python_ranks(script: str, *arguments: object, **options: Any) -> Any:

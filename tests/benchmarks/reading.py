@@ -190,7 +190,7 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
             point.path,
         ]
         start = run([sys.executable, *command, "--prepare"])
-        run_ranks(*command, environment={"TIERSCOPE_START": start})
+        run_ranks(*command, start=start)
         table = pd.read_parquet(staging / point.path / "epochs.parquet")
     if (table.groupby("epoch")["samples"].sum() != dataset.n_files).any():
         raise CannotMeasure("our driver did not read every file once an epoch.")

@@ -46,9 +46,9 @@ class Launch:
             *("--launch", self.name, *points),
         ]
         self.process = sessions.start(
-            [launcher, *options, "-n", "4", *command],
+            [launcher, *options, "-n", "4", *started(command, project)],
             project.folder,
-            env=prepared(command, project.folder, project.environment),
+            env=project.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -90,17 +90,17 @@ class Launch:
         }
 
 
-def prepared(command: list, folder: Path, environment: dict) -> dict[str, str]:
-    """Return the environment in which a launcher may start the command's ranks."""
+def started(command: list, project) -> list:
+    """Return the command that starts a rank, as rule `run_benchmark` prepares it."""
     start = subprocess.run(
         [*command, "--prepare"],
-        cwd=folder,
-        env=environment,
+        cwd=project.folder,
+        env=project.environment,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return {**environment, "TIERSCOPE_START": start.stdout}
+    return ["/bin/sh", "-c", start.stdout, "tierscope", *command]
 
 
 def edit(project, module: str, old: str, new: str) -> None:

@@ -25,9 +25,9 @@ import os, sys
 from pathlib import Path
 launch = sys.argv[sys.argv.index("--launch") + 1]
 if "--prepare" in sys.argv:
-    print(f"start of {launch}")
+    print(f'export START="start of {launch}"; exec "$@"')
     sys.exit()
-assert os.environ["TIERSCOPE_START"] == f"start of {launch}"
+assert os.environ["START"] == f"start of {launch}"
 print("rank", os.environ["RANK"], *sys.argv[sys.argv.index("--launch") + 2 :])
 exec(os.environ.get("DO", ""))
 """

@@ -4,8 +4,8 @@
         [--staged DIR --run DIR] -- run_benchmark SCENARIO_JSON ... POINT ...
 
 After ``--`` come the name of a script in the folder of this one and its arguments. The
-launch runs the script once with ``--prepare``; the output starts all ranks. If a launch
-leaves its runs in a staging folder, a run that is already there is only moved.
+launch runs the script once with ``--prepare``; what this prints starts each rank. If a
+launch leaves its runs in a staging folder, a run that is already there is only moved.
 
 Only one launch runs in a folder at a time. A launch whose Snakemake was killed ends
 first, because its ranks inherit the lock, and its runs are moved. In a batch job nodes
@@ -32,8 +32,8 @@ _RANKS = """\
 set -euo pipefail
 tierscope_ranks=("$@")
 set --
-{setup} && TIERSCOPE_START="$("${{tierscope_ranks[@]}}" --prepare)" &&
-export TIERSCOPE_START && {mpi} -n {tasks} "${{tierscope_ranks[@]}}"
+{setup} && tierscope_start="$("${{tierscope_ranks[@]}}" --prepare)" &&
+{mpi} -n {tasks} /bin/sh -c "$tierscope_start" tierscope "${{tierscope_ranks[@]}}"
 """
 
 

@@ -2,18 +2,18 @@
 
     command=(python run_benchmark.py SCENARIO_JSON --staging DIR --runs DIR
         --native DIR --launch NAME cache-000/rep-0 cache-005/rep-0)
-    TIERSCOPE_START=$("${command[@]}" --prepare) && export TIERSCOPE_START &&
-        mpiexec -n N "${command[@]}"
+    start=$("${command[@]}" --prepare) &&
+        mpiexec -n N /bin/sh -c "$start" tierscope "${command[@]}"
 
 A point is given as the folder of its run. Points with a complete run, in the staging
-folder or among the runs, are skipped. NAME is unique to this launch. Each rank starts
-itself again with the tracer and the emulated devices preloaded.
+folder or among the runs, are skipped. NAME is unique to this launch. The start preloads
+the tracer and the emulated devices.
 """
 
 import argparse
 from pathlib import Path
 
-from tierscope.benchmark.preparation import start_again
+from tierscope.benchmark.launch import BenchmarkLaunch
 from tierscope.core.scenario import Point
 
 
@@ -41,10 +41,6 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Prepare the launch, or run the points named on the command line."""
     arguments = parse_arguments()
-    if not arguments.prepare:
-        start_again()
-    from tierscope.benchmark.launch import BenchmarkLaunch  # large
-
     launch = BenchmarkLaunch(arguments)
     if arguments.prepare:
         launch.prepare()

@@ -2,17 +2,17 @@
 
     command=(python run_probes.py DESCRIPTION_JSON --output DIR --native DIR
         --launch NAME)
-    TIERSCOPE_START=$("${command[@]}" --prepare) && export TIERSCOPE_START &&
-        mpiexec -n N "${command[@]}"
+    start=$("${command[@]}" --prepare) &&
+        mpiexec -n N /bin/sh -c "$start" tierscope "${command[@]}"
 
-NAME is unique to this launch. If tiers are emulated, each rank starts itself again with
-the devices preloaded. No tracer is involved: the probes time their own calls.
+NAME is unique to this launch. If tiers are emulated, the start preloads the devices. No
+tracer is involved: the probes time their own calls.
 """
 
 import argparse
 from pathlib import Path
 
-from tierscope.benchmark.preparation import start_again
+from tierscope.benchmark.probe_launch import prepare_probes, run_probes
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -29,10 +29,6 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Prepare the launch, or run the probes."""
     arguments = parse_arguments()
-    if not arguments.prepare:
-        start_again()
-    from tierscope.benchmark.probe_launch import prepare_probes, run_probes  # large
-
     (prepare_probes if arguments.prepare else run_probes)(arguments)
 
 

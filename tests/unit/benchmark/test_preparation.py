@@ -1,65 +1,60 @@
-"""What a job prepares arrives at each rank, which starts again with it."""
+"""What a job prepares arrives at each rank, whose command it starts."""
 
-import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tierscope.benchmark.preparation import (
     MEMORY_ENVIRONMENT,
     NUMPY_ENVIRONMENT,
-    PRELOADED,
-    VARIABLE,
     announce,
 )
 
-SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 RANK = """
 import os, sys
-from tierscope.benchmark.preparation import start_again
-start_again()
 print(sys.argv[1:], *(os.environ.get(name) for name in ("LD_PRELOAD", "SET", "UNSET")))
 """
 
 
-def start_rank(tmp_path, **environment):
-    script = tmp_path / "rank.py"
-    script.write_text(RANK)
-    return subprocess.run(
-        [sys.executable, script, "an argument", "2"],
-        env={**os.environ, "PYTHONPATH": str(SCRIPTS), **environment},
-        capture_output=True,
-        text=True,
+def start_rank(start, **environment):
+    """Start a rank as a launcher does; return its exit code and what it printed."""
+    command = ["/bin/sh", "-c", start, "tierscope"]
+    command += [sys.executable, "-c", RANK, "an argument", "$HOME"]
+    inherited = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    done = subprocess.run(
+        command, env={**inherited, **environment}, capture_output=True, text=True
     )
+    return done.returncode, done.stdout
 
 
-def test_rank_starts_again_with_what_was_prepared(tmp_path, capsys):
+def test_rank_starts_with_what_was_prepared(tmp_path, capsys):
     library = tmp_path / "none.so"
-    announce([library], {"SET": "1"}, ["UNSET"])
+    announce([library, tmp_path / "it's.so"], {"SET": "its 'own' $value"}, ["UNSET"])
     start = capsys.readouterr().out
-    done = start_rank(tmp_path, UNSET="1", LD_PRELOAD="mine.so", **{VARIABLE: start})
-    words = f"['an argument', '2'] {library}:mine.so 1 None\n"
-    assert (done.returncode, done.stdout) == (0, words)
+    assert start.count("\n") == 1
+    words = "its 'own' $value None\n"
+    libraries = f"{library}:{tmp_path}/it's.so"
+    for variables, preloads in (
+        ({}, libraries),
+        ({"LD_PRELOAD": "mine.so"}, f"{libraries}:mine.so"),
+    ):
+        printed = f"['an argument', '$HOME'] {preloads} {words}"
+        assert start_rank(start, UNSET="1", **variables) == (0, printed)
 
 
-def test_rank_that_was_started_again_goes_on(tmp_path):
-    done = start_rank(tmp_path, **{PRELOADED: "1", "UNSET": "1"})
-    assert done.stdout == "['an argument', '2'] None None 1\n"
-
-
-def test_launcher_that_passes_no_environment_is_an_error_of_one_line(tmp_path):
-    done = start_rank(tmp_path)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("tierscope: TIERSCOPE_START is not set")
+def test_rank_without_libraries_keeps_those_of_the_site(capsys):
+    announce([], {}, [])
+    start = capsys.readouterr().out
+    printed = "['an argument', '$HOME'] mine.so None 1\n"
+    assert start_rank(start, UNSET="1", LD_PRELOAD="mine.so") == (0, printed)
 
 
 def test_memory_is_kept_by_every_rank(capsys):
     announce([], {}, [])
-    start = json.loads(capsys.readouterr().out)
-    assert start["environment"] == MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT
+    start = capsys.readouterr().out
+    for name, value in (MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT).items():
+        assert f"export {name}={value}; " in start
 
 
 @pytest.mark.parametrize("folder", ["with space", "with:colon"])
@@ -77,4 +72,4 @@ def test_folder_with_a_space_is_named_relative_to_the_project(
     folder.mkdir()
     monkeypatch.chdir(folder)
     announce([folder / "library.so"], {}, [])
-    assert json.loads(capsys.readouterr().out)["preload"] == ["library.so"]
+    assert "export LD_PRELOAD=library.so" in capsys.readouterr().out

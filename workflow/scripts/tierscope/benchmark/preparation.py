@@ -1,16 +1,15 @@
 """How the ranks of a launch start with libraries preloaded and variables set.
 
-The job prepares once, before the launcher: `announce` prints what all ranks need, and
-the job's shell exports it as ``TIERSCOPE_START``. Each rank then executes itself again
-with these settings (`start_again`), so only the ranks' interpreters load the libraries.
-This module imports little because thousands of ranks load it twice.
+The job prepares once, before the launcher: `announce` prints the start of all ranks, a
+shell text. The launcher then starts each rank as ``sh -c START tierscope COMMAND``. So
+only the ranks' interpreters load the libraries, not the launcher.
 """
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 TENSORFLOW_ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # errors only
@@ -22,7 +21,6 @@ TENSORFLOW_ENVIRONMENT = {
 # NumPy's threads spin when they start, half of its import; no rank multiplies matrices.
 NUMPY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
-VARIABLE, PRELOADED = "TIERSCOPE_START", "TIERSCOPE_PRELOADED"
 # Keep freed memory: otherwise glibc sometimes returns large batches to the kernel and
 # faults them in again, tens of thousands of times an epoch.
 MEMORY_ENVIRONMENT = {
@@ -35,33 +33,16 @@ MEMORY_ENVIRONMENT = {
 def announce(
     preload: Sequence[Path], environment: Mapping[str, str], unset: Sequence[str]
 ) -> None:
-    """Print what ranks need to start: libraries, variables, and what to unset."""
-    start = {
-        "preload": list(map(_preloadable, preload)),
-        "environment": MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT | environment,
-        "unset": unset,
-    }
-    print(json.dumps(start))
-
-
-def start_again() -> None:
-    """Execute this process again with the prepared settings, unless already done."""
-    if os.environ.get(PRELOADED):
-        return
-    if VARIABLE not in os.environ:
-        sys.exit(
-            f"tierscope: {VARIABLE} is not set, expected the output of this command "
-            "with --prepare; the launcher must pass the environment to all ranks."
-        )
-    start = json.loads(os.environ.pop(VARIABLE))
-    for name in start["unset"]:
-        os.environ.pop(name, None)
-    os.environ |= start["environment"]
-    os.environ[PRELOADED] = "1"
-    libraries = [*start["preload"], os.environ.get("LD_PRELOAD")]
-    if preloads := ":".join(filter(None, libraries)):
-        os.environ["LD_PRELOAD"] = preloads
-    os.execv(sys.executable, [sys.executable, *sys.argv])
+    """Print a line that executes a rank's command with libraries and variables."""
+    variables = MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT | environment
+    steps = [f"export {name}={quote(value)}" for name, value in variables.items()]
+    if unset:
+        steps.insert(0, f"unset {' '.join(unset)}")
+    if preload:
+        libraries = quote(":".join(map(_preloadable, preload)))
+        others = '"${LD_PRELOAD:+:$LD_PRELOAD}"'
+        steps.append(f"export LD_PRELOAD={libraries}{others}")
+    print("; ".join([*steps, 'exec "$@"']))
 
 
 def _preloadable(path: Path) -> str:
