@@ -29,13 +29,14 @@ def paths(tmp_path):
     return [str(tmp_path / name) for name in names]
 
 
-def loader(name, prefetch_batches=1, read_threads=1):
+def loader(name, prefetch_batches=1, read_threads=1, in_virtual_time=False):
     return make_loader(
         name,
         batch_size=4,
         read_threads=read_threads,
         prefetch_batches=prefetch_batches,
         buffer_bytes=128,
+        in_virtual_time=in_virtual_time,
     )
 
 
@@ -53,6 +54,18 @@ def test_fed_epoch_reads_the_same_and_knows_the_bytes_of_every_file(
     for index, path in enumerate(paths):
         with open(path, "rb") as file:
             assert feed.contents[index] == file.read()
+
+
+@pytest.mark.parametrize("prefetch_batches", [0, 2])
+def test_lean_pipeline_reads_the_same_and_checks_every_file(paths, prefetch_batches):
+    lean = loader("tensorflow", prefetch_batches, in_virtual_time=True)
+    assert list(lean.epoch(paths)) == [(4, 1200), (4, 1200), (2, 600)]
+    assert list(lean.epoch(paths[:1])) == [(1, 300)]
+    assert sum(n for n, _ in lean.fed_epoch(Recorded(paths))) == N_FILES
+    with open(paths[5], "r+b") as file:
+        file.truncate(SIZE - 1)
+    with pytest.raises(Exception, match=r"corrupted|truncated"):
+        list(lean.epoch(paths))
 
 
 @pytest.mark.parametrize("name", ["posix", "tensorflow"])

@@ -21,6 +21,9 @@ FILE_LOADERS = {
     "tensorflow": ("tierscope.benchmark.loaders.tensorflow", "TensorflowLoader"),
     "posix": ("tierscope.benchmark.loaders.posix", "PosixLoader"),
 }
+_IN_VIRTUAL_TIME = FILE_LOADERS | {
+    "tensorflow": ("tierscope.benchmark.loaders.tensorflow", "LeanTensorflowLoader"),
+}
 
 
 def make_loader(
@@ -30,6 +33,7 @@ def make_loader(
     read_threads: int,
     prefetch_batches: int,
     buffer_bytes: int,
+    in_virtual_time: bool = False,
 ) -> Loader:
     """Return the loader of this name.
 
@@ -45,8 +49,10 @@ def make_loader(
         Batches read ahead of the consumer; 0 reads only on demand.
     buffer_bytes : int
         Size of a read.
+    in_virtual_time : bool
+        Whether processor time does not count.
     """
-    module, kind = FILE_LOADERS[name]
+    module, kind = (_IN_VIRTUAL_TIME if in_virtual_time else FILE_LOADERS)[name]
     with _without_garbage_collection():
         chosen = getattr(import_module(module), kind)
     return chosen(batch_size, read_threads, prefetch_batches, buffer_bytes)

@@ -54,13 +54,37 @@ class TensorflowLoader:
 
     def _pipeline(self, names: list[str] | tf.data.Dataset) -> tf.data.Dataset:
         """Return the pipeline that reads files of these names."""
-        threads = self._read_threads if self._read_threads > 1 else None
-        pipeline = tf.data.TFRecordDataset(
-            names, buffer_size=self._buffer_bytes, num_parallel_reads=threads
-        ).batch(self._batch_size)
+        pipeline = self._samples(names).batch(self._batch_size)
         if self._prefetch_batches:
             pipeline = pipeline.prefetch(self._prefetch_batches)
         return pipeline.with_options(self._options)
+
+    def _samples(self, names: list[str] | tf.data.Dataset) -> tf.data.Dataset:
+        """Return the samples in files of these names."""
+        threads = self._read_threads if self._read_threads > 1 else None
+        return tf.data.TFRecordDataset(
+            names, buffer_size=self._buffer_bytes, num_parallel_reads=threads
+        )
+
+
+class LeanTensorflowLoader(TensorflowLoader):
+    """The same calls in half the processor time, for virtual time, which counts none.
+
+    `tf.data.TFRecordDataset` calls a function for each file, which reads the file by an
+    operation. Here one operation reads all files.
+    """
+
+    def __init__(self, *arguments: int):
+        super().__init__(*arguments)
+        self._options.experimental_optimization.apply_default_optimizations = False
+
+    def _samples(self, names: list[str] | tf.data.Dataset) -> tf.data.Dataset:
+        if self._read_threads > 1 or isinstance(names, tf.data.Dataset):
+            return super()._samples(names)
+        files = tf.raw_ops.TFRecordDataset(
+            filenames=names, compression_type="", buffer_size=self._buffer_bytes
+        )
+        return tf.data.experimental.from_variant(files, tf.TensorSpec((), tf.string))
 
 
 def _report(batches: Iterable[tf.Tensor], feed: Feed) -> Iterator[tuple[int, int]]:

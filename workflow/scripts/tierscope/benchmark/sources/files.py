@@ -148,6 +148,7 @@ class FileSource:
             description.scenario.loader,
             batch_size=description.dataset.batch_size,
             **asdict(description.loader),
+            in_virtual_time=self.site.is_virtual,
         )
         dataset = description.dataset
         n_files = dataset.batch_size + 1
