@@ -5,11 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from tierscope.benchmark.preparation import (
-    MEMORY_ENVIRONMENT,
-    NUMPY_ENVIRONMENT,
-    announce,
-)
+from tierscope.benchmark.preparation import RANK_ENVIRONMENT, announce
 
 RANK = """
 import os, sys
@@ -50,10 +46,10 @@ def test_rank_without_libraries_keeps_those_of_the_site(capsys):
     assert start_rank(start, UNSET="1", LD_PRELOAD="mine.so") == (0, printed)
 
 
-def test_memory_is_kept_by_every_rank(capsys):
+def test_every_rank_keeps_memory_and_starts_lean(capsys):
     announce([], {}, [])
     start = capsys.readouterr().out
-    for name, value in (MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT).items():
+    for name, value in RANK_ENVIRONMENT.items():
         assert f"export {name}={value}; " in start
 
 

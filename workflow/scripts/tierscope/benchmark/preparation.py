@@ -18,12 +18,15 @@ TENSORFLOW_ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
 }
 
-# NumPy's threads spin when they start, half of its import; no rank multiplies matrices.
-NUMPY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-
-# Keep freed memory: otherwise glibc sometimes returns large batches to the kernel and
-# faults them in again, tens of thousands of times an epoch.
-MEMORY_ENVIRONMENT = {
+RANK_ENVIRONMENT = {
+    # NumPy's threads spin when they start, half of its import; no rank multiplies
+    # matrices.
+    "OPENBLAS_NUM_THREADS": "1",
+    # UCX below MPI patches the functions that map memory, which takes 40 ms. Large
+    # messages over RDMA profit from it; ours are small.
+    "UCX_MEM_MMAP_HOOK_MODE": "none",
+    # Keep freed memory: otherwise glibc sometimes returns large batches to the kernel
+    # and faults them in again, tens of thousands of times an epoch.
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
@@ -34,7 +37,7 @@ def announce(
     preload: Sequence[Path], environment: Mapping[str, str], unset: Sequence[str]
 ) -> None:
     """Print a line that executes a rank's command with libraries and variables."""
-    variables = MEMORY_ENVIRONMENT | NUMPY_ENVIRONMENT | environment
+    variables = RANK_ENVIRONMENT | environment
     steps = [f"export {name}={quote(value)}" for name, value in variables.items()]
     if unset:
         steps.insert(0, f"unset {' '.join(unset)}")
