@@ -129,14 +129,14 @@ def test_rank_with_another_tracer_ends_the_launch_with_both_digests(project, req
     native.parent.mkdir()
     subprocess.run(["cp", "-r", project.folder / "workflow" / "native", native])
     change_tracer(project, native)  # into workflow/results
+    of_rank_2 = "sed s,results/,workflow/results/,"  # the first library
     edit(
         project,
         "benchmark/preparation.py",
-        '    libraries = [*start["preload"], os.environ.get("LD_PRELOAD")]\n',
-        '    libraries = [*start["preload"], os.environ.get("LD_PRELOAD")]\n'
-        '    if os.environ["PMI_RANK"] == "2":\n'
-        '        other = str(libraries[0]).replace("results/", "workflow/results/")\n'
-        "        libraries[0] = other\n",
+        '    print("; ".join([*steps,',
+        "    other = 'test $PMI_RANK != 2 || LD_PRELOAD=$(echo $LD_PRELOAD | "
+        f"{of_rank_2})'\n"
+        '    print("; ".join([*steps, other,',
     )
     (scenario,) = project.path("runs").glob("tiny-*ost-pinning-posix")
     output = project.launch(scenario.name, "cache-000/rep-0").fail()

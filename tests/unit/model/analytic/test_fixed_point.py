@@ -18,7 +18,7 @@ def solve(demand_s, population, think_s, cv2=None, max_iterations=20_000):
     demands = np.array(demand_s, float)
     customers, think_s = np.array(population, float), np.array(think_s, float)
     n_stations = len(demands)
-    station_of, class_of = np.nonzero(demands)
+    station_of, class_of = map(np.ascontiguousarray, np.nonzero(demands))
     ones = np.ones(n_stations)
     cv2 = ones if cv2 is None else np.array(cv2, float)
     waiting = solve_fixed_point(
