@@ -360,7 +360,7 @@ def run_python(script: str, *arguments: object, **options: Any) -> Any:
 def run_ranks(
     script: Path | str, *arguments: object, start: str = 'exec "$@"', **options: Any
 ) -> str:
-    """Run a script on all MPI ranks, started by a text; return what they printed."""
+    """Run a script on all ranks, started by a shell line; return what they printed."""
     ranks = ["/bin/sh", "-c", start, "rank", sys.executable, script, *arguments]
     return run([BIN / "mpiexec", "-n", N_RANKS, *ranks], **options)
 

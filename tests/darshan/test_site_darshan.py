@@ -115,7 +115,7 @@ def test_setup_keeps_quotes_and_spaces(measured):
 
 def test_only_the_ranks_interpreters_are_preloaded(measured):
     lines = (measured.folder / "pre'loaded").read_text().splitlines()
-    # The ranks' interpreters start as their launcher did, before they preload.
+    # Neither the launcher nor the shell that it starts preloads anything.
     assert set(lines) == {"make nothing", "mpiexec nothing"}
 
 

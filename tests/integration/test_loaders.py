@@ -59,6 +59,7 @@ def test_fed_epoch_reads_the_same_and_knows_the_bytes_of_every_file(
 @pytest.mark.parametrize("prefetch_batches", [0, 2])
 def test_lean_pipeline_reads_the_same_and_checks_every_file(paths, prefetch_batches):
     lean = loader("tensorflow", prefetch_batches, in_virtual_time=True)
+    assert type(lean) is not type(loader("tensorflow"))
     assert list(lean.epoch(paths)) == [(4, 1200), (4, 1200), (2, 600)]
     assert list(lean.epoch(paths[:1])) == [(1, 300)]
     assert sum(n for n, _ in lean.fed_epoch(Recorded(paths))) == N_FILES

@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 
 from tierscope.benchmark.launch import BenchmarkLaunch
+from tierscope.benchmark.preparation import refuse_unless_started
 from tierscope.core.scenario import Point
 
 
@@ -41,6 +42,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Prepare the launch, or run the points named on the command line."""
     arguments = parse_arguments()
+    if not arguments.prepare:
+        refuse_unless_started()
     launch = BenchmarkLaunch(arguments)
     if arguments.prepare:
         launch.prepare()

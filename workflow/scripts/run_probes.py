@@ -12,6 +12,7 @@ tracer is involved: the probes time their own calls.
 import argparse
 from pathlib import Path
 
+from tierscope.benchmark.preparation import refuse_unless_started
 from tierscope.benchmark.probe_launch import prepare_probes, run_probes
 
 
@@ -29,7 +30,11 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Prepare the launch, or run the probes."""
     arguments = parse_arguments()
-    (prepare_probes if arguments.prepare else run_probes)(arguments)
+    if arguments.prepare:
+        prepare_probes(arguments)
+    else:
+        refuse_unless_started()
+        run_probes(arguments)
 
 
 if __name__ == "__main__":

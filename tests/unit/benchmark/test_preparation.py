@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from tierscope.benchmark.preparation import RANK_ENVIRONMENT, announce
+from tierscope.benchmark.preparation import announce
+
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 
 RANK = """
 import os, sys
@@ -46,11 +49,53 @@ def test_rank_without_libraries_keeps_those_of_the_site(capsys):
     assert start_rank(start, UNSET="1", LD_PRELOAD="mine.so") == (0, printed)
 
 
-def test_every_rank_keeps_memory_and_starts_lean(capsys):
+def test_every_rank_keeps_memory_and_starts_no_threads_and_no_hooks(capsys):
     announce([], {}, [])
     start = capsys.readouterr().out
-    for name, value in RANK_ENVIRONMENT.items():
-        assert f"export {name}={value}; " in start
+    done = subprocess.run(
+        ["/bin/sh", "-c", start, "tierscope", "env"], capture_output=True, text=True
+    )
+    assert {
+        "MALLOC_ARENA_MAX=1",
+        "MALLOC_TRIM_THRESHOLD_=1073741824",
+        "OPENBLAS_NUM_THREADS=1",
+        "UCX_MEM_MMAP_HOOK_MODE=none",
+    } <= set(done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [
+            "run_benchmark.py",
+            "x.json",
+            "--staging",
+            "s",
+            "--runs",
+            "r",
+            "cache-000/rep-0",
+        ],
+        ["run_probes.py", "x.json", "--output", "o"],
+    ],
+)
+def test_rank_that_was_started_directly_is_refused_in_one_line(command):
+    script, *arguments = command
+    done = subprocess.run(
+        [
+            sys.executable,
+            SCRIPTS / script,
+            *arguments,
+            "--native",
+            "n",
+            "--launch",
+            "l",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tierscope: got a rank that was started directly, expected")
 
 
 @pytest.mark.parametrize("folder", ["with space", "with:colon"])
@@ -68,4 +113,4 @@ def test_folder_with_a_space_is_named_relative_to_the_project(
     folder.mkdir()
     monkeypatch.chdir(folder)
     announce([folder / "library.so"], {}, [])
-    assert "export LD_PRELOAD=library.so" in capsys.readouterr().out
+    assert 'export LD_PRELOAD=library.so"${LD_PRELOAD' in capsys.readouterr().out

@@ -68,12 +68,7 @@ class BenchmarkLaunch:
         """Return the site's Darshan if it traces; ranks take what the job chose."""
         if self.arguments.prepare:
             return find_darshan_runtime(self.description.runtime)
-        chosen = os.environ.get(TRACER_VARIABLE)
-        if chosen is None:
-            raise ConfigError(
-                f"{TRACER_VARIABLE} is not set, expected a rank to be started by what "
-                "this command prints with --prepare."
-            )
+        chosen = os.environ[TRACER_VARIABLE]
         return None if chosen == BUILTIN else Path(chosen)
 
     def _is_missing(self, point: Point) -> bool:

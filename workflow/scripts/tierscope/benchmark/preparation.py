@@ -1,8 +1,8 @@
 """How the ranks of a launch start with libraries preloaded and variables set.
 
-The job prepares once, before the launcher: `announce` prints the start of all ranks, a
-shell text. The launcher then starts each rank as ``sh -c START tierscope COMMAND``. So
-only the ranks' interpreters load the libraries, not the launcher.
+The job prepares once, before the launcher: `announce` prints a shell line, START. The
+launcher then starts each rank as ``/bin/sh -c START tierscope COMMAND``. So only the
+ranks' interpreters load the libraries; launcher and shell do not.
 """
 
 import os
@@ -18,12 +18,14 @@ TENSORFLOW_ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
 }
 
+_STARTED = "TIERSCOPE_STARTED"
 RANK_ENVIRONMENT = {
+    _STARTED: "1",
     # NumPy's threads spin when they start, half of its import; no rank multiplies
     # matrices.
     "OPENBLAS_NUM_THREADS": "1",
-    # UCX below MPI patches the functions that map memory, which takes 40 ms. Large
-    # messages over RDMA profit from it; ours are small.
+    # When MPI starts, UCX patches the functions that map memory, which takes 40 ms of a
+    # rank's processor time. Only large messages over RDMA need that.
     "UCX_MEM_MMAP_HOOK_MODE": "none",
     # Keep freed memory: otherwise glibc sometimes returns large batches to the kernel
     # and faults them in again, tens of thousands of times an epoch.
@@ -36,7 +38,7 @@ RANK_ENVIRONMENT = {
 def announce(
     preload: Sequence[Path], environment: Mapping[str, str], unset: Sequence[str]
 ) -> None:
-    """Print a line that executes a rank's command with libraries and variables."""
+    """Print the shell line that executes a rank's command with all that it needs."""
     variables = RANK_ENVIRONMENT | environment
     steps = [f"export {name}={quote(value)}" for name, value in variables.items()]
     if unset:
@@ -46,6 +48,15 @@ def announce(
         others = '"${LD_PRELOAD:+:$LD_PRELOAD}"'
         steps.append(f"export LD_PRELOAD={libraries}{others}")
     print("; ".join([*steps, 'exec "$@"']))
+
+
+def refuse_unless_started() -> None:
+    """End this process if the shell line has not started it."""
+    if _STARTED not in os.environ:
+        sys.exit(
+            "tierscope: got a rank that was started directly, expected "
+            "/bin/sh -c START, with what this command prints with --prepare as START."
+        )
 
 
 def _preloadable(path: Path) -> str:

@@ -21,7 +21,7 @@ FILE_LOADERS = {
     "tensorflow": ("tierscope.benchmark.loaders.tensorflow", "TensorflowLoader"),
     "posix": ("tierscope.benchmark.loaders.posix", "PosixLoader"),
 }
-_IN_VIRTUAL_TIME = FILE_LOADERS | {
+_VIRTUAL_TIME_LOADERS = FILE_LOADERS | {
     "tensorflow": ("tierscope.benchmark.loaders.tensorflow", "LeanTensorflowLoader"),
 }
 
@@ -50,9 +50,9 @@ def make_loader(
     buffer_bytes : int
         Size of a read.
     in_virtual_time : bool
-        Whether processor time does not count.
+        Whether the launch runs in virtual time, which has one reading thread.
     """
-    module, kind = (_IN_VIRTUAL_TIME if in_virtual_time else FILE_LOADERS)[name]
+    module, kind = (_VIRTUAL_TIME_LOADERS if in_virtual_time else FILE_LOADERS)[name]
     with _without_garbage_collection():
         chosen = getattr(import_module(module), kind)
     return chosen(batch_size, read_threads, prefetch_batches, buffer_bytes)
