@@ -208,7 +208,9 @@ def test_mount_that_hangs_ends_the_job_with_the_path(
     waits = "TIMEOUT_S = 60.0"
     edit(plain, "benchmark/placement/messages.py", waits, "TIMEOUT_S = 6.0")
     edit(plain, "benchmark/peers/mount.py", before, fault + before)
-    output = plain.launch(SCENARIO, "cache-100/rep-0").fail()
+    # The other ranks live long enough to see that the one that says why is gone.
+    options = ["-disable-auto-cleanup"] if thread_level == "serialized" else []
+    output = plain.launch(SCENARIO, "cache-100/rep-0", options=options).fail()
     (line,) = {one for one in messages_of(output) if "tierscope: rank" in one}
     answer = f"no answer within 6 s of what is mounted at {mount}."
     assert line.endswith(f"/0000030.tfrecord: {answer}")

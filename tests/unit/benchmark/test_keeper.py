@@ -143,6 +143,7 @@ def test_keeper_speaks_for_a_rank_that_was_killed_before_it_did(launch, capsys, 
     launch.keeper.join(10)
     text = gone_text([0], 2, os.uname().nodename)
     assert capsys.readouterr().err == ("" if tells else f"tierscope: {text}\n")
+    assert not list(Path("/dev/shm").glob(f"tierscope-*{launch.name}.told"))
 
 
 def test_rank_that_goes_on_after_a_failure_is_ended(launch, capsys):

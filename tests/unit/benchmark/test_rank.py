@@ -13,8 +13,9 @@ class OneOfTwo:
 
     rank, size, host = 1, 2, "here"
 
-    def __init__(self, threads_may_call, speaks=False, gone=()):
+    def __init__(self, threads_may_call, speaks=False, gone=(), is_told=False):
         self.threads_may_call, self.speaks, self.gone = threads_may_call, speaks, gone
+        self.is_told = is_told
         self.announced = []
 
     def begin_failing(self):
@@ -98,3 +99,11 @@ def test_rank_that_is_gone_is_the_cause_of_what_follows(exit_codes, capsys):
     first = capsys.readouterr().err.splitlines()[0]
     assert first == "tierscope: rank 0 is gone Found in epoch 2."
     assert processes.announced[-1] == (None, [0])
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+def test_rank_that_said_why_it_went_is_not_reported_again(exit_codes, capsys, speaks):
+    processes = OneOfTwo(True, speaks, gone=[0], is_told=True)
+    fail_in_a_thread(processes, lambda: None, RankGoneError("rank 0 is gone", [0]))
+    assert "rank 0 is gone" not in capsys.readouterr().err
+    assert processes.announced == ["to the keeper", (None, [0])]

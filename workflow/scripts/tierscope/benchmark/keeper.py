@@ -65,6 +65,7 @@ class Keeper:
 
     def __init__(self, launch: str):
         self._launch = f"{os.getuid()}-{launch}"
+        self._told = _SHARED_MEMORY / f"tierscope-{self._launch}.told"
         self._socket = self._connect()
         self._last = self._connect_again()
 
@@ -88,7 +89,13 @@ class Keeper:
 
     def told(self) -> None:
         """Report that this process has printed the cause of the failure."""
+        with suppress(OSError):
+            self._told.touch()
         self._tell(told=True)
+
+    def is_told(self) -> bool:
+        """Return whether a process of this machine has printed the cause."""
+        return self._told.exists()
 
     def ended(self) -> None:
         """Report that this process has finished its work."""

@@ -220,6 +220,14 @@ class Processes:
         if self._keeper:
             self._keeper.told()
 
+    @property
+    def is_told(self) -> bool:
+        """Return whether a process of this machine has printed the cause of a failure.
+
+        A process that may not call MPI cannot announce that it has.
+        """
+        return bool(self._keeper and self._keeper.is_told())
+
     def await_stop(self) -> None:
         """Tell the node that this process stopped writing; its first one waits for all.
 

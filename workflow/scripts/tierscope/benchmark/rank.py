@@ -123,7 +123,9 @@ def fail(
     else:
         line = _line(processes, error)
         is_shared = isinstance(error, (RankGoneError, Terminated))
-        if not is_shared or processes.speaks:
+        if isinstance(error, RankGoneError) and processes.is_told:
+            line = None  # the rank said why before it went
+        elif not is_shared or processes.speaks:
             _report(error, line)
             processes.told_of_failure()
             line = None
