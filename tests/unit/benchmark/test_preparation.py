@@ -52,15 +52,19 @@ def test_rank_without_libraries_keeps_those_of_the_site(capsys):
 def test_every_rank_keeps_memory_and_starts_no_threads_and_no_hooks(capsys):
     announce([], {}, [])
     start = capsys.readouterr().out
-    done = subprocess.run(
-        ["/bin/sh", "-c", start, "tierscope", "env"], capture_output=True, text=True
-    )
-    assert {
-        "MALLOC_ARENA_MAX=1",
-        "MALLOC_TRIM_THRESHOLD_=1073741824",
-        "OPENBLAS_NUM_THREADS=1",
-        "UCX_MEM_MMAP_HOOK_MODE=none",
-    } <= set(done.stdout.splitlines())
+    for of_site, hooks in ({}, "none"), ({"UCX_MEM_MMAP_HOOK_MODE": "reloc"}, "reloc"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", start, "tierscope", "env"],
+            env={"PATH": os.environ["PATH"]} | of_site,
+            capture_output=True,
+            text=True,
+        )
+        assert {
+            "MALLOC_ARENA_MAX=1",
+            "MALLOC_TRIM_THRESHOLD_=1073741824",
+            "OPENBLAS_NUM_THREADS=1",
+            f"UCX_MEM_MMAP_HOOK_MODE={hooks}",
+        } <= set(done.stdout.splitlines())
 
 
 @pytest.mark.parametrize(

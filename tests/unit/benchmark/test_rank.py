@@ -107,3 +107,13 @@ def test_rank_that_said_why_it_went_is_not_reported_again(exit_codes, capsys, sp
     fail_in_a_thread(processes, lambda: None, RankGoneError("rank 0 is gone", [0]))
     assert "rank 0 is gone" not in capsys.readouterr().err
     assert processes.announced == ["to the keeper", (None, [0])]
+
+
+def test_error_raised_while_a_signal_ends_the_work_is_not_the_cause(exit_codes, capsys):
+    error = BufferError("cannot close exported pointers exist")
+    error.__context__ = OSError("in between")
+    error.__context__.__context__ = Terminated("SIGINT")
+    fail_in_a_thread(OneOfTwo(True, speaks=True), lambda: None, error)
+    printed = capsys.readouterr().err
+    assert "tierscope: rank 1 of 2 on here failed: Terminated: SIGINT\n" in printed
+    assert "BufferError" not in printed

@@ -24,15 +24,16 @@ RANK_ENVIRONMENT = {
     # NumPy's threads spin when they start, half of its import; no rank multiplies
     # matrices.
     "OPENBLAS_NUM_THREADS": "1",
-    # When MPI starts, UCX patches the functions that map memory, which takes 40 ms of a
-    # rank's processor time. Only large messages over RDMA need that.
-    "UCX_MEM_MMAP_HOOK_MODE": "none",
     # Keep freed memory: otherwise glibc sometimes returns large batches to the kernel
     # and faults them in again, tens of thousands of times an epoch.
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
+
+# When MPI starts, UCX patches the functions that map memory, which takes 40 ms of a
+# rank's processor time. MPI over RDMA uses that for large messages; a site may want it.
+_UCX_HOOKS = "UCX_MEM_MMAP_HOOK_MODE"
 
 
 def announce(
@@ -41,6 +42,7 @@ def announce(
     """Print the shell line that executes a rank's command with all that it needs."""
     variables = RANK_ENVIRONMENT | environment
     steps = [f"export {name}={quote(value)}" for name, value in variables.items()]
+    steps.append(f'export {_UCX_HOOKS}="${{{_UCX_HOOKS}:-none}}"')
     if unset:
         steps.insert(0, f"unset {' '.join(unset)}")
     if preload:

@@ -115,7 +115,7 @@ def fail(
 ) -> None:
     """Report an error, let all ranks clean up, end the whole job with exit code 1."""
     _ignore_signals()  # a signal may follow another rank's failure
-    error = _cause(processes, error)
+    error = _cause(processes, _signal_behind(error) or error)
     if isinstance(error, OtherRankFailed):
         if error.line and processes.speaks:
             _print(error.line)
@@ -159,6 +159,14 @@ def fail_from_thread(
         traceback.print_exception(another)
     finally:
         os._exit(1)
+
+
+def _signal_behind(error: BaseException) -> Terminated | None:
+    """Return the signal during whose handling an error was raised, if any."""
+    cause = error.__context__
+    while cause and not isinstance(cause, Terminated):
+        cause = cause.__context__
+    return cause
 
 
 def _cause(processes: Processes, error: BaseException) -> BaseException:

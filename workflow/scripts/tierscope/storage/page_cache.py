@@ -168,16 +168,15 @@ def _residency(path: str) -> Residency:
         mapped = mmap.mmap(descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
     finally:
         os.close(descriptor)
-    with mapped:
-        n_pages = -(-len(mapped) // mmap.PAGESIZE)
-        is_resident = np.empty(n_pages, np.uint8)
-        start = np.frombuffer(mapped, np.uint8)
-        address, length = start.ctypes.data, len(mapped)
-        del start  # else the mapping could not be closed
-        mincore = ctypes.CDLL(None, use_errno=True).mincore
-        mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-        if mincore(address, length, is_resident.ctypes.data):
-            raise OSError(ctypes.get_errno(), "mincore", path)
+    # The mapping ends with its last reference: to close it while a signal ends this
+    # function would raise another error.
+    content = np.frombuffer(mapped, np.uint8)
+    n_pages = -(-len(content) // mmap.PAGESIZE)
+    is_resident = np.empty(n_pages, np.uint8)
+    mincore = ctypes.CDLL(None, use_errno=True).mincore
+    mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+    if mincore(content.ctypes.data, len(content), is_resident.ctypes.data):
+        raise OSError(ctypes.get_errno(), "mincore", path)
     return Residency(int((is_resident & 1).sum()), n_pages)
 
 
