@@ -1,8 +1,25 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from tierscope.benchmark.loaders import make_loader
+from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
 from tierscope.data.tfrecord import DatasetError, SampleWriter, framed, generate_files
+from tierscope.trace.log import read_posix
 
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 N_FILES, SIZE = 10, 300
+READ = """
+import sys
+from tierscope.benchmark.loaders import make_loader
+for kind in ("lean", "usual"):
+    some = make_loader(
+        "tensorflow", batch_size=4, read_threads=1, prefetch_batches=1,
+        buffer_bytes=128, in_virtual_time=kind == "lean",
+    )
+    list(some.epoch([f"{kind}/{name}" for name in sys.argv[1:]]))
+"""
 
 
 class Recorded:
@@ -67,6 +84,36 @@ def test_lean_pipeline_reads_the_same_and_checks_every_file(paths, prefetch_batc
         file.truncate(SIZE - 1)
     with pytest.raises(Exception, match=r"corrupted|truncated"):
         list(lean.epoch(paths))
+
+
+def test_lean_pipeline_makes_the_same_calls(tmp_path, monkeypatch):
+    names = [f"{i:07d}.tfrecord" for i in range(N_FILES)]
+    for kind in ("lean", "usual"):
+        (tmp_path / kind).mkdir()
+        generate_files(tmp_path / kind, names, range(N_FILES), SIZE)
+    monkeypatch.setenv("PYTHONPATH", str(SCRIPTS))
+    for name, value in TENSORFLOW_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    trace = [
+        sys.executable,
+        SCRIPTS / "tierscope_command.py",
+        "trace",
+        "--logs",
+        "logs",
+    ]
+    command = [*trace, "--paths", "lean", "usual", "--"]
+    command += [sys.executable, "-c", READ, *names]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    (log,) = (tmp_path / "logs").iterdir()
+    _, columns, found = read_posix(log)
+    calls = {}
+    counters = [columns[name].tolist() for name in ("opens", "reads", "bytes_read")]
+    for id_, *counts in zip(columns["id"].tolist(), *counters, strict=True):
+        path = Path(found.path(found.ids.tolist().index(id_)))
+        calls.setdefault(path.parent.name, {})[path.name] = counts
+    assert calls["lean"] == calls["usual"]
+    assert sorted(calls["lean"]) == names
+    assert {opens for opens, _, _ in calls["lean"].values()} == {1}
 
 
 @pytest.mark.parametrize("name", ["posix", "tensorflow"])
