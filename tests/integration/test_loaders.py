@@ -94,14 +94,8 @@ def test_lean_pipeline_makes_the_same_calls(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(SCRIPTS))
     for name, value in TENSORFLOW_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    trace = [
-        sys.executable,
-        SCRIPTS / "tierscope_command.py",
-        "trace",
-        "--logs",
-        "logs",
-    ]
-    command = [*trace, "--paths", "lean", "usual", "--"]
+    trace = ["trace", "--logs", "logs", "--paths", "lean", "usual", "--"]
+    command = [sys.executable, SCRIPTS / "tierscope_command.py", *trace]
     command += [sys.executable, "-c", READ, *names]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     (log,) = (tmp_path / "logs").iterdir()

@@ -18,7 +18,7 @@ rule generate_dataset:
         n_osts=lambda wildcards: int(wildcards.n_osts),
         n_object_servers=n_object_servers,
     message:
-        "Generating dataset {wildcards.dataset} on the GFS, {wildcards.n_osts} OSTs."
+        "Generating dataset {wildcards.dataset} on the GFS, n_osts {wildcards.n_osts}."
     script:
         "../scripts/generate_dataset.py"
 
@@ -39,6 +39,6 @@ rule generate_database:
         n_osts=lambda wildcards: int(wildcards.n_osts),
         records_per_commit=SETTINGS["lmdb"]["records_per_commit"],
     message:
-        "Writing dataset {wildcards.dataset} as LMDB on the GFS, {wildcards.n_osts} OSTs."
+        "Writing dataset {wildcards.dataset} as LMDB on the GFS, n_osts {wildcards.n_osts}."
     script:
         "../scripts/generate_database.py"

@@ -12,7 +12,7 @@ rule describe_probes:
     params:
         description=lambda wildcards: probe_description(wildcards).as_json(),
     message:
-        "Writing down what the probes of {wildcards.dataset} depend on."
+        "Writing down what the probes of {wildcards.dataset}, n_osts {wildcards.n_osts}, depend on."
     script:
         "../scripts/describe_scenario.py"
 
@@ -34,7 +34,7 @@ rule probe_storage:
     params:
         folder=lambda wildcards: PROBES.format(**wildcards),
     message:
-        f"Probing the storage, {{wildcards.n_osts}} OSTs{JOB_SIZE}."
+        f"Probing the storage, n_osts {{wildcards.n_osts}}{JOB_SIZE}."
     shell:
         f"{LAUNCH} -- run_probes {{input.description:q}} --output {{params.folder:q}}"
         " --native {resources.native:q}"

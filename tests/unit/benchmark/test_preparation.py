@@ -70,32 +70,14 @@ def test_every_rank_keeps_memory_and_starts_no_threads_and_no_hooks(capsys):
 @pytest.mark.parametrize(
     "command",
     [
-        [
-            "run_benchmark.py",
-            "x.json",
-            "--staging",
-            "s",
-            "--runs",
-            "r",
-            "cache-000/rep-0",
-        ],
-        ["run_probes.py", "x.json", "--output", "o"],
+        "run_benchmark.py x.json --staging s --runs r cache-000/rep-0",
+        "run_probes.py x.json --output o",
     ],
 )
 def test_rank_that_was_started_directly_is_refused_in_one_line(command):
-    script, *arguments = command
+    script, *arguments = f"{command} --native n --launch l".split()
     done = subprocess.run(
-        [
-            sys.executable,
-            SCRIPTS / script,
-            *arguments,
-            "--native",
-            "n",
-            "--launch",
-            "l",
-        ],
-        capture_output=True,
-        text=True,
+        [sys.executable, SCRIPTS / script, *arguments], capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
