@@ -84,15 +84,11 @@ def specification(
 
 
 def _compiled(
-    views: alt.HConcatChart, inputs: Sequence[alt.Parameter]
+    views: Mapping[str, Any], inputs: Sequence[alt.Parameter]
 ) -> dict[str, Any]:
-    """Return the Vega specification of Altair's views and inputs.
-
-    `add_params` of joined charts would copy all of them for each input.
-    """
+    """Return the Vega specification of Altair's views and inputs."""
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    spec = views.to_dict()
-    spec["params"] = [one.param.to_dict() for one in inputs]
+    spec = {**views, "params": [one.param.to_dict() for one in inputs]}
     return vl_convert.vegalite_to_vega(spec, vl_version=version)
 
 
@@ -162,7 +158,7 @@ def _with_clicks(signal: dict[str, Any]) -> dict[str, Any]:
     """
     name = signal["name"]
     if name == "cache_rate_percent":
-        marks = "@breakdown_layer_0_marks:click, @times_layer_0_layer_1_marks:click"
+        marks = "@breakdown_layer_0_marks:click, @times_layer_1_marks:click"
         return signal | {
             "on": [{"events": marks, "update": "datum.cache_rate_percent"}]
         }

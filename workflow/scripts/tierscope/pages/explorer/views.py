@@ -1,4 +1,8 @@
-"""Draw the explorer's three views with Altair; the page computes their tables."""
+"""Draw the explorer's three views with Altair; the page computes their tables.
+
+Altair draws each mark. The marks are joined here, because `alt.layer` and its like copy
+all that they join, half of the time that a page takes.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -29,45 +33,57 @@ def map_chart(start: Start) -> str:
     return "chart b" if start.is_job else "chart c"
 
 
-def page_views(start: Start, *, has_model: bool) -> alt.HConcatChart:
-    """Return the views; their tables are those of the computation.
+def page_views(start: Start, *, has_model: bool) -> dict[str, Any]:
+    """Return the Vega-Lite specification of the views, which lacks their tables.
 
-    There are three. The page of a job lacks the first, I/O time over the cache rate.
+    There are three views. The page of a job lacks the first, I/O time over the cache
+    rate.
     """
     first = [] if start.is_job else [_times_view(has_model)]
-    return (
-        alt.hconcat(
-            alt.vconcat(*first, _breakdown_view(start), spacing=16).resolve_scale(
-                color="independent"
-            ),
+    own_colours = {"scale": {"color": "independent"}}
+    return {
+        "config": {
+            "font": _FONT,
+            "axis": {
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "titleFontWeight": "normal",
+                "gridColor": "#e6e6e6",
+                "domainColor": "#888",
+                "tickColor": "#888",
+            },
+            "legend": {
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "titleFontWeight": "normal",
+            },
+            "title": {
+                "anchor": "start",
+                "frame": "bounds",
+                "fontSize": 14,
+                "subtitleFontSize": 12,
+                "subtitleColor": "#555",
+                "offset": 8,
+            },
+            "view": {"stroke": None},
+        },
+        "hconcat": [
+            {
+                "vconcat": [*first, _breakdown_view(start)],
+                "resolve": own_colours,
+                "spacing": 16,
+            },
             _map_view(start),
-            spacing=30,
-        )
-        .resolve_scale(color="independent", shape="independent")
-        .configure(
-            font=_FONT,
-            axis=alt.AxisConfig(
-                labelFontSize=12,
-                titleFontSize=12,
-                titleFontWeight="normal",
-                gridColor="#e6e6e6",
-                domainColor="#888",
-                tickColor="#888",
-            ),
-            legend=alt.LegendConfig(
-                labelFontSize=12, titleFontSize=12, titleFontWeight="normal"
-            ),
-            title=alt.TitleConfig(
-                anchor="start",
-                frame="bounds",
-                fontSize=14,
-                subtitleFontSize=12,
-                subtitleColor="#555",
-                offset=8,
-            ),
-            view=alt.ViewConfig(stroke=None),
-        )
-    )
+        ],
+        "resolve": {"scale": own_colours["scale"] | {"shape": "independent"}},
+        "spacing": 30,
+    }
+
+
+def _layer(*marks: alt.Chart, **properties: Any) -> dict[str, Any]:
+    """Return the specification of a view with these marks, one above the other."""
+    one = {"top_level": False}
+    return {"layer": [mark.to_dict(context=one) for mark in marks], **properties}
 
 
 def _cache_rate_axis(field: str) -> alt.X:
@@ -120,7 +136,7 @@ def line_names(*, has_model: bool) -> list[str]:
     return [TODAY, *([BY_THE_RULE, BY_THE_MODEL] if has_model else [IMPROVED])]
 
 
-def _times_view(has_model: bool) -> alt.LayerChart:
+def _times_view(has_model: bool) -> dict[str, Any]:
     """Return view a: I/O time over the cache rate, goal and best points."""
     names = line_names(has_model=has_model)
     colours = [_TODAY_COLOUR, _IMPROVED_COLOUR, _MODEL_COLOUR]
@@ -135,24 +151,19 @@ def _times_view(has_model: bool) -> alt.LayerChart:
             columns=alt.ExprRef(f"view_width < 400 ? 1 : {len(names)}"),
         ),
     )
-    return (
-        alt.layer(
-            _lines(names, colour),
-            _looked_at_rule(),
-            *_goal_marks(),
-            *_best_marks(len(names), colour),
-        )
-        .resolve_scale(color="shared")
-        .properties(
-            name="times",
-            width=450,
-            height=220,
-            title=alt.Title("a  I/O time of the slowest process"),
-        )
+    return _layer(
+        *_lines(names, colour),
+        _looked_at_rule(),
+        *_goal_marks(),
+        *_best_marks(len(names), colour),
+        name="times",
+        width=450,
+        height=220,
+        title="a  I/O time of the slowest process",
     )
 
 
-def _lines(names: Sequence[str], colour: alt.Color) -> alt.LayerChart:
+def _lines(names: Sequence[str], colour: alt.Color) -> list[alt.Chart]:
     """Return the I/O time over the cache rate: today, improved, by the model."""
     lines = alt.Chart(alt.NamedData("lines")).encode(
         x=_cache_rate_axis("cache_rate_percent"),
@@ -160,7 +171,7 @@ def _lines(names: Sequence[str], colour: alt.Color) -> alt.LayerChart:
         color=colour,
     )
     dashes = alt.Scale(domain=names, range=[[1, 0], [1, 0], [6, 3]][: len(names)])
-    return alt.layer(
+    return [
         lines.mark_line(strokeWidth=2).encode(
             strokeDash=alt.StrokeDash("when:N", legend=None, scale=dashes)
         ),
@@ -171,7 +182,7 @@ def _lines(names: Sequence[str], colour: alt.Color) -> alt.LayerChart:
             cursor="pointer",
             description=alt.ExprRef("datum.words"),
         ).encode(tooltip=alt.Tooltip("words:N")),
-    )
+    ]
 
 
 def _goal_marks() -> list[alt.Chart]:
@@ -218,7 +229,7 @@ def _best_marks(n_lines: int, colour: alt.Color) -> list[alt.Chart]:
     ]
 
 
-def _breakdown_view(start: Start) -> alt.LayerChart:
+def _breakdown_view(start: Start) -> dict[str, Any]:
     """Return view b: the slowest process after the improvements, by class.
 
     A job has two bars, one of them as it ran, and the goal.
@@ -250,15 +261,17 @@ def _breakdown_view(start: Start) -> alt.LayerChart:
         )
     )
     marks = _goal_marks() if start.is_job else [_looked_at_rule()]
-    return alt.layer(bars, *marks).properties(
+    return _layer(
+        bars,
+        *marks,
         name="breakdown",
         width=450,
         height=300 if start.is_job else 220,
-        title=alt.Title("=breakdown_title"),
+        title="=breakdown_title",
     )
 
 
-def _map_view(start: Start) -> alt.LayerChart:
+def _map_view(start: Start) -> dict[str, Any]:
     """Return view c: the combinations of two improvements that meet the goal."""
     edges = cell_edges(start.grid)
     scale = alt.Scale(domain=[edges[0], edges[-1]], nice=False, zero=False)
@@ -283,19 +296,15 @@ def _map_view(start: Start) -> alt.LayerChart:
     rate = {"text": alt.ExprRef("datum.label"), "fontSize": 12, "fontWeight": "bold"}
     halo = {"stroke": "white", "strokeWidth": 3, "strokeJoin": "round"}
     texts = [rates.mark_text(**rate, **halo), rates.mark_text(**rate)]
-    return alt.layer(
+    return _layer(
         _cells(x, y, start),
         *([] if start.is_job else texts),
         cheapest,
         sliders,
-    ).properties(
         name="cells",
         width=450,
         height=410,
-        title=alt.Title(
-            "=map_title",
-            subtitle="=map_subtitle",
-        ),
+        title={"text": "=map_title", "subtitle": "=map_subtitle"},
     )
 
 
