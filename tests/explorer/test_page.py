@@ -228,6 +228,15 @@ def test_a_click_on_the_map_sets_the_sliders_of_its_classes(explorer):
     assert explorer.input("lfs_read_improvement_percent").get_attribute("value") == "80"
 
 
+@pytest.mark.parametrize("marks", ["times_layer_1_marks", "breakdown_layer_0_marks"])
+def test_a_click_on_a_point_or_a_bar_looks_at_its_cache_rate(explorer, marks):
+    explorer.set(cache_rate_percent=40)
+    paths = f"#views svg .{marks} path"
+    explorer.browser.find_elements("css selector", paths)[-1].click()
+    explorer.set()
+    assert explorer.signal("cache_rate_percent") == 100
+
+
 def test_the_page_asks_for_nothing_and_complains_of_nothing(explorer):
     script = "return performance.getEntriesByType('resource').map(e => e.name)"
     assert explorer.browser.execute_script(script) == []

@@ -284,6 +284,13 @@ def test_the_views_draw_tables_of_the_computation(html):
     assert not re.search(r"\$\w", json.dumps(spec).replace("$schema", ""))
 
 
+def test_clicks_are_on_marks_that_the_page_draws(html):
+    text = json.dumps(specification(html))
+    clicked = set(re.findall(r"@(\w+):click", text))
+    assert len(clicked) == 3
+    assert clicked <= set(re.findall(r'"name": "(\w+_marks)"', text))
+
+
 def test_the_computation_is_readable_as_it_stands():
     assert set(yaml.safe_load(COMPUTATION)) == {"signals", "data"}
 

@@ -1,7 +1,7 @@
 """Draw the explorer's three views with Altair; the page computes their tables.
 
 Altair draws each mark. The marks are joined here, because `alt.layer` and its like copy
-all that they join, half of the time that a page takes.
+all that they join: half of the processor time of a page of two scenarios.
 """
 
 import itertools
