@@ -23,8 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import sessions
+import shared
 
 _COMMAND = Path(sys.executable).with_name("snakemake")
+_LOOK_S = 2.0  # between two looks whether the tests still run
 _IMPORTS = [
     "jinja2",
     "jsonschema",
@@ -41,7 +43,7 @@ _IMPORTS = [
     "smart_open",
     "yte",
 ]
-_SERVER: list[tuple[subprocess.Popen, str]] = []  # of this process, and its address
+_STARTED: list[subprocess.Popen] = []
 
 
 def installed_environment() -> dict[str, str]:
@@ -92,19 +94,22 @@ def _run_snakemake_in_fork(command, folder, environment) -> tuple[int, str]:
 
 
 def _address() -> str:
-    """Return the address of the process that forks; start it if it does not run."""
-    if not _SERVER or _SERVER[0][0].poll() is not None:
-        folder = tempfile.mkdtemp(prefix="tierscope-test-python-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        address = f"{folder}/socket"
-        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # no thread to fork
-        command = [sys.executable, __file__, address]
-        server = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        )
-        server.stdout.readline()
-        _SERVER[:] = [(server, address)]
-    return _SERVER[0][1]
+    """Return the address of the process that forks for all tests."""
+    return str(shared.made_once("python", _start_server) / "socket")
+
+
+def _start_server(folder: Path) -> None:
+    """Start the process that forks, and wait until it is ready."""
+    server = subprocess.Popen(
+        [sys.executable, __file__, folder / "socket"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # no thread to fork
+    )
+    if not server.stdout.readline():
+        raise RuntimeError(f"{__file__} ended with status {server.wait()}")
+    _STARTED.append(server)  # which goes on after this process
 
 
 def _run(address, arguments, folder, environment, streams) -> int:
@@ -127,7 +132,7 @@ def _run(address, arguments, folder, environment, streams) -> int:
 
 
 def _serve(address) -> None:
-    """Run what is asked for, until the process that has started this one ends."""
+    """Run what is asked for, until the tests have ended."""
     del sys.path[0]  # this folder, which no program has
     sys.modules["scipy.stats"] = None  # as our figures import seaborn
     for module in _IMPORTS:
@@ -143,7 +148,9 @@ def _serve(address) -> None:
     server.listen()
     print(flush=True)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for who answers
-    while server in select.select([server, sys.stdin], [], [])[0]:
+    while not shared.has_ended():
+        if not select.select([server], [], [], _LOOK_S)[0]:
+            continue
         connection, _ = server.accept()
         if os.fork() == 0:
             server.close()
