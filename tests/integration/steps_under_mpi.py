@@ -1,6 +1,6 @@
 """Take steps with a real process for each rank, and compare with one process.
 
-mpiexec -n 4 python steps_under_mpi.py: prints, for each network, the largest difference
+mpiexec -n 3 python steps_under_mpi.py: prints, for each network, the largest difference
 of any weight or moving average (JSON).
 """
 

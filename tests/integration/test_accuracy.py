@@ -51,11 +51,11 @@ def project(tmp_path_factory):
     return project
 
 
-def test_one_process_takes_the_steps_of_four_mpi_ranks_bit_by_bit():
+def test_one_process_takes_the_steps_of_three_mpi_ranks_bit_by_bit():
     mpiexec = Path(sys.executable).parent / "mpiexec"
     script = Path(__file__).with_name("steps_under_mpi.py")
     process = subprocess.run(
-        [mpiexec, "-n", "4", sys.executable, script],
+        [mpiexec, "-n", "3", sys.executable, script],
         env={**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "scripts")},
         capture_output=True,
         text=True,
