@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from integration.conftest import TINY_SYSTEM
 from integration.launches import edit, messages_of
 from integration.test_policies import EPOCHS, N_FILES, SIZE, make_project
 from tierscope.core.description import Run
@@ -127,6 +128,7 @@ def test_tensorflow_reads_from_peers_on_emulated_devices(tmp_path):
         kind="emulated",
         sweep=sweep(policies, "tensorflow", 60, [100]),
     )
+    project.change(TINY_SYSTEM, {"processes_per_node": 1})
     project.snakemake(*project.audits_of(project.scenario.format("adhoc"), 100))
     _, run = decided(project, 100, 0)
     gfs, *lfs = run.emulation["statistics"]

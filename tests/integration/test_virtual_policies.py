@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from integration.conftest import Project, busy_machine
+from integration.conftest import TINY_SYSTEM, Project, busy_machine
 from integration.test_virtual_time import assert_equals_simulation, runs_of
 from tierscope.core.description import Run
 from tierscope.core.tables import read_table
@@ -155,6 +155,7 @@ def test_each_staged_byte_leaves_the_gfs_once(moved):
 
 def test_tensorflow_tells_of_a_file_after_its_batch(tmp_path):
     project = make_project(tmp_path / "project", ["monarch"], "tensorflow")
+    project.change(TINY_SYSTEM, {"processes_per_node": 1})
     project.snakemake("audits")
     folder = run_of(project, "monarch", "tensorflow")
     decisions = read_table(folder / "decisions.parquet", "decisions")
