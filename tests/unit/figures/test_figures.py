@@ -410,7 +410,10 @@ def test_single_repetitions_among_several_have_no_spread():
     alone = (io_time["cache_rate_percent"] == 100) & (io_time["repetition"] > 0)
     io_time = io_time[~alone]
     figure = draw_breakdown(io_time)
-    assert "1 to 3 repetitions of a point, no interval where one" in notes_of(figure)
+    assert (
+        "1 to 3 repetitions of a point; a point run once has no interval"
+        in notes_of(figure)
+    )
     ends = [end for bar in segments_of(figure.axes[0]) for end in bar]
     assert {rate for rate, time_s in ends if time_s == time_s} == {0, 50, 60}
     (ax,) = draw_times(io_time).axes
@@ -728,7 +731,7 @@ def test_the_legend_has_the_mark_of_the_bars_and_names_the_band_of_the_line(name
     figure = DRAW[name](io_time_of(repetitions=3))
     (legend,) = figure.legends
     labels = [text.get_text() for text in legend.get_texts()]
-    place = labels.index("95 % confidence\ninterval; line: band")
+    place = labels.index("95 % confidence\ninterval (lines: band)")
     assert isinstance(legend.legend_handles[place], Line2D)
 
 

@@ -29,6 +29,18 @@ def test_time_left_is_that_of_points_in_turn_and_of_other_jobs_at_their_pace():
     assert text == "4 of 8 points, 3 of 6 jobs, about 23 s left"
 
 
+def test_brief_jobs_say_nothing_about_those_of_other_rules():
+    time_s = [0]
+    progress = Progress({"describe": 4, "audit": 2, "draw": 5}, lambda: time_s[0])
+    for _ in range(3):
+        progress.finished(job("describe", 0.1))
+    for _ in range(2):
+        progress.finished(job("audit", 4))
+    time_s[0] = 20
+    # One description, and five drawings as long as an audit.
+    assert progress.so_far() == "5 of 11 jobs, about 20 s left"
+
+
 def test_points_that_were_taken_over_count_once():
     progress = Progress({"run_benchmark": 3})
     progress.finished(job("run_benchmark", 9, n_points=3, points_done=2))

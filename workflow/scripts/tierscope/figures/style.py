@@ -168,7 +168,7 @@ def source_notes(
         repetitions = NO_INTERVAL
     elif least < most:
         repetitions = f"{least} to {most} repetitions of a point"
-        repetitions += ", no interval where one" if least == 1 else ""
+        repetitions += "; a point run once has no interval" if least == 1 else ""
     if most > 1:
         units = unit_words(spread["source"])
         repetitions += f"; intervals by Student's t, of independent {units}"
@@ -296,7 +296,7 @@ def spread_handles(
     """
     handles = []
     if spread["n_repetitions"].max() > 1:
-        what = "interval; line: band" if bars and band else "interval of the mean"
+        what = "interval (lines: band)" if bars and band else "interval of the mean"
         label = f"{LEVEL_PERCENT} % confidence\n{what}"
         if bars:
             handles.append(Line2D([], [], **_ERROR_BAR_MARK, label=label))

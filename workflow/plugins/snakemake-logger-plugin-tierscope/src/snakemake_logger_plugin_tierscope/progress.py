@@ -9,6 +9,7 @@ from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
 POINT_RULE = "run_benchmark"
 _ENOUGH = 3  # finished jobs that allow an estimate of the time left
+_BRIEF_S = 0.5  # a job that takes less only writes something down
 
 
 class Progress:
@@ -16,7 +17,7 @@ class Progress:
 
     `counts` holds the number of jobs of each rule. The time left is that of the points,
     which run one after the other, plus that of the other jobs at the pace so far. A
-    rule without finished jobs counts as an average one.
+    rule without finished jobs counts as an average one; brief jobs do not count there.
     """
 
     def __init__(self, counts: Mapping[str, int], now=time.monotonic):
@@ -27,6 +28,7 @@ class Progress:
         self._points_done = self._measured = 0
         self._done: Counter = Counter()
         self._took_s: defaultdict = defaultdict(float)
+        self._n_lasting, self._lasted_s = 0, 0.0  # jobs that are not brief
         self._launches_s = 0.0
         self._width = 0  # so that the words after it stand in a column
         self._now, self._start_s = now, now()
@@ -47,6 +49,9 @@ class Progress:
         else:
             self._done[job.rule] += 1
             self._took_s[job.rule] += job.seconds
+            if job.seconds >= _BRIEF_S:
+                self._n_lasting += 1
+                self._lasted_s += job.seconds
 
     @property
     def is_complete(self) -> bool:
@@ -84,14 +89,10 @@ class Progress:
         if not points_left and not remaining:
             return ""
         busy_s = sum(self._took_s.values())
+        usual_s = self._lasted_s / self._n_lasting if self._n_lasting else busy_s / done
         elapsed_s = self._now() - self._start_s - launches_s
         rest_s = sum(
-            n
-            * (
-                self._took_s[rule] / self._done[rule]
-                if self._done[rule]
-                else busy_s / done
-            )
+            n * (self._took_s[rule] / self._done[rule] if self._done[rule] else usual_s)
             for rule, n in remaining.items()
         )
         if 0 < elapsed_s < busy_s:  # several jobs at a time
