@@ -1,7 +1,7 @@
 """Take steps with a real process for each rank, and compare with one process.
 
 mpiexec -n 3 python steps_under_mpi.py: prints, for each network, the largest difference
-of any weight or moving average (JSON).
+of any weight or moving average (JSON). Three ranks, as a sum of two terms has no order.
 """
 
 import json
