@@ -27,6 +27,7 @@ import shared
 
 _COMMAND = Path(sys.executable).with_name("snakemake")
 _LOOK_S = 2.0  # between two looks whether the tests still run
+_WAKE_UPS = 4096  # read at once
 _IMPORTS = [
     "jinja2",
     "jsonschema",
@@ -147,31 +148,54 @@ def _serve(address) -> None:
     server.bind(address)
     server.listen()
     print(flush=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for who answers
+    woken = _wake_up_when_a_program_ends()
+    running: dict[int, socket.socket] = {}  # who waits for each program
     while not shared.has_ended():
-        if not select.select([server], [], [], _LOOK_S)[0]:
-            continue
-        connection, _ = server.accept()
-        if os.fork() == 0:
-            server.close()
-            _answer(connection, address)
-            return
-        connection.close()
+        for ready in select.select([server, woken], [], [], _LOOK_S)[0]:
+            if ready is server:
+                connection, _ = server.accept()
+                pid = _begin([server, *running.values()], connection, address)
+                running[pid] = connection
+            else:
+                woken.recv(_WAKE_UPS)
+                _tell_of_ends(running)
 
 
-def _answer(connection, address) -> None:
-    """Run a program; tell its process id and, when it has ended, its status."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+def _wake_up_when_a_program_ends() -> socket.socket:
+    """Return what can be read once a program has ended."""
+    woken, writable = socket.socketpair()
+    for end in (woken, writable):
+        end.setblocking(False)
+    signal.set_wakeup_fd(writable.detach(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return woken
+
+
+def _begin(others, connection, address) -> int:
+    """Run a program in a fork, without the connections of others; return its id."""
     _, streams, _, _ = socket.recv_fds(connection, 1, 2)
     with connection.makefile() as file:
         request = json.loads(file.readline())
-    if (pid := os.fork()) == 0:
-        connection.close()
-        _become(**request, streams=streams)
-        is_snakemake = sys.argv[0] == str(_COMMAND)
-        _end(_run_snakemake if is_snakemake else _run_script, address)
-    _, status = os.waitpid(pid, 0)
-    connection.sendall(f"{pid} {status}".encode())
+    if pid := os.fork():
+        for stream in streams:
+            os.close(stream)
+        return pid
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for one in (*others, connection):
+        one.close()
+    _become(**request, streams=streams)
+    is_snakemake = sys.argv[0] == str(_COMMAND)
+    _end(_run_snakemake if is_snakemake else _run_script, address)
+
+
+def _tell_of_ends(running) -> None:
+    """Tell those who wait for a program its process id and its status."""
+    with suppress(ChildProcessError):  # none runs
+        while (end := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = end
+            with running.pop(pid) as connection, suppress(BrokenPipeError):
+                connection.sendall(f"{pid} {status}".encode())
 
 
 def _become(arguments, folder, environment, streams) -> None:
