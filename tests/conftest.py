@@ -20,11 +20,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 # Tests that share what is costly: a cluster, or an experiment that has been run. The
 # longest begin first, and those that compile the simulator's loops, for all others.
+WAITING = "schedulers"  # mostly for jobs; the process that has had them ends
 GROUPS = {
-    "slurm": "tests/slurm/",
+    WAITING: ("tests/slurm/", "tests/pjm/"),
     "simulator": "tests/unit/model/",
     "workflow": "tests/integration/test_workflow.py",
-    "pjm": "tests/pjm/",
     "darshan": "tests/darshan/",
     "explorer": "tests/explorer/",
     "lustre": "tests/lustre/",
@@ -50,6 +50,13 @@ class OneProcessAGroup(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _reschedule(self, node) -> None:
+        waited = WAITING in self.assigned_work[node] and len(self.nodes) > 1
+        if not waited:
+            super()._reschedule(node)
+        elif not node.shutting_down:  # one more that computes delays the others
+            node.shutdown()
 
 
 def pytest_xdist_make_scheduler(config, log):
