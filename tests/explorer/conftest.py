@@ -144,7 +144,7 @@ def io_time():
 
 @pytest.fixture(scope="session")
 def paper_size_io_time():
-    """Return 3072 processes, 21 cache rates, 3 epochs and 4 scenarios, simulated.
+    """Return 3072 processes, 21 cache rates, 2 epochs and 4 scenarios, simulated.
 
     Each process's files on the LFS are hypergeometric; the metadata server or the LFS
     keeps the processes waiting, whichever has more to do.
@@ -166,7 +166,7 @@ def paper_size_io_time():
 
     scenarios = [("small", 60), ("small", 1), ("large", 60), ("large", 1)]
     keys = {"source": "simulated", "system": "fugaku"}
-    return io_time_table(scenarios, range(0, 101, 5), times_of, 3, **keys)
+    return io_time_table(scenarios, range(0, 101, 5), times_of, 2, **keys)
 
 
 def estimates_by_model(io_time):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from integration.conftest import Project
+from integration.conftest import TINY_SYSTEM, Project
 from tierscope.core.description import Run
 from tierscope.core.io_class import IOClass
 from tierscope.core.tables import read_table
@@ -12,16 +12,17 @@ from tierscope.trace.log import read_posix
 POLICIES = ["none", "pinning", "stratified-pinning"]
 
 
-def make_project(folder, prefetch_batches, cache_rates_percent, exclude):
-    """Return a project that has run static policies with both loaders.
+def make_project(folder, n_processes, prefetch_batches, cache_rates_percent, exclude):
+    """Return a project that has run static policies with both loaders on two nodes.
 
     66 files in batches of 4: two of four processes read 16 files, the others 17, so a
-    last batch is full or not. Steps take longer than reads from the LFS and less than
-    those from the GFS, so that sometimes readers wait for room and sometimes steps for
-    batches.
+    last batch is full or not; of two, each reads 33. Steps take longer than reads from
+    the LFS and less than those from the GFS, so that sometimes readers wait for room
+    and sometimes steps for batches.
     """
     folder.mkdir()
     project = Project(folder)
+    project.change(TINY_SYSTEM, {"processes_per_node": n_processes // 2})
     scenario = {"dataset": "tiny", "n_osts": 60, "loader": "posix"}
     project.change(
         "config/tiny.yaml",
@@ -56,7 +57,7 @@ def swept(tmp_path_factory):
         "one OST, too": {"n_osts": 1, "loader": "tensorflow"},
         "loaders know no policy": {"loader": "tensorflow", "policy": OTHERS},
     }
-    return make_project(folder, 2, [0, 40, 100], exclude)
+    return make_project(folder, 4, 2, [0, 40, 100], exclude)
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -64,7 +65,7 @@ def otherwise_buffered(request, tmp_path_factory):
     """Return a project that has run pinning without a buffer, or with one batch."""
     folder = tmp_path_factory.mktemp("buffer") / "project"
     exclude = {"one OST": {"n_osts": 1}, "others": {"policy": OTHERS}}
-    return make_project(folder, request.param, [40], exclude)
+    return make_project(folder, 2, request.param, [40], exclude)
 
 
 def runs_of(project, policy, loader):
