@@ -98,7 +98,7 @@ def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
 def titled(title: str, table: pd.DataFrame, provenance: Origin) -> str:
     """Return a title that names sources other than measurement of devices."""
-    sources = sorted(set(table["source"]) - {"measured"})
+    sources = sorted(set(table["source"].unique()) - {"measured"})
     marks = [*sources, provenance.mark] if provenance.mark else sources
     return f"{title} ({', '.join(marks)})" if marks else title
 

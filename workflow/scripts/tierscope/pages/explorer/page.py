@@ -130,7 +130,7 @@ def build_explorer(
         scenes = add_model_answers(points, estimates, scenarios, pairs, start.grid)
         known = _known_words(scenes, pairs, scenarios, start)
         answers = ModelAnswers(pairs, scenes, known)
-    sources = sorted(set(io_time["source"]))
+    sources = sorted(io_time["source"].unique())
     unmeasured = [source for source in sources if source != "measured"]
     texts = {
         "title": f"{title} ({', '.join(unmeasured)})" if unmeasured else title,
