@@ -106,6 +106,13 @@ def truth_of(description, names):
     return np.array([devices[name.split(".")[0]][name.split(".")[1]] for name in names])
 
 
+@pytest.fixture
+def without_neighbours(monkeypatch):
+    """Simulate each point once: it is much faster."""
+    monkeypatch.setattr(objective, "_READS", 0)
+
+
+@pytest.mark.usefixtures("without_neighbours")
 def test_file_of_the_system_is_no_source_of_fitted_values(experiment):
     description = describe(experiment, 60)
     data = io_time_of(description, noise=0.01), probes_of(description, (60,), 0.01)
@@ -181,6 +188,7 @@ class TestAllParameters:
         assert network.lfs.group_size == truth.lfs.group_size
 
 
+@pytest.mark.usefixtures("without_neighbours")
 class TestIdentifiability:
     def refusal(self, found):
         with pytest.raises(ModelError) as error:
@@ -241,13 +249,9 @@ class TestIdentifiability:
         assert "lfs.latency_s: got 1.01e-07 s, expected" in self.refusal(found)
 
 
+@pytest.mark.usefixtures("without_neighbours")
 class TestTheDataChoose:
-    """Without a list of parameters: 96 files, one epoch."""
-
-    @pytest.fixture(autouse=True)
-    def without_neighbours(self, monkeypatch):
-        """Simulate each point once: the data are exact, and it is much faster."""
-        monkeypatch.setattr(objective, "_READS", 0)
+    """Without a list of parameters: 96 files, one epoch, exact data."""
 
     @pytest.fixture
     def few_files(self, experiment):
