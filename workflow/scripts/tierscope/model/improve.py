@@ -8,7 +8,7 @@ that factor. So without an improvement the estimate is the measured time, and
 errors that the model makes in all cases cancel out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -34,11 +34,11 @@ from tierscope.core.scenario import Point
 from tierscope.model.predict import ORDER_STATISTICS, SIMULATION, predict_times
 from tierscope.model.simulator.run import (
     class_times,
-    simulate_reads,
+    planned_reads,
     slowest_class_times,
     workload_of,
 )
-from tierscope.storage.network import ModelError, Network, network_of
+from tierscope.storage.network import ModelError, Network, Workload, network_of
 
 NO_RANK = -1  # the model's slowest process is not a rank of the run
 
@@ -90,13 +90,9 @@ def estimate_by_model(
     percents = np.unique(improvement_percents([{}, *improvements]), axis=0)
     measured = slowest_process(select_epoch(io_time, epoch))
     points = points_of(measured)
-    classes_s = np.stack(
-        [
-            _class_times_s(_improved(description, row), points, epoch, model)
-            for row in percents.tolist()
-        ],
-        axis=1,
-    )
+    evaluate = _evaluation(description, points, epoch, model)
+    networks = (_improved_network(description, row) for row in percents.tolist())
+    classes_s = np.stack([evaluate(network) for network in networks], axis=1)
     # Percents are sorted: the first one is no improvement.
     as_it_is_s = total_s(classes_s)[:, :1]
     if not (as_it_is_s > 0).all():
@@ -114,47 +110,38 @@ def estimate_by_model(
     return rows[list(TABLES["estimates"])]
 
 
-def _improved(description: RunDescription, percents: list[int]) -> RunDescription:
-    """Return the description of a scenario on a system with faster devices."""
+def _improved_network(description: RunDescription, percents: list[int]) -> Network:
+    """Return the network of a scenario on a system with faster devices."""
     improvements = dict(zip(CLASSES, percents, strict=True))
     improvements = {name: percent for name, percent in improvements.items() if percent}
     system = replace(description.system, improvements=improvements)
-    return replace(description, system=system)
+    return network_of(system, description.scenario.n_osts)
 
 
-def _class_times_s(
-    description: RunDescription,
-    points: list[Point],
-    epoch: int,
-    model: str,
-) -> np.ndarray:
-    """Return the slowest process's seconds by class: shape (n_points, 4)."""
-    network = network_of(description.system, description.scenario.n_osts)
+def _evaluation(
+    description: RunDescription, points: list[Point], epoch: int, model: str
+) -> Callable[[Network], np.ndarray]:
+    """Return what gives the slowest process's seconds by class: (n_points, 4)."""
+    workload = workload_of(description)
     if model == SIMULATION:
-        times = (
-            _simulated_times_s(description, point, epoch, network) for point in points
-        )
-        return np.stack(list(times))
+        planned = [next(planned_reads(description, one, [epoch])) for one in points]
+
+        def simulated_times_s(network: Network) -> np.ndarray:
+            reads = (one.simulate(network, workload) for one in planned)
+            return np.stack([slowest_class_times(class_times(one)) for one in reads])
+
+        return simulated_times_s
     if model == ORDER_STATISTICS:
-        return _predicted_times_s(description, points, model, network)
+        return lambda network: _predicted_times_s(network, workload, points, model)
     raise ModelError(
         f"model.whatif: got {model!r}, expected {SIMULATION} or {ORDER_STATISTICS}."
     )
 
 
-def _simulated_times_s(
-    description: RunDescription, point: Point, epoch: int, network: Network
-) -> np.ndarray:
-    """Return the slowest process's seconds by class in a simulated epoch: (4,)."""
-    (reads,) = simulate_reads(description, point, [epoch], network)
-    return slowest_class_times(class_times(reads))
-
-
 def _predicted_times_s(
-    description: RunDescription, points: list[Point], model: str, network: Network
+    network: Network, workload: Workload, points: list[Point], model: str
 ) -> np.ndarray:
     """Return an analytic model's prediction, the same for every repetition."""
-    workload = workload_of(description)
     rates = {point.cache_rate_percent for point in points}
     by_rate = {
         rate: predict_times(network, workload, rate, model).slowest_s for rate in rates

@@ -28,6 +28,7 @@ from tierscope.model.calibration.starting_values import (
     station,
     with_values,
 )
+from tierscope.model.simulator.run import planned_reads, workload_of
 from tierscope.storage.network import ModelError, network_of
 
 NOISE = 0.01  # relative precision of any time, at best
@@ -169,6 +170,10 @@ class Objective:
         self.bounds = bounds[:, 0], bounds[:, 1]
         self.signs = np.array([one.sign for one in parameters], dtype=float)
         self.measured = measured_epochs(description, io_time)
+        self.planned = {
+            point: list(planned_reads(description, point)) for point in self.measured
+        }
+        self.workload = workload_of(description)
         self.measured_probes = measured_probes(description, probes)
 
     def start(self) -> np.ndarray:
@@ -186,11 +191,11 @@ class Objective:
     def table_residuals(self, near: Sequence[np.ndarray]) -> np.ndarray:
         """Return the terms of the points, with the mean over several parameters."""
         n_osts = self.description.scenario.n_osts
-        descriptions = [self.at(x) for x in near]
-        models = [(one, network_of(one.system, n_osts)) for one in descriptions]
+        networks = [network_of(self.at(x).system, n_osts) for x in near]
         terms = []
         for point, measured in self.measured.items():
-            modelled = [modelled_epochs(one, point, of) for one, of in models]
+            planned = self.planned[point]
+            modelled = [modelled_epochs(planned, of, self.workload) for of in networks]
             share = (np.mean(modelled, axis=0) - measured) / measured[:, -1:]
             terms.append(share[~np.isnan(measured)])
         return np.concatenate(terms)

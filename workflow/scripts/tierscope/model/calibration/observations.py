@@ -1,19 +1,18 @@
 """The data of a calibration: five times per epoch, and the time of each probe."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from tierscope.analysis.breakdown import (
-    process_times,
-)
+from tierscope.analysis.breakdown import process_times
 from tierscope.core.columns import CLASSES, POINT
 from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
-from tierscope.model.simulator.run import SimulatedReads, class_times, simulate_reads
-from tierscope.storage.network import ModelError, Network
+from tierscope.model.simulator.run import PlannedReads, SimulatedReads, class_times
+from tierscope.storage.network import ModelError, Network, Workload
 from tierscope.storage.probes import plan
 
 
@@ -70,11 +69,10 @@ def _check_scenario(description: RunDescription, io_time: pd.DataFrame) -> None:
 
 
 def modelled_epochs(
-    description: RunDescription, point: Point, network: Network
+    planned: Sequence[PlannedReads], network: Network, workload: Workload
 ) -> np.ndarray:
     """Return the simulated times of a point in the form of `measured_epochs`."""
-    reads = simulate_reads(description, point, network=network)
-    return np.array([_epoch(one) for one in reads])
+    return np.array([_epoch(one.simulate(network, workload)) for one in planned])
 
 
 def _epoch(reads: SimulatedReads) -> list[float]:

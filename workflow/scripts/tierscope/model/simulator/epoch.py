@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from tierscope.data.shuffle import process_share
 from tierscope.model.simulator.events import (
     MOST_RANKS,
     NS_PER_S,
@@ -91,8 +90,7 @@ class SimulatedEpoch:
 
 def first_reads(n_reads: int, n_ranks: int) -> np.ndarray:
     """Return the start of each rank's part of an order, and the end: (n_ranks + 1,)."""
-    starts = [process_share(n_reads, rank, n_ranks).start for rank in range(n_ranks)]
-    return np.array([*starts, n_reads])
+    return n_reads * np.arange(n_ranks + 1) // n_ranks  # as `process_share`
 
 
 def ranks_of_reads(n_reads: int, n_ranks: int) -> np.ndarray:
@@ -139,20 +137,17 @@ def simulate_epoch(
     if n_ranks > MOST_RANKS:
         raise ModelError(f"n_ranks: got {n_ranks}, expected at most {MOST_RANKS}.")
     _check_reads(n_reads, files, on_lfs)
-    tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
+    layouts, tiers = _fixed_parts(network, workload)
     factors = server_factors(layouts, slowness)
     first_read = first_reads(n_reads, n_ranks)
     rank_of = ranks_of_reads(n_reads, n_ranks)
     server_of = layouts[0].object_servers(rank_of, files)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
-    check_times(tiers, workload, factors, network.sample_s)
+    check_times((network.gfs, network.lfs), workload, factors, network.sample_s)
     instants_ns = np.zeros((n_reads, 5), np.int64)
     epoch = Epoch(
         Reads(first_read, server_of, layouts[1].first, instants_ns),
-        Tiers(
-            *_stations_and_requests(tiers, workload),
-            *metadata_servers_and_links(layouts, np.arange(n_ranks)),
-        ),
+        tiers,
         loading_of(network, workload),
         idle_servers(factors),
     )
@@ -250,15 +245,20 @@ def metadata_servers_and_links(
 
 def loading_of(network: Network, workload: Workload) -> Loading:
     """Return how ranks take samples, with room for when they do."""
-    times_ns = to_ns(np.array([workload.compute_time_s, network.sample_s], float))
     n_kept = max(workload.prefetch_batches, 1)
     return Loading(
         workload.batch_size,
         workload.prefetch_batches,
-        *times_ns.tolist(),
+        *_step_times_ns(workload.compute_time_s, network.sample_s),
         taken_ns=np.zeros((network.n_ranks, n_kept), np.int64),
         finished_ns=np.zeros(network.n_ranks, np.int64),
     )
+
+
+@lru_cache(maxsize=32)
+def _step_times_ns(*times_s: float) -> tuple[int, ...]:
+    """Return the times of a step in whole nanoseconds."""
+    return tuple(to_ns(np.array(times_s, float)).tolist())
 
 
 def idle_servers(factors: np.ndarray) -> Servers:
@@ -344,15 +344,19 @@ def server_factors(
 
 
 @lru_cache(maxsize=32)
-def _stations_and_requests(
-    tiers: tuple[TierModel, TierModel], workload: Workload
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return `stations_of` and `request_times`, which nobody may change.
+def _fixed_parts(
+    network: Network, workload: Workload
+) -> tuple[tuple[Layout, Layout], Tiers]:
+    """Return the layouts and tiers of all epochs of a network; nobody changes them.
 
     They are kept because calibration and what-if simulate many points of one network.
     """
-    requests = request_times([(tier, workload) for tier in tiers])
-    return stations_of(tiers, workload), *requests
+    tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
+    return layouts, Tiers(
+        stations_of(tiers, workload),
+        *request_times([(tier, workload) for tier in tiers]),
+        *metadata_servers_and_links(layouts, np.arange(network.n_ranks)),
+    )
 
 
 def stations_of(tiers: tuple[TierModel, TierModel], workload: Workload) -> np.ndarray:

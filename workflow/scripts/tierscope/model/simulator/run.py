@@ -82,6 +82,66 @@ def workload_of(description: RunDescription) -> Workload:
     )
 
 
+@dataclass(frozen=True)
+class PlannedReads:
+    """What the ranks read in an epoch, whatever time that takes on the devices.
+
+    Parameters
+    ----------
+    files, rank_of, on_lfs : ndarray
+        As in `SimulatedReads`.
+    seeds : tuple of int
+        Seed, repetition and epoch: the seeds of all random numbers.
+    """
+
+    files: np.ndarray
+    rank_of: np.ndarray
+    on_lfs: np.ndarray
+    seeds: tuple[int, int, int]
+
+    def simulate(self, network: Network, workload: Workload) -> SimulatedReads:
+        """Simulate the epoch on a network."""
+        slowness = draw_slowness(network, stream(SLOWNESS, *self.seeds[:2]))
+        services = stream(SERVICES, *self.seeds)
+        epoch = simulate_epoch(
+            network, workload, self.files, self.on_lfs, services, slowness
+        )
+        return SimulatedReads(self.files, self.rank_of, self.on_lfs, epoch)
+
+
+def planned_reads(
+    description: RunDescription, point: Point, epochs: Iterable[int] | None = None
+) -> Iterator[PlannedReads]:
+    """Yield what is read in each epoch of a run of a static policy.
+
+    Parameters
+    ----------
+    description : RunDescription
+        Settings of the scenario (`Experiment.description`).
+    point : Point
+        Cache rate and repetition.
+    epochs : iterable of int, optional
+        The epochs; default: all. No epoch depends on another one.
+    """
+    training, n_files = description.training, description.dataset.n_files
+    seed, repetition = training.seed, point.repetition
+    policy, n_ranks = description.scenario.policy, description.system.n_processes
+    on_lfs = held_files(policy, n_files, point.cache_rate_percent, seed, repetition)
+    rank_of = ranks_of_reads(n_files, n_ranks)
+    for epoch in range(training.epochs) if epochs is None else epochs:
+        files = epoch_order(
+            n_files,
+            n_ranks,
+            shuffle=training.shuffle,
+            seed=seed,
+            repetition=repetition,
+            epoch=epoch,
+            strata=strata(policy, on_lfs),
+        )
+        seeds = (seed, repetition, epoch)
+        yield PlannedReads(files, rank_of, on_lfs[files], seeds)
+
+
 def simulate_reads(
     description: RunDescription,
     point: Point,
@@ -92,44 +152,16 @@ def simulate_reads(
 
     Parameters
     ----------
-    description : RunDescription
-        Settings of the scenario (`Experiment.description`).
-    point : Point
-        Cache rate and repetition.
-    epochs : iterable of int, optional
-        The epochs; default: all. No epoch depends on another one.
+    description, point, epochs
+        As for `planned_reads`.
     network : Network, optional
         The scenario's network (`network_of`), if there is one already.
     """
     if network is None:
         network = network_of(description.system, description.scenario.n_osts)
-    workload, training = workload_of(description), description.training
-    n_files, repetition = workload.n_files, point.repetition
-    seed = training.seed
-    policy = description.scenario.policy
-    rate = point.cache_rate_percent
-    on_lfs = held_files(policy, n_files, rate, seed, repetition)
-    rank_of = ranks_of_reads(n_files, network.n_ranks)
-    slowness = draw_slowness(network, stream(SLOWNESS, seed, repetition))
-    for epoch in range(training.epochs) if epochs is None else epochs:
-        files = epoch_order(
-            n_files,
-            network.n_ranks,
-            shuffle=training.shuffle,
-            seed=seed,
-            repetition=repetition,
-            epoch=epoch,
-            strata=strata(policy, on_lfs),
-        )
-        simulated = simulate_epoch(
-            network,
-            workload,
-            files,
-            on_lfs[files],
-            stream(SERVICES, seed, repetition, epoch),
-            slowness,
-        )
-        yield SimulatedReads(files, rank_of, on_lfs[files], simulated)
+    workload = workload_of(description)
+    for planned in planned_reads(description, point, epochs):
+        yield planned.simulate(network, workload)
 
 
 def stream(number: int, *seeds: int) -> np.random.Generator:
@@ -244,14 +276,17 @@ def class_times(reads: SimulatedReads) -> np.ndarray:
 
     Whole nanoseconds are summed, so equal times give equal numbers of seconds.
     """
-    n_ranks = int(reads.rank_of[-1]) + 1
-    read_ns, meta_ns = reads.epoch.read_time_ns, reads.epoch.meta_time_ns
-    columns = []
-    for io_class in reads.classes:
-        mine = reads.is_of(io_class)
-        time_ns = read_ns if io_class.is_read else meta_ns
-        columns.append(np.bincount(reads.rank_of[mine], time_ns[mine], n_ranks))
-    return np.column_stack(columns) / NS_PER_S
+    n_ranks, n_tiers = int(reads.rank_of[-1]) + 1, 2 if reads.on_peer is None else 3
+    tier = reads.on_lfs.astype(np.int64)  # numbered in the order of the classes
+    if reads.on_peer is not None:
+        tier[reads.on_peer] = 2
+    place = reads.rank_of * n_tiers + tier
+    by_kind = [
+        np.bincount(place, time_ns, n_ranks * n_tiers).reshape(n_ranks, n_tiers)
+        for time_ns in (reads.epoch.read_time_ns, reads.epoch.meta_time_ns)
+    ]
+    by_class = np.stack(by_kind, axis=2).reshape(n_ranks, 2 * n_tiers)
+    return by_class[:, : len(reads.classes)] / NS_PER_S
 
 
 def slowest_class_times(times_s: np.ndarray) -> np.ndarray:
