@@ -22,6 +22,8 @@ if EXPERIMENT.launches_several:
                 **audited(runs),
             log:
                 f"{LOGS}/audit_run/{number}-{scenario.name}.log",
+            # The longest begins first, as most jobs wait for the last one.
+            priority: 1 - 1 / len(points)
             localrule: True
             conda:
                 "../../environment.yml"

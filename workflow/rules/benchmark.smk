@@ -33,6 +33,7 @@ rule run_benchmark:
         run=protected(f"{RUN}/run.json"),
     log:
         f"{BENCHMARK_LOG}.log",
+    priority: BEFORE_AUDITS
     # Only for the submitting Snakemake: otherwise each job would also retry.
     retries: 0 if IS_REMOTE_JOB else SYSTEM.job.retries
     conda:

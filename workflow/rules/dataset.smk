@@ -6,6 +6,7 @@ rule generate_dataset:
         manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
     log:
         f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
+    priority: BEFORE_AUDITS
     conda:
         "../../environment.yml"
     threads: 4

@@ -51,6 +51,7 @@ if MODEL in METHODS:
             estimates=ESTIMATES[MODEL],
         log:
             f"{LOGS}/estimate_by_model.log",
+        priority: 1  # figures wait for it
         localrule: True
         conda:
             "../../environment.yml"

@@ -21,6 +21,8 @@ if SYSTEM.points_per_launch != "all":
     )
 elif EXPERIMENT.source == "measured":
     MEASURED += ", repetition {wildcards.repetition}"
+# If runs are audited by launch, all launches come before the audits.
+BEFORE_AUDITS = 1 if EXPERIMENT.launches_several else 0
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
 # The command of a launch; the script of the ranks and its arguments follow.
 LAUNCH = (

@@ -26,6 +26,7 @@ rule probe_storage:
         summary=f"{PROBES}/probes.json",
     log:
         f"{PROBES_LOG}.log",
+    priority: BEFORE_AUDITS
     conda:
         "../../environment.yml"
     resources:
@@ -65,6 +66,7 @@ rule calibrate_devices:
         devices=f"{CALIBRATION}/devices.yaml",
     log:
         f"{LOGS}/calibrate_devices/{{calibration}}.log",
+    priority: 1  # figures wait for it
     localrule: True
     conda:
         "../../environment.yml"
