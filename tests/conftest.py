@@ -20,11 +20,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 # Tests that share what is costly: a cluster, or an experiment that has been run. The
 # longest begin first, and those that compile the simulator's loops, for all others.
-WAITING = "schedulers"  # mostly for jobs; the process that has had them ends
+WAITING = "slurm"  # mostly for jobs; the process that has had these tests ends
 GROUPS = {
-    WAITING: ("tests/slurm/", "tests/pjm/"),
+    WAITING: "tests/slurm/",
     "simulator": "tests/unit/model/",
     "workflow": "tests/integration/test_workflow.py",
+    "pjm": "tests/pjm/",
     "darshan": "tests/darshan/",
     "explorer": "tests/explorer/",
     "lustre": "tests/lustre/",

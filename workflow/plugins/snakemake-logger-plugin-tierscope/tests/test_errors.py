@@ -54,6 +54,31 @@ def test_error_is_one_line(text, line):
     assert error_line(text, arguments) == line
 
 
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("training.epochs: got 'two', expected integer", "mine.yaml"),
+        ("sweep.n_osts.1: got -1, expected integer", "mine.yaml"),
+        ("sweep.n_osts: got -1, expected some of 1, 60", "mine.yaml"),
+        ("top level: got unknown key sytem, expected some of system", "mine.yaml"),
+        ("training: got unknown key seed, expected some of x", "config/config.yaml"),
+        ("training.epochs: got 'three', expected integer", "config"),  # --config
+        ("whatif.goal: got 1, expected mapping", "config"),
+        ("training: missing key epochs", "config"),
+    ],
+)
+def test_error_of_a_value_names_the_file_that_has_it(tmp_path, monkeypatch, line, file):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("training: {epochs: 3, seed: 1}")
+    (tmp_path / "mine.yaml").write_text(
+        "sytem: a\nsweep: {n_osts: [1, -1]}\ntraining: {epochs: two}"
+    )
+    text = f'WorkflowError in file "/x/base.smk", line 9:\nconfig: {line}'
+    arguments = ["snakemake", "--configfile", "mine.yaml", "gone.yaml"]
+    assert error_line(text, arguments) == f"{file}: {line}"
+
+
 def test_file_that_is_no_yaml_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.yaml").write_text("a: 1\n")

@@ -18,6 +18,10 @@ _OF_INPUT = re.compile(
     r"^InputFunctionException[^\n]*\nError:\n  WorkflowError:\n(.*?)\nWildcards:",
     re.DOTALL,
 )
+_OF_CONFIG = re.compile(
+    r"^config: (?P<path>\S+|top level): got (unknown key (?P<key>[^,]+)|.*), expected "
+)
+_DEFAULT = "config/config.yaml"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -48,7 +52,7 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
     if not _WORKFLOW.match(first):
         return text
     lines = [line for line in rest.split("\n") if line and not _FRAME.match(line)]
-    return "\n".join(lines)
+    return "\n".join(_with_file(line, arguments) for line in lines)
 
 
 def configuration_files(arguments: Sequence[str]) -> Iterator[str]:
@@ -83,7 +87,7 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
 
 def _malformed(arguments: Sequence[str]) -> Iterator[str]:
     """Yield file, line and problem of each file that is not YAML or has no keys."""
-    for name in ("config/config.yaml", *configuration_files(arguments)):
+    for name in (_DEFAULT, *configuration_files(arguments)):
         path = Path(name)
         try:
             content = yaml.safe_load(path.read_text()) if path.is_file() else {}
@@ -97,3 +101,26 @@ def _malformed(arguments: Sequence[str]) -> Iterator[str]:
             yield f"{name}{where}: is not valid YAML: {words}."
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             yield f"{name}: is not valid YAML: {' '.join(str(error).split())}"
+
+
+def _with_file(line: str, arguments: Sequence[str]) -> str:
+    """Return an error of the configuration with the file that has the wrong value."""
+    if not (found := _OF_CONFIG.match(line)):
+        return line
+    path = [] if found["path"] == "top level" else found["path"].split(".")
+    for name in reversed((_DEFAULT, *configuration_files(arguments))):
+        try:
+            value = yaml.safe_load(Path(name).read_text())
+            for key in path:
+                value = value[int(key) if isinstance(value, list) else key]
+            if found["key"] in value if found["key"] else _says(line, value):
+                return f"{name}: {line.removeprefix('config: ')}"
+        except (OSError, LookupError, TypeError, ValueError, yaml.YAMLError):
+            continue
+    return line  # it is of --config
+
+
+def _says(line: str, value: object) -> bool:
+    """Return whether an error is about a value, or about an item of a list."""
+    values = [value, *value] if isinstance(value, list) else [value]
+    return any(f": got {one!r}, expected " in line for one in values)
