@@ -53,7 +53,7 @@ class OneProcessAGroup(LoadScopeScheduling):
         return group_of(nodeid)
 
     def _reschedule(self, node) -> None:
-        waited = WAITING in self.assigned_work[node] and len(self.nodes) > 1
+        waited = WAITING in self.assigned_work[node] and len(self.nodes) > 2
         if not waited:
             super()._reschedule(node)
         elif not node.shutting_down:  # one more that computes delays the others

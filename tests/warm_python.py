@@ -173,17 +173,15 @@ def _wake_up_when_a_program_ends() -> socket.socket:
 
 def _begin(others, connection, address) -> int:
     """Run a program in a fork, without the connections of others; return its id."""
-    _, streams, _, _ = socket.recv_fds(connection, 1, 2)
-    with connection.makefile() as file:
-        request = json.loads(file.readline())
     if pid := os.fork():
-        for stream in streams:
-            os.close(stream)
         return pid
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for one in (*others, connection):
+    for one in others:
         one.close()
+    _, streams, _, _ = socket.recv_fds(connection, 1, 2)
+    with connection, connection.makefile() as file:
+        request = json.loads(file.readline())
     _become(**request, streams=streams)
     is_snakemake = sys.argv[0] == str(_COMMAND)
     _end(_run_snakemake if is_snakemake else _run_script, address)

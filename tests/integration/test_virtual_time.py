@@ -15,10 +15,10 @@ POLICIES = ["none", "pinning", "stratified-pinning"]
 def make_project(folder, n_processes, prefetch_batches, cache_rates_percent, exclude):
     """Return a project that has run static policies with both loaders on two nodes.
 
-    66 files in batches of 4: two of four processes read 16 files, the others 17, so a
-    last batch is full or not; of two, each reads 33. Steps take longer than reads from
-    the LFS and less than those from the GFS, so that sometimes readers wait for room
-    and sometimes steps for batches.
+    The last batch of 4 is full or not: of 66 files, two of four processes read 16, the
+    others 17; of 65 files, two processes read 32 and 33. Steps take longer than reads
+    from the LFS and less than those from the GFS, so that sometimes readers wait for
+    room and sometimes steps for batches.
     """
     folder.mkdir()
     project = Project(folder)
@@ -35,7 +35,7 @@ def make_project(folder, n_processes, prefetch_batches, cache_rates_percent, exc
                 "cache_rates_percent": cache_rates_percent,
                 "exclude": exclude,
             },
-            "datasets": {"tiny": {"n_files": 66}},
+            "datasets": {"tiny": {"n_files": 64 + n_processes // 2}},
             "training": {"epochs": 2, "compute_time_s": 0.3},
             "loader": {"prefetch_batches": prefetch_batches, "buffer_bytes": 3000},
             "figures": {"scenario": scenario},

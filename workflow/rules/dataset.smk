@@ -31,6 +31,7 @@ rule generate_database:
         f"{LOGS}/generate_database/{{dataset}}-{{n_osts}}ost.log",
     conda:
         "../../environment.yml"
+    priority: BEFORE_AUDITS
     resources:
         **generation_resources(),
         terminal="progress",

@@ -22,7 +22,7 @@ if SYSTEM.points_per_launch != "all":
 elif EXPERIMENT.source == "measured":
     MEASURED += ", repetition {wildcards.repetition}"
 # If runs are audited by launch, all launches come before the audits. These have a
-# priority below 1, but Snakemake adds up what can run side by side.
+# priority below 1, but one of Snakemake's schedulers adds up what can run side by side.
 BEFORE_AUDITS = 1000 if EXPERIMENT.launches_several else 0
 MEASURING = f"Measuring {MEASURED}{JOB_SIZE}."
 # The command of a launch; the script of the ranks and its arguments follow.

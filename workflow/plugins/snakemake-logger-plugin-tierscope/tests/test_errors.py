@@ -59,10 +59,14 @@ def test_error_is_one_line(text, line):
     [
         ("training.epochs: got 'two', expected integer", "mine.yaml"),
         ("sweep.n_osts.1: got -1, expected integer", "mine.yaml"),
-        ("sweep.n_osts: got -1, expected some of 1, 60", "mine.yaml"),
+        ("sweep.n_osts: got 60 2 times, expected a list", "mine.yaml"),
+        ("sweep.policies: got lru, expected pinning with lmdb", "config/config.yaml"),
+        ("datasets.7: got 1, but that is no dataset", "mine.yaml"),
         ("top level: got unknown key sytem, expected some of system", "mine.yaml"),
+        ("top level: got unknown key a, sytem, expected some of system", "mine.yaml"),
         ("training: got unknown key seed, expected some of x", "config/config.yaml"),
-        ("training.epochs: got 'three', expected integer", "config"),  # --config
+        ("audit.limit: got 'x', expected number", "config"),  # as --config has it
+        ("top level: got unknown key audit, expected some of system", "config"),
         ("whatif.goal: got 1, expected mapping", "config"),
         ("training: missing key epochs", "config"),
     ],
@@ -70,12 +74,15 @@ def test_error_is_one_line(text, line):
 def test_error_of_a_value_names_the_file_that_has_it(tmp_path, monkeypatch, line, file):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.yaml").write_text("training: {epochs: 3, seed: 1}")
+    (tmp_path / "config" / "config.yaml").write_text(
+        "training: {epochs: 3, seed: 1}\nsweep: {policies: [lru]}\naudit: {limit: 1}"
+    )
     (tmp_path / "mine.yaml").write_text(
-        "sytem: a\nsweep: {n_osts: [1, -1]}\ntraining: {epochs: two}"
+        "sytem: a\nsweep: {n_osts: [1, -1]}\ntraining: {epochs: two}\ndatasets: {7: 1}"
     )
     text = f'WorkflowError in file "/x/base.smk", line 9:\nconfig: {line}'
-    arguments = ["snakemake", "--configfile", "mine.yaml", "gone.yaml"]
+    files = ["--configfile", "mine.yaml", "gone.yaml"]
+    arguments = ["snakemake", *files, "--config", "audit={limit: x}"]
     assert error_line(text, arguments) == f"{file}: {line}"
 
 

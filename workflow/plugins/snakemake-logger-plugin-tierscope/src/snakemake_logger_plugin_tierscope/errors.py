@@ -19,7 +19,7 @@ _OF_INPUT = re.compile(
     re.DOTALL,
 )
 _OF_CONFIG = re.compile(
-    r"^config: (?P<path>\S+|top level): got (unknown key (?P<key>[^,]+)|.*), expected "
+    r"^config: (?P<path>\S+|top level): got (unknown key (?P<keys>.+?), expected )?"
 )
 _DEFAULT = "config/config.yaml"
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -57,11 +57,16 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
 
 def configuration_files(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the configuration files of a command line."""
+    return _values_of(("--configfile", "--configfiles"), arguments)
+
+
+def _values_of(names: Sequence[str], arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the values of an option that takes several."""
     is_list = False
     for argument in arguments:
         if argument.startswith("-"):
             name, _, value = argument.partition("=")
-            is_list = name in ("--configfile", "--configfiles")
+            is_list = name in names
             if is_list and value:
                 yield value
         elif is_list:
@@ -104,23 +109,32 @@ def _malformed(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _with_file(line: str, arguments: Sequence[str]) -> str:
-    """Return an error of the configuration with the file that has the wrong value."""
+    """Return an error of the configuration with the last file that sets the value."""
     if not (found := _OF_CONFIG.match(line)):
         return line
     path = [] if found["path"] == "top level" else found["path"].split(".")
+    ends = [[key] for key in found["keys"].split(", ")] if found["keys"] else [[]]
+    paths = [[*path, *end] for end in ends]
+    given = {one.partition("=")[0] for one in _values_of(("--config", "-C"), arguments)}
+    if any(path[0] in given for path in paths):
+        return line
     for name in reversed((_DEFAULT, *configuration_files(arguments))):
         try:
-            value = yaml.safe_load(Path(name).read_text())
-            for key in path:
-                value = value[int(key) if isinstance(value, list) else key]
-            if found["key"] in value if found["key"] else _says(line, value):
-                return f"{name}: {line.removeprefix('config: ')}"
-        except (OSError, LookupError, TypeError, ValueError, yaml.YAMLError):
+            content = yaml.safe_load(Path(name).read_text())
+        except (OSError, ValueError, yaml.YAMLError):
             continue
-    return line  # it is of --config
+        if any(_has(content, path) for path in paths):
+            return f"{name}: {line.removeprefix('config: ')}"
+    return line
 
 
-def _says(line: str, value: object) -> bool:
-    """Return whether an error is about a value, or about an item of a list."""
-    values = [value, *value] if isinstance(value, list) else [value]
-    return any(f": got {one!r}, expected " in line for one in values)
+def _has(content: object, path: Sequence[str]) -> bool:
+    """Return whether a file's content has a value at a path."""
+    for key in path:
+        items = enumerate(content) if isinstance(content, list) else ()
+        items = content.items() if isinstance(content, dict) else items
+        here = {str(name): value for name, value in items}
+        if key not in here:
+            return False
+        content = here[key]
+    return True

@@ -137,17 +137,17 @@ def simulate_epoch(
     if n_ranks > MOST_RANKS:
         raise ModelError(f"n_ranks: got {n_ranks}, expected at most {MOST_RANKS}.")
     _check_reads(n_reads, files, on_lfs)
-    layouts, tiers = _fixed_parts(network, workload)
+    layouts = layouts_of(network)
     factors = server_factors(layouts, slowness)
+    check_times((network.gfs, network.lfs), workload, factors, network.sample_s)
     first_read = first_reads(n_reads, n_ranks)
     rank_of = ranks_of_reads(n_reads, n_ranks)
     server_of = layouts[0].object_servers(rank_of, files)
     server_of[on_lfs] = layouts[1].object_servers(rank_of[on_lfs], files[on_lfs])
-    check_times((network.gfs, network.lfs), workload, factors, network.sample_s)
     instants_ns = np.zeros((n_reads, 5), np.int64)
     epoch = Epoch(
         Reads(first_read, server_of, layouts[1].first, instants_ns),
-        tiers,
+        _tiers_of(network, workload),
         loading_of(network, workload),
         idle_servers(factors),
     )
@@ -344,18 +344,16 @@ def server_factors(
 
 
 @lru_cache(maxsize=32)
-def _fixed_parts(
-    network: Network, workload: Workload
-) -> tuple[tuple[Layout, Layout], Tiers]:
-    """Return the layouts and tiers of all epochs of a network; nobody changes them.
+def _tiers_of(network: Network, workload: Workload) -> Tiers:
+    """Return the tiers in all epochs of a network, which nobody may change.
 
     They are kept because calibration and what-if simulate many points of one network.
     """
-    tiers, layouts = (network.gfs, network.lfs), layouts_of(network)
-    return layouts, Tiers(
+    tiers, ranks = (network.gfs, network.lfs), np.arange(network.n_ranks)
+    return Tiers(
         stations_of(tiers, workload),
         *request_times([(tier, workload) for tier in tiers]),
-        *metadata_servers_and_links(layouts, np.arange(network.n_ranks)),
+        *metadata_servers_and_links(layouts_of(network), ranks),
     )
 
 

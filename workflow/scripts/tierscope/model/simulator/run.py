@@ -100,7 +100,15 @@ class PlannedReads:
     seeds: tuple[int, int, int]
 
     def simulate(self, network: Network, workload: Workload) -> SimulatedReads:
-        """Simulate the epoch on a network."""
+        """Simulate the epoch on a network.
+
+        Parameters
+        ----------
+        network : Network
+            Ranks, as many as read here, and stations.
+        workload : Workload
+            The parts of a read.
+        """
         slowness = draw_slowness(network, stream(SLOWNESS, *self.seeds[:2]))
         services = stream(SERVICES, *self.seeds)
         epoch = simulate_epoch(
