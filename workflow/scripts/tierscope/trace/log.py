@@ -75,8 +75,16 @@ def read_posix(
         raise log.error(
             f"has POSIX records of version {version}, expected one of {known}."
         )
-    names = read_names(log)
-    return job, _read_columns(log, columns, layouts[version]), names
+    layout = layouts[version]
+    if log.content is not None:  # a small log
+        names = read_names(log)
+        return job, _read_columns(log, columns, layout), names
+    from concurrent.futures import ThreadPoolExecutor  # small logs do not need it
+
+    with ThreadPoolExecutor(1) as pool:  # one thread computes while the other inflates
+        names = pool.submit(read_names, log)
+        found = _read_columns(log, columns, layout)
+    return job, found, names.result()
 
 
 def _open(path: str | Path) -> Container:

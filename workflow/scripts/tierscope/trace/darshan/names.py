@@ -146,10 +146,10 @@ def _many_names(log: Container, blocks: Iterator[bytes]) -> Names:
     if rest:
         raise log.error("corrupt in its names: the last one is cut.")
     ids, folders, bases = zip(*parts, strict=True)
+    del parts  # so that each of the three is gone once it is joined
     ids = np.concatenate(ids)
     folders = pa.chunked_array(folders).unify_dictionaries().combine_chunks()
     bases = pa.chunked_array(bases).unify_dictionaries().combine_chunks()
-    del parts
     pa.default_memory_pool().release_unused()
     order = np.argsort(ids, kind="stable")
     folder_of = folders.indices.fill_null(-1).to_numpy()[order]
