@@ -29,9 +29,9 @@ rule generate_database:
         manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost-lmdb.parquet",
     log:
         f"{LOGS}/generate_database/{{dataset}}-{{n_osts}}ost.log",
+    priority: BEFORE_AUDITS
     conda:
         "../../environment.yml"
-    priority: BEFORE_AUDITS
     resources:
         **generation_resources(),
         terminal="progress",
