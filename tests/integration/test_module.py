@@ -43,7 +43,7 @@ def importing(tmp_path):
             snakefile=str(ROOT / "workflow" / "Snakefile"), target=target
         )
         (tmp_path / "Snakefile").write_text(snakefile)
-        command = ["snakemake", "--cores", "2", *options]
+        command = ["snakemake", "--cores", "2", "--show-failed-logs", *options]
         code, output = warm_python.run(
             command, tmp_path, warm_python.installed_environment()
         )

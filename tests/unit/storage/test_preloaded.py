@@ -8,13 +8,16 @@ from tierscope.storage.preloaded import (
     REPLACED,
     digests_of_loaded,
     is_loaded,
+    is_replaced,
     refuse_unless_loaded,
 )
 from tierscope.trace.tracer import BuiltinTracer
 
+LOADED, MISSING, OLD = (True, False), (False, False), (False, True)
+
 
 class Processes:
-    """This process, and others of which it is told whether they have the library."""
+    """This process, and others that are told: have the library, have an old one."""
 
     rank, size = 0, 3
 
@@ -78,12 +81,25 @@ def test_library_of_this_process_is_digested():
 
 
 def test_processes_without_the_library_are_counted():
-    refuse_unless_loaded(loaded(), Processes(True, True))
-    with pytest.raises(ConfigError, match=r"is not loaded in 2 of 3 processes"):
-        refuse_unless_loaded(loaded(), Processes(False, False))
+    refuse_unless_loaded(loaded(), Processes(LOADED, LOADED))
+    with pytest.raises(ConfigError, match=r"in 2 of 3 processes; the messages of ld"):
+        refuse_unless_loaded(loaded(), Processes(MISSING, MISSING))
+
+
+def test_library_that_was_replaced_during_the_start_is_named():
+    with pytest.raises(ConfigError, match=r"in 1 of 3 processes; it was replaced"):
+        refuse_unless_loaded(loaded(), Processes(OLD, LOADED))
+
+
+def test_library_that_the_kernel_calls_deleted_was_replaced(tmp_path):
+    library, other = tmp_path / "libx.so", tmp_path / "liby.so"
+    maps = f"7f-80 r-xp 00 fd:00 12   {library} (deleted)\n"
+    assert is_replaced(library, maps)
+    assert not is_loaded(library, maps)
+    assert not is_replaced(other, maps)
 
 
 def test_builtin_tracer_that_is_not_there_is_refused(tmp_path):
     tracer = BuiltinTracer(tmp_path / "libtierscope_trace.so", [])
     with pytest.raises(ConfigError, match=r"trace\.so: is not loaded in 3 of 3"):
-        tracer.join(Processes(False, False))
+        tracer.join(Processes(MISSING, MISSING))

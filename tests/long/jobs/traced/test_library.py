@@ -1,9 +1,13 @@
 """Where the tracer's library comes from."""
 
+import os
 import shutil
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
+import sessions
 from tierscope.core.validation import ConfigError
 from tierscope.jobs.traced.library import NATIVE, tracer_library
 
@@ -30,6 +34,37 @@ def test_clone_compiles_into_its_results(tmp_path):
     )
     compiled_ns = library.stat().st_mtime_ns
     assert tracer_library(native).stat().st_mtime_ns == compiled_ns
+
+
+def test_launches_that_compile_together_do_not_replace_what_one_has_loaded(tmp_path):
+    native = tmp_path / "workflow" / "native"
+    shutil.copytree(NATIVE, native)
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    make = ["make", "--silent", "-C", native]
+    slow = f"touch {begun}; while ! test -e {gate}; do sleep 0.01; done; cc"
+    late = sessions.start([*make, f"CC={slow}"], tmp_path)
+    while not begun.exists():
+        assert late.poll() is None
+        time.sleep(0.01)
+    subprocess.run(make, check=True)
+    libraries = {path: path.stat() for path in tmp_path.glob("results/native/*/*")}
+    assert len(libraries) == 2
+    gate.touch()
+    assert late.wait(sessions.HANG_S) == 0
+    assert sorted(tmp_path.glob("results/native/*/*")) == sorted(libraries)
+    pairs = [(before, path.stat()) for path, before in libraries.items()]
+    assert all(now.st_ino == before.st_ino for before, now in pairs)
+    assert any(now.st_mtime_ns > before.st_mtime_ns for before, now in pairs)
+
+
+def test_new_source_replaces_a_library(tmp_path):
+    native = tmp_path / "workflow" / "native"
+    shutil.copytree(NATIVE, native)
+    library = tracer_library(native)
+    before = library.read_bytes()
+    (native / "trace.c").open("a").write("int tierscope_is_new;\n")
+    os.utime(native / "trace.c", (time.time() + 60,) * 2)
+    assert tracer_library(native).read_bytes() != before
 
 
 def test_installed_package_compiles_once_into_the_cache(

@@ -8,6 +8,7 @@ from pathlib import Path
 from tierscope.core.validation import ConfigError
 
 REPLACED = "replaced since it was loaded"
+_DELETED = " (deleted)"  # after the path of a mapped file that is no longer there
 
 
 def is_loaded(library: Path, maps: str | None = None) -> bool:
@@ -27,6 +28,11 @@ def is_loaded(library: Path, maps: str | None = None) -> bool:
                 if os.path.samefile(path, library):
                     return True
     return False
+
+
+def is_replaced(library: Path, maps: str | None = None) -> bool:
+    """Return whether this process has loaded what was once at a library's path."""
+    return f"{library.resolve()}{_DELETED}" in _mapped_files(maps)
 
 
 def digests_of_loaded(
@@ -86,10 +92,14 @@ def refuse_unless_loaded(library: Path, processes) -> None:
     ConfigError
         On rank 0, with the number of processes without it.
     """
-    answers = processes.gather(is_loaded(library))
-    if answers and not all(answers):
+    answers = processes.gather((is_loaded(library), is_replaced(library)))
+    if answers and (others := [replaced for loaded, replaced in answers if not loaded]):
+        if any(others):
+            reason = "it was replaced while they started. Start again."
+        else:
+            reason = "the messages of ld.so above say why."
         raise ConfigError(
-            f"{library}: is not loaded in {answers.count(False)} of {len(answers)} "
-            "processes; the messages of ld.so above say why."
+            f"{library}: is not loaded in {len(others)} of {len(answers)} processes; "
+            f"{reason}"
         )
     processes.barrier()  # the others notice the failure here
