@@ -28,7 +28,7 @@ PARTS = ("Snakefile", "workflow", "config", "profiles", "resources", "environmen
 
 
 def compile_libraries(folder: Path) -> None:
-    """Compile the libraries as rule `compile_native` does."""
+    """Compile the libraries as the start of a launch does."""
     output = f"OUTPUT={folder / platform.machine()}"
     make = ["make", "--silent", "-C", ROOT / "workflow" / "native", output]
     subprocess.run(make, check=True)

@@ -12,11 +12,20 @@ from tierscope.core.validation import ConfigError
 from tierscope.jobs.traced.library import NATIVE, tracer_library
 
 
+@pytest.fixture(autouse=True)
+def compiler(tmp_path, monkeypatch):
+    """Compile without optimisation, a quarter of the time; return the compiler."""
+    path = tmp_path / "compiler"
+    path.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+    return path
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Return the folder of an installed package's source, with an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("CC", raising=False)
     folder = tmp_path / "native"
     folder.mkdir()
     shutil.copy(NATIVE / "trace.c", folder)
@@ -36,12 +45,14 @@ def test_clone_compiles_into_its_results(tmp_path):
     assert tracer_library(native).stat().st_mtime_ns == compiled_ns
 
 
-def test_launches_that_compile_together_do_not_replace_what_one_has_loaded(tmp_path):
+def test_launches_that_compile_together_do_not_replace_what_one_has_loaded(
+    compiler, tmp_path
+):
     native = tmp_path / "workflow" / "native"
     shutil.copytree(NATIVE, native)
     begun, gate = tmp_path / "begun", tmp_path / "gate"
     make = ["make", "--silent", "-C", native]
-    slow = f"touch {begun}; while ! test -e {gate}; do sleep 0.01; done; cc"
+    slow = f"touch {begun}; while ! test -e {gate}; do sleep 0.01; done; {compiler}"
     late = sessions.start([*make, f"CC={slow}"], tmp_path)
     while not begun.exists():
         assert late.poll() is None
