@@ -110,6 +110,13 @@ def test_text_says_what_the_parser_says(script):
     assert imported_modules(script) == sorted(found - {script})
 
 
+def test_no_module_of_the_benchmark_is_missing_from_its_digest():
+    found = {*imported_modules(SCRIPTS / "run_benchmark.py")}
+    package = SCRIPTS / "tierscope" / "benchmark"
+    of_other_scripts = {package / "probe_launch.py", package / "training.py"}
+    assert {*package.rglob("*.py")} - found == of_other_scripts
+
+
 def clone(folder, used="x = 1\n", unused="y = 1\n"):
     """Write a script that uses one of two modules; return the script."""
     package = folder / "tierscope"

@@ -1,5 +1,6 @@
 from tierscope.audit.run import CHECKS
 from tierscope.benchmark.sources import SOURCES
+from tierscope.benchmark.sources.files import FileSource
 from tierscope.core.columns import TABLES
 from tierscope.core.scenario import Scenario
 from tierscope.model.simulator.runs import SIMULATIONS
@@ -10,6 +11,12 @@ from tierscope.policies.kinds import DATABASE, FILES, KINDS, PEERS, PLACED
 def test_every_kind_is_measured_audited_and_simulated():
     for registry in (SOURCES, CHECKS, SIMULATIONS):
         assert set(registry) == set(KINDS)
+
+
+def test_every_kind_has_a_source_of_its_own():
+    classes = {load() for load in SOURCES.values()}
+    assert len(classes) == len(KINDS)
+    assert all(issubclass(one, FileSource) for one in classes)
 
 
 def test_tables_of_kinds_have_contracts_and_no_two_kinds_share_one():

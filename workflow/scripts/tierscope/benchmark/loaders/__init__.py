@@ -12,18 +12,28 @@ RecordReference` in place of paths.
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 
 from tierscope.benchmark.loaders.loader import Loader
 
-# Module and class of each; a launch imports one only, as TensorFlow takes seconds.
-FILE_LOADERS = {
-    "tensorflow": ("tierscope.benchmark.loaders.tensorflow", "TensorflowLoader"),
-    "posix": ("tierscope.benchmark.loaders.posix", "PosixLoader"),
-}
-_VIRTUAL_TIME_LOADERS = FILE_LOADERS | {
-    "tensorflow": ("tierscope.benchmark.loaders.tensorflow", "LeanTensorflowLoader"),
-}
+
+def _tensorflow(in_virtual_time: bool) -> type[Loader]:
+    from tierscope.benchmark.loaders.tensorflow import (
+        LeanTensorflowLoader,
+        TensorflowLoader,
+    )
+
+    return LeanTensorflowLoader if in_virtual_time else TensorflowLoader
+
+
+def _posix(in_virtual_time: bool) -> type[Loader]:
+    from tierscope.benchmark.loaders.posix import PosixLoader
+
+    return PosixLoader
+
+
+# What imports the class of each: a launch imports one only, as TensorFlow takes
+# seconds. By import statements, so that its digest of modules covers all loaders.
+FILE_LOADERS = {"tensorflow": _tensorflow, "posix": _posix}
 
 
 def make_loader(
@@ -52,9 +62,8 @@ def make_loader(
     in_virtual_time : bool
         Whether the launch runs in virtual time, which has one reading thread.
     """
-    module, kind = (_VIRTUAL_TIME_LOADERS if in_virtual_time else FILE_LOADERS)[name]
     with _without_garbage_collection():
-        chosen = getattr(import_module(module), kind)
+        chosen = FILE_LOADERS[name](in_virtual_time)
     return chosen(batch_size, read_threads, prefetch_batches, buffer_bytes)
 
 
