@@ -14,7 +14,7 @@ BEGINS = (
 
 
 @pytest.fixture
-def tests(tmp_path, monkeypatch):
+def beginning(tmp_path, monkeypatch):
     """Return a process that has made a folder for tests; others know the folder."""
     variable = "TIERSCOPE_TESTS_SHARED"
     monkeypatch.delenv(variable)
@@ -29,32 +29,37 @@ def tests(tmp_path, monkeypatch):
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        monkeypatch.setenv(variable, process.stdout.readline().strip())
+        folder = process.stdout.readline().strip()
+        assert folder
+        monkeypatch.setenv(variable, folder)
         yield process
         process.kill()
 
 
-def test_tests_that_were_killed_have_ended(tests):
+def test_tests_that_were_killed_have_ended(beginning):
     assert not shared.has_ended()
-    tests.kill()
-    tests.wait()
+    beginning.kill()
+    beginning.wait()
     assert shared.has_ended()
 
 
-def test_tests_whose_folder_is_gone_have_ended(tests):
-    assert not shared.begin()
+def test_tests_whose_folder_is_gone_have_ended(beginning):
     shutil.rmtree(os.environ["TIERSCOPE_TESTS_SHARED"])
     assert shared.has_ended()
 
 
-def test_folder_is_made_by_the_first_who_asks(tests):
+def test_tests_begin_once(beginning):
+    assert not shared.begin()
+
+
+def test_folder_is_made_by_the_first_who_asks(beginning):
     made = []
     for _ in range(2):
         folder = shared.made_once("one", made.append)
     assert made == [folder]
 
 
-def test_folder_of_one_who_failed_is_made_anew(tests):
+def test_folder_of_one_who_failed_is_made_anew(beginning):
     def fail(folder):
         (folder / "half").touch()
         raise OSError("no room")

@@ -1,4 +1,5 @@
 import hashlib
+import mmap
 from pathlib import Path
 
 import numpy as np  # noqa: F401 - a library that is loaded
@@ -91,12 +92,19 @@ def test_library_that_was_replaced_during_the_start_is_named():
         refuse_unless_loaded(loaded(), Processes(OLD, LOADED))
 
 
-def test_library_that_the_kernel_calls_deleted_was_replaced(tmp_path):
+def test_mapped_file_that_is_gone_was_replaced(tmp_path):
     library, other = tmp_path / "libx.so", tmp_path / "liby.so"
-    maps = f"7f-80 r-xp 00 fd:00 12   {library} (deleted)\n"
-    assert is_replaced(library, maps)
-    assert not is_loaded(library, maps)
-    assert not is_replaced(other, maps)
+    library.write_bytes(b"x")
+    with library.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        assert is_loaded(library)
+        assert not is_replaced(library)
+        other.write_bytes(b"x")
+        other.replace(library)
+        assert not is_loaded(library)
+        assert is_replaced(library)
+        library.unlink()
+        assert is_replaced(library)
+        assert not is_replaced(other)
 
 
 def test_builtin_tracer_that_is_not_there_is_refused(tmp_path):

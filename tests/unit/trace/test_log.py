@@ -4,7 +4,10 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import darshan
 import numpy as np
@@ -14,8 +17,9 @@ from darshan.backend import cffi_backend
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tierscope.core.columns import TABLES
+from tierscope.trace.darshan.container import open_container
 from tierscope.trace.file_records import read_background_records, read_file_records
-from tierscope.trace.log import LogError, read_posix
+from tierscope.trace.log import POSIX_MODULE, LogError, read_posix
 from tierscope.trace.log_writer import write_log
 from tierscope.trace.posix_records import COUNTERS, POSIX_RECORD, TIMERS
 
@@ -208,13 +212,44 @@ def test_folder_is_refused(tmp_path):
         read_file_records(tmp_path, TIERS)
 
 
-def test_truncation_anywhere_is_refused(tmp_path):
+@contextmanager
+def read_as_large():
+    """Have logs read by two threads, as large ones are."""
+
+    def opened(path):
+        return replace(open_container(path), content=None)
+
+    with mock.patch("tierscope.trace.log.open_container", opened):
+        yield
+
+
+@pytest.mark.parametrize("reading", [nullcontext, read_as_large])
+def test_truncation_anywhere_is_refused(tmp_path, reading):
     whole = (LOGS / "mpi4_large_alias.darshan").read_bytes()
     log = tmp_path / "cut.darshan"
     for length in range(0, len(whole), 7):
         log.write_bytes(whole[:length])
-        with pytest.raises(LogError, match=r"cut\.darshan: "):
+        with reading(), pytest.raises(LogError, match=r"cut\.darshan: "):
             read_file_records(log, TIERS)
+
+
+@pytest.mark.parametrize("damaged", [{0}, {1}, {0, 1}])
+def test_names_are_refused_before_records_however_large_the_log(tmp_path, damaged):
+    content = bytearray((LOGS / "mpi4_small_alias.darshan").read_bytes())
+    whole = open_container(LOGS / "mpi4_small_alias.darshan")
+    regions = [whole.names_region, whole.regions[POSIX_MODULE]]
+    for i in damaged:
+        middle = regions[i].offset + regions[i].length // 2
+        content[middle : middle + 8] = bytes(8)
+    path = tmp_path / "x.darshan"
+    path.write_bytes(content)
+    errors = []
+    for reading in (nullcontext, read_as_large):
+        with reading(), pytest.raises(LogError) as caught:
+            read_posix(path)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+    assert ("names" if 0 in damaged else "POSIX") in errors[0]
 
 
 def test_bytes_after_the_end_are_refused(tmp_path):
@@ -244,8 +279,11 @@ TABLES_OF_WHOLE = {
     data=st.data(),
     flips=st.integers(1, 3),
     in_header=st.booleans(),
+    reading=st.sampled_from([nullcontext, read_as_large]),
 )
-def test_flipped_bits_are_refused_or_harmless(tmp_path, log, data, flips, in_header):
+def test_flipped_bits_are_refused_or_harmless(
+    tmp_path, log, data, flips, in_header, reading
+):
     content = bytearray(WHOLE[log])
     last = 1327 if in_header else len(content) - 1
     for _ in range(flips):
@@ -254,7 +292,8 @@ def test_flipped_bits_are_refused_or_harmless(tmp_path, log, data, flips, in_hea
     path = tmp_path / "flipped.darshan"
     path.write_bytes(content)
     try:
-        table = read_file_records(path, TIERS)
+        with reading():
+            table = read_file_records(path, TIERS)
     except LogError as error:
         assert str(error).startswith(str(path))  # noqa: PT017
     else:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -45,27 +46,54 @@ def test_clone_compiles_into_its_results(tmp_path):
     assert tracer_library(native).stat().st_mtime_ns == compiled_ns
 
 
-def test_launches_that_compile_together_do_not_replace_what_one_has_loaded(
-    compiler, tmp_path
-):
-    native = tmp_path / "workflow" / "native"
-    shutil.copytree(NATIVE, native)
-    begun, gate = tmp_path / "begun", tmp_path / "gate"
-    make = ["make", "--silent", "-C", native]
-    slow = f"touch {begun}; while ! test -e {gate}; do sleep 0.01; done; {compiler}"
-    late = sessions.start([*make, f"CC={slow}"], tmp_path)
-    while not begun.exists():
-        assert late.poll() is None
-        time.sleep(0.01)
-    subprocess.run(make, check=True)
-    libraries = {path: path.stat() for path in tmp_path.glob("results/native/*/*")}
-    assert len(libraries) == 2
-    gate.touch()
-    assert late.wait(sessions.HANG_S) == 0
-    assert sorted(tmp_path.glob("results/native/*/*")) == sorted(libraries)
-    pairs = [(before, path.stat()) for path, before in libraries.items()]
+class LateMake:
+    """A compilation that has begun and waits, as on a busy machine."""
+
+    def __init__(self, compiler, folder):
+        native = folder / "workflow" / "native"
+        shutil.copytree(NATIVE, native)
+        self.folder, self.command = folder, ["make", "--silent", "-C", native]
+        self.begun, self.gate = folder / "begun", folder / "gate"
+        wait = f"touch {self.begun}; while ! test -e {self.gate}; do sleep 0.01; done"
+        self.process = sessions.start([*self.command, f"CC={wait}; {compiler}"], folder)
+        while not self.begun.exists():
+            assert self.process.poll() is None
+            time.sleep(0.01)
+
+    def compile_meanwhile(self):
+        """Compile; return what the libraries are then."""
+        subprocess.run(self.command, check=True)
+        libraries = self.libraries()
+        assert len(libraries) == 2
+        return libraries
+
+    def libraries(self):
+        """Return the status of each file beside the libraries, and of these."""
+        return {path: path.stat() for path in self.folder.glob("results/native/*/*")}
+
+
+@pytest.fixture
+def late_make(compiler, tmp_path):
+    return LateMake(compiler, tmp_path)
+
+
+def test_launches_that_compile_together_do_not_replace_what_one_has_loaded(late_make):
+    libraries = late_make.compile_meanwhile()
+    late_make.gate.touch()
+    assert late_make.process.wait(sessions.HANG_S) == 0
+    found = late_make.libraries()
+    assert sorted(found) == sorted(libraries)
+    pairs = [(before, found[path]) for path, before in libraries.items()]
     assert all(now.st_ino == before.st_ino for before, now in pairs)
     assert any(now.st_mtime_ns > before.st_mtime_ns for before, now in pairs)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_launch_leaves_the_libraries_of_another(late_make, signum):
+    libraries = late_make.compile_meanwhile()
+    os.killpg(late_make.process.pid, signum)
+    assert late_make.process.wait(sessions.HANG_S) != 0
+    assert late_make.libraries() == libraries
 
 
 def test_new_source_replaces_a_library(tmp_path):

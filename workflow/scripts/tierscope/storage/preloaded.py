@@ -31,7 +31,15 @@ def is_loaded(library: Path, maps: str | None = None) -> bool:
 
 
 def is_replaced(library: Path, maps: str | None = None) -> bool:
-    """Return whether this process has loaded what was once at a library's path."""
+    """Return whether this process has loaded a file that was at a library's path.
+
+    Parameters
+    ----------
+    library : Path
+        The library's file, or a link to it.
+    maps : str, optional
+        Content of ``/proc/self/maps``.
+    """
     return f"{library.resolve()}{_DELETED}" in _mapped_files(maps)
 
 
@@ -95,7 +103,7 @@ def refuse_unless_loaded(library: Path, processes) -> None:
     answers = processes.gather((is_loaded(library), is_replaced(library)))
     if answers and (others := [replaced for loaded, replaced in answers if not loaded]):
         if any(others):
-            reason = "it was replaced while they started. Start again."
+            reason = "it was replaced or removed while they started. Start again."
         else:
             reason = "the messages of ld.so above say why."
         raise ConfigError(

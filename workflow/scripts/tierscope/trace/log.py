@@ -82,9 +82,9 @@ def read_posix(
     from concurrent.futures import ThreadPoolExecutor  # small logs do not need it
 
     with ThreadPoolExecutor(1) as pool:  # one thread computes while the other inflates
-        names = pool.submit(read_names, log)
-        found = _read_columns(log, columns, layout)
-    return job, found, names.result()
+        found = pool.submit(_read_columns, log, columns, layout)
+        names = read_names(log)
+    return job, found.result(), names
 
 
 def _open(path: str | Path) -> Container:
