@@ -48,6 +48,7 @@ SCENARIO = {
 }
 GOAL = Goal("io_time", 4.5)
 SECONDS = {0: (1, 8, 0, 0), 50: (1, 3, 2, 0), 60: (1, 1, 5, 1), 100: (0, 0, 9, 1)}
+COSTS = "costs 100 by whatif.search.cost_per_percent"
 
 
 def io_time_of(repetitions=1, **keys):
@@ -589,7 +590,7 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
         "best at 50 %:",
         "6.00 s → 4.50 s (\N{MINUS SIGN}25.0 %)",
     ]
-    needs = "Cheapest improvement: costs 100; needs 50 % on the LFS: 50 GiB per node."
+    needs = f"Cheapest improvement: {COSTS}; needs 50 % on the LFS: 50 GiB per node."
     assert needs in notes_of(figure)
     assert points_of(lines_with(after, "v")[0]) == [(50, 4.5)]
     assert before.get_ylim() == after.get_ylim()
@@ -598,9 +599,9 @@ def test_the_cheapest_combination_is_drawn_before_and_after():
 @pytest.mark.parametrize(
     ("n_others", "words"),
     [
-        (0, "costs 100; needs"),
-        (1, "costs 100; 1 other minimal one costs as much; needs"),
-        (2, "costs 100; 2 other minimal ones cost as much; needs"),
+        (0, f"{COSTS}; needs"),
+        (1, f"{COSTS}; 1 other minimal one costs as much; needs"),
+        (2, f"{COSTS}; 2 other minimal ones cost as much; needs"),
     ],
 )
 def test_combinations_as_cheap_as_the_cheapest_are_counted(n_others, words):

@@ -152,7 +152,8 @@ def _cheapest_note(cheapest: pd.Series, percents: Mapping[str, int]) -> str:
     parts = []
     if any(percents.values()):
         ties = ties_words(cheapest, minimal=True)
-        parts += [f"costs {cheapest['cost']:.6g}", *([ties] if ties else [])]
+        cost = f"costs {cheapest['cost']:.6g} by whatif.search.cost_per_percent"
+        parts += [cost, *([ties] if ties else [])]
     parts.append(
         f"needs {cheapest['min_cache_rate_percent']} % on the LFS: "
         f"{cheapest['lfs_gib_per_node']:.3g} GiB per node"
