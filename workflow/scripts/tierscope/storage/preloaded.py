@@ -30,17 +30,9 @@ def is_loaded(library: Path, maps: str | None = None) -> bool:
     return False
 
 
-def is_replaced(library: Path, maps: str | None = None) -> bool:
-    """Return whether this process has loaded a file that was at a library's path.
-
-    Parameters
-    ----------
-    library : Path
-        The library's file, or a link to it.
-    maps : str, optional
-        Content of ``/proc/self/maps``.
-    """
-    return f"{library.resolve()}{_DELETED}" in _mapped_files(maps)
+def is_replaced(library: Path) -> bool:
+    """Return whether this process has loaded a file that is no longer at this path."""
+    return f"{library.resolve()}{_DELETED}" in _mapped_files(None)
 
 
 def digests_of_loaded(
