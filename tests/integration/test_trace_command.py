@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections import Counter
@@ -27,8 +28,7 @@ import json, multiprocessing, os, signal, subprocess, sys, time
 from collections import Counter
 
 data, counts = sys.argv[1:3]
-files = sorted(os.scandir(data), key=lambda file: file.name)
-files = [os.path.join(data, file.name) for file in files]
+files = [os.path.join(data, f"s_{i}") for i in range(5)]
 opens, read = Counter(), Counter()
 
 def read_by_calls(path):
@@ -311,7 +311,7 @@ def test_path_that_does_not_exist_is_said_and_may_be_made(trace, tmp_path):
     job = trace(code, options=("--paths", "data", "new"))
     assert job.done.stderr.splitlines()[0] == (
         "tierscope trace: --paths: new does not exist; it is traced if the command "
-        "makes a folder of this name."
+        "makes a file or folder of this name."
     )
     assert job.done.stderr.count("--paths") == 1
     ((_, _, found),) = job.logs
@@ -405,11 +405,11 @@ def test_arrays_of_numpy_are_counted_in_both_interfaces(trace, tmp_path):
 
 
 def test_exit_status_and_output_are_those_of_the_command(trace):
-    job = trace("from counting import *; print('out'); sys.exit(3)")
+    job = trace("import sys; print('out'); sys.exit(3)")
     assert (job.done.returncode, job.done.stdout) == (3, "out\n")
     assert job.done.stderr == (
-        "tierscope trace: 0 logs in logs; its only process made no call on a traced "
-        "path.\n"
+        "tierscope trace: 0 logs in logs; its only process recorded no call on a "
+        "traced path.\n"
     )
     killed = trace(
         "from counting import *; read_by_file(files[1]); os.kill(os.getpid(), 9)"
@@ -562,3 +562,115 @@ def test_program_that_a_process_executes_goes_on_in_its_log(trace):
     ((_, log, found),) = trace(code).logs
     assert log.exe.endswith("again")
     assert list(found["opens"].values()) == [2]
+
+
+# What one process does, and what is known of it
+
+
+def traced(tmp_path, *command, options=("--paths", "data"), **more):
+    """Run a command in a folder with files; return the process and its logs."""
+    (tmp_path / "data").mkdir(exist_ok=True)
+    done = subprocess.run(
+        [*COMMAND, "--logs", "logs", *options, "--", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **more,
+    )
+    return done, sorted((tmp_path / "logs").glob("*.darshan"))
+
+
+def test_path_longer_than_darshan_knows_costs_no_other_record(tmp_path):
+    code = """
+import os, sys
+open("data/short", "w").write("abc")
+if os.fork() == 0:
+    open("data/of-child", "w").write("abc")
+    os._exit(0)
+os.wait()
+os.chdir("data")
+for _ in range(25):
+    os.mkdir("d" * 200); os.chdir("d" * 200)
+open("file", "w").write("abc")
+sys.exit(7)
+"""
+    done, logs = traced(tmp_path, sys.executable, "-S", "-c", code)
+    assert done.returncode == 7
+    found = [read_any_log(log) for log in logs]
+    (parent,) = (log for log in found if "POSIX" in log.partial)
+    assert f"{tmp_path}/data/short" in map(
+        parent.names.path, range(len(parent.names.ids))
+    )
+    (other,) = (log for log in found if not log.partial)
+    assert other.names.path(0) == f"{tmp_path}/data/of-child"
+    assert "is partial, as" in done.stderr
+    assert "longer than 4095 bytes" in done.stderr
+    assert not list((tmp_path / "logs").glob(".tierscope-*"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("is_reachable", [True, False])
+def test_process_that_changes_its_user_is_counted(is_reachable):
+    """Its calls are recorded where its new user can reach the folder of logs."""
+    code = """
+import os
+if os.fork() == 0:
+    os.setuid(65534)
+    os.write(1, open("data/file", "rb").read())
+    os._exit(0)
+os.wait()
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        (folder / "data").mkdir()
+        (folder / "data" / "file").write_text("abc")
+        (folder / "logs").mkdir(mode=0o755 if is_reachable else 0o700)
+        folder.chmod(0o755)
+        done, logs = traced(folder, sys.executable, "-S", "-c", code)
+        assert done.stdout == "abc"
+        assert len(logs) == is_reachable
+        silent = 1 if is_reachable else 2
+    assert f"{silent} of 2 processes recorded no call on a traced path" in done.stderr
+
+
+def test_child_without_our_environment_is_not_said_to_have_made_no_call(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_text("abc")
+    done, logs = traced(tmp_path, "env", "-i", "cat", "data/file")
+    assert (done.stdout, logs) == ("abc", [])
+    assert "its only process recorded no call on a traced path" in done.stderr
+
+
+def test_counts_of_a_killed_call_can_be_recovered(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_text("abc")
+    code = """
+import os, signal, sys
+open("data/file").read()
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+    killed, logs = traced(tmp_path, sys.executable, "-S", "-c", code)
+    assert (killed.returncode, logs) == (-signal.SIGKILL, [])
+    (left,) = (tmp_path / "logs").iterdir()
+    done, logs = traced(tmp_path, "true")
+    assert logs == []
+    assert done.stderr.splitlines()[0] == (
+        f"tierscope trace: {Path('logs') / left.name} holds the counts of a call that "
+        "was killed; `tierscope trace --recover logs` writes its logs."
+    )
+    recovered = subprocess.run(
+        [*COMMAND, "--recover", "logs"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (recovered.returncode, recovered.stderr) == (
+        0,
+        "tierscope trace: 1 log in logs.\n",
+    )
+    (log,) = (tmp_path / "logs").iterdir()
+    assert list(sums(log)[2]["bytes_read"].values()) == [3]
+    again = subprocess.run(
+        [*COMMAND, "--recover", "logs"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert again.returncode == 125
+    assert again.stderr.startswith("tierscope trace: --recover: got 'logs', expected")

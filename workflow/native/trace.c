@@ -13,7 +13,12 @@
  * for the programs that the process starts. `tierscope trace` also sets _EXCLUDED, the
  * prefixes of paths that are not traced unless a longer one of _PREFIXES matches, and
  * _PROCESSES: then the spools of a host are in a folder of its name, in which a file
- * tells what processes there were (tierscope.jobs.traced.processes reads it).
+ * tells what processes there were (tierscope.jobs.traced.processes reads it). A
+ * benchmark's run counts what its audit knows, a command also streams of libc, listings,
+ * look-ups, copies by the kernel, mappings and what it has inherited.
+ *
+ * The program must not notice: no message goes to its descriptors, errno stays as its
+ * own call has set it, and no signal comes from a limit that our files reach.
  *
  * Locks: `files.lock` guards the table of paths and begin/end; each file's lock
  * guards its record; `spool.lock` guards the spool's growth. The order is
@@ -25,6 +30,7 @@
  */
 #undef _FORTIFY_SOURCE /* its inline open() and read() are what we define here */
 #define _GNU_SOURCE
+#include <aio.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,6 +38,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +46,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -126,13 +134,13 @@ struct posix_record {
 
 _Static_assert(sizeof(struct posix_record) == 704, "Darshan's POSIX record, version 4");
 
-/* What Darshan writes for a counter that it does not monitor. */
-static const enum counter unmonitored[] = {FILENOS,           MMAPS,
-                                           RENAME_SOURCES,    RENAME_TARGETS,
-                                           MEM_ALIGNMENT,     MEM_NOT_ALIGNED,
-                                           FILE_ALIGNMENT,    FILE_NOT_ALIGNED,
-                                           STRIDE1_COUNT,     STRIDE1_COUNT + 1,
-                                           STRIDE1_COUNT + 2, STRIDE1_COUNT + 3};
+/* What Darshan writes for a counter that it does not monitor; the first three are
+ * monitored in a command. */
+static const enum counter unmonitored[] = {
+    MMAPS,          RENAME_SOURCES,  RENAME_TARGETS,    FILENOS,
+    MEM_ALIGNMENT,  MEM_NOT_ALIGNED, FILE_ALIGNMENT,    FILE_NOT_ALIGNED,
+    STRIDE1_COUNT,  STRIDE1_COUNT + 1, STRIDE1_COUNT + 2, STRIDE1_COUNT + 3};
+enum { N_MONITORED_IN_COMMAND = 3 };
 
 /* The counters and timers that a read and a write have in common. */
 struct direction {
@@ -152,7 +160,7 @@ static const struct direction writing = {
 /* ---- The spool's layout, read by tierscope.trace.spool ------------------------ */
 
 #define SPOOL_MAGIC "tierscope-trace"
-#define SPOOL_VERSION 1
+#define SPOOL_VERSION 2
 #define HEADER_BYTES 4096
 #define FIRST_SEGMENT_BYTES (256u << 10)
 #define LARGEST_SEGMENT_BYTES (4u << 20)
@@ -169,7 +177,8 @@ struct spool_header {
   int32_t process_id;
   int64_t origin_ns; /* CLOCK_REALTIME of time stamp 0 */
   uint64_t used_bytes;
-  uint32_t incomplete; /* 1: some calls could not be recorded */
+  uint32_t incomplete;   /* an errno: some calls could not be recorded */
+  uint64_t mapped_bytes; /* of traced files, by mmap */
 };
 
 /*
@@ -208,6 +217,7 @@ struct file {
   int64_t last_byte[2]; /* of the last read and write */
   enum lane last_lane;  /* of the last read or write */
   double busy_until[N_LANES];
+  struct stream *_Atomic stream; /* calls on streams of the file; NULL: none yet */
   char path[];
 };
 
@@ -242,7 +252,6 @@ static struct {
 #define LEAF_BITS 15
 #define LEAF_SLOTS (1 << LEAF_BITS)
 #define N_LEAVES (1 << (30 - LEAF_BITS))
-#define STREAM_BIT (1u << 29) /* with the stream of a descriptor; none is as large */
 typedef struct file *_Atomic descriptor_slot;
 static descriptor_slot *_Atomic descriptor_leaves[N_LEAVES];
 
@@ -274,11 +283,46 @@ static void become_free(void) {
   }
 }
 
+/*
+ * Without a search for libc's function: the search may allocate memory, and an allocator
+ * that is not libc's may call mmap for it.
+ */
+static void *map_anonymous(void *wanted, size_t bytes, int protection, int flags,
+                           int fd) {
+  return (void *)syscall(SYS_mmap, wanted, bytes, protection, flags, fd, 0L);
+}
+
 /* Zeroed memory, never freed; not from malloc: a signal handler may interrupt it. */
 static void *map_memory(size_t bytes, int flags) {
-  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  int saved_errno = errno;
+  void *memory = map_anonymous(NULL, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | flags, -1);
+  errno = saved_errno;
   return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* A limit of the size of files that one of ours reaches must not end the program. */
+struct held_signal {
+  sigset_t before;
+  bool was_pending;
+};
+
+static void hold_size_signal(struct held_signal *held) {
+  sigset_t pending, size_limit;
+  sigemptyset(&size_limit);
+  sigaddset(&size_limit, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &size_limit, &held->before);
+  held->was_pending = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+}
+
+static void release_size_signal(const struct held_signal *held) {
+  sigset_t size_limit;
+  sigemptyset(&size_limit);
+  sigaddset(&size_limit, SIGXFSZ);
+  if (!held->was_pending)
+    while (sigtimedwait(&size_limit, NULL, &(struct timespec){0, 0}) == SIGXFSZ)
+      ;
+  pthread_sigmask(SIG_SETMASK, &held->before, NULL);
 }
 
 /* ---- The functions behind ours ------------------------------------------------ */
@@ -299,10 +343,11 @@ static void *next_function(void *_Atomic *found, const char *name) {
 }
 
 /* The next library's definition of a function: the device emulator's or libc's. */
-#define REAL(name)                                                                     \
+#define REAL(name) REAL_AS(name, #name)
+#define REAL_AS(name, symbol)                                                          \
   ({                                                                                   \
     static void *_Atomic found_;                                                       \
-    (__typeof__(&name))next_function(&found_, #name);                                  \
+    (__typeof__(&name))next_function(&found_, symbol);                                 \
   })
 
 /*
@@ -387,12 +432,16 @@ static void note_event(const char *event, const char *detail) {
            time.tv_sec * 1000000000LL + time.tv_nsec, rank);
   struct iovec line[] = {
       {head, strlen(head)}, {(char *)detail, strlen(detail)}, {"\n", 1}};
-  int fd = REAL(open)(events_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  struct held_signal held;
+  hold_size_signal(&held);
+  int fd = REAL(open)(events_path,
+                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd >= 0) {
     ssize_t written = REAL(writev)(fd, line, 3);
     (void)written; /* a process without events is not told of, as on a full disk */
     REAL(close)(fd);
   }
+  release_size_signal(&held);
   errno = saved_errno;
 }
 
@@ -408,7 +457,7 @@ static void note_start(void) {
 }
 
 /* Not of a child of vfork, which uses its parent's memory. */
-__attribute__((destructor)) static void note_end(void) {
+static void note_end(void) {
   if (*events_path && getpid() == process_id)
     note_event("end", "");
 }
@@ -432,23 +481,18 @@ static bool enter_host_folder(const char *spool_dir, char *folder, size_t bytes)
 
 /* ---- Spool -------------------------------------------------------------------- */
 
-/* Says once per spool, on stderr and in the spool, that calls are being lost. */
+/* Notes once per spool, in the spool or as an empty file, that calls are being lost. */
 static void report_loss(const struct run *run, int error) {
   if (spool.error)
     return;
   spool.error = error;
-  dprintf(STDERR_FILENO,
-          "tierscope trace: rank %d: cannot record %s in %s: %s; the trace is "
-          "incomplete\n",
-          run->rank, error == EDEADLK ? "calls of a signal handler" : "calls",
-          *spool.path ? spool.path : run->spool_dir, strerror(error));
   if (spool.header) {
-    spool.header->incomplete = 1;
+    spool.header->incomplete = (uint32_t)error;
     return;
   }
   char marker[PATH_BYTES];
-  snprintf(marker, sizeof marker, "%s/rank-%05d.%d.incomplete", run->spool_dir,
-           run->rank, (int)process_id);
+  snprintf(marker, sizeof marker, "%s/rank-%05d.%d.%d.incomplete", run->spool_dir,
+           run->rank, (int)process_id, error);
   int fd = REAL(open)(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd >= 0)
     REAL(close)(fd);
@@ -495,12 +539,15 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
     *error = errno;
     return NULL;
   }
+  struct held_signal held;
+  hold_size_signal(&held);
   *error = posix_fallocate(fd, (off_t)spool.file_bytes, (off_t)bytes);
   if (*error == 0)
     *error = write_zeros(fd, (off_t)spool.file_bytes, bytes);
+  release_size_signal(&held);
   if (*error == 0) {
-    map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-               (off_t)spool.file_bytes);
+    map = REAL(mmap)(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                     (off_t)spool.file_bytes);
     if (map == MAP_FAILED)
       *error = errno;
   }
@@ -583,7 +630,8 @@ static struct posix_record *append_record(const struct run *run,
   entry->path_bytes = (uint32_t)path_bytes;
   entry->record.id = file->hash;
   entry->record.rank = run->rank;
-  for (size_t i = 0; i < sizeof unmonitored / sizeof *unmonitored; i++)
+  size_t first = *events_path ? N_MONITORED_IN_COMMAND : 0;
+  for (size_t i = first; i < sizeof unmonitored / sizeof *unmonitored; i++)
     entry->record.counters[unmonitored[i]] = -1;
   memcpy(entry->path, file->path, path_bytes);
   spool.next += bytes;
@@ -672,10 +720,10 @@ static bool grow_files(void) {
 }
 
 /*
- * Memory for a file, all zeros; the caller holds files.lock. It comes in blocks whose
+ * Memory, all zeros; the caller holds files.lock. It comes in blocks whose
  * pages exist at once: the faults of single ones cost more than a file's calls.
  */
-static struct file *allocate_file(size_t bytes) {
+static void *allocate(size_t bytes) {
   static char *next, *end;
   static size_t block_bytes = 32u << 10;
   bytes = (bytes + 63) & ~(size_t)63;
@@ -688,9 +736,9 @@ static struct file *allocate_file(size_t bytes) {
     next = block;
     end = block + block_bytes;
   }
-  struct file *file = (struct file *)next;
+  void *memory = next;
   next += bytes;
-  return file;
+  return memory;
 }
 
 /* The file of a path, made if new; the caller holds files.lock. NULL: no memory. */
@@ -702,7 +750,7 @@ static struct file *find_or_add_file(const char *path) {
   if (slot->file)
     return slot->file;
   size_t path_bytes = strlen(path) + 1;
-  struct file *file = allocate_file(sizeof *file + path_bytes);
+  struct file *file = allocate(sizeof *file + path_bytes);
   if (!file)
     return NULL;
   pthread_mutex_init(&file->lock, NULL);
@@ -714,11 +762,19 @@ static struct file *find_or_add_file(const char *path) {
   return file;
 }
 
+/* Whether a path begins with a prefix, or is the file or folder that `PATH/` names. */
+static bool begins_with(const char *path, const char *prefix, size_t length) {
+  if (strncmp(path, prefix, length) == 0)
+    return true;
+  size_t last = length - 1;
+  return prefix[last] == '/' && strncmp(path, prefix, last) == 0 && path[last] == '\0';
+}
+
 static size_t longest_prefix(char **prefixes, int n_prefixes, const char *path) {
   size_t longest = 0;
   for (int i = 0; i < n_prefixes; i++) {
     size_t length = strlen(prefixes[i]);
-    if (length > longest && strncmp(path, prefixes[i], length) == 0)
+    if (length > longest && begins_with(path, prefixes[i], length))
       longest = length;
   }
   return longest;
@@ -755,6 +811,8 @@ static void normalise(char *path) {
     }
     part += length;
   }
+  if (end == path)
+    *end++ = '/';
   *end = '\0';
 }
 
@@ -769,7 +827,7 @@ static bool start_directory(int directory_fd, char *directory, size_t bytes) {
     return (size_t)snprintf(directory, bytes, "%s", file->path) < bytes;
   char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", directory_fd);
-  ssize_t length = readlink(link, directory, bytes);
+  ssize_t length = REAL(readlink)(link, directory, bytes);
   if (length < 0 || (size_t)length >= bytes)
     return false;
   directory[length] = '\0';
@@ -795,6 +853,7 @@ static bool make_absolute(int directory_fd, const char *path, char *absolute,
 
 static void note_loss(int error) {
   const struct run *run = current_run;
+  int saved_errno = errno;
   if (!become_busy())
     return;
   pthread_mutex_lock(&spool.lock);
@@ -802,6 +861,7 @@ static void note_loss(int error) {
     report_loss(run, error);
   pthread_mutex_unlock(&spool.lock);
   become_free();
+  errno = saved_errno;
 }
 
 /* The file of a name in the table of paths. */
@@ -910,7 +970,7 @@ static bool set_descriptor(int fd, struct file *file) {
   struct file *before = descriptor_file(fd);
   if (LIKELY(before == file))
     return true;
-  if (before && is_child_in_memory())
+  if (is_child_in_memory())
     return false;
   if (fd < 0 || fd >> LEAF_BITS >= N_LEAVES)
     return true;
@@ -922,7 +982,7 @@ static bool set_descriptor(int fd, struct file *file) {
   return true;
 }
 
-static void clear_slots(unsigned first, unsigned last) {
+static void clear_descriptors(unsigned first, unsigned last) {
   for (unsigned i = first >> LEAF_BITS; i <= last >> LEAF_BITS && i < N_LEAVES; i++) {
     descriptor_slot *leaf = descriptor_leaves[i];
     for (unsigned slot = 0; leaf && slot < LEAF_SLOTS; slot++) {
@@ -931,11 +991,6 @@ static void clear_slots(unsigned first, unsigned last) {
         leaf[slot] = NULL;
     }
   }
-}
-
-static void clear_descriptors(unsigned first, unsigned last) {
-  clear_slots(first, last < STREAM_BIT ? last : STREAM_BIT - 1);
-  clear_slots(first | STREAM_BIT, last | STREAM_BIT);
 }
 
 /* ---- Recording ---------------------------------------------------------------- */
@@ -1032,6 +1087,37 @@ static void record_meta(struct file *file, enum counter counter, double start_s)
   if (!enter(&call, file, start_s))
     return;
   call.record->counters[counter]++;
+  add_time(&call, META_TIME, META_LANE);
+  leave(&call);
+}
+
+/* Of a call that Darshan has no counter for. */
+static void record_meta_time(struct file *file, double start_s) {
+  struct call call;
+  if (!enter(&call, file, start_s))
+    return;
+  add_time(&call, META_TIME, META_LANE);
+  leave(&call);
+}
+
+static void record_mapping(struct file *file, uint64_t bytes) {
+  struct call call;
+  if (!enter(&call, file, now_s()))
+    return;
+  call.record->counters[MMAPS]++;
+  __atomic_fetch_add(&spool.header->mapped_bytes, bytes, __ATOMIC_RELAXED);
+  leave(&call);
+}
+
+static void record_rename(struct file *source, struct file *target, double start_s) {
+  struct call call;
+  if (source)
+    record_meta(source, RENAME_SOURCES, start_s);
+  if (!target || !enter(&call, target, source ? now_s() : start_s))
+    return;
+  call.record->counters[RENAME_TARGETS]++;
+  if (source && !call.record->counters[RENAMED_FROM])
+    call.record->counters[RENAMED_FROM] = (int64_t)source->hash;
   add_time(&call, META_TIME, META_LANE);
   leave(&call);
 }
@@ -1159,11 +1245,11 @@ static int start(const char *spool_dir, int rank, const char *prefixes,
                  const char *excluded) {
   if (!spool_dir || !prefixes || rank < 0)
     return EINVAL;
-  int fd = REAL(open)(spool_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = REAL(open)(spool_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
     return errno;
   REAL(close)(fd);
-  if (access(spool_dir, W_OK | X_OK) != 0)
+  if (REAL(access)(spool_dir, W_OK | X_OK) != 0)
     return errno;
   struct run *run = calloc(1, sizeof *run);
   if (!run || !(run->spool_dir = realpath(spool_dir, NULL)) ||
@@ -1301,6 +1387,64 @@ __attribute__((noreturn)) void _exit(int status) {
 
 __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
 
+/*
+ * Writes the name by which an open file is traced, if it is. Names of open files stand
+ * resolved in /proc, so here, and only here, the resolved form of a prefix counts, too.
+ */
+static bool name_open_file(const struct run *run, const char *resolved, char *name,
+                           size_t bytes) {
+  char prefix[PATH_BYTES];
+  if (is_traced(run, resolved))
+    return (size_t)snprintf(name, bytes, "%s", resolved) < bytes;
+  for (int i = 0; i < run->n_prefixes; i++) {
+    if ((size_t)snprintf(name, bytes, "%s", run->prefixes[i]) >= bytes)
+      continue;
+    normalise(name); /* a file is no folder, which a slash at the end would say */
+    if (!realpath(name, prefix))
+      continue;
+    size_t length = strlen(prefix), given = strlen(name);
+    if (strncmp(resolved, prefix, length) != 0 ||
+        (resolved[length] != '/' && resolved[length] != '\0'))
+      continue;
+    if ((size_t)snprintf(name + given, bytes - given, "%s", resolved + length) <
+            bytes - given &&
+        is_traced(run, name))
+      return true;
+  }
+  return false;
+}
+
+static void adopt_descriptor(const struct run *run, int fd) {
+  static const char gone[] = " (deleted)";
+  char link[64], path[PATH_BYTES], name[PATH_BYTES];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = REAL(readlink)(link, path, sizeof path - 1);
+  if (length <= 0 || *path != '/')
+    return;
+  path[length] = '\0';
+  size_t without = (size_t)length - (sizeof gone - 1);
+  if ((size_t)length >= sizeof gone && strcmp(path + without, gone) == 0)
+    path[without] = '\0';
+  if (!name_open_file(run, path, name, sizeof name))
+    return;
+  struct file *file = named_file(name);
+  if (!file || !set_descriptor(fd, file))
+    return;
+  off_t offset = REAL(lseek)(fd, 0, SEEK_CUR);
+  file->offset = offset < 0 ? 0 : offset;
+}
+
+/* Finds the files that a program has open when it starts: a shell's `< in > out`. */
+static void adopt_descriptors(void) {
+  DIR *folder = REAL(opendir)("/proc/self/fd");
+  struct dirent *entry;
+  while (folder && (entry = REAL(readdir)(folder)))
+    if (*entry->d_name != '.' && atoi(entry->d_name) != dirfd(folder))
+      adopt_descriptor(current_run, atoi(entry->d_name));
+  if (folder)
+    REAL(closedir)(folder);
+}
+
 __attribute__((constructor)) static void initialise(void) {
   process_id = getpid();
   next_vfork = (pid_t (*)(void))dlsym(RTLD_NEXT, "vfork");
@@ -1312,20 +1456,20 @@ __attribute__((constructor)) static void initialise(void) {
   if (!spool_dir || !rank || !prefixes)
     return;
   const char *excluded = getenv("TIERSCOPE_TRACE_EXCLUDED");
+  int saved_errno = errno;
   char folder[PATH_BYTES];
-  int error = 0;
   if (getenv("TIERSCOPE_TRACE_PROCESSES")) {
-    if (enter_host_folder(spool_dir, folder, sizeof folder))
-      spool_dir = folder;
-    else
-      error = errno;
+    if (!enter_host_folder(spool_dir, folder, sizeof folder))
+      return;
+    spool_dir = folder;
   }
   note_start();
-  if (!error)
-    error = start(spool_dir, atoi(rank), prefixes, excluded ? excluded : "");
+  int error = start(spool_dir, atoi(rank), prefixes, excluded ? excluded : "");
   if (error)
-    dprintf(STDERR_FILENO, "tierscope trace: cannot trace to %s: %s\n", spool_dir,
-            strerror(error));
+    note_event("loss", strerror(error));
+  else if (*events_path)
+    adopt_descriptors();
+  errno = saved_errno;
 }
 
 /* ---- Wrappers: open ----------------------------------------------------------- */
@@ -1339,7 +1483,8 @@ static int opened(struct file *file, int directory_fd, const char *path, int64_t
     return fd;
   if (!file)
     file = path_file(directory_fd, path);
-  if (set_descriptor(fd, file) && file)
+  set_descriptor(fd, file);
+  if (file)
     record_open(file, mode, false, start_s);
   return fd;
 }
@@ -1380,12 +1525,49 @@ static int opened(struct file *file, int directory_fd, const char *path, int64_t
     return opened(file, AT_FDCWD, path, mode, fd, start_s);                            \
   }
 
+/* libc opens these inside. They write the name that they have made into `path`. */
+#define TRACED_TEMPORARY(name, parameters, arguments)                                  \
+  int name parameters {                                                                \
+    double start_s = call_start();                                                     \
+    int fd = REAL(name) arguments;                                                     \
+    return opened(NULL, AT_FDCWD, path, 0, fd, start_s);                               \
+  }
+#define TRACED_TEMPORARIES(suffix)                                                     \
+  TRACED_TEMPORARY(mkstemp##suffix, (char *path), (path))                              \
+  TRACED_TEMPORARY(mkostemp##suffix, (char *path, int flags), (path, flags))           \
+  TRACED_TEMPORARY(mkstemps##suffix, (char *path, int n_end), (path, n_end))           \
+  TRACED_TEMPORARY(mkostemps##suffix, (char *path, int n_end, int flags),              \
+                   (path, n_end, flags))
+
 TRACED_OPEN(open)
 TRACED_OPEN(open64)
 TRACED_OPENAT(openat)
 TRACED_OPENAT(openat64)
 TRACED_CREAT(creat)
 TRACED_CREAT(creat64)
+TRACED_TEMPORARIES()
+TRACED_TEMPORARIES(64)
+
+int shm_open(const char *name, int flags, mode_t mode) {
+  char path[PATH_MAX];
+  double start_s = call_start();
+  int fd = REAL(shm_open)(name, flags, mode);
+  if (LIKELY(!*events_path) || fd < 0)
+    return fd;
+  int length = snprintf(path, sizeof path, "/dev/shm/%s", name);
+  return length < PATH_MAX ? opened(NULL, AT_FDCWD, path, mode, fd, start_s) : fd;
+}
+
+/* Of the kernel since Linux 5.6, of libc only recently. */
+int traced_openat2(int directory_fd, const char *path, const void *how, size_t bytes)
+    __asm__("openat2");
+
+int traced_openat2(int directory_fd, const char *path, const void *how, size_t bytes) {
+  double start_s = call_start();
+  int fd = (int)syscall(SYS_openat2, directory_fd, path, how, bytes);
+  uint64_t mode = fd < 0 ? 0 : ((const uint64_t *)how)[1];
+  return opened(NULL, directory_fd, path, (int64_t)mode, fd, start_s);
+}
 
 /* What programs built with _FORTIFY_SOURCE call; passed on under the plain names. */
 int __open_2(const char *path, int flags) { return open(path, flags); }
@@ -1449,12 +1631,15 @@ TRACED_WRITE(pwritev64v2, at,
              (int fd, const struct iovec *parts, int n, off64_t at, int flags),
              (fd, parts, n, at, flags))
 
-/* Also of _FORTIFY_SOURCE: the last argument is the size of the caller's buffer. */
+/*
+ * Also of _FORTIFY_SOURCE: the last argument is the size of the caller's buffer. libc
+ * ends the program if it is too small, with its own message.
+ */
+__attribute__((noreturn)) extern void __chk_fail(void);
+
 static void check_buffer(size_t size, size_t buffer_size) {
-  if (size > buffer_size) {
-    dprintf(STDERR_FILENO, "tierscope trace: buffer overflow in a read\n");
-    abort();
-  }
+  if (size > buffer_size)
+    __chk_fail();
 }
 
 ssize_t __read_chk(int fd, void *data, size_t size, size_t buffer_size) {
@@ -1472,64 +1657,364 @@ ssize_t __pread64_chk(int fd, void *data, size_t size, off64_t at, size_t buffer
   return pread64(fd, data, size, at);
 }
 
+/* What dprintf writes, libc writes inside. */
+#define TRACED_PRINT(name, parameters, arguments)                                      \
+  int name parameters {                                                                \
+    struct file *file = descriptor_file(fd);                                           \
+    double start_s = file ? now_s() : 0;                                               \
+    int bytes = REAL(name) arguments;                                                  \
+    if (file)                                                                          \
+      record_transfer(file, WRITE_LANE, -1, bytes, start_s);                           \
+    return bytes;                                                                      \
+  }
+
+int __vdprintf_chk(int fd, int flag, const char *format, va_list values);
+
+TRACED_PRINT(vdprintf, (int fd, const char *format, va_list values),
+             (fd, format, values))
+TRACED_PRINT(__vdprintf_chk, (int fd, int flag, const char *format, va_list values),
+             (fd, flag, format, values))
+
+int dprintf(int fd, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int bytes = vdprintf(fd, format, values);
+  va_end(values);
+  return bytes;
+}
+
+int __dprintf_chk(int fd, int flag, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int bytes = __vdprintf_chk(fd, flag, format, values);
+  va_end(values);
+  return bytes;
+}
+
+/* ---- Wrappers: copies by the kernel, mappings, advice -------------------------- */
+
+/* A copy's time counts once: as reading, or as writing if its source is not traced. */
+static ssize_t copied(int source_fd, const off64_t *source_end, int target_fd,
+                      const off64_t *target_end, ssize_t bytes, double start_s) {
+  if (LIKELY(!*events_path) || bytes < 0)
+    return bytes;
+  struct file *source = descriptor_file(source_fd);
+  struct file *target = descriptor_file(target_fd);
+  if (source)
+    record_transfer(source, READ_LANE, source_end ? *source_end - bytes : -1, bytes,
+                    start_s);
+  if (target)
+    record_transfer(target, WRITE_LANE, target_end ? *target_end - bytes : -1, bytes,
+                    source ? now_s() : start_s);
+  return bytes;
+}
+
+#define TRACED_SENDFILE(name, offset_type)                                             \
+  ssize_t name(int target, int source, offset_type *offset, size_t size) {             \
+    double start_s = call_start();                                                     \
+    ssize_t bytes = REAL(name)(target, source, offset, size);                          \
+    return copied(source, offset, target, NULL, bytes, start_s);                       \
+  }
+#define TRACED_COPY(name)                                                              \
+  ssize_t name(int source, off64_t *source_offset, int target, off64_t *target_offset, \
+               size_t size, unsigned flags) {                                          \
+    double start_s = call_start();                                                     \
+    ssize_t bytes =                                                                    \
+        REAL(name)(source, source_offset, target, target_offset, size, flags);         \
+    return copied(source, source_offset, target, target_offset, bytes, start_s);       \
+  }
+
+TRACED_SENDFILE(sendfile, off_t)
+TRACED_SENDFILE(sendfile64, off64_t)
+TRACED_COPY(copy_file_range)
+TRACED_COPY(splice)
+
+/* The part of a mapping that is in its file. */
+static uint64_t mapped_bytes(int fd, size_t bytes, off64_t offset) {
+  struct stat info;
+  if (REAL(fstat)(fd, &info) != 0 || !S_ISREG(info.st_mode))
+    return bytes;
+  uint64_t left = info.st_size > offset ? (uint64_t)(info.st_size - offset) : 0;
+  return bytes < left ? bytes : left;
+}
+
+/* Loads and stores in a mapping are no calls: their number and time are unknown. */
+#define TRACED_MMAP(name, offset_type)                                                 \
+  void *name(void *wanted, size_t bytes, int protection, int flags, int fd,            \
+             offset_type offset) {                                                     \
+    if (fd < 0 || flags & MAP_ANONYMOUS)                                               \
+      return map_anonymous(wanted, bytes, protection, flags, fd);                      \
+    void *map = REAL(name)(wanted, bytes, protection, flags, fd, offset);              \
+    struct file *file = *events_path ? descriptor_file(fd) : NULL;                     \
+    if (file && map != MAP_FAILED) {                                                   \
+      int saved_errno = errno;                                                         \
+      record_mapping(file, mapped_bytes(fd, bytes, offset));                           \
+      errno = saved_errno;                                                             \
+    }                                                                                  \
+    return map;                                                                        \
+  }
+
+TRACED_MMAP(mmap, off_t)
+TRACED_MMAP(mmap64, off64_t)
+
+/* A call on a descriptor that Darshan has no counter for: its time is META. */
+#define TRACED_TIME(type, name, parameters, arguments, is_done)                        \
+  type name parameters {                                                               \
+    struct file *file = *events_path ? descriptor_file(fd) : NULL;                     \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name) arguments;                                                     \
+    double start_s = now_s();                                                          \
+    type result = REAL(name) arguments;                                                \
+    if (is_done)                                                                       \
+      record_meta_time(file, start_s);                                                 \
+    return result;                                                                     \
+  }
+
+TRACED_TIME(int, posix_fadvise, (int fd, off_t offset, off_t length, int advice),
+            (fd, offset, length, advice), result == 0)
+TRACED_TIME(int, posix_fadvise64, (int fd, off64_t offset, off64_t length, int advice),
+            (fd, offset, length, advice), result == 0)
+TRACED_TIME(ssize_t, getdents64, (int fd, void *entries, size_t bytes),
+            (fd, entries, bytes), result >= 0)
+
+/* ---- Wrappers: asynchronous reads and writes ----------------------------------- */
+
+/* Calls that are under way; like Darshan, we count them when their result is fetched. */
+struct pending {
+  const void *block; /* NULL: free */
+  struct file *file;
+  double start_s;
+  enum lane lane;
+};
+
+static struct {
+  pthread_mutex_t lock;
+  struct pending calls[1024];
+} asynchronous = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void note_pending(const void *block, int fd, enum lane lane, double start_s) {
+  enum { N_CALLS = sizeof asynchronous.calls / sizeof *asynchronous.calls };
+  struct file *file = descriptor_file(fd);
+  if (!file || !become_busy())
+    return;
+  int i = 0;
+  pthread_mutex_lock(&asynchronous.lock);
+  while (i < N_CALLS && asynchronous.calls[i].block)
+    i++;
+  if (i < N_CALLS)
+    asynchronous.calls[i] = (struct pending){block, file, start_s, lane};
+  pthread_mutex_unlock(&asynchronous.lock);
+  become_free();
+  if (i == N_CALLS)
+    note_loss(ENOBUFS);
+}
+
+static struct pending take_pending(const void *block) {
+  struct pending found = {0};
+  if (!become_busy())
+    return found;
+  pthread_mutex_lock(&asynchronous.lock);
+  for (size_t i = 0; i < sizeof asynchronous.calls / sizeof found; i++)
+    if (asynchronous.calls[i].block == block) {
+      found = asynchronous.calls[i];
+      asynchronous.calls[i].block = NULL;
+      break;
+    }
+  pthread_mutex_unlock(&asynchronous.lock);
+  become_free();
+  return found;
+}
+
+static enum lane lane_of(int operation) {
+  return operation == LIO_READ ? READ_LANE : WRITE_LANE;
+}
+
+#define TRACED_AIO(name, block_type, lane)                                             \
+  int name(block_type *block) {                                                        \
+    double start_s = call_start();                                                     \
+    int status = REAL(name)(block);                                                    \
+    if (status == 0)                                                                   \
+      note_pending(block, block->aio_fildes, lane, start_s);                           \
+    return status;                                                                     \
+  }
+#define TRACED_AIO_RETURN(name, block_type)                                            \
+  ssize_t name(block_type *block) {                                                    \
+    int64_t offset = block->aio_offset;                                                \
+    struct pending call = take_pending(block);                                         \
+    ssize_t bytes = REAL(name)(block);                                                 \
+    if (call.block)                                                                    \
+      record_transfer(call.file, call.lane, offset, bytes, call.start_s);              \
+    return bytes;                                                                      \
+  }
+#define TRACED_LIO(name, block_type)                                                   \
+  int name(int mode, block_type *const blocks[], int n, struct sigevent *event) {      \
+    double start_s = call_start();                                                     \
+    for (int i = 0; i < n; i++)                                                        \
+      if (blocks[i] && blocks[i]->aio_lio_opcode != LIO_NOP)                           \
+        note_pending(blocks[i], blocks[i]->aio_fildes,                                 \
+                     lane_of(blocks[i]->aio_lio_opcode), start_s);                     \
+    return REAL(name)(mode, blocks, n, event);                                         \
+  }
+#define TRACED_ASYNCHRONOUS(suffix)                                                    \
+  TRACED_AIO(aio_read##suffix, struct aiocb##suffix, READ_LANE)                        \
+  TRACED_AIO(aio_write##suffix, struct aiocb##suffix, WRITE_LANE)                      \
+  TRACED_AIO_RETURN(aio_return##suffix, struct aiocb##suffix)                          \
+  TRACED_LIO(lio_listio##suffix, struct aiocb##suffix)
+
+TRACED_ASYNCHRONOUS()
+TRACED_ASYNCHRONOUS(64)
+
 /* ---- Wrappers: streams of libc ------------------------------------------------ */
 
 /*
  * Only for `tierscope trace`. libc makes the calls of its streams inside, where nobody
  * sees them, so these records do not count any call twice.
+ *
+ * getc and putc are often no calls at all: compiled programs move a pointer of the
+ * stream, and call libc when its buffer is empty or full. So we remember where the
+ * pointers stood when a call on the stream ended. What lies between that and the next
+ * call counts as one read or write, without time.
  */
-
-/* The file of a stream, or NULL. */
-static struct file *stream_file(FILE *stream) {
-  if (LIKELY(!*events_path) || !stream)
-    return NULL;
-  int saved_errno = errno;
-  int fd = fileno_unlocked(stream); /* -1: memory */
-  errno = saved_errno;
-  return fd < 0 ? NULL : descriptor_file(fd | STREAM_BIT);
-}
+struct stream {
+  struct stream *next; /* another one of the file */
+  struct file *file;   /* to which calls are counted */
+  FILE *_Atomic of;    /* NULL: it was closed */
+  const char *read_at, *write_at;
+};
 
 /* The file to which calls on streams of a file are counted. */
-static struct file *as_stream(const struct file *file) {
+static struct file *counted_file(const struct file *file) {
   char usual[1024], *name = usual;
   size_t bytes = strlen(file->path) + 2;
   if (bytes > sizeof usual && !(name = map_memory(bytes, 0)))
     return NULL;
   *name = STREAM_MARK;
   memcpy(name + 1, file->path, bytes - 1);
-  struct file *stream = named_file(name);
+  struct file *counted = named_file(name);
   if (name != usual)
     munmap(name, bytes);
-  return stream;
+  return counted;
+}
+
+static void remember(struct stream *known) {
+  known->read_at = known->of->_IO_read_ptr;
+  known->write_at = known->of->_IO_write_ptr;
+}
+
+/* A stream of a file, not known before; the caller holds files.lock. */
+static struct stream *add_stream(struct file *file, struct file *counted, FILE *of) {
+  struct stream *known = file->stream;
+  while (known && known->of)
+    known = known->next;
+  if (!known) {
+    if (!(known = allocate(sizeof *known)))
+      return NULL;
+    known->next = file->stream;
+    file->stream = known;
+  }
+  known->file = counted;
+  known->of = of;
+  remember(known);
+  return known;
+}
+
+/* What is known of a stream of a file. NULL: no memory, or an interrupted thread. */
+static struct stream *stream_of(struct file *file, FILE *of) {
+  for (struct stream *known = file->stream; known; known = known->next)
+    if (LIKELY(known->of == of))
+      return known;
+  struct file *counted = counted_file(file);
+  if (!counted || !become_busy())
+    return NULL;
+  pthread_mutex_lock(&files.lock);
+  struct stream *known = add_stream(file, counted, of);
+  pthread_mutex_unlock(&files.lock);
+  become_free();
+  return known;
+}
+
+/* The same of a stream that may be of any file; NULL if that is not traced. */
+static struct stream *traced_stream(FILE *of) {
+  if (LIKELY(!*events_path) || !of)
+    return NULL;
+  int saved_errno = errno;
+  struct file *file = descriptor_file(fileno_unlocked(of)); /* -1: memory */
+  errno = saved_errno;
+  return LIKELY(!file) ? NULL : stream_of(file, of);
+}
+
+/* Counts what the program has read or written in the buffer since the last call. */
+static void count_moved(const struct stream *known) {
+  const FILE *of = known->of;
+  int64_t n_read = of->_IO_read_ptr - known->read_at;
+  int64_t n_written = of->_IO_write_ptr - known->write_at;
+  if (n_read > 0 && known->read_at >= of->_IO_read_base)
+    record_transfer(known->file, READ_LANE, -1, n_read, now_s());
+  if (n_written > 0 && known->write_at >= of->_IO_write_base)
+    record_transfer(known->file, WRITE_LANE, -1, n_written, now_s());
+}
+
+/* Begins a call on a traced stream: other threads wait until it has ended. */
+static double begin_stream_call(const struct stream *known) {
+  flockfile(known->of);
+  count_moved(known);
+  return now_s();
+}
+
+static void end_stream_call(struct stream *known) {
+  remember(known);
+  funlockfile(known->of);
+}
+
+/* The stream is about to be closed, or to be that of another file. */
+static void forget_stream(struct stream *known) {
+  FILE *of = known->of;
+  begin_stream_call(known);
+  known->of = NULL;
+  funlockfile(of);
 }
 
 /* Notes the file of a new stream. Those of C++ read its descriptor themselves. */
 static FILE *opened_stream(FILE *stream, struct file *file, bool of_descriptor,
                            double start_s) {
-  int fd = fileno_unlocked(stream);
-  struct file *counted = file ? as_stream(file) : NULL;
   if (!of_descriptor)
-    set_descriptor(fd, file);
-  if (set_descriptor(fd | STREAM_BIT, counted) && counted)
-    record_open(counted, 0, of_descriptor, start_s);
+    set_descriptor(fileno_unlocked(stream), file);
+  struct stream *known = file ? stream_of(file, stream) : NULL;
+  if (known) {
+    remember(known); /* not what an earlier stream at this address has left */
+    record_open(known->file, 0, of_descriptor, start_s);
+  }
   return stream;
 }
 
-#define TRACED_FOPEN(name, parameters, arguments)                                      \
+#define TRACED_FOPEN(name, parameters, arguments, path)                                \
   FILE *name parameters {                                                              \
     double start_s = call_start();                                                     \
     FILE *opened = REAL(name) arguments;                                               \
+    if (LIKELY(!*events_path) || !opened || !(path))                                   \
+      return opened;                                                                   \
+    return opened_stream(opened, path_file(AT_FDCWD, path), false, start_s);           \
+  }
+
+TRACED_FOPEN(fopen, (const char *path, const char *mode), (path, mode), path)
+TRACED_FOPEN(fopen64, (const char *path, const char *mode), (path, mode), path)
+TRACED_FOPEN(tmpfile, (void), (), P_tmpdir)
+TRACED_FOPEN(tmpfile64, (void), (), P_tmpdir)
+
+#define TRACED_FREOPEN(name)                                                           \
+  FILE *name(const char *path, const char *mode, FILE *stream) {                       \
+    struct stream *before = traced_stream(stream);                                     \
+    if (before)                                                                        \
+      forget_stream(before);                                                           \
+    double start_s = call_start();                                                     \
+    FILE *opened = REAL(name)(path, mode, stream);                                     \
     if (LIKELY(!*events_path) || !opened || !path)                                     \
       return opened;                                                                   \
     return opened_stream(opened, path_file(AT_FDCWD, path), false, start_s);           \
   }
 
-TRACED_FOPEN(fopen, (const char *path, const char *mode), (path, mode))
-TRACED_FOPEN(fopen64, (const char *path, const char *mode), (path, mode))
-TRACED_FOPEN(freopen, (const char *path, const char *mode, FILE *stream),
-             (path, mode, stream))
-TRACED_FOPEN(freopen64, (const char *path, const char *mode, FILE *stream),
-             (path, mode, stream))
+TRACED_FREOPEN(freopen)
+TRACED_FREOPEN(freopen64)
 
 FILE *fdopen(int fd, const char *mode) {
   double start_s = call_start();
@@ -1542,14 +2027,15 @@ FILE *fdopen(int fd, const char *mode) {
 /* `bytes` says how many bytes a call has moved, from its result; 0: none. */
 #define TRACED_STREAM(type, name, lane, parameters, arguments, bytes)                  \
   type name parameters {                                                               \
-    struct file *file = stream_file(stream);                                           \
-    if (LIKELY(!file))                                                                 \
+    struct stream *known = traced_stream(stream);                                    \
+    if (LIKELY(!known))                                                              \
       return REAL(name) arguments;                                                     \
-    double start_s = now_s();                                                          \
+    double start_s = begin_stream_call(known);                               \
     type result = REAL(name) arguments;                                                \
     int64_t n_bytes = (int64_t)(bytes);                                                \
     if (n_bytes > 0)                                                                   \
-      record_transfer(file, lane, -1, n_bytes, start_s);                               \
+      record_transfer(known->file, lane, -1, n_bytes, start_s);                      \
+    end_stream_call(known);                                                  \
     return result;                                                                     \
   }
 
@@ -1577,10 +2063,25 @@ FILE *fdopen(int fd, const char *mode) {
                 (char **text, size_t *size, int end, FILE *stream),                    \
                 (text, size, end, stream), result)
 
+/* What a program calls when the buffer of a stream is empty or full. */
+#define TRACED_UNDERFLOW(name)                                                         \
+  TRACED_STREAM(int, name, READ_LANE, (FILE * stream), (stream), result != EOF)
+#define TRACED_OVERFLOW(name)                                                          \
+  TRACED_STREAM(int, name, WRITE_LANE, (FILE * stream, int character),                 \
+                (stream, character), result != EOF && character != EOF)
+
 #undef fread_unlocked /* macros of libc */
 #undef fwrite_unlocked
 #undef getc
 #undef putc
+#undef fgetc_unlocked
+#undef fputc_unlocked
+#undef getc_unlocked
+#undef putc_unlocked
+#undef getchar
+#undef putchar
+#undef getchar_unlocked
+#undef putchar_unlocked
 int _IO_getc(FILE *stream);
 int _IO_putc(int character, FILE *stream);
 int __vfprintf_chk(FILE *stream, int flag, const char *format, va_list values);
@@ -1592,9 +2093,19 @@ TRACED_FWRITE(fwrite_unlocked)
 TRACED_FGETC(fgetc)
 TRACED_FGETC(getc)
 TRACED_FGETC(_IO_getc)
+TRACED_FGETC(fgetc_unlocked)
+TRACED_FGETC(getc_unlocked)
+TRACED_UNDERFLOW(__uflow)
 TRACED_FPUTC(fputc)
 TRACED_FPUTC(putc)
 TRACED_FPUTC(_IO_putc)
+TRACED_FPUTC(fputc_unlocked)
+TRACED_FPUTC(putc_unlocked)
+TRACED_OVERFLOW(__overflow)
+TRACED_STREAM(int, getw, READ_LANE, (FILE * stream), (stream),
+              feof(stream) || ferror(stream) ? 0 : sizeof result)
+TRACED_STREAM(int, putw, WRITE_LANE, (int word, FILE *stream), (word, stream),
+              result ? 0 : sizeof word)
 TRACED_FGETS(fgets)
 TRACED_FGETS(fgets_unlocked)
 TRACED_FPUTS(fputs)
@@ -1610,21 +2121,90 @@ TRACED_STREAM(int, __vfprintf_chk, WRITE_LANE,
               (FILE * stream, int flag, const char *format, va_list values),
               (stream, flag, format, values), result)
 
-int fprintf(FILE *stream, const char *format, ...) {
-  va_list values;
-  va_start(values, format);
-  int result = vfprintf(stream, format, values);
-  va_end(values);
+/* A function with arguments `...` as a call of the one that takes them as a list. */
+#define VARIADIC(name, listed, parameters, arguments)                                  \
+  int name parameters {                                                                \
+    va_list values;                                                                    \
+    va_start(values, format);                                                          \
+    int result = listed arguments;                                                     \
+    va_end(values);                                                                    \
+    return result;                                                                     \
+  }
+
+VARIADIC(fprintf, vfprintf, (FILE * stream, const char *format, ...),
+         (stream, format, values))
+VARIADIC(__fprintf_chk, __vfprintf_chk,
+         (FILE * stream, int flag, const char *format, ...),
+         (stream, flag, format, values))
+VARIADIC(printf, vfprintf, (const char *format, ...), (stdout, format, values))
+VARIADIC(__printf_chk, __vfprintf_chk, (int flag, const char *format, ...),
+         (stdout, flag, format, values))
+
+int vprintf(const char *format, va_list values) {
+  return vfprintf(stdout, format, values);
+}
+int __vprintf_chk(int flag, const char *format, va_list values) {
+  return __vfprintf_chk(stdout, flag, format, values);
+}
+
+/* Calls on the standard streams, as calls on any. */
+int getchar(void) { return getc(stdin); }
+int getchar_unlocked(void) { return getc_unlocked(stdin); }
+int putchar(int character) { return putc(character, stdout); }
+int putchar_unlocked(int character) { return putc_unlocked(character, stdout); }
+
+int puts(const char *text) {
+  struct stream *known = traced_stream(stdout);
+  if (LIKELY(!known))
+    return REAL(puts)(text);
+  double start_s = begin_stream_call(known);
+  int result = REAL(puts)(text);
+  if (result != EOF)
+    record_transfer(known->file, WRITE_LANE, -1, (int64_t)strlen(text) + 1, start_s);
+  end_stream_call(known);
   return result;
 }
 
-int __fprintf_chk(FILE *stream, int flag, const char *format, ...) {
-  va_list values;
-  va_start(values, format);
-  int result = __vfprintf_chk(stream, flag, format, values);
-  va_end(values);
-  return result;
+/*
+ * How many bytes scanf reads, its result does not say; the position in the file does.
+ * C has several standards of scanf, and headers rename it: so symbols are given as text.
+ */
+static off_t position(FILE *stream) {
+  int saved_errno = errno;
+  off_t offset = ftello(stream);
+  errno = saved_errno;
+  return offset;
 }
+
+#define TRACED_SCANS(name, symbol)                                                     \
+  int name##_v(FILE *stream, const char *format, va_list values) __asm__(symbol        \
+                                                                         "vfscanf");   \
+  int name##_stdin_v(const char *format, va_list values) __asm__(symbol "vscanf");     \
+  int name(FILE *stream, const char *format, ...) __asm__(symbol "fscanf");            \
+  int name##_stdin(const char *format, ...) __asm__(symbol "scanf");                   \
+  int name##_v(FILE *stream, const char *format, va_list values) {                     \
+    struct stream *known = traced_stream(stream);                                    \
+    if (LIKELY(!known))                                                              \
+      return REAL_AS(name##_v, symbol "vfscanf")(stream, format, values);              \
+    double start_s = begin_stream_call(known);                               \
+    off_t start = position(stream);                                                    \
+    int result = REAL_AS(name##_v, symbol "vfscanf")(stream, format, values);          \
+    off_t end = position(stream);                                                      \
+    if (start >= 0 && end > start)                                                     \
+      record_transfer(known->file, READ_LANE, -1, end - start, start_s);             \
+    end_stream_call(known);                                                  \
+    return result;                                                                     \
+  }                                                                                    \
+  int name##_stdin_v(const char *format, va_list values) {                             \
+    return name##_v(stdin, format, values);                                            \
+  }                                                                                    \
+  VARIADIC(name, name##_v, (FILE * stream, const char *format, ...),                   \
+           (stream, format, values))                                                   \
+  VARIADIC(name##_stdin, name##_v, (const char *format, ...), (stdin, format, values))
+
+TRACED_SCANS(scan_gnu, "")
+TRACED_SCANS(scan_c99, "__isoc99_")
+TRACED_SCANS(scan_c23, "__isoc23_")
 
 size_t __fread_chk(void *data, size_t buffer_size, size_t size, size_t n,
                    FILE *stream) {
@@ -1633,44 +2213,104 @@ size_t __fread_chk(void *data, size_t buffer_size, size_t size, size_t n,
   return fread(data, size, n, stream);
 }
 
+size_t __fread_unlocked_chk(void *data, size_t buffer_size, size_t size, size_t n,
+                            FILE *stream) {
+  size_t bytes;
+  check_buffer(__builtin_mul_overflow(size, n, &bytes) ? SIZE_MAX : bytes, buffer_size);
+  return fread_unlocked(data, size, n, stream);
+}
+
 char *__fgets_chk(char *text, size_t buffer_size, int size, FILE *stream) {
   check_buffer(size < 0 ? 0 : (size_t)size, buffer_size);
   return fgets(text, size, stream);
 }
 
-#define TRACED_FSEEK(name, offset_type)                                                \
-  int name(FILE *stream, offset_type offset, int whence) {                             \
-    struct file *file = stream_file(stream);                                           \
-    if (LIKELY(!file))                                                                 \
-      return REAL(name)(stream, offset, whence);                                       \
-    double start_s = now_s();                                                          \
-    int status = REAL(name)(stream, offset, whence);                                   \
+char *__fgets_unlocked_chk(char *text, size_t buffer_size, int size, FILE *stream) {
+  check_buffer(size < 0 ? 0 : (size_t)size, buffer_size);
+  return fgets_unlocked(text, size, stream);
+}
+
+#define TRACED_SEEK_STREAM(type, name, parameters, arguments)        \
+  type name parameters {                                                               \
+    struct stream *known = traced_stream(stream);                                    \
+    if (LIKELY(!known))                                                              \
+      return REAL(name) arguments;                                                     \
+    double start_s = begin_stream_call(known);                               \
+    type result = REAL(name) arguments;                                                \
+    if (result == 0)                                                                   \
+      record_seek(known->file, ftello(stream), start_s);                             \
+    end_stream_call(known);                                                  \
+    return result;                                                                     \
+  }
+
+TRACED_SEEK_STREAM(int, fseek, (FILE * stream, long offset, int whence),
+                   (stream, offset, whence))
+TRACED_SEEK_STREAM(int, fseeko, (FILE * stream, off_t offset, int whence),
+                   (stream, offset, whence))
+TRACED_SEEK_STREAM(int, fseeko64, (FILE * stream, off64_t offset, int whence),
+                   (stream, offset, whence))
+TRACED_SEEK_STREAM(int, fsetpos, (FILE * stream, const fpos_t *position),
+                   (stream, position))
+TRACED_SEEK_STREAM(int, fsetpos64, (FILE * stream, const fpos64_t *position),
+                   (stream, position))
+
+void rewind(FILE *stream) {
+  struct stream *known = traced_stream(stream);
+  if (LIKELY(!known)) {
+    REAL(rewind)(stream);
+    return;
+  }
+  double start_s = begin_stream_call(known);
+  REAL(rewind)(stream);
+  record_seek(known->file, 0, start_s);
+  end_stream_call(known);
+}
+
+/*
+ * Counts what the program has written by putc into a buffer that libc will flush. Of the
+ * standard streams only: others may be gone, if their descriptors were closed first.
+ */
+static void count_standard_streams(void) {
+  FILE *const standard[] = {stdin, stdout, stderr};
+  for (int i = 0; i < 3; i++) {
+    if (ftrylockfile(standard[i]) != 0) /* another thread waits for input */
+      continue;
+    struct stream *known = traced_stream(standard[i]);
+    if (known) {
+      count_moved(known);
+      remember(known);
+    }
+    funlockfile(standard[i]);
+  }
+}
+
+#define TRACED_FFLUSH(name)                                                            \
+  int name(FILE *stream) {                                                             \
+    struct stream *known = traced_stream(stream);                                      \
+    if (!stream && *events_path)                                                       \
+      count_standard_streams();                                                        \
+    if (LIKELY(!known)) {                                                              \
+      int status = REAL(name)(stream);                                                 \
+      if (!stream && *events_path) /* whose buffers are empty now */                   \
+        count_standard_streams();                                                      \
+      return status;                                                                   \
+    }                                                                                  \
+    double start_s = begin_stream_call(known);                                         \
+    int status = REAL(name)(stream);                                                   \
     if (status == 0)                                                                   \
-      record_seek(file, ftello(stream), start_s);                                      \
+      record_flush(known->file, FSYNCS, start_s);                                      \
+    end_stream_call(known);                                                            \
     return status;                                                                     \
   }
 
-TRACED_FSEEK(fseek, long)
-TRACED_FSEEK(fseeko, off_t)
-TRACED_FSEEK(fseeko64, off64_t)
+TRACED_FFLUSH(fflush)
+TRACED_FFLUSH(fflush_unlocked)
 
-void rewind(FILE *stream) {
-  struct file *file = stream_file(stream);
-  double start_s = file ? now_s() : 0;
-  REAL(rewind)(stream);
-  if (file)
-    record_seek(file, 0, start_s);
-}
-
-int fflush(FILE *stream) {
-  struct file *file = stream_file(stream);
-  if (LIKELY(!file))
-    return REAL(fflush)(stream);
-  double start_s = now_s();
-  int status = REAL(fflush)(stream);
-  if (status == 0)
-    record_flush(file, FSYNCS, start_s);
-  return status;
+__attribute__((destructor)) static void finish(void) {
+  if (!*events_path || getpid() != process_id)
+    return;
+  count_standard_streams();
+  note_end();
 }
 
 /* ---- Wrappers: close and dup -------------------------------------------------- */
@@ -1704,10 +2344,11 @@ void closefrom(int first) {
 }
 
 int fclose(FILE *stream) {
-  int fd = fileno_unlocked(stream);
-  struct file *file = stream_file(stream);
-  set_descriptor(fd, NULL);
-  if (LIKELY(!file) || !set_descriptor(fd | STREAM_BIT, NULL))
+  struct stream *known = traced_stream(stream);
+  struct file *file = known ? known->file : NULL;
+  if (known)
+    forget_stream(known);
+  if (!set_descriptor(fileno_unlocked(stream), NULL) || LIKELY(!file))
     return REAL(fclose)(stream);
   double start_s = now_s();
   int status = REAL(fclose)(stream);
@@ -1715,21 +2356,12 @@ int fclose(FILE *stream) {
   return status;
 }
 
-int closedir(DIR *directory) {
-  DIR *volatile given = directory; /* else "never NULL", as glibc declares it */
-  if (!given) {                    /* dirfd would crash */
-    errno = EINVAL;
-    return -1;
-  }
-  set_descriptor(dirfd(directory), NULL);
-  return REAL(closedir)(directory);
-}
-
 static int duplicated(int old_fd, int new_fd, double start_s) {
   if (new_fd < 0 || new_fd == old_fd)
     return new_fd;
   struct file *file = descriptor_file(old_fd);
-  if (set_descriptor(new_fd, file) && file)
+  set_descriptor(new_fd, file);
+  if (file)
     record_open(file, 0, true, start_s);
   return new_fd;
 }
@@ -1783,8 +2415,9 @@ TRACED_FCNTL(fcntl64)
 TRACED_SEEK(lseek, off_t)
 TRACED_SEEK(lseek64, off64_t)
 
-static int path_status(int directory_fd, const char *path, int status, double start_s) {
-  struct file *file = status == 0 ? path_file(directory_fd, path) : NULL;
+static ssize_t path_status(int directory_fd, const char *path, ssize_t status,
+                           double start_s) {
+  struct file *file = status >= 0 ? path_file(directory_fd, path) : NULL;
   if (file)
     record_meta(file, STATS, start_s);
   return status;
@@ -1793,7 +2426,16 @@ static int path_status(int directory_fd, const char *path, int status, double st
 #define TRACED_PATH_STAT(name, directory_fd, parameters, arguments)                    \
   int name parameters {                                                                \
     double start_s = call_start();                                                     \
-    return path_status(directory_fd, path, REAL(name) arguments, start_s);             \
+    return (int)path_status(directory_fd, path, REAL(name) arguments, start_s);        \
+  }
+
+/* Other calls that ask for a name, in a command only: Darshan does not see them. */
+#define TRACED_LOOK_UP(type, name, directory_fd, parameters, arguments)                \
+  type name parameters {                                                               \
+    if (LIKELY(!*events_path))                                                         \
+      return REAL(name) arguments;                                                     \
+    double start_s = call_start();                                                     \
+    return (type)path_status(directory_fd, path, REAL(name) arguments, start_s);       \
   }
 
 #define TRACED_FSTAT(name, parameters, arguments)                                      \
@@ -1834,6 +2476,132 @@ static int path_status(int directory_fd, const char *path, int status, double st
 
 TRACED_STATS(, struct stat)
 TRACED_STATS(64, struct stat64)
+
+ssize_t __readlink_chk(const char *path, char *target, size_t bytes, size_t size);
+ssize_t __readlinkat_chk(int fd, const char *path, char *target, size_t bytes,
+                         size_t size);
+
+#ifdef STATX_BASIC_STATS /* not of glibc before 2.28 */
+TRACED_LOOK_UP(int, statx, fd,
+               (int fd, const char *path, int flags, unsigned mask, struct statx *info),
+               (fd, path, flags, mask, info))
+#endif
+TRACED_LOOK_UP(int, access, AT_FDCWD, (const char *path, int mode), (path, mode))
+TRACED_LOOK_UP(int, eaccess, AT_FDCWD, (const char *path, int mode), (path, mode))
+TRACED_LOOK_UP(int, euidaccess, AT_FDCWD, (const char *path, int mode), (path, mode))
+TRACED_LOOK_UP(int, faccessat, fd, (int fd, const char *path, int mode, int flags),
+               (fd, path, mode, flags))
+TRACED_LOOK_UP(ssize_t, readlink, AT_FDCWD,
+               (const char *path, char *target, size_t bytes), (path, target, bytes))
+TRACED_LOOK_UP(ssize_t, readlinkat, fd,
+               (int fd, const char *path, char *target, size_t bytes),
+               (fd, path, target, bytes))
+TRACED_LOOK_UP(ssize_t, __readlink_chk, AT_FDCWD,
+               (const char *path, char *target, size_t bytes, size_t size),
+               (path, target, bytes, size))
+TRACED_LOOK_UP(ssize_t, __readlinkat_chk, fd,
+               (int fd, const char *path, char *target, size_t bytes, size_t size),
+               (fd, path, target, bytes, size))
+
+/* ---- Wrappers: folders, names -------------------------------------------------- */
+
+/* In a command only: a benchmark's log has no records of folders. */
+
+DIR *opendir(const char *path) {
+  double start_s = call_start();
+  DIR *directory = REAL(opendir)(path);
+  if (LIKELY(!*events_path) || !directory)
+    return directory;
+  opened(NULL, AT_FDCWD, path, 0, dirfd(directory), start_s);
+  return directory;
+}
+
+int closedir(DIR *directory) {
+  DIR *volatile given = directory; /* else "never NULL", as glibc declares it */
+  if (!given) {                    /* dirfd would crash */
+    errno = EINVAL;
+    return -1;
+  }
+  int fd = dirfd(directory);
+  struct file *file = *events_path ? descriptor_file(fd) : NULL;
+  bool is_ours = set_descriptor(fd, NULL);
+  double start_s = call_start();
+  int status = REAL(closedir)(directory);
+  if (file && is_ours && status == 0)
+    record_close(file, start_s);
+  return status;
+}
+
+#define TRACED_READDIR(type, name, parameters, arguments)                              \
+  type name parameters {                                                               \
+    struct file *file = *events_path ? descriptor_file(dirfd(directory)) : NULL;       \
+    if (LIKELY(!file))                                                                 \
+      return REAL(name) arguments;                                                     \
+    double start_s = now_s();                                                          \
+    type result = REAL(name) arguments;                                                \
+    record_meta_time(file, start_s);                                                   \
+    return result;                                                                     \
+  }
+/* libc opens, reads and closes the folder inside. */
+#define TRACED_SCANDIR(name, folder_fd, parameters, arguments)                         \
+  int name parameters {                                                                \
+    double start_s = call_start();                                                     \
+    int n = REAL(name) arguments;                                                      \
+    struct file *file = *events_path && n >= 0 ? path_file(folder_fd, path) : NULL;    \
+    if (file)                                                                          \
+      record_open(file, 0, false, start_s);                                            \
+    return n;                                                                          \
+  }
+#define TRACED_LISTINGS(suffix, entry)                                                 \
+  TRACED_READDIR(entry *, readdir##suffix, (DIR * directory), (directory))             \
+  TRACED_READDIR(int, readdir##suffix##_r,                                             \
+                 (DIR * directory, entry * one, entry * *next),                        \
+                 (directory, one, next))                                               \
+  TRACED_SCANDIR(scandir##suffix, AT_FDCWD,                                            \
+                 (const char *path, entry ***found, int (*filter)(const entry *),      \
+                  int (*order)(const entry **, const entry **)),                       \
+                 (path, found, filter, order))                                         \
+  TRACED_SCANDIR(scandirat##suffix, fd,                                                \
+                 (int fd, const char *path, entry ***found,                            \
+                  int (*filter)(const entry *),                                        \
+                  int (*order)(const entry **, const entry **)),                       \
+                 (fd, path, found, filter, order))
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* readdir_r */
+TRACED_LISTINGS(, struct dirent)
+TRACED_LISTINGS(64, struct dirent64)
+#pragma GCC diagnostic pop
+
+static int renamed(int source_fd, const char *source, int target_fd, const char *target,
+                   int status, double start_s) {
+  if (LIKELY(!*events_path) || status != 0)
+    return status;
+  struct file *source_file = path_file(source_fd, source);
+  struct file *target_file = path_file(target_fd, target);
+  if (source_file || target_file)
+    record_rename(source_file, target_file, start_s);
+  return status;
+}
+
+int rename(const char *source, const char *target) {
+  double start_s = call_start();
+  int status = REAL(rename)(source, target);
+  return renamed(AT_FDCWD, source, AT_FDCWD, target, status, start_s);
+}
+
+int renameat(int source_fd, const char *source, int target_fd, const char *target) {
+  double start_s = call_start();
+  int status = REAL(renameat)(source_fd, source, target_fd, target);
+  return renamed(source_fd, source, target_fd, target, status, start_s);
+}
+
+int renameat2(int source_fd, const char *source, int target_fd, const char *target,
+              unsigned flags) {
+  double start_s = call_start();
+  int status = REAL(renameat2)(source_fd, source, target_fd, target, flags);
+  return renamed(source_fd, source, target_fd, target, status, start_s);
+}
 
 #define TRACED_FLUSH(name, counter)                                                    \
   int name(int fd) {                                                                   \

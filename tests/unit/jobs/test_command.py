@@ -33,8 +33,8 @@ def test_unknown_table_is_refused_with_the_known_ones(capsys):
 def test_tracing_refuses_what_it_does_not_know_as_a_failure_of_its_own(capsys, wrong):
     """The traced command may end with 2, too."""
     assert main(["trace", *wrong, "--", "true"]) == 125
-    usage, reason = capsys.readouterr().err.splitlines()
-    assert usage.startswith("usage: tierscope trace [--logs DIR]")
+    *usage, reason = capsys.readouterr().err.splitlines()
+    assert usage[0].startswith("usage: tierscope trace [--logs DIR]")
     assert reason.startswith("tierscope trace: error: ")
     assert wrong[0] in reason
 

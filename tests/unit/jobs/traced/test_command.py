@@ -4,7 +4,8 @@ import os
 
 import pytest
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.traced.command import _environment, job_and_group
+from tierscope.jobs.traced.call import job_and_group
+from tierscope.jobs.traced.command import _environment
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_folders_and_files_are_traced_but_not_what_only_begins_like_them(
     assert environment["TIERSCOPE_TRACE_PREFIXES"].split("\n") == [
         f"{tmp_path}/data/",
         "/a/b/",
-        f"{tmp_path}/file",
+        f"{tmp_path}/file/",
         "/",
     ]
     assert environment["TIERSCOPE_TRACE_EXCLUDED"] == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tierscope.core.columns import TABLES, allowed_values
 from tierscope.core.validation import ConfigError
-from tierscope.jobs.traced.command import FAILED, trace
+from tierscope.jobs.traced.command import FAILED, recover, trace
 
 _ABOUT = """\
 tierscope measures how a hierarchical storage system serves distributed training, breaks
@@ -27,6 +27,10 @@ Run COMMAND, and write a Darshan log of each of its processes that opens, reads,
 or looks up files. The exit status is that of COMMAND.
 
     tierscope trace --paths /data -- torchrun --nproc-per-node 2 train.py
+
+If tierscope itself was killed, write the logs of what it has counted until then:
+
+    tierscope trace --recover darshan-logs
 """
 
 
@@ -69,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     tracing = commands.add_parser(
         "trace",
         help="run any command and leave a Darshan log of each of its processes",
-        usage="tierscope trace [--logs DIR] [--paths PATH ...] -- COMMAND ...",
+        usage="tierscope trace [--logs DIR] [--paths PATH ...] -- COMMAND ...\n"
+        "       tierscope trace --recover DIR",
         description=_TRACE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -88,15 +93,26 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="trace these files and folders only (default: all but the system's)",
     )
+    tracing.add_argument(
+        "--recover",
+        metavar="DIR",
+        type=Path,
+        help="folder of logs in which a killed call has left its counts",
+    )
     return parser
 
 
 def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
     """Run ``tierscope trace`` and return the exit status of its command."""
-    if not command:
+    if asked.recover and command:
+        _fail("trace: got --recover and a command, expected one of them.")
+        return FAILED
+    if not asked.recover and not command:
         _fail("trace: got no command; write it behind --.")
         return FAILED
     try:
+        if asked.recover:
+            return recover(asked.recover)
         return trace(command, asked.logs, asked.paths)
     except (ConfigError, OSError) as error:
         _fail(f"trace: {error}")

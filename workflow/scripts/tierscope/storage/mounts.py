@@ -33,6 +33,12 @@ class Mount:
     device: tuple[int, int]
 
 
+def mount_table() -> dict[str, str]:
+    """Return the file system type of every mount point, as the kernel writes it."""
+    lines = os.fsdecode(Path("/proc/mounts").read_bytes()).splitlines()
+    return {point: kind for _, point, kind, *_ in map(str.split, lines)}
+
+
 def mount_of(path: str | Path, mountinfo_text: str | None = None) -> Mount:
     """Return the mounted file system that a path is on, or will be on.
 

@@ -19,7 +19,9 @@ from tierscope.trace.posix_records import POSIX_MODULE, POSIX_RECORD
 _JOB_RECORD_BYTES = 4096
 _TEXT_BYTES = _JOB_RECORD_BYTES - JOB.itemsize - 1
 _LONGEST_EXE_BYTES = 2048
-_METADATA_BYTES = 1024
+# libdarshan-util writes a longer name behind the end of its buffer.
+LONGEST_NAME_BYTES = 4095
+METADATA_BYTES = 1024  # of all lines `key=value`, and a byte 0
 _ZLIB = 0
 _RECORDS_PER_CALL = 1 << 16
 # Positions in the header's table of modules.
@@ -208,9 +210,9 @@ def _job(
 ) -> np.ndarray:
     """Return the job's record; times are seconds and nanoseconds."""
     lines = "".join(f"{key}={value}\n" for key, value in metadata.items()).encode()
-    if len(lines) >= _METADATA_BYTES:
+    if len(lines) >= METADATA_BYTES:
         raise ValueError(
-            f"metadata: got {len(lines)} bytes, expected fewer than {_METADATA_BYTES}."
+            f"metadata: got {len(lines)} bytes, expected fewer than {METADATA_BYTES}."
         )
     job = np.zeros(1, JOB)
     job["uid"] = os.getuid() if uid is None else uid
@@ -244,7 +246,7 @@ def _write(
             raise OSError(f"{path}: libdarshan-util cannot write its {what}.")
 
     try:
-        exe = exe.replace("\n", " ").encode()[:_LONGEST_EXE_BYTES]
+        exe = os.fsencode(exe.replace("\n", " "))[:_LONGEST_EXE_BYTES]
         mount_table = _mount_table(mounts, _TEXT_BYTES - len(exe))
         references, _name_blob = _name_references(names)
         put("job", job.ctypes.data)
@@ -290,9 +292,15 @@ def _name_references(
     names: Mapping[int, str | bytes],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the linked list of names and the memory of its pointers."""
+    encoded = [os.fsencode(name) for name in names.values()]
+    if (longest := max(map(len, encoded), default=0)) > LONGEST_NAME_BYTES:
+        raise ValueError(
+            f"names: got a path of {longest} bytes, expected at most "
+            f"{LONGEST_NAME_BYTES}."
+        )
     records = [
-        int(id_).to_bytes(8, "little") + os.fsencode(name) + b"\0"
-        for id_, name in names.items()
+        int(id_).to_bytes(8, "little") + name + b"\0"
+        for id_, name in zip(names, encoded, strict=True)
     ]
     blob = np.frombuffer(b"".join(records), np.uint8)
     ends = np.cumsum(np.fromiter(map(len, records), np.uint64, len(records)))

@@ -5,6 +5,7 @@ and its path. A process has one spool in a run. A rank has several spools if its
 processes read.
 """
 
+import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from tierscope.trace.posix_records import (
 )
 
 _MAGIC = b"tierscope-trace"
-SPOOL_VERSION = 1
+SPOOL_VERSION = 2
 _HEADER_BYTES = 4096
 _HEADER = np.dtype(
     [
@@ -37,7 +38,9 @@ _HEADER = np.dtype(
         ("origin_ns", "<i8"),
         ("used_bytes", "<u8"),
         ("incomplete", "<u4"),
-    ]
+        ("mapped_bytes", "<u8"),
+    ],
+    align=True,
 )
 _ENTRY = struct.Struct("<II")  # bytes of the entry, bytes of its path
 
@@ -46,6 +49,8 @@ _MAX_TIMES = {
     "POSIX_MAX_READ_TIME_SIZE": "POSIX_F_MAX_READ_TIME",
     "POSIX_MAX_WRITE_TIME_SIZE": "POSIX_F_MAX_WRITE_TIME",
 }
+# Counters that are those of the record in which another one is largest.
+_OF_LARGEST = _MAX_TIMES | {"POSIX_RENAMED_FROM": "POSIX_RENAME_TARGETS"}
 _LARGEST = {
     "POSIX_MODE",
     "POSIX_MAX_BYTE_READ",
@@ -67,15 +72,18 @@ class Spool:
         Path of each record.
     origin_ns : int
         Nanoseconds since 1970 at time stamp 0.
-    is_incomplete : bool
-        Whether some calls could not be recorded.
+    lost : int
+        Why some calls could not be recorded: an errno, 0 if all were.
+    mapped_bytes : int
+        Bytes of traced files that were mapped into memory.
     """
 
     path: Path
     records: np.ndarray
     names: list[bytes]
     origin_ns: int
-    is_incomplete: bool
+    lost: int
+    mapped_bytes: int
 
 
 def write_log_from_spools(
@@ -176,8 +184,12 @@ def read_spool(path: str | Path) -> tuple[np.ndarray, list[bytes], int]:
 
 def _refuse_incomplete(spool: Spool) -> None:
     """Raise a LogError if calls were lost."""
-    if spool.is_incomplete:
-        raise LogError(spool.path, "is incomplete: some calls could not be recorded.")
+    if spool.lost:
+        raise LogError(
+            spool.path,
+            "is incomplete: some calls could not be recorded "
+            f"({os.strerror(spool.lost)}).",
+        )
 
 
 def open_spool(path: str | Path) -> Spool:
@@ -209,8 +221,8 @@ def open_spool(path: str | Path) -> Spool:
     records = fields[rows].view(POSIX_RECORD).ravel()
     if np.any(records["rank"] != header["rank"]):
         raise LogError(path, f"has records of other ranks than {header['rank']}.")
-    is_incomplete = bool(header["incomplete"])
-    return Spool(path, records, paths, int(header["origin_ns"]), is_incomplete)
+    origin_ns, lost = int(header["origin_ns"]), int(header["incomplete"])
+    return Spool(path, records, paths, origin_ns, lost, int(header["mapped_bytes"]))
 
 
 def join_spools(spools: Iterable[Spool]) -> tuple[np.ndarray, dict[int, bytes]]:
@@ -288,9 +300,9 @@ def merge_records(records: np.ndarray, origins_ns: np.ndarray) -> np.ndarray:
     for field in COUNTERS + TIMERS:
         merged[field] = _merge_field(field, records[field], first)
     group = np.cumsum(changes) - 1
-    for size, time in _MAX_TIMES.items():
-        slowest = np.lexsort([records[time], group])[last]
-        merged[size] = records[size][slowest]
+    for field, of_largest in _OF_LARGEST.items():
+        largest = np.lexsort([records[of_largest], group])[last]
+        merged[field] = records[field][largest]
     for target in np.flatnonzero(last > first):
         _merge_access_sizes(
             merged[target : target + 1], records[first[target] : last[target] + 1]

@@ -21,6 +21,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.policies import PEERS, kind_of
+from tierscope.storage.mounts import mount_table
 from tierscope.storage.preloaded import refuse_unless_loaded
 from tierscope.storage.tier import background_root, peer_root
 from tierscope.trace.runtime import (
@@ -210,12 +211,6 @@ class SiteDarshan:
             "library": str(self.library),
             "version": self._version,
         }
-
-
-def mount_table() -> dict[str, str]:
-    """Return the file system type of every mount point of this machine."""
-    lines = Path("/proc/mounts").read_text().splitlines()
-    return {point: kind for _, point, kind, *_ in map(str.split, lines)}
 
 
 def make_tracer(

@@ -1,17 +1,23 @@
 """Run any command under our tracer, and leave one Darshan log a process."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tierscope.core.validation import ConfigError
+from tierscope.jobs.traced.call import (
+    Call,
+    left_folders,
+    prepare_folder,
+    this_call,
+)
 from tierscope.jobs.traced.library import tracer_library
 
 # Darshan's own, but /dev/shm and /var/tmp hold data. The longest prefix decides.
@@ -21,12 +27,6 @@ EXCLUDED = (
     *("/sbin/", "/sys/", "/proc/", "/var/"),
 )
 NOT_FOUND, NOT_EXECUTABLE, FAILED = 127, 126, 125  # exit statuses, as those of `env`
-JOB_VARIABLES = (
-    *("SLURM_JOB_ID", "PJM_JOBID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"),
-    *("FLUX_JOB_ID", "JOB_ID"),
-)
-# Of each process that a launcher has started.
-LAUNCHED = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_STEP_ID")
 _FORWARDED = {
     *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
     *(signal.SIGUSR1, signal.SIGUSR2),
@@ -58,9 +58,12 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
         If nothing can be traced, or the logs cannot be written.
     """
     library = tracer_library()
+    call = this_call()
+    _tell_of_killed_calls(logs)
     try:
         logs.mkdir(parents=True, exist_ok=True)
         spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+        prepare_folder(spools, call)
     except OSError as error:
         raise ConfigError(
             f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
@@ -73,7 +76,7 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
             if not os.path.exists(path):
                 _say(
                     f"--paths: {path} does not exist; it is traced if the command "
-                    "makes a folder of this name."
+                    "makes a file or folder of this name."
                 )
         began_s = time.time()
         try:
@@ -83,18 +86,68 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, signals),
             )
         except OSError as error:
+            shutil.rmtree(spools, ignore_errors=True)
             _say(f"{command[0]}: {error.strerror}")
             missing = isinstance(error, FileNotFoundError)
             return NOT_FOUND if missing else NOT_EXECUTABLE
         _wait(child)
-        _write_logs(spools, logs, child.pid, (began_s, time.time()))
+        finished = replace(call, began_s=began_s, ended_s=time.time())
+        _write_logs(spools, logs, finished, child.pid)
     finally:
-        shutil.rmtree(spools, ignore_errors=True)
         while signal.sigtimedwait(_FORWARDED, 0):
             pass  # came while the logs were written
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
     status = child.returncode
     return 128 - status if status < 0 else status
+
+
+def recover(folder: Path) -> int:
+    """Write the logs of calls that were killed before they wrote them.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the logs, or the hidden folder in it that a killed call has left.
+
+    Returns
+    -------
+    int
+        0, or `FAILED` if a log is missing that another try may give.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing to recover, or it is of a call that may still run.
+    """
+    left = left_folders(folder)
+    if not left:
+        raise ConfigError(
+            f"--recover: got {str(folder)!r}, expected a folder of logs in which a "
+            "killed call of `tierscope trace` has left its counts (.tierscope-...)."
+        )
+    running = [(spools, call) for spools, call in left if call.may_run()]
+    for spools, call in running:
+        if spools == folder and call.host != os.uname().nodename:
+            continue  # named, so its user knows that it has ended
+        raise ConfigError(
+            f"--recover: {spools} is of process {call.pid} on {call.host}, which "
+            "still runs."
+            if call.host == os.uname().nodename
+            else f"--recover: {spools} is of process {call.pid} on {call.host}; if it "
+            "has ended, name this folder."
+        )
+    written = [_write_logs(spools, spools.parent, call) for spools, call in left]
+    return 0 if all(written) else FAILED
+
+
+def _tell_of_killed_calls(logs: Path) -> None:
+    """Say which calls were killed before they wrote their logs."""
+    for spools, call in left_folders(logs):
+        if not call.may_run():
+            _say(
+                f"{spools} holds the counts of a call that was killed; `tierscope "
+                f"trace --recover {logs}` writes its logs."
+            )
 
 
 def _environment(library: Path, spools: Path, paths: Sequence[str]) -> dict[str, str]:
@@ -113,11 +166,10 @@ def _environment(library: Path, spools: Path, paths: Sequence[str]) -> dict[str,
 
 
 def _prefix(path: str) -> str:
-    """Return how the paths of a file, or of all files in a folder, begin."""
+    """Return what names a file or folder, and all that is in the folder."""
     if not path or "\n" in path:
         raise ConfigError(f"--paths: got {path!r}, expected a path without new lines.")
-    absolute = os.path.abspath(path)
-    return absolute if os.path.isfile(absolute) else f"{absolute.rstrip('/')}/"
+    return f"{os.path.abspath(path).rstrip('/')}/"
 
 
 def _wait(child: subprocess.Popen) -> None:
@@ -129,33 +181,26 @@ def _wait(child: subprocess.Popen) -> None:
 
 
 def _write_logs(
-    spools: Path, logs: Path, command_pid: int, times_s: tuple[float, float]
-) -> None:
-    """Write the logs of a command that began and ended then, and say what they hold."""
+    spools: Path, logs: Path, call: Call, command_pid: int | None = None
+) -> bool:
+    """Write the logs of a call, and say what they hold.
+
+    The counts are removed, unless another try may give more; then this returns False.
+    """
     # After the command: numpy and others take half a second.
-    from tierscope.jobs.traced.processes import (
-        Call,
-        read_processes,
-        write_process_logs,
-    )
-    from tierscope.trace.tracer import mount_table
+    from tierscope.jobs.traced.processes import read_processes, write_process_logs
 
     deadline_s = time.monotonic() + _GRACE_S
     processes = read_processes(spools)
     while any(one.still_runs() for one in processes) and time.monotonic() < deadline_s:
         time.sleep(0.05)
         processes = read_processes(spools)
-    job_id, group = job_and_group(os.environ, os.getpid(), os.getppid())
-    call = Call(_user(), group, job_id, mount_table(), *times_s)
-    written, losses = write_process_logs(processes, logs, call)
-    losses += [
-        f"process {path.name.split('.')[1]} could not record its calls: no log."
-        for path in sorted(spools.glob("*/*.incomplete"))
-    ]
-    if not any(one.pid == command_pid for one in processes):
+    written, losses, may_succeed = write_process_logs(processes, logs, call)
+    losses += [_loss_words(path) for path in sorted(spools.glob("*/*.incomplete"))]
+    if command_pid and not any(one.pid == command_pid for one in processes):
         losses.append(
             "the command did not load the tracer: it is linked statically, changes its "
-            "user, or is of another architecture."
+            f"user, is of another architecture, or cannot write to {logs}."
         )
     if running := [one.pid for one in processes if one.still_runs()]:
         losses.append(
@@ -166,43 +211,25 @@ def _write_logs(
         )
     n, silent = len(processes), sum(not one.spools for one in processes)
     who = f"{silent} of {n} processes" if n > 1 else "its only process"
-    without = f"; {who} made no call on a traced path" if silent else ""
+    without = f"; {who} recorded no call on a traced path" if silent else ""
     _say(f"{len(written)} log{'s' * (len(written) != 1)} in {logs}{without}.")
     for loss in losses:
         _say(loss)
+    if may_succeed:
+        _say(
+            f"the counts stay in {spools}; `tierscope trace --recover {logs}` tries "
+            "again."
+        )
+        return False
+    shutil.rmtree(spools, ignore_errors=True)
+    return True
 
 
-def job_and_group(environ: Mapping[str, str], pid: int, parent: int) -> tuple[int, str]:
-    """Return the job's id and what the logs of a call have in common.
-
-    A launcher may start ``tierscope trace`` once a rank: then the group is the
-    launcher's, if it runs on one machine or a scheduler knows it.
-
-    Parameters
-    ----------
-    environ : mapping of str to str
-    pid, parent : int
-        This process and the one that has started it.
-    """
-    is_launched = any(name in environ for name in LAUNCHED)
-    caller = parent if is_launched else pid
-    found = (re.match(r"\d+", environ.get(name, "")) for name in JOB_VARIABLES)
-    job = next(filter(None, found), None)
-    job_id = int(job[0]) if job else caller
-    if job and environ.get("SLURM_STEP_ID"):
-        return job_id, f"{job_id}.{environ['SLURM_STEP_ID']}"
-    name = f"{os.uname().nodename}-{caller}"
-    return job_id, name if is_launched else f"{name}-{time.time_ns() // 10**6}"
-
-
-def _user() -> str:
-    """Return the user's name, or number if it has none."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
+def _loss_words(marker: Path) -> str:
+    """Return what the file says that a process makes if it cannot record any call."""
+    _, pid, number, _ = marker.name.split(".")
+    reason = os.strerror(int(number))
+    return f"process {pid} could not record its calls ({reason}): no log."
 
 
 def _say(line: str) -> None:

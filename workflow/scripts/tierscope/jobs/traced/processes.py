@@ -13,18 +13,24 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from tierscope.core.job_words import count_words
 from tierscope.jobs.grouping import LogFacts, nearest_parents, ranks_and_firsts
+from tierscope.jobs.traced.call import EVENTS, Call, ticks_of
 from tierscope.trace.any_log import read_any_log
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
-from tierscope.trace.log_writer import write_any_log
+from tierscope.trace.log_writer import (
+    LONGEST_NAME_BYTES,
+    METADATA_BYTES,
+    write_any_log,
+)
 from tierscope.trace.posix_records import END_TIMES, START_TIMES
 from tierscope.trace.spool import join_spools, open_spool
 
-EVENTS = "processes"  # name of the file of events
 # The first that any process has says the ranks: those inside it inherit the others.
 RANK_VARIABLES = (
     *("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
@@ -56,7 +62,9 @@ class TracedProcess:
     exe : str
         Its command line, the last one if it has executed programs.
     spools : tuple of Path
-        Empty if it made no call on a traced path.
+        Empty if it recorded no call on a traced path.
+    loss : str
+        Why the tracer could not start in it; empty if it could.
     """
 
     host: str
@@ -68,40 +76,13 @@ class TracedProcess:
     launched_as: str
     exe: str
     spools: tuple[Path, ...]
+    loss: str = ""
 
     def still_runs(self) -> bool:
         """Return whether this process of this host has not ended."""
         if self.ended_ns is not None or self.host != os.uname().nodename:
             return False
-        try:
-            text = Path(f"/proc/{self.pid}/stat").read_text(errors="replace")
-        except OSError:
-            return False
-        state, *fields = text.rpartition(")")[2].split()
-        return state not in "ZX" and int(fields[18]) == self.ticks
-
-
-@dataclass(frozen=True)
-class Call:
-    """What the logs of one call of ``tierscope trace`` have in common.
-
-    Parameters
-    ----------
-    user, group : str
-        `group` is found in the metadata of all logs of the call.
-    job_id : int
-    mounts : mapping of str to str
-        Type of the file system by mount point.
-    began_s, ended_s : float
-        When the command began and ended, in seconds since 1970.
-    """
-
-    user: str
-    group: str
-    job_id: int
-    mounts: Mapping[str, str]
-    began_s: float
-    ended_s: float
+        return ticks_of(self.pid) == self.ticks
 
 
 def read_processes(spool_dir: Path) -> list[TracedProcess]:
@@ -111,8 +92,8 @@ def read_processes(spool_dir: Path) -> list[TracedProcess]:
         lines = events.read_bytes().decode("utf-8", "replace").split("\n")[:-1]
         stories: dict[tuple[str, str], list[list[str]]] = {}
         for line in lines:
-            event = line.split(" ", 6)
-            if len(event) == 7:  # a full disk may have cut one
+            event = line.split(" ", 6)  # a full disk may have cut one
+            if len(event) == 7 and all(map(str.isdecimal, event[1:5])):
                 stories.setdefault((event[1], event[3]), []).append(event)
         processes += [_process(events.parent, story) for story in stories.values()]
     return sorted(processes, key=lambda one: (one.started_ns, one.host, one.pid))
@@ -134,6 +115,7 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
         launched_as=ranks[-1] if ranks else "-",
         exe=commands[-1].strip() if commands else "",
         spools=tuple(folder / event[6] for event in story if event[0] == "spool"),
+        loss=next((event[6] for event in story if event[0] == "loss"), ""),
     )
 
 
@@ -173,10 +155,27 @@ def ranks_of(processes: Sequence[TracedProcess]) -> dict[TracedProcess, int]:
     return {}
 
 
+class Written(NamedTuple):
+    """What came of writing the logs of a call.
+
+    Parameters
+    ----------
+    logs : list of Path
+    losses : list of str
+        What is missing, a sentence each. A log that cannot be written costs no other.
+    may_succeed : bool
+        Whether another try may give more, as after making room on a full disk.
+    """
+
+    logs: list[Path]
+    losses: list[str]
+    may_succeed: bool
+
+
 def write_process_logs(
     processes: Sequence[TracedProcess], logs: Path, call: Call
-) -> tuple[list[Path], list[str]]:
-    """Write a log of each process that made calls.
+) -> Written:
+    """Write a log of each process that recorded calls.
 
     Parameters
     ----------
@@ -185,26 +184,28 @@ def write_process_logs(
     logs : Path
         Folder of the logs.
     call : Call
-
-    Returns
-    -------
-    logs : list of Path
-    losses : list of str
-        What is missing, a sentence each. A log that cannot be written costs no other.
     """
-    written, losses = [], []
+    written, losses, may_succeed = [], [], False
     for process, metadata in zip(processes, _metadata(processes, call), strict=True):
+        if process.loss:
+            losses.append(
+                f"process {process.pid} could not record its calls ({process.loss}): "
+                "no log."
+            )
         if not process.spools:
             continue
         path = logs / _log_name(process, call)
         try:
-            if _write_log(process, path, call, metadata):
-                losses.append(f"{path}: is partial, as some calls were not recorded.")
-        except (LogError, OSError) as error:
+            losses += [
+                f"{path}: is partial, as {reason}."
+                for reason in _write_log(process, path, call, metadata)
+            ]
+        except (LogError, OSError, ValueError) as error:
             losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
+            may_succeed |= isinstance(error, OSError)
             continue
         written.append(path)
-    return written, losses
+    return Written(written, losses, may_succeed)
 
 
 def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, str]]:
@@ -237,8 +238,9 @@ def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, 
             "process": f"{processes[first].pid}-{processes[first].ticks}",
             "program": facts[named].program[:_LONGEST_PROGRAM],
             "command_began": f"{call.began_s:.6f}",
-            "command_ended": f"{call.ended_s:.6f}",
         }
+        if call.ended_s is not None:
+            metadata["command_ended"] = f"{call.ended_s:.6f}"
         if rank is not None:
             metadata["rank"] = str(rank)
         all_metadata.append(metadata)
@@ -247,26 +249,36 @@ def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, 
 
 def _write_log(
     process: TracedProcess, path: Path, call: Call, metadata: Mapping[str, str]
-) -> bool:
-    """Write the log of a process, and return whether it is partial."""
+) -> list[str]:
+    """Write the log of a process, and return why it is partial; empty if it is not."""
     spools = [open_spool(spool) for spool in process.spools]
-    partial = any(spool.is_incomplete for spool in spools)
     records, names = join_spools(spools)
+    reasons = sorted(
+        {
+            f"some calls were not recorded ({os.strerror(s.lost)})"
+            for s in spools
+            if s.lost
+        }
+    )
+    long = {
+        one for one, name in names.items() if _path_bytes(name) > LONGEST_NAME_BYTES
+    }
+    if long:
+        records = records[~np.isin(records["id"], np.array([*long], np.uint64))]
+        names = {one: name for one, name in names.items() if one not in long}
+        reasons.append(
+            f"{count_words(len(long), 'path is', 'paths are')} longer than "
+            f"{LONGEST_NAME_BYTES} bytes"
+        )
     if not len(records):
-        raise LogError(process.spools[0], "has no record.")
+        raise LogError(process.spools[0], f"has no record{': '.join(['', *reasons])}.")
     # Those of a child count from where its parent's do.
     shift_s = (min(spool.origin_ns for spool in spools) - process.started_ns) * 1e-9
     for field in START_TIMES + END_TIMES:
         records[field] += np.where(records[field] == 0, 0, shift_s)
-    started_s = process.started_ns * 1e-9
-    if process.ended_ns is not None:
-        ended_s, end = process.ended_ns * 1e-9, "exit"
-    elif process.still_runs():
-        ended_s, end = time.time(), "still running"
-    else:
-        last_s = max((records[field].max(initial=0) for field in END_TIMES), default=0)
-        ended_s, end = started_s + float(last_s), "last call"
+    ended_s, end = _end_of(process, records)
     modules, paths = split_streams(records, names)
+    mapped_bytes = sum(spool.mapped_bytes for spool in spools)
     unchecked = path.with_name(f".{path.name}.unchecked")
     try:
         write_any_log(
@@ -276,17 +288,48 @@ def _write_log(
             n_processes=1,
             exe=process.exe,
             mounts=call.mounts,
-            started_s=started_s,
+            started_s=process.started_ns * 1e-9,
             ended_s=ended_s,
-            metadata={**metadata, "end": end},
-            partial=[name for name in modules if partial],
+            metadata=fit_metadata(
+                {"end": end, "mapped_bytes": str(mapped_bytes), **metadata}
+            ),
+            partial=[name for name in modules if reasons],
             job_id=call.job_id,
         )
         _check(unchecked, modules)
         unchecked.replace(path)
     finally:
         unchecked.unlink(missing_ok=True)
-    return partial
+    return reasons
+
+
+def _path_bytes(name: bytes) -> int:
+    """Return the length of a path, without the mark of a stream."""
+    return len(name.removeprefix(_STREAM_MARK))
+
+
+def _end_of(process: TracedProcess, records: np.ndarray) -> tuple[float, str]:
+    """Return when a process has ended, in seconds since 1970, and how that is known."""
+    if process.ended_ns is not None:
+        return process.ended_ns * 1e-9, "exit"
+    if process.still_runs():
+        return time.time(), "still running"
+    last_s = max((records[field].max(initial=0) for field in END_TIMES), default=0)
+    return process.started_ns * 1e-9 + float(last_s), "last call"
+
+
+def fit_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata that fit into a log: long values are cut, the longest first."""
+    fitting = dict(metadata)
+    while (
+        sum(len(f"{key}={value}\n".encode()) for key, value in fitting.items())
+        >= METADATA_BYTES
+    ):
+        longest = max(fitting, key=lambda key: len(fitting[key]))
+        value = fitting[longest]
+        # Of a list of process ids, whole ones.
+        fitting[longest] = value.rpartition(",")[0] or value[: len(value) // 2]
+    return fitting
 
 
 def split_streams(

@@ -1,0 +1,166 @@
+"""One call of ``tierscope trace``: what its logs have in common, and what it leaves.
+
+The counts of its processes lie in a hidden folder beside the logs until these are
+written. So does what is known of the call, and another one can write the logs if it was
+killed.
+"""
+
+import ctypes
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tierscope.core.validation import ConfigError
+from tierscope.storage.mounts import mount_table
+
+EVENTS = "processes"  # name of the file of events, one a host
+JOB_VARIABLES = (
+    *("SLURM_JOB_ID", "PJM_JOBID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"),
+    *("FLUX_JOB_ID", "JOB_ID"),
+)
+# Of each process that a launcher has started.
+LAUNCHED = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_STEP_ID")
+_FOLDERS = ".tierscope-*"
+_CALL = "call.json"
+_RESERVED_BYTES = 1 << 20
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the logs of one call of ``tierscope trace`` have in common.
+
+    Parameters
+    ----------
+    host : str
+        Of the call, not of all its processes.
+    pid, ticks : int
+        Its process, and when the kernel started that.
+    user, group : str
+        `group` is found in the metadata of all logs of the call.
+    job_id : int
+    mounts : mapping of str to str
+        Type of the file system by mount point.
+    began_s : float
+        When the command began, in seconds since 1970.
+    ended_s : float or None
+        When it ended; None if the call was killed before.
+    """
+
+    host: str
+    pid: int
+    ticks: int
+    user: str
+    group: str
+    job_id: int
+    mounts: Mapping[str, str]
+    began_s: float
+    ended_s: float | None = None
+
+    def may_run(self) -> bool:
+        """Return whether it still runs; on another host, that is not known."""
+        return self.host != os.uname().nodename or ticks_of(self.pid) == self.ticks
+
+
+def this_call() -> Call:
+    """Return the call that this process makes."""
+    job_id, group = job_and_group(os.environ, os.getpid(), os.getppid())
+    return Call(
+        host=os.uname().nodename,
+        pid=os.getpid(),
+        ticks=ticks_of(os.getpid()) or 0,
+        user=_user(),
+        group=group,
+        job_id=job_id,
+        mounts=mount_table(),
+        began_s=time.time(),
+    )
+
+
+def prepare_folder(spools: Path, call: Call) -> None:
+    """Make what a folder of spools needs before the command starts.
+
+    Room for events is reserved: they tell what was lost if the disk becomes full. If we
+    are root, processes that change their user can write there, too; nobody can list the
+    folder or remove what others have written.
+    """
+    (spools / _CALL).write_text(json.dumps(asdict(call)))
+    events = spools / call.host / EVENTS
+    events.parent.mkdir()
+    with events.open("wb") as file:
+        libc = ctypes.CDLL(None)
+        libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, *[ctypes.c_int64] * 2]
+        libc.fallocate(file.fileno(), _KEEP_SIZE, 0, _RESERVED_BYTES)
+    if os.geteuid() == 0:
+        events.chmod(0o622)
+        events.parent.chmod(0o1733)
+        spools.chmod(0o711)
+
+
+def left_folders(folder: Path) -> list[tuple[Path, Call]]:
+    """Return the folders of spools in a folder of logs, or the folder itself.
+
+    Raises
+    ------
+    ConfigError
+        If what is known of a call cannot be read.
+    """
+    found = [folder] if (folder / _CALL).is_file() else sorted(folder.glob(_FOLDERS))
+    return [(one, _read_call(one)) for one in found if (one / _CALL).is_file()]
+
+
+def _read_call(folder: Path) -> Call:
+    """Return the call that has made a folder of spools."""
+    try:
+        return Call(**json.loads((folder / _CALL).read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{folder / _CALL}: got {error}, expected what `tierscope trace` writes."
+        ) from error
+
+
+def ticks_of(pid: int) -> int | None:
+    """Return when the kernel started a process of this host; None if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    state, *fields = text.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])
+
+
+def job_and_group(environ: Mapping[str, str], pid: int, parent: int) -> tuple[int, str]:
+    """Return the job's id and what the logs of a call have in common.
+
+    A launcher may start ``tierscope trace`` once a rank: then the group is the
+    launcher's, if it runs on one machine or a scheduler knows it.
+
+    Parameters
+    ----------
+    environ : mapping of str to str
+    pid, parent : int
+        This process and the one that has started it.
+    """
+    is_launched = any(name in environ for name in LAUNCHED)
+    caller = parent if is_launched else pid
+    found = (re.match(r"\d+", environ.get(name, "")) for name in JOB_VARIABLES)
+    job = next(filter(None, found), None)
+    job_id = int(job[0]) if job else caller
+    if job and environ.get("SLURM_STEP_ID"):
+        return job_id, f"{job_id}.{environ['SLURM_STEP_ID']}"
+    name = f"{os.uname().nodename}-{caller}"
+    return job_id, name if is_launched else f"{name}-{time.time_ns() // 10**6}"
+
+
+def _user() -> str:
+    """Return the user's name, or number if it has none."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
