@@ -63,8 +63,9 @@ test-darshan: setup
 	TIERSCOPE_DARSHAN="$(abspath $(DARSHAN))" pytest -q tests/darshan/test_real_darshan.py
 
 # Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench.
+# With OLD=COMMIT, BENCH=tracing also compares the tracer with that of a commit.
 bench: setup
-	$(BIN)/python tests/benchmarks $(BENCH)
+	TIERSCOPE_OLD_TRACER='$(OLD)' $(BIN)/python tests/benchmarks $(BENCH)
 
 # Try every benchmark with small input, in a minute; fails if one does not run.
 bench-small: setup

@@ -5,6 +5,9 @@ processes. Each file is opened under a new name in every epoch of a real run, so
 ``first open`` is what a run pays; ``again`` is the tracer without a new record. The
 floor is a library that only finds a file by its path, reads the clock eight times a
 file and adds to a record in a mapped file (least_tracer.c): no tracer does less.
+
+``make bench BENCH=tracing OLD=COMMIT`` also measures the tracer of a commit, in turn with
+that of the working tree.
 """
 
 import os
@@ -28,6 +31,7 @@ FILE_SIZE_BYTES = 1 << 17
 CASES = {"new": "first open of each path", "known": "the same paths again"}
 STARTS = {"new": "1.10-1.16", "known": "1.07-1.08"}
 PLAIN, TRACED, FLOOR = "plain", "traced", "floor"
+OLD = os.environ.get("TIERSCOPE_OLD_TRACER", "")  # a commit
 
 
 def measure(small: bool = False) -> Results:
@@ -44,6 +48,8 @@ def measure(small: bool = False) -> Results:
         shared = ["-O2", "-shared", "-fPIC", "-o", floor]
         run([compiler, *shared, here / "least_tracer.c", "-ldl"])
         libraries = {PLAIN: None, TRACED: _tracer(), FLOOR: floor}
+        if OLD:
+            libraries[OLD] = _old_tracer(folder)
         _make_files(folder / "data", n_files, n_passes)
         for number in range(n_rounds):
             turn = number % len(libraries)
@@ -57,6 +63,7 @@ def measure(small: bool = False) -> Results:
             goal, start = (1.05, STARTS[kind]) if clock == "CPU" else (None, "")
             results.compare(name, over, under, at_most=goal, start=start)
             results.compare(name, f"{FLOOR}, {clock}", under)
+            results.compare(name, over, f"{OLD}, {clock}", at_most=1.02)
     return results
 
 
@@ -64,6 +71,17 @@ def _tracer() -> str:
     """Return the path of our tracer; LD_PRELOAD takes none with a space."""
     library = NATIVE / platform.machine() / "libtierscope_trace.so"
     return os.path.relpath(library, ROOT)
+
+
+def _old_tracer(folder: Path) -> Path:
+    """Compile the tracer of another commit, with its own Makefile."""
+    archive = folder / "old.tar"
+    run(["git", "archive", "-o", archive, OLD, "workflow/native"])
+    run(["tar", "-xf", archive, "-C", folder])
+    output = folder / "old"
+    native = folder / "workflow" / "native"
+    run(["make", "--silent", "-C", native, f"OUTPUT={output}"])
+    return output / "libtierscope_trace.so"
 
 
 def _make_files(data: Path, n_files: int, n_passes: int) -> None:
