@@ -6,8 +6,8 @@ processes. Each file is opened under a new name in every epoch of a real run, so
 floor is a library that only finds a file by its path, reads the clock eight times a
 file and adds to a record in a mapped file (least_tracer.c): no tracer does less.
 
-``make bench BENCH=tracing OLD=COMMIT`` also measures the tracer of a commit, in turn with
-that of the working tree.
+``make bench BENCH=tracing OLD=COMMIT`` also measures the tracer of a commit, in turn
+with that of the working tree.
 """
 
 import os
