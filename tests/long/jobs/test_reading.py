@@ -2,12 +2,15 @@ import errno
 import json
 import sys
 
+import numpy as np
 import pytest
+from darshan_containers import build_log
 from job_logs import write_job_log
 from tierscope.jobs import reading, worker
 from tierscope.jobs.reading import ReadingError, read_logs, workers_for
 from tierscope.jobs.tiers import tiers_of
 from tierscope.trace.log import LogError
+from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = tiers_of({"gfs": "/gfs"})
@@ -17,11 +20,19 @@ sys.path.insert(0, {parent!r})
 from tierscope.jobs import worker
 read = worker.read_any_log
 def read_any_log(path):
+    import os, signal
     if "crash" in path:
-        import os, signal
         os.kill(os.getpid(), signal.SIGSEGV)
     if "fail" in path:
         raise RuntimeError("a defect of ours")
+    if "half" in path:
+        os.write(1, b'{{"log": "')
+        os._exit(3)
+    if "noise" in path:
+        os.write(1, b"a library's words\\xff\\n")
+    if "bytes" in path:
+        os.write(2, b"\\xff\\n")
+        os._exit(3)
     return read(path)
 worker.read_any_log = read_any_log
 worker.main()
@@ -75,16 +86,34 @@ def test_a_log_is_not_read_again_unless_the_settings_change(tmp_path):
 
 
 def test_a_worker_that_dies_costs_one_log(tmp_path, monkeypatch):
-    paths = logs_in(tmp_path, "a", "crash", "fail", "b", "c")
+    names = ("a", "crash", "fail", "b", "half", "noise", "bytes", "c")
+    paths = logs_in(tmp_path, *names)
     script = tmp_path / "worker.py"
     script.write_text(CRASHING.format(parent=str(reading._PACKAGE_PARENT)))
     start_instead(monkeypatch, sys.executable, str(script))
     found = read_logs(paths, TIERS, None, tmp_path / "kept", n_workers=2)
-    assert list(found.summaries) == [paths[0], paths[3], paths[4]]
+    assert list(found.summaries) == [paths[0], paths[3], paths[7]]
     assert found.refusals == {
         paths[1]: "its reader was ended by signal 11.",
         paths[2]: "its reader failed: RuntimeError: a defect of ours",
+        paths[4]: "its reader failed: exit 3",
+        paths[5]: "its reader was ended by signal 9.",
+        paths[6]: "its reader failed: \ufffd",
     }
+
+
+def test_names_of_thousands_of_bytes_are_read(tmp_path):
+    """libdarshan-util has room for 4,096."""
+    records = np.zeros(20, POSIX_RECORD)
+    records["id"] = np.arange(20)
+    records["POSIX_READS"] = records["POSIX_F_READ_TIME"] = 1
+    path = b"/gfs/" + b"folder/" * 700
+    names = [(number, path + b"%d" % number) for number in range(20)]
+    log = build_log(tmp_path / "a", {"POSIX": (4, records)}, names, n_processes=1)
+    found = read_logs([str(log)], TIERS, None, tmp_path / "kept")
+    summary = found.summaries[str(log)]
+    assert summary.times["least_s"] == [20.0]
+    assert {cell[1] for cell in summary.cells} == {"gfs"}
 
 
 def start_instead(monkeypatch, *command):

@@ -31,14 +31,15 @@ def log(tmp_path):
     return tmp_path / "job.darshan"
 
 
-def test_records_of_unknown_version_are_read_by_pydarshan(log, monkeypatch):
+@pytest.mark.parametrize("path", [b"/scratch/a", b"/scratch/" + 9000 * b"x"])
+def test_records_of_unknown_version_are_read_by_pydarshan(log, monkeypatch, path):
     """PyDarshan knows version 4 of POSIX; here, we do not."""
     columns = {
         **{"POSIX_OPENS": [3, -1], "POSIX_SIZE_READ_1K_10K": 7},
         **{"POSIX_F_META_TIME": [0.5, 0.25], "POSIX_SLOWEST_RANK": 1},
     }
     modules = module("POSIX", **columns) | module("STDIO", STDIO_OPENS=5)
-    build_log(log, modules, NAMES)
+    build_log(log, modules, [(1, path)])
     expected = read_any_log(log)
     newer = RECORD_TYPES["POSIX"] | {5: RECORD_TYPES["POSIX"][4]}
     del newer[4]

@@ -148,7 +148,7 @@ def _work(
 ) -> None:
     """Let one worker read logs until none is left; replace a worker that dies."""
     process = None
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
             for path in _taken(queue):
                 process = process or _start(settings, errors)
@@ -172,14 +172,18 @@ def _taken(queue: "SimpleQueue[str]") -> Iterator[str]:
 
 
 def _ask(process: subprocess.Popen, path: str) -> dict[str, str]:
-    """Return a worker's answer, empty if it dies."""
+    """Return a worker's answer, empty if it dies; if it is nonsense, end the worker."""
     try:
         process.stdin.write(json.dumps(path) + "\n")
         process.stdin.flush()
         line = process.stdout.readline()
+        answer = json.loads(line) if line else {}
     except BrokenPipeError:
         return {}
-    return json.loads(line) if line else {}
+    except ValueError:  # it died, or a library of its own wrote, in the middle
+        process.kill()
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
@@ -191,6 +195,8 @@ def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
         If it does not start: then no log is to blame.
     """
     modules = os.pathsep.join([str(_PACKAGE_PARENT), *filter(None, sys.path)])
+    errors.seek(0)
+    errors.truncate()  # the words of a worker before it
     process = subprocess.Popen(
         [sys.executable, "-m", "tierscope.jobs.worker"],
         env=os.environ | {"PYTHONPATH": modules, "PYTHONSAFEPATH": "1"},
@@ -211,7 +217,7 @@ def _death(process: subprocess.Popen, errors: IO[str]) -> str:
     if process.returncode < 0:
         return f"its reader was ended by signal {-process.returncode}."
     errors.seek(0)
-    lines = errors.read().strip().splitlines() or [str(process.returncode)]
+    lines = errors.read().strip().splitlines() or [f"exit {process.returncode}"]
     return f"its reader failed: {lines[-1]}"
 
 
