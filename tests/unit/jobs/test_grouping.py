@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tierscope.jobs.grouping import NO_PROCESS, LogFacts, group_logs
+from tierscope.jobs.grouping import NO_PROCESS, LogFacts, command_times_s, group_logs
 
 TRAIN = "/usr/bin/python3 -u train.py --epochs 2"
 SPAWNED = (
@@ -277,6 +277,17 @@ def test_ranks_stand_above_the_process_with_which_a_log_counts():
     )
 
 
+def test_logs_without_a_command_line_are_not_of_workers():
+    facts = [ours(1, exe=""), ours(2, 1, exe="")]
+    assert group_logs(facts)[0].processes == (0, 1)
+
+
+def test_command_that_ended_before_it_began_tells_no_times():
+    times = {"command_began": "20.5", "command_ended": "10.5"}
+    assert command_times_s(times) is None
+    assert command_times_s(times | {"command_ended": "21.5"}) == (20.5, 21.5)
+
+
 def test_tracker_of_resources_does_not_make_a_worker_a_trainer():
     logs = [ours(1), ours(2, 1), ours(3, 2, 1, exe=TRACKER)]
     (group,) = group_logs(logs)
@@ -405,6 +416,22 @@ def test_number_behind_a_name_is_free():
         ("python -m torch.distributed.run train.py", "torch.distributed.run-5"),
         ("python -c import os; print(1) a.py", "python-5"),
         ("/bin/sh ./job.sh", "job.sh-5"),
+        ("bash -c set -e\ncd /scratch/run1\n./solve", "bash-5"),
+        ("/bin/bash -lc cd /x && python a.py", "bash-5"),
+        ("bash -euo pipefail -O extglob +x job\t1.sh", "job-1.sh-5"),
+        ("bash --rcfile a b.sh", "b.sh-5"),
+        ("-bash", "bash-5"),
+        ("sh - a", "sh-5"),
+        ("python -Bc import os\nos.x()", "python-5"),
+        ("python  -um my.module a", "my.module-5"),
+        ("python -mmy.module", "my.module-5"),
+        ("python -Wonce -Xdev -- a.py", "a.py-5"),
+        ('python "it\'s\n1.py" a', "it-s-1.py--5"),
+        ("python <unknown args>", "python-5"),
+        ("perl -I lib -ne print", "perl-5"),
+        ("perl -MData::Dumper a.pl", "a.pl-5"),
+        ("Rscript --vanilla -e 1", "Rscript-5"),
+        ("/a\tb/so\nlve x", "so-lve-5"),
         ("pythonic a.py", "pythonic-5"),
         ("", "5"),
         ("/x/we?rd\u00fc 1", "we-rd--5"),

@@ -1,5 +1,6 @@
 """Containers of Darshan logs: formats, byte orders, compressions and damage."""
 
+import os
 import struct
 
 import numpy as np
@@ -70,6 +71,56 @@ def test_mounts_keep_their_spaces_and_half_lines_are_omitted(log):
     text = b"./a\nlustre\t/my\\040disk\nxfs\n\next4\t/\n"
     build_log(log, {}, NAMES, text=text)
     assert open_container(log).read_job().mounts == {"/my disk": "lustre", "/": "ext4"}
+
+
+MOUNTS = b"\nlustre\t/scratch\next4\t/"
+SCRIPT = b"""bash -c set -e
+cd /scratch/run1
+rsync\t-a /home/a /tmp/b
+
+nfs /home
+cat\t/etc/motd
+python "train it.py" '\xe9' """
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_command_with_line_breaks_and_tabs_is_no_mount(log, end):
+    build_log(log, {}, NAMES, text=SCRIPT + MOUNTS + end + b"\0")
+    job = open_container(log).read_job()
+    assert job.mounts == {"/scratch": "lustre", "/": "ext4"}
+    assert job.exe == SCRIPT.decode("utf-8", "backslashreplace").rstrip()
+
+
+def test_command_with_line_breaks_without_mounts_has_no_mount(log):
+    build_log(log, {}, NAMES, text=SCRIPT)
+    assert open_container(log).read_job().mounts == {}
+
+
+def test_mount_point_that_is_no_utf_8_is_that_of_paths(log):
+    build_log(log, {}, NAMES, text=b"./a\nlustre\t/d\xe9")
+    (point,) = open_container(log).read_job().mounts
+    assert os.fsencode(point) == b"/d\xe9"
+
+
+@pytest.mark.parametrize(
+    ("version", "room"), [("3.41", 4096 - 7 * 8 - 1024 - 1), ("3.21", 3031)]
+)
+def test_log_tells_where_mounts_had_no_room(log, version, room):
+    """The room is what the job's record leaves of 4,096 bytes, without a zero."""
+    for n_bytes, may_lack in ((room - 255, False), (room - 254, True), (room, True)):
+        text = b"./a".ljust(n_bytes - len(MOUNTS), b"x") + MOUNTS
+        build_log(log, {}, NAMES, version=version, text=text)
+        assert open_container(log).read_job().may_lack_mounts == may_lack
+    text = b"./a" + b"".join(b"\nnfs\t/%d" % number for number in range(64))
+    build_log(log, {}, NAMES, version=version, text=text)
+    assert open_container(log).read_job().may_lack_mounts
+
+
+def test_cut_command_is_told(log):
+    build_log(log, {}, NAMES, text=b"./a bcd<TRUNCATED>")
+    assert open_container(log).read_job().is_exe_cut
+    build_log(log, {}, NAMES)
+    assert not open_container(log).read_job().is_exe_cut
 
 
 def test_command_of_a_log_without_mounts_is_read(log):

@@ -27,11 +27,16 @@ NO_PROCESS = -1
 
 _PID = re.compile(r"_id-?\d+-(\d+)_")
 _SHELLS = "bash|sh|dash|zsh"
-_SHELL = re.compile(rf"({_SHELLS})$")
-_INTERPRETER = re.compile(rf"(python|pypy|{_SHELLS}|perl|Rscript)[\d.]*$")
+_SHELL = re.compile(rf"-?({_SHELLS})$")
+_INTERPRETER = re.compile(rf"-?(python|pypy|{_SHELLS}|perl|Rscript)[\d.]*$")
 _SECONDS = re.compile(r"\d{1,11}\.\d{1,9}", re.ASCII)  # since 1970
-_WITH_VALUE = {"-W", "-X"}  # options of Python that take the next word
+# Letters of an interpreter's options behind which code stands, or a value.
+_CODE = {"python": "c", "pypy": "c", "perl": "eE", "Rscript": "e"}
+_VALUE = {"python": "WX", "pypy": "WX", "perl": "IMmi", "Rscript": ""}
+_SHELL_VALUE = "oO"
+_WITH_VALUE = {"--rcfile", "--init-file", "--check-hash-based-pycs"}
 _CHILD = re.compile(r"from multiprocessing\.(spawn|forkserver|resource_tracker) import")
+_UNKNOWN = "<unknown"  # Darshan writes <unknown args>
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 _LONGEST_NAME = 100
 _BY_PATTERN = "process "
@@ -47,7 +52,7 @@ def command_times_s(metadata: Mapping[str, str]) -> tuple[float, float] | None:
     if not all(map(_SECONDS.fullmatch, texts)):
         return None
     began_s, ended_s = map(float, texts)
-    return began_s, ended_s
+    return (began_s, ended_s) if began_s <= ended_s else None
 
 
 @dataclass(frozen=True)
@@ -105,19 +110,11 @@ class LogFacts:
         """The name of the program, such as ``train.py``; of a worker, its trainer's."""
         if known := self.metadata.get("program"):
             return known
-        if not _INTERPRETER.match(self.interpreter):
+        if not (found := _INTERPRETER.match(self.interpreter)):
             return self.interpreter
-        words = iter(self.exe.split()[1:])
-        for word in words:
-            if word == "-m":
-                return next(words, self.interpreter)
-            if word == "-c":
-                break
-            if word in _WITH_VALUE:
-                next(words, None)
-            elif not word.startswith("-"):
-                return os.path.basename(word)
-        return self.interpreter
+        # Darshan puts a blank between words; other blanks and breaks are within them.
+        words = [word for word in self.exe.split(" ")[1:] if word]
+        return os.path.basename(_script(found[1], words)) or self.interpreter
 
     @property
     def counts_with_another(self) -> bool:
@@ -170,6 +167,32 @@ class _Cluster:
     logs: list[LogFacts]
     because: str
     name: str = ""
+
+
+def _script(interpreter: str, arguments: Iterable[str]) -> str:
+    """Return the script or module that an interpreter runs; nothing if it runs code."""
+    code = _CODE.get(interpreter, "c")
+    with_value = _VALUE.get(interpreter, _SHELL_VALUE)
+    words = iter(arguments)
+    for word in words:
+        if word in _WITH_VALUE:
+            next(words, None)
+        elif word in ("-", _UNKNOWN):
+            return ""
+        elif word[0] not in "-+":
+            return word
+        elif not word.startswith("--"):
+            for at, letter in enumerate(word[1:], 2):
+                rest = word[at:]
+                if letter in code:
+                    return ""
+                if letter == "m" and interpreter in ("python", "pypy"):
+                    return rest or next(words, "")
+                if letter in with_value:
+                    if not rest:
+                        next(words, None)
+                    break
+    return ""
 
 
 def group_logs(
@@ -529,7 +552,7 @@ def _workers(logs: Sequence[LogFacts], parents: Sequence[int | None]) -> set[int
 
 def _is_like(log: LogFacts, parent: LogFacts) -> bool:
     """Return whether a process runs its parent's program."""
-    return log.exe == parent.exe or bool(
+    return (log.exe == parent.exe != "") or bool(
         log.child_of_multiprocessing and log.interpreter == parent.interpreter
     )
 

@@ -11,6 +11,7 @@ ones, or crashes.
 
 import bz2
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -77,6 +78,12 @@ _BLOCK_BYTES = 1 << 22
 _CACHED_RECORDS = 512
 _MOST_PROCESSES = 1 << 24  # more than the largest machines have cores
 _LAST_S = 253_402_300_799  # the year 9999 ends
+# What follows a job's record: a command line, then the mounts that have room.
+_JOB_REGION_BYTES = 4096
+_CUT_EXE = b"<TRUNCATED>"
+_MOUNT, _HALF_MOUNT = re.compile(rb"(\S+)\t(/.*)"), re.compile(rb"\S*")
+_LONGEST_MOUNT_BYTES = 255  # a longer one is left out; with the line break before it
+_MOST_MOUNTS = 64
 _NS_PER_S = 1_000_000_000
 
 
@@ -98,8 +105,11 @@ class Region(NamedTuple):
 class Job:
     """The job data of a log; times are seconds since 1970.
 
-    `mounts` is the type of the file system by mount point. `clock_s` is the unit of
-    the times of start and end if they are cut to it: 1 in old formats, else 0.
+    `exe` is the command line, in which bytes that are no UTF-8 are escapes, and
+    `is_exe_cut` tells whether it had no room. `mounts` is the type of the file system
+    by mount point, and `may_lack_mounts` tells whether others may have had no room.
+    `clock_s` is the unit of the times of start and end if they are cut to it: 1 in old
+    formats, else 0.
     """
 
     uid: int
@@ -111,8 +121,10 @@ class Job:
     ended_s: float
     clock_s: float
     exe: str
+    is_exe_cut: bool
     metadata: dict[str, str]
     mounts: dict[str, str]
+    may_lack_mounts: bool
 
 
 @dataclass(frozen=True)
@@ -298,9 +310,10 @@ class Container:
                     "than a second."
                 )
         metadata = data[8 * len(names) : layout.itemsize].split(b"\0")[0]
-        text = data[layout.itemsize :].split(b"\0")[0].decode("utf-8", "replace")
-        exe, *mounts = text.split("\n")
-        lines = metadata.decode("utf-8", "replace").splitlines()
+        text = data[layout.itemsize :].split(b"\0")[0]
+        exe, mounts = _exe_and_mounts(text)
+        left_bytes = _JOB_REGION_BYTES - layout.itemsize - 1 - len(text)
+        lines = metadata.decode("utf-8", "replace").split("\n")
         return Job(
             uid=job["uid"],
             job_id=job["job_id"],
@@ -310,20 +323,35 @@ class Container:
             started_s=job["start_s"] + job.get("start_ns", 0) / 1e9,
             ended_s=job["end_s"] + job.get("end_ns", 0) / 1e9,
             clock_s=0.0 if "start_ns" in job else 1.0,
-            exe=exe.rstrip(),
+            exe=exe.rstrip().decode("utf-8", "backslashreplace"),
+            is_exe_cut=exe.endswith(_CUT_EXE),
             metadata=dict(line.split("=", 1) for line in lines if "=" in line),
-            mounts=_mounts(mounts),
+            mounts=mounts,
+            may_lack_mounts=left_bytes < _LONGEST_MOUNT_BYTES
+            or len(mounts) >= _MOST_MOUNTS,
         )
 
 
-def _mounts(lines: list[str]) -> dict[str, str]:
-    """Return the type by mount point; spaces are written as in /proc/mounts."""
-    pairs = (line.split(None, 1) for line in lines)
-    return {
-        pair[1].rstrip().replace("\\040", " ").replace("\\012", "\n"): pair[0]
-        for pair in pairs
-        if len(pair) == 2
-    }
+def _exe_and_mounts(text: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return the command line, and the type of the file system by mount point.
+
+    A command line may have line breaks. Behind it, each mount is a line: a type, a tab
+    and an absolute path. Blanks in paths may be written as in /proc/mounts. Half lines
+    between mounts are omitted.
+    """
+    exe, *lines = text.rstrip(b"\n").split(b"\n")
+    first = len(lines)
+    for at in reversed(range(len(lines))):
+        if _MOUNT.fullmatch(lines[at]):
+            first = at
+        elif first == len(lines) or not _HALF_MOUNT.fullmatch(lines[at]):
+            break
+    mounts = {}
+    for found in filter(None, map(_MOUNT.fullmatch, lines[first:])):
+        fs_type, point = found.groups()
+        point = point.rstrip().replace(b"\\040", b" ").replace(b"\\012", b"\n")
+        mounts[os.fsdecode(point)] = fs_type.decode("utf-8", "backslashreplace")
+    return b"\n".join([exe, *lines[:first]]), mounts
 
 
 def open_container(path: str | Path) -> Container:
