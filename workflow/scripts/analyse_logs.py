@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
+from tierscope.core.job_words import printable
 from tierscope.core.tables import write_table
 from tierscope.jobs.analyse import tables_of
 from tierscope.jobs.settings import Settings, settings_of
@@ -33,8 +34,6 @@ def say_progress() -> Callable[[int, int], None]:
 
 def unused(tables: Mapping[str, pd.DataFrame], settings: Settings) -> list[str]:
     """Return which parts of the configuration match nothing, a sentence each."""
-    if tables["logs"].empty:
-        return []
     found: list[tuple[str, str]] = []
     if settings.tiers != AUTO:
         used = set(tables["tier_prefixes"]["prefix"])
@@ -77,7 +76,12 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> str:
         lines.append(f"{len(refusals) - _MOST_REFUSALS} more in table refusals.")
     if len(tables["job_slowest"]) == 1:
         lines.append(tables["job_slowest"]["sentence"].iloc[0])
-    return "\n".join(lines)
+    remarks = tables["jobs"]["remarks"]
+    if len(remarks) == 1:
+        lines += list(filter(None, remarks))
+    elif n_remarked := remarks.ne("").sum():
+        lines.append(f"{n_remarked} of {len(remarks)} jobs have remarks (table jobs).")
+    return "\n".join(map(printable, lines))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from tierscope.core.validation import ConfigError
 from tierscope.jobs.analyse import JOB_TABLES, bottleneck, tables_of
 from tierscope.jobs.join import join
 from tierscope.jobs.settings import settings_of
+from tierscope.trace.posix_records import POSIX_RECORD
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = {"gfs": "/gfs", "lfs": "/lfs"}
@@ -145,6 +146,35 @@ def test_refused_logs_do_not_stop_the_others(tmp_path):
     ]
 
 
+def test_a_command_with_line_breaks_makes_no_tier(tmp_path):
+    log = tmp_path / "a.darshan"
+    counters = {"POSIX_OPENS": 1, "POSIX_READS": 2, "POSIX_F_READ_TIME": 3.0}
+    posix = np.zeros(1, POSIX_RECORD)
+    posix["id"] = 1
+    for name, value in counters.items():
+        posix[name] = value
+    command = b"bash -c set -e\ncd /scratch/run1\n\techo '\xff' "
+    mounts = b"\nlu\xeb\t/m\xff\nlustre\t/scratch"
+    text = command + mounts
+    build_log(log, {"POSIX": (4, posix)}, [(1, b"/scratch/run1/a")], text=text)
+    tables = tierscope.analyse(log)
+    assert tables["tier_prefixes"]["prefix"].tolist() == ["/scratch"]
+    assert set(tables["job_times"]["tier"]) == {"lustre"}
+    assert tables["jobs"]["exe"].tolist() == ["bash"]
+    assert tables["logs"]["exe"].tolist() == [
+        "bash -c set -e\ncd /scratch/run1\n\techo '\\xff'"
+    ]
+    build_log(log, {"POSIX": (4, posix)}, [(1, b"/m\xff/a")], text=text)
+    prefixes = tierscope.analyse(log)["tier_prefixes"]
+    assert prefixes.values.tolist() == [["lu\\xeb", "/m\\xff", "lu\\xeb", 1]]
+
+
+def test_a_user_whose_name_is_no_utf_8_is_told(tmp_path):
+    name = os.fsdecode(b"\xe9va_train_id7-1_1-1-1-1.darshan")
+    log = write_job_log(tmp_path / name, [("POSIX", 0, "/gfs/a", READ)])
+    assert tierscope.analyse(log, TIERS)["jobs"]["user"].tolist() == ["\\xe9va"]
+
+
 def test_only_refused_logs_give_empty_tables(tmp_path):
     (tmp_path / "bad.darshan").write_bytes(b"")
     tables = tierscope.analyse(tmp_path)
@@ -188,8 +218,11 @@ def test_odd_logs_of_a_fleet_do_not_stop_the_others(tmp_path):
     assert slowest.loc[only_mpi_io, "sentence"] == (
         "No I/O time is recorded, but not all I/O is recorded."
     )
-    assert slowest["times_are"].eq("lower bounds").sum() == 1
-    assert "1 time is below 0 in the logs and counted as 0." in remarks
+    assert slowest["times_are"].eq("lower bounds").sum() == 2
+    assert (
+        "1 time is below 0 in the logs and counted as 0, so times are at least those "
+        "that are listed."
+    ) in remarks
     assert sorted(tables["refusals"]["reason"]) == [
         "corrupt in its job data: got end_s 1000000000000000, expected seconds since "
         "1970.",

@@ -37,6 +37,19 @@ def test_what_matches_is_not_named(log):
     assert unused(tierscope.analyse(log, {"gfs": "/gfs"}), settings) == []
 
 
+def test_the_summary_tells_the_remarks_of_a_single_job_or_how_many_have_some(tmp_path):
+    for number in range(2):
+        rows = [("POSIX", 0, f"/gfs/{number}", READ)]
+        mounts = {"mounts": {}} if number else {}
+        path = tmp_path / f"{number}.darshan"
+        write_job_log(path, rows, n_processes=2, job_id=number, **mounts)
+    text = summary(tierscope.analyse(tmp_path))
+    assert text.endswith("1 of 2 jobs have remarks (table jobs).")
+    text = summary(tierscope.analyse(path))
+    told = "1 log has no mount table, so paths are tier other: name the tiers."
+    assert text.splitlines()[-1] == told
+
+
 def test_the_summary_counts_logs_and_jobs_and_tells_of_a_single_job(log, tmp_path):
     (tmp_path / "b.darshan").touch()
     text = summary(tierscope.analyse([log, tmp_path / "b.darshan"]))

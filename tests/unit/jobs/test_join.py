@@ -266,11 +266,69 @@ def test_killed_processes_are_told(tmp_path, n_killed, remark):
 def test_a_log_that_ends_before_it_starts_has_no_run_time(tmp_path):
     rows = [("POSIX", 0, "/gfs/a", READ)]
     job = joined(tmp_path, (rows, {"ended_s": 0.0}))
-    assert job.facts["run_time_s"] == 0
+    assert math.isnan(job.facts["run_time_s"])
     assert "so its run time is unknown" in job.facts["remarks"]
     slowest = slowest_of(job)
     assert math.isnan(slowest["run_least_percent"])
     assert math.isnan(slowest["run_most_percent"])
+
+
+def test_one_log_without_an_end_leaves_the_run_time_unknown(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    command = {"command_began": "1789999990.0", "command_ended": "1790000020.0"}
+    logs = [(rows, {}), (rows, {"started_s": 0.0})]
+    job = joined(tmp_path, *logs, n_processes=2)
+    assert job.facts["started_s"] == 1_790_000_000
+    assert math.isnan(job.facts["run_time_s"])
+    logs = [(rows, {"metadata": command}), (rows, {"ended_s": 0.0})]
+    assert joined(tmp_path, *logs, n_processes=2).facts["run_time_s"] == 30
+
+
+def test_nodes_are_unknown_unless_each_process_names_its_host(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", READ)]
+    hosts = [{"metadata": {"host": name}} for name in ("n0", "n1")]
+    job = joined(tmp_path, *((rows, one) for one in hosts), n_processes=2)
+    assert job.facts["n_nodes"] == 2
+    job = joined(tmp_path, (rows, hosts[0]), (rows, {}), n_processes=2)
+    assert math.isnan(job.facts["n_nodes"])
+
+
+@pytest.mark.parametrize(
+    ("interface", "counters", "facts"),
+    [
+        ("POSIX", {"meta_s": -1.0}, {}),
+        ("STDIO", {"writes": -1}, {}),
+        ("POSIX", {"bytes_written": 5}, {}),
+        ("POSIX", {"read_s": 0.0}, {}),
+        ("POSIX", {}, {"metadata": {"end": "still running"}}),
+    ],
+)
+def test_values_that_cannot_be_make_times_lower_bounds(
+    tmp_path, interface, counters, facts
+):
+    """Of rank 1; the times of rank 0 in another log stay exact."""
+    rows = [(interface, 0, "/gfs/a", READ | counters)]
+    exact = ([("POSIX", 0, "/gfs/b", READ)], {})
+    job = joined(tmp_path, exact, (rows, facts), n_processes=2)
+    assert job.facts["times_are"] == "lower bounds"
+    processes = job.rows["job_processes"]
+    assert np.isnan(processes["most_s"]).tolist() == [False, True]
+    times = job.rows["job_times"]
+    assert np.isnan(times["most_s"]).tolist() == (times["rank"] == 1).tolist()
+    mpi_io = [*exact[0], ("MPI-IO", 0, "/gfs/b", READ | counters)]
+    if not facts:
+        job = joined(tmp_path, (mpi_io, {}))
+        assert job.facts["times_are"] == "exact"
+        times = job.rows["job_times"]
+        is_unknown = np.isnan(times["most_s"]) == ~times["counted"]
+        assert is_unknown.all()
+
+
+def test_bytes_without_calls_are_counted(tmp_path):
+    rows = [("POSIX", 0, "/gfs/a", {"opens": 1, "bytes_written": 5, "meta_s": 1.0})]
+    times = joined(tmp_path, (rows, {})).rows["job_times"]
+    kept = dict(zip(times["operation"], times["bytes"], strict=True))
+    assert kept == {"write": 5, "write meta": 0}
 
 
 def test_reduced_records_of_a_partial_log_leave_several_candidates(tmp_path):

@@ -270,8 +270,35 @@ def test_times_below_zero_are_zero_and_said(read):
     posix = log.records["POSIX"].columns
     assert posix["meta_time_s"].tolist() == [0, 0.5, 0]
     assert posix["fastest_time_s"].tolist() == [0, 0, 0]
-    assert log.n_negative_times == 4
-    assert read({"STDIO": records_of("STDIO", [4])}).n_negative_times == 0
+    assert log.flaws == {
+        "POSIX": {"negative_times": 3},
+        "STDIO": {"negative_times": 1},
+    }
+    assert read({"STDIO": records_of("STDIO", [4])}).flaws == {}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1e300])
+def test_time_that_no_job_can_have_is_refused(read, value):
+    records = records_of("POSIX", [1, 2], F_READ_TIME=[1.0, value])
+    with pytest.raises(LogError, match="as the sum of read_time_s"):
+        read({"POSIX": records})
+
+
+def test_bytes_without_calls_and_calls_without_time_are_said(read):
+    log = read(
+        {
+            "POSIX": records_of(
+                *("POSIX", [1, 2, 3, 4]),
+                READS=[0, 1, 1, 0],
+                BYTES_READ=[7, 7, 0, 0],
+                F_READ_TIME=[0, 0.5, 0, 0],
+                WRITES=[0, 0, 2, 0],
+                BYTES_WRITTEN=[0, 3, 3, 0],
+            ),
+            "STDIO": records_of("STDIO", [5], READS=1, BYTES_READ=1, F_READ_TIME=1),
+        }
+    )
+    assert log.flaws == {"POSIX": {"bytes_alone": 2, "calls_alone": 1}}
 
 
 def test_counters_that_were_not_monitored_are_zero(read):
@@ -290,6 +317,8 @@ def test_counters_that_were_not_monitored_are_zero(read):
     assert log.records["POSIX"].columns["bytes_read"].tolist() == [0, 0]
     assert log.records["POSIX"].read_sizes.min() == 0
     assert log.records["MPI-IO"].columns["reads"].tolist() == [3]
+    assert log.flaws["POSIX"]["negative_counters"] == 5  # of a shared time are none
+    assert log.flaws["MPI-IO"]["negative_counters"] == 1
 
 
 def test_large_counts_of_calls_are_kept(read):

@@ -45,6 +45,18 @@ def test_remarks_stand_beside_the_answer():
     assert page.text.index("wait for each other") < page.text.index("All processes")
 
 
+def test_a_run_time_that_no_log_tells_is_not_known():
+    job = job_tables.exact_job()
+    tables = tables_of(job)
+    for name in ("jobs", "logs", "fleet"):
+        tables[name]["run_time_s"] = np.nan
+    given = {"pictures": [], "provenance": Origin("Darshan logs, test")}
+    context = job_page(tables, job.name, **given)
+    page = Page(render(TEMPLATE, context, STYLE))
+    assert page.text.count("not known") == 2  # below the title, and of the job
+    assert "nan" not in page.text.lower()
+
+
 def test_a_page_has_all_parts():
     assert sections_of(context_of(job_tables.epochs_job())) == [
         *("summary", "breakdown", "processes", "files", "sizes", "whatif", "logs")

@@ -87,7 +87,7 @@ def test_an_epoch_can_be_drawn_alone():
 def test_of_lost_records_the_slowest_is_only_the_slowest_recorded(tmp_path):
     figure = draw(job_tables.partial_job())
     assert "slowest process,\nas far as is recorded" in labels_of(figure)
-    assert "Lower bounds: a log lost records" in figure.get_supxlabel()
+    assert "Lower bounds: a log lacks records or times" in figure.get_supxlabel()
     save_figure(figure, [tmp_path / "a.png"])
 
 

@@ -177,3 +177,10 @@ def test_classes_without_hours_are_left_out():
         job_tables.exact_job(times={(-1, READ): [1, 2], (-1, META): [0, 0]})
     )
     assert classes_table(tables["fleet_classes"])["Class"].tolist() == ["gfs READ"]
+
+
+def test_a_run_time_that_no_log_tells_is_not_known():
+    tables = tables_of(job_of("a", 1))
+    tables["fleet"]["run_time_s"] = np.nan
+    table = table_of(context_of(tables), "jobs")
+    assert table.frame["Run time"].tolist() == ["not known"]

@@ -831,7 +831,9 @@ MAY_BE_MISSING = {
     *(name for name, kind in _PAGE_CACHE.items() if kind == NUMBER),
     "low",
     "high",
-    # Of logs: no upper bound if records are lost, no counts of a process if shared.
+    # Of logs: no upper bound if records are lost, no counts of a process if shared, no
+    # run time without start or end.
+    "run_time_s",
     "most_s",
     "saved_most_s",
     "run_least_percent",

@@ -25,6 +25,12 @@ def printable(text: str) -> str:
     )
 
 
+def as_utf8(text: object) -> str:
+    """Return a text or a path for tables; bytes that are no UTF-8 become escapes."""
+    data = str(text).encode("utf-8", "surrogateescape")
+    return data.decode("utf-8", "backslashreplace")
+
+
 def number_words(number: float) -> str:
     """Return a number with three digits, or as a whole number, such as ``0.0123``."""
     if number == 0:

@@ -307,7 +307,7 @@ def _draw_parts(ax: Axes, fleet: pd.DataFrame) -> list[Line2D]:
     ax.scatter("run_time_s", "percent", data=outliers, **_OUTLIER)
     handles = [Line2D([], [], color="#4477AA", marker="o", ls="", label="job")]
     if is_lower.any():
-        label = "at least (records lost)"
+        label = "at least (a log lacks some)"
         mark = {"color": "#4477AA", "marker": "^", "markerfacecolor": "none"}
         handles.append(Line2D([], [], ls="", label=label, **mark))
     if is_outlier.any():

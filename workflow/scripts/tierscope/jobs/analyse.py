@@ -1,6 +1,5 @@
 """Analyse Darshan logs of any jobs: from logs to tables."""
 
-import os
 import re
 import tempfile
 from collections import Counter
@@ -13,7 +12,12 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import LOWER_BOUNDS, TABLES
-from tierscope.core.job_words import bounds_words, count_words, number_words
+from tierscope.core.job_words import (
+    as_utf8,
+    bounds_words,
+    count_words,
+    number_words,
+)
 from tierscope.core.tables import TableError, check_table
 from tierscope.core.validation import ConfigError, check
 from tierscope.core.words import class_label
@@ -29,7 +33,7 @@ from tierscope.jobs.join import (
 )
 from tierscope.jobs.reading import SAME_CONTENT, Reading, read_logs
 from tierscope.jobs.settings import LOGS, Settings, find_logs, settings_of
-from tierscope.jobs.summary import Summary
+from tierscope.jobs.summary import NO_RUN_TIME, Summary
 from tierscope.jobs.tiers import AUTO, OTHER, UNNAMED, Tier, in_order
 from tierscope.jobs.whatif import combinations_for_goal, estimate_job
 
@@ -120,7 +124,13 @@ def tables_of(
     n_workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of an analysis; what was read is kept in a folder."""
+    """Return the tables of an analysis; what was read is kept in a folder.
+
+    Raises
+    ------
+    ConfigError
+        If no log is found, none can be used, or a filter keeps none.
+    """
     reading = read_logs(
         find_logs(settings.logs),
         settings.tiers if settings.tiers == AUTO else list(settings.tiers),
@@ -150,7 +160,7 @@ def tables_of(
         except (ValueError, ArithmeticError, MemoryError) as error:
             reading.refusals |= _of_job(group, error)
     try:
-        return _tables(analysed, logs, reading, settings)
+        tables = _tables(analysed, logs, reading, settings)
     except TableError:
         for group, (_, frames) in list(analysed.items()):
             try:
@@ -159,7 +169,8 @@ def tables_of(
             except TableError as error:
                 reading.refusals |= _of_job(group, error)
                 del analysed[group]
-        return _tables(analysed, logs, reading, settings)
+        tables = _tables(analysed, logs, reading, settings)
+    return tables
 
 
 def _add_refused(job: JoinedJob, n_refused: int) -> None:
@@ -222,7 +233,8 @@ def _tables(
     summaries = [logs[path][1] for group in analysed for path in group.logs]
     parts["tier_prefixes"].append(pd.DataFrame(_prefix_rows(summaries, settings.tiers)))
     refusals = [
-        {"log": _shown(one), "reason": why} for one, why in reading.refusals.items()
+        {"log": as_utf8(one), "reason": as_utf8(why)}
+        for one, why in reading.refusals.items()
     ]
     parts["refusals"].append(pd.DataFrame(refusals))
     return {name: _joined(frames, name) for name, frames in parts.items()}
@@ -304,23 +316,20 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
             rows.append(
                 {name: facts[name] for name in kept}
                 | {
-                    "log": _shown(path),
+                    "log": as_utf8(path),
                     "job": group.name,
                     "process": process if facts["n_processes"] == 1 else -1,
                     "darshan": facts["metadata"].get("lib_ver", ""),
                     "user": user_of(log),
                     "host": facts["metadata"].get("host", ""),
-                    "run_time_s": max(facts["ended_s"] - facts["started_s"], 0.0),
+                    "run_time_s": np.nan
+                    if NO_RUN_TIME in facts["lacks"]
+                    else facts["ended_s"] - facts["started_s"],
                     "modules": ", ".join(facts["modules"]),
                     "partial": ", ".join(facts["partial"]),
                 }
             )
     return rows
-
-
-def _shown(path: str | Path) -> str:
-    """Return a path for tables; bytes that are no UTF-8 become escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _prefix_rows(

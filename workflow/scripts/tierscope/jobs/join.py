@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS
+from tierscope.core.job_words import as_utf8
 from tierscope.jobs.bounds import (
     ProcessTimes,
     slowest_bounds,
@@ -22,7 +23,14 @@ from tierscope.jobs.grouping import (
     command_times_s,
 )
 from tierscope.jobs.remarks import rank_words, remarks_of
-from tierscope.jobs.summary import SIZES, Summary, loses_time, of_each_process
+from tierscope.jobs.summary import (
+    NO_RUN_TIME,
+    SIZES,
+    Summary,
+    loses_time,
+    lossy_interfaces,
+    of_each_process,
+)
 from tierscope.trace.any_log import MPI_IO
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
@@ -145,7 +153,7 @@ def main_log(
 
 def user_of(log: LogFacts) -> str:
     """Return the user in a log's name as Darshan writes it, else the user's number."""
-    name, found, _ = log.path.name.partition(f"_{log.interpreter}_id")
+    name, found, _ = as_utf8(log.path.name).partition(f"_{log.interpreter}_id")
     return name if found and name else str(log.uid)
 
 
@@ -163,8 +171,9 @@ def _times(
         keys.append(ranks * len(cells) + of_log[rows["cell"]])
         for name, values in columns.items():
             values.append(rows[name])
-        partial = [cell[2] in part.facts["partial"] for cell in part.cells]
-        lost.append(np.array(partial, bool)[rows["cell"]])
+        lossy = lossy_interfaces(part.facts)
+        is_lossy = np.array([cell[2] in lossy for cell in part.cells], bool)
+        lost.append(is_lossy[rows["cell"]])
     distinct, where = np.unique(np.concatenate(keys), return_inverse=True)
     sums = {}
     for name, values in columns.items():
@@ -260,9 +269,11 @@ def _facts(
     """Return the row of table ``jobs``."""
     parts = [logs[path][1] for path in group.logs]
     facts = [part.facts for part in parts]
-    started_s, ended_s = _run_span(_of_processes(group, parts))
+    of_processes = _of_processes(group, parts)
+    started_s, run_time_s = _run_span(of_processes)
     hosts = sorted({one["metadata"].get("host", "") for one in facts} - {""})
-    n_nodes = float(len(hosts)) if hosts else np.nan
+    all_named = all(part.facts["metadata"].get("host") for part in of_processes)
+    n_nodes = float(len(hosts)) if all_named else np.nan
     if processes_per_node:
         n_nodes = float(-(-group.n_processes // processes_per_node))
     first = main_log(group, logs)
@@ -273,7 +284,7 @@ def _facts(
         "user": user_of(first),
         "host": ", ".join(hosts),
         "started_s": started_s,
-        "run_time_s": max(ended_s - started_s, 0.0),
+        "run_time_s": run_time_s,
         "n_processes": group.n_processes,
         "n_logs": len(parts),
         "n_nodes": n_nodes,
@@ -324,21 +335,25 @@ def _of_processes(group: LogGroup, parts: Sequence[Summary]) -> list[Summary]:
 
 
 def _run_span(parts: Sequence[Summary]) -> tuple[float, float]:
-    """Return when a job began and ended, in seconds since 1970.
+    """Return when a job began, in seconds since 1970, and how long it ran.
 
-    Logs of `tierscope trace` hold when their command began and ended; a process may
-    have no log or end early.
+    The run time is missing if a log does not tell it. Logs of `tierscope trace` hold
+    when their command began and ended; a process may have no log or end early.
     """
-    spans_s = [(part.facts["started_s"], part.facts["ended_s"]) for part in parts]
-    commands_s = (command_times_s(part.facts["metadata"]) for part in parts)
-    began_s, ended_s = zip(*spans_s, *filter(None, commands_s), strict=True)
-    return min(began_s), max(ended_s)
+    commands_s = [command_times_s(part.facts["metadata"]) for part in parts]
+    spans_s = list(filter(None, commands_s))
+    known = [part.facts for part in parts if NO_RUN_TIME not in part.facts["lacks"]]
+    spans_s += [(facts["started_s"], facts["ended_s"]) for facts in known]
+    if not spans_s:
+        return min(part.facts["started_s"] for part in parts), np.nan
+    began_s, ended_s = zip(*spans_s, strict=True)
+    is_known = len(known) == len(parts) or any(commands_s)
+    return min(began_s), max(ended_s) - min(began_s) if is_known else np.nan
 
 
 def _run_time_bounds(parts: Sequence[Summary]) -> tuple[float, float]:
     """Bound the run time in seconds: old logs have whole seconds, cut off."""
-    started_s, ended_s = _run_span(parts)
-    run_time_s = ended_s - started_s
+    _, run_time_s = _run_span(parts)
     clock_s = max(part.facts["clock_s"] for part in parts)
     return max(run_time_s - clock_s, 0.0), run_time_s + clock_s
 

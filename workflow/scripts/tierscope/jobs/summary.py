@@ -12,9 +12,11 @@ from typing import Any, Self
 import numpy as np
 
 from tierscope.core.columns import INTERFACES, OPERATIONS
+from tierscope.core.job_words import as_utf8
 from tierscope.jobs.bounds import SharedBounds, SharedRecords, shared_bounds
 from tierscope.jobs.placing import place_names
 from tierscope.jobs.summed_files import (
+    costly_folders,
     root_folders,
     sums_by_name,
     top_files,
@@ -27,12 +29,18 @@ from tierscope.jobs.tiers import (
     Tier,
     proposed_tiers,
 )
-from tierscope.trace.any_log import MPI_IO, SHARED, AnyLog, Records
+from tierscope.trace.any_log import LANES, MPI_IO, SHARED, AnyLog, Records
 from tierscope.trace.log import LogError
 
 NO_EPOCH = -1
+STILL_RUNNING = "still running"  # how a traced process ended, in metadata
 EACH_OTHER = -1  # rank of a row for each process that has no row of its own
 UNCOUNTED = {"DFS", "DAOS"}  # modules of calls that reach neither POSIX nor STDIO
+# What a log may lack.
+NO_EXE, CUT_EXE = "command line", "end of command line"
+NO_MOUNTS, CUT_MOUNTS = "mount table", "end of mount table"
+NO_RUN_TIME = "run time"
+LONGEST_RUN_S = 10 * 366 * 86_400  # of a longer one, start or end is missing
 _MOST_DIGITS = 18  # of an epoch, which is a 64-bit number
 SIZES = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M")
 SIZES += ("1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
@@ -134,7 +142,7 @@ def summarise(
     LogError
         If the expression finds something other than a number.
     """
-    if tiers == AUTO:
+    if is_auto := tiers == AUTO:
         tiers = proposed_tiers(log.mounts)
     places = _place(log, tiers, epochs)
     names_of = {kind: _name_positions(log, one) for kind, one in log.records.items()}
@@ -153,7 +161,12 @@ def summarise(
     tier_of = np.array(places.tiers, object)[places.tier_of]
     folders = top_folders(log.names, by_name, tier_of)
     n_files = int((by_name["opens"][:-1] + by_name["time_s"][:-1] > 0).sum())
-    known = {"n_files": n_files, "root_folders": root_folders(folders, tiers)}
+    known = {
+        "n_files": n_files,
+        "root_folders": root_folders(folders, tiers),
+        "other_folders": costly_folders(folders, OTHER) if is_auto else [],
+        "lacks": _lacks(log, is_auto),
+    }
     return Summary(
         facts=_facts(log, digest, names_of) | known,
         cells=cells,
@@ -164,7 +177,7 @@ def summarise(
         files=top_files(log.names, by_name, tier_of),
         folders=folders,
         sizes=_sizes(log, places, names_of),
-        prefixes=[(one.name, one.prefix, one.fs_type) for one in places.used],
+        prefixes=[(one.name, as_utf8(one.prefix), one.fs_type) for one in places.used],
     )
 
 
@@ -189,11 +202,23 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
         "hides_calls": _hides_calls(log),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
-        "n_negative_times": log.n_negative_times,
+        "flaws": dict(log.flaws),
         "n_nameless_records": sum(
             int((found == no_name).sum()) for found in names_of.values()
         ),
     }
+
+
+def _lacks(log: AnyLog, is_auto: bool) -> list[str]:
+    """Return what a log lacks that results rest on, by names of this module."""
+    lacks = {
+        NO_EXE: not log.exe,
+        CUT_EXE: log.is_exe_cut,
+        NO_MOUNTS: is_auto and not log.mounts,
+        CUT_MOUNTS: is_auto and log.mounts and log.may_lack_mounts,
+        NO_RUN_TIME: not 0 <= log.ended_s - log.started_s <= LONGEST_RUN_S,
+    }
+    return [name for name, is_lacking in lacks.items() if is_lacking]
 
 
 def _name_positions(log: AnyLog, records: Records) -> np.ndarray:
@@ -264,8 +289,10 @@ def _lanes(
     to another one if it was also read: no counter divides it.
     """
     columns = records.columns
-    has_read = (columns["reads"] > 0) | (columns["read_time_s"] > 0)
-    has_written = (columns["writes"] > 0) | (columns["write_time_s"] > 0)
+    has_read, has_written = (
+        (columns[calls] > 0) | (columns[n_bytes] > 0) | (columns[time_s] > 0)
+        for calls, n_bytes, time_s in LANES
+    )
     meta = np.where(has_written, np.where(has_read, _MIXED_META, _WRITE_META), _META)
     operations = (np.full_like(meta, _READ), np.full_like(meta, _WRITE), meta)
     has_meta = (columns["opens"] > 0) | (columns["meta_time_s"] > 0)
@@ -458,14 +485,22 @@ def _hides_calls(log: AnyLog) -> bool:
     return not np.isin(records.ids[works], posix).all()
 
 
+def lossy_interfaces(facts: Mapping[str, Any]) -> set[str]:
+    """Return the interfaces of whose calls a log may not count all time.
+
+    `facts` are those of its summary.
+    """
+    if facts["metadata"].get("end") == STILL_RUNNING:
+        return set(INTERFACES)
+    return set(INTERFACES) & {*facts["partial"], *facts["flaws"]}
+
+
 def loses_time(facts: Mapping[str, Any]) -> bool:
     """Return whether processes may have spent more time than a log counts.
 
     `facts` are those of its summary.
     """
-    lost = {"POSIX", "STDIO"} & set(facts["partial"]) or UNCOUNTED & set(
-        facts["modules"]
-    )
+    lost = lossy_interfaces(facts) - {MPI_IO} or UNCOUNTED & set(facts["modules"])
     return facts["hides_calls"] or bool(lost)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from tierscope.core.job_words import as_utf8
 from tierscope.jobs.tiers import OF_THE_MACHINE, ROOT, Tier
 from tierscope.trace.any_log import MPI_IO, AnyLog
 from tierscope.trace.darshan.names import Names
@@ -99,19 +100,23 @@ def root_folders(folders: Mapping[str, Sequence], tiers: Sequence[Tier]) -> list
     """
     if not any(tier.fs_type and tier.name not in OF_THE_MACHINE for tier in tiers):
         return []
+    return [one for one in costly_folders(folders, ROOT) if one not in _OF_THE_SYSTEM]
+
+
+def costly_folders(folders: Mapping[str, Sequence], wanted: str) -> list[str]:
+    """Return the folders of / with noticeable time on a tier.
+
+    `folders` are from `top_folders`.
+    """
     times_s: dict[str, float] = {}
     for path, tier, time_s in zip(
         folders["path"], folders["tier"], folders["time_s"], strict=True
     ):
-        if tier == ROOT:
+        if tier == wanted:
             top = "/" + path.split("/")[1] if path.count("/") else path
             times_s[top] = times_s.get(top, 0.0) + time_s
     least_s = _LEAST_PART * sum(folders["time_s"])
-    return [
-        top
-        for top, time_s in times_s.items()
-        if time_s > least_s and top not in _OF_THE_SYSTEM
-    ]
+    return [top for top, time_s in times_s.items() if time_s > least_s]
 
 
 def _path_rows(
@@ -119,10 +124,7 @@ def _path_rows(
 ) -> dict[str, list]:
     """Return rows of paths; bytes that are no UTF-8 become escapes."""
     rows: dict[str, list] = {
-        "path": [
-            path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            for path in paths
-        ],
+        "path": list(map(as_utf8, paths)),
         "tier": tiers,
     }
     return rows | {name: values[top].tolist() for name, values in sums.items()}

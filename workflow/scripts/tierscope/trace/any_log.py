@@ -6,8 +6,8 @@ orders that Darshan 3 wrote.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,10 +22,18 @@ from tierscope.trace.posix_records import SIZES
 
 # Counters by column name that all three interfaces have.
 COUNTS = ("opens", "reads", "writes", "bytes_read", "bytes_written")
+# Calls, bytes and time of reading, and of writing.
+LANES = (
+    ("reads", "bytes_read", "read_time_s"),
+    ("writes", "bytes_written", "write_time_s"),
+)
 TIMES = ("read_time_s", "write_time_s", "meta_time_s")
 # Of a record that all processes share: what the reduction keeps of single processes.
 RANK_COUNTS = ("slowest_rank", "slowest_bytes", "fastest_rank", "fastest_bytes")
 RANK_TIMES = ("slowest_time_s", "fastest_time_s", "time_variance_s2")
+# Times and counters below zero, which are zero here, and records with bytes but no
+# reads or writes, or with these but no time for them.
+FLAWS = ("negative_times", "negative_counters", "bytes_alone", "calls_alone")
 SHARED = -1  # rank of a shared record
 MPI_IO = "MPI-IO"  # its calls reach POSIX, so its times are not counted
 
@@ -75,18 +83,22 @@ class AnyLog:
         1 if these are cut to whole seconds, as in formats before 3.41, else 0.
     exe : str
         The command line.
+    is_exe_cut : bool
+        Whether the log had no room for all of it.
     metadata : dict of str to str
         For example ``lib_ver``, the version of the runtime.
     mounts : dict of str to str
         Type of the file system by mount point.
+    may_lack_mounts : bool
+        Whether the log may have had no room for others.
     modules, partial : tuple of str
         Modules that have data, and modules that lost records.
     records : dict of str to Records
         By interface: ``POSIX``, ``STDIO``, ``MPI-IO``; those that have data.
     names : Names
         Path of each record id; a record may have none if the runtime ran out of memory.
-    n_negative_times : int
-        Times below zero that are zero here, so the sums are lower bounds.
+    flaws : dict of str to dict of str to int
+        By interface, how many values make its sums lower bounds, by `FLAWS`.
     """
 
     path: Path
@@ -99,13 +111,15 @@ class AnyLog:
     ended_s: float
     clock_s: float
     exe: str
+    is_exe_cut: bool
     metadata: dict[str, str]
     mounts: dict[str, str]
+    may_lack_mounts: bool
     modules: tuple[str, ...]
     partial: tuple[str, ...]
     records: dict[str, Records]
     names: Names
-    n_negative_times: int = 0
+    flaws: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 class _Counters(NamedTuple):
@@ -239,22 +253,24 @@ def read_any_log(path: str | Path) -> AnyLog:
         ended_s=job.ended_s,
         clock_s=job.clock_s,
         exe=job.exe,
+        is_exe_cut=job.is_exe_cut,
         metadata=job.metadata,
         mounts=job.mounts,
+        may_lack_mounts=job.may_lack_mounts,
         modules=tuple(modules),
         partial=tuple(dict.fromkeys([*log.partial, *omitted])),
         records=records,
         names=names,
-        n_negative_times=sum(of.n_negative_times for of in found.values()),
+        flaws={name: of.flaws for name, of in found.items() if of.flaws},
     )
 
 
 class _Interface(NamedTuple):
-    """The records of an interface, and how many of them cannot be used as they are."""
+    """The records of an interface, and what cannot be used as it is."""
 
     records: Records | None = None
     n_omitted: int = 0
-    n_negative_times: int = 0
+    flaws: dict[str, int] | None = None
 
 
 def _read_interface(log: Container, interface: str, n_processes: int) -> _Interface:
@@ -262,7 +278,7 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
     if not log.regions[log.position(interface)].length:
         return _Interface()
     growing: dict[str, _Column] = defaultdict(_Column)
-    n_records = n_omitted = 0
+    n_records = n_omitted = n_negative = 0
     for found, selection in _selected(log, interface):
         if FOPENS in selection.layout.names:
             # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
@@ -271,14 +287,17 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
             found = found[is_posix]
         if not len(found):
             continue
-        for column, values in _columns(found, selection).items():
+        of_part, n_of_part = _columns(found, selection)
+        n_negative += n_of_part
+        for column, values in of_part.items():
             growing[column].put(n_records, values)
         n_records += len(found)
     if not n_records:
         return _Interface(None, n_omitted)
     columns = {column: of.values(n_records) for column, of in growing.items()}
     _check(log, interface, columns, n_processes)
-    n_negative_times = _raise_to_zero(columns)
+    flaws = {"negative_counters": n_negative} | _without_calls_or_time(columns)
+    flaws["negative_times"] = _raise_to_zero(columns)
     if not _SHARED_COLUMNS & columns.keys():  # no record is shared
         zeros = np.broadcast_to(np.int64(0), n_records)
         columns |= dict.fromkeys(RANK_COUNTS, zeros)
@@ -291,7 +310,19 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
         write_sizes=columns.pop("write_sizes", None),
         columns=columns,
     )
-    return _Interface(records, n_omitted, n_negative_times)
+    flaws = {name: flaws[name] for name in FLAWS if flaws[name]}
+    return _Interface(records, n_omitted, flaws)
+
+
+def _without_calls_or_time(columns: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Return how many records have bytes without calls, and calls without time."""
+    bytes_alone = calls_alone = False
+    for calls, n_bytes, time_s in LANES:
+        has_calls = columns[calls] > 0
+        bytes_alone |= (columns[n_bytes] > 0) & ~has_calls
+        calls_alone |= has_calls & (columns[time_s] == 0)
+    counts = {"bytes_alone": bytes_alone, "calls_alone": calls_alone}
+    return {name: int(np.count_nonzero(found)) for name, found in counts.items()}
 
 
 def _raise_to_zero(columns: dict[str, np.ndarray]) -> int:
@@ -359,8 +390,10 @@ def _selected(
     yield records.view(selection.layout), selection
 
 
-def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray]:
-    """Return copies of the columns of a few records.
+def _columns(
+    records: np.ndarray, selection: _Selection
+) -> tuple[dict[str, np.ndarray], int]:
+    """Return copies of the columns of a few records, and how many counters are below 0.
 
     Without a shared record, those that only shared records have are left out.
     """
@@ -368,6 +401,7 @@ def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray
         "ids": records["id"].astype(np.uint64),
         "ranks": records["rank"].astype(np.int64),
     }
+    n_negative = 0
     shared = found["ranks"] == SHARED
     has_shared = shared.any()
     for column, counters in selection.columns.items():
@@ -378,15 +412,27 @@ def _columns(records: np.ndarray, selection: _Selection) -> dict[str, np.ndarray
         elif column in _RANKS:
             found[column] = records[counters[0]].astype(np.int64)
         else:
-            found[column] = sum(np.maximum(records[name], 0) for name in counters)
+            values, n_below = zip(
+                *(_from_zero(records[name]) for name in counters), strict=True
+            )
+            found[column] = sum(values)
+            n_negative += sum(n_below) if column in COUNTS else 0
         if column in _SHARED_COLUMNS:
             found[column][~shared] = 0
     if selection.has_sizes:
         for column in _SIZE_COLUMNS:
-            sizes = np.maximum(records[column], 0)
+            sizes, n_below = _from_zero(records[column])
             fits = sizes.max(initial=0) <= np.iinfo(np.int32).max
-            found[column] = sizes.astype(np.int32) if fits else sizes
-    return found
+            found[column] = sizes.astype(np.int32 if fits else np.int64)
+            n_negative += n_below
+    return found, n_negative
+
+
+def _from_zero(counters: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return counters with 0 instead of those below it, and how many these are."""
+    if counters.min(initial=0) >= 0:  # mostly
+        return counters, 0
+    return np.maximum(counters, 0), int(np.count_nonzero(counters < 0))
 
 
 def _check(
@@ -404,7 +450,7 @@ def _check(
         if column not in columns:
             continue
         most = _MOST_S if column in TIMES else _MOST_COUNT
-        total = columns[column].sum(dtype=float)
+        total = np.abs(columns[column]).sum(dtype=float)
         if not total <= most:
             raise log.error(
                 f"corrupt in its {interface} records: got {total:g} as the sum of "

@@ -164,8 +164,8 @@ def bound_notes(times_are: Iterable[str], provenance: object) -> list[str]:
 _BOUND_NOTES: Mapping[str, str] = {
     "bounds": "Bounds: processes share records, which hold sums, the slowest and the "
     "fastest process. The times of the others are known within bounds only.",
-    "lower bounds": "Lower bounds: a log lost records, so times can be longer without "
-    "a known limit.",
+    "lower bounds": "Lower bounds: a log lacks records or times, so times can be "
+    "longer without a known limit.",
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tierscope.core.columns import JOB_CLASS
-from tierscope.core.job_words import bounds_words, count, number_words
+from tierscope.core.job_words import bounds_words, count
 from tierscope.core.sources import RULE_NOTE, Origin
 from tierscope.figures.fleet import cost_words, hours_words, most_hours
 from tierscope.figures.jobs.classes import counted, in_class_order, label
@@ -21,7 +21,7 @@ from tierscope.pages.jobs.content import (
     page_context,
     seen,
 )
-from tierscope.pages.jobs.job_page import NO_MODEL, more_words
+from tierscope.pages.jobs.job_page import NO_MODEL, more_words, run_time_words
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")
 SHARE = "Share of what is certain"
@@ -168,7 +168,7 @@ def _jobs(fleet: pd.DataFrame, hours: str, pages: Mapping[str, str]) -> Section:
             "Program": seen(row["exe"], NAME_LETTERS),
             "User": seen(row["user"], NAME_LETTERS),
             "Processes": f"{row['n_processes']:,}",
-            "Run time": f"{number_words(row['run_time_s'])} s",
+            "Run time": run_time_words(row["run_time_s"]),
             IO_TIME: f"{bounds_words(row['io_least_s'], row['io_most_s'])}\n"
             + part_words(row),
             COST: cost_words(row["io_hours"], row["most_hours"])

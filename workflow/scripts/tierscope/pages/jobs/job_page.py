@@ -54,14 +54,15 @@ OF_JOBS = (
 TIMES_WORDS = {
     EXACT: "exact: each process has its own records",
     BOUNDS: "bounds: processes share records",
-    LOWER_BOUNDS: "lower bounds: a log lost records",
+    LOWER_BOUNDS: "lower bounds: a log lacks records or times",
 }
+_NOT_KNOWN = "not known"
 NO_MODEL = "No model checks it here: logs do not determine the devices."
 _WARNINGS = {
     BOUNDS: "Processes of this job share records, so times of single processes are "
     "known within bounds. Each bound holds; the truth can be anywhere between.",
-    LOWER_BOUNDS: "A log of this job lost records, because the tracer ran out of room. "
-    "All its times are lower bounds.",
+    LOWER_BOUNDS: "A log of this job lacks records or times; the remarks say why. All "
+    "its times are lower bounds.",
 }
 
 
@@ -121,11 +122,12 @@ def job_page(
     ]
     user = seen(row["user"], NAME_LETTERS)
     by = f"by user {user}" if user.isdigit() else f"by {user}"
-    lead = f"{seen(row['exe'], PATH_LETTERS)}, {by}"
+    lead = f"{seen(row['exe'], PATH_LETTERS) or 'unknown program'}, {by}"
     return page_context(
         f"I/O of job {seen(job, NAME_LETTERS)} (Darshan logs)",
         f"{lead}, {count(row['n_processes'], 'process', 'es')}, started "
-        f"{time_words(row['started_s'])}, ran {number_words(row['run_time_s'])} s.",
+        f"{time_words(row['started_s'])}, "
+        f"run time {run_time_words(row['run_time_s'])}.",
         sections,
         footer=f"Source: {provenance}. All numbers are in the Parquet files of the "
         "analysis.",
@@ -146,6 +148,11 @@ def time_words(started_s: float) -> str:
     except (ValueError, OverflowError, OSError):
         return f"{started_s:.0f} s after 1970"
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def run_time_words(run_time_s: float) -> str:
+    """Return a run time in words; missing: not known."""
+    return f"{number_words(run_time_s)} s" if run_time_s >= 0 else _NOT_KNOWN
 
 
 def _summary(
@@ -288,7 +295,7 @@ def _origin(
     of: Mapping[str, pd.DataFrame], row: pd.Series, processes_per_node: int | None
 ) -> Section:
     """Return what the job is and the logs it was made of."""
-    nodes = number_words(row["n_nodes"]) if row["n_nodes"] > 0 else "not known"
+    nodes = number_words(row["n_nodes"]) if row["n_nodes"] > 0 else _NOT_KNOWN
     if processes_per_node:
         of_node = count(processes_per_node, "process", "es")
         nodes += f" (the configuration: {of_node} on a node)"
@@ -298,7 +305,7 @@ def _origin(
         "user": seen(row["user"], NAME_LETTERS),
         "host": seen(row["host"], PATH_LETTERS),
         "started": time_words(row["started_s"]),
-        "run time": f"{number_words(row['run_time_s'])} s",
+        "run time": run_time_words(row["run_time_s"]),
         "processes": f"{row['n_processes']:,}",
         "nodes": nodes,
     }
