@@ -180,6 +180,7 @@ def test_an_anonymous_analysis_names_nobody(finished):
     ("values", "words"),
     [
         ({"logs": ["/no/such/*.darshan"]}, "which names no log"),
+        ({"logs": ["/no/such"]}, "got 1 log, which cannot be used"),
         ({"logs": ["x"], "teirs": {}}, "got unknown key teirs"),
         ({"logs": ["x"], "epochs": "ep"}, "with 0 groups, expected 1"),
     ],

@@ -175,11 +175,29 @@ def test_a_user_whose_name_is_no_utf_8_is_told(tmp_path):
     assert tierscope.analyse(log, TIERS)["jobs"]["user"].tolist() == ["\\xe9va"]
 
 
-def test_only_refused_logs_give_empty_tables(tmp_path):
-    (tmp_path / "bad.darshan").write_bytes(b"")
-    tables = tierscope.analyse(tmp_path)
-    assert len(tables["refusals"]) == 1
-    assert {len(table) for name, table in tables.items() if name != "refusals"} == {0}
+def test_logs_that_are_all_refused_are_an_error_with_their_reasons(tmp_path):
+    for number in range(7):
+        (tmp_path / f"{number}.darshan").write_bytes(b"" if number else b"no log")
+    with pytest.raises(ConfigError) as caught:
+        tierscope.analyse(tmp_path)
+    assert str(caught.value) == (
+        "config: logs: got 7 logs, none of which can be used, expected one that can: "
+        f"{tmp_path}/0.darshan: is not a Darshan log; "
+        + "; ".join(
+            f"{tmp_path}/{number}.darshan: is empty, expected a Darshan log"
+            for number in range(1, 5)
+        )
+        + "; and 2 more"
+    )
+
+
+def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
+    missing = tmp_path / "no\nfolder"
+    with pytest.raises(
+        ConfigError, match=r"got 1 log, .*cannot be read: No such file"
+    ) as caught:
+        tierscope.analyse(missing)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_second_analysis_reads_no_log_again(tmp_path):
@@ -436,6 +454,15 @@ def test_a_job_whose_numbers_cannot_be_is_refused(tmp_path, monkeypatch):
     assert first == "its job train-0 cannot be analysed: odd numbers"
     assert "train-1 cannot be analysed: table column job_files.time_s: got -1" in second
     assert set(tables["logs"]["job"]) == {"train-2"}
+
+
+def test_jobs_that_are_all_refused_are_an_error(tmp_path, monkeypatch):
+    def join_none(*arguments, **options):
+        raise ValueError("odd numbers")
+
+    monkeypatch.setattr("tierscope.jobs.analyse.join", join_none)
+    with pytest.raises(ConfigError, match="job train-0 cannot be analysed: odd"):
+        tierscope.analyse(fleet_of(tmp_path, 1), TIERS)
 
 
 def test_refused_logs_of_a_job_are_said(tmp_path):

@@ -17,6 +17,7 @@ from tierscope.core.job_words import (
     bounds_words,
     count_words,
     number_words,
+    printable,
 )
 from tierscope.core.tables import TableError, check_table
 from tierscope.core.validation import ConfigError, check
@@ -97,7 +98,7 @@ def analyse(
     Raises
     ------
     ConfigError
-        If an argument is wrong, or no log is found.
+        If an argument is wrong, or no log is found, or none can be used.
     """
     given = [logs] if isinstance(logs, str | Path) else logs
     arguments = {
@@ -143,6 +144,8 @@ def tables_of(
         (facts := _log_facts(path, summary)).path: (facts, summary)
         for path, summary in reading.summaries.items()
     }
+    if not logs:
+        raise _none_usable(reading)
     groups = group_logs([facts for facts, _ in logs.values()], settings.group)
     groups = _filtered(groups, logs, settings.filter)
     n_refused = Counter(
@@ -170,7 +173,24 @@ def tables_of(
                 reading.refusals |= _of_job(group, error)
                 del analysed[group]
         tables = _tables(analysed, logs, reading, settings)
+    if tables["jobs"].empty:
+        raise _none_usable(reading)
     return tables
+
+
+def _none_usable(reading: Reading) -> ConfigError:
+    """Return the error of logs that are all refused, with the first reasons."""
+    refusals = [
+        f"{log}: {reason.rstrip('.')}"
+        for log, reason in sorted(reading.refusals.items())
+    ]
+    words = "; ".join(refusals[:_MOST_KNOWN])
+    if len(refusals) > _MOST_KNOWN:
+        words += f"; and {len(refusals) - _MOST_KNOWN:,} more"
+    each = "log, which cannot be used", "logs, none of which can be used"
+    found = count_words(len(refusals), *each)
+    line = f"config: logs: got {found}, expected one that can: {words}"
+    return ConfigError(printable(as_utf8(line)))
 
 
 def _add_refused(job: JoinedJob, n_refused: int) -> None:
