@@ -273,6 +273,7 @@ def log_of(job, number):
     row |= {"run_time_s": job.run_time_s, "modules": "POSIX, STDIO", "n_records": 9}
     partial = "POSIX" if LOWER_BOUNDS in map(job.times_are, job.epochs) else ""
     row |= {"partial": partial, "n_shared_records": 1, "n_nameless_records": 0}
+    row |= {"n_mappings": 0, "mapped_bytes": 0.0}
     return pd.DataFrame([row])
 
 

@@ -33,6 +33,18 @@ def test_a_whole_log_has_no_remarks(remarks):
     assert remarks((ROWS, {})) == ""
 
 
+def test_mapped_files_are_said_to_be_unmeasured(remarks):
+    """A log of `tierscope trace` has the bytes, Darshan's own the number only."""
+    rows = [("POSIX", 0, "/gfs/a", READ | {"MMAPS": 3})]
+    ours = {"metadata": {"mapped_bytes": str(5 << 20)}}
+    told = "What went through 3 mappings of files"
+    assert remarks((rows, ours)) == f"{told} (5 MiB) is not measured."
+    assert remarks((rows, {})) == f"{told} is not measured."
+    assert remarks((rows, ours), (rows, {})).startswith(told.replace("3", "6"))
+    unmonitored = [("POSIX", 0, "/gfs/a", READ | {"MMAPS": -1})]
+    assert remarks((unmonitored, {})) == ""
+
+
 def test_a_missing_mount_table_is_told_unless_tiers_are_given(remarks):
     log = (ROWS, {"mounts": {}})
     assert remarks(log) == (

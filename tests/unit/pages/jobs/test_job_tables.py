@@ -207,6 +207,13 @@ def test_logs_say_who_read_them_and_what_they_lost():
     assert table["Process"].tolist() == ["all"]
     of_rank = tables_of(job_tables.partial_job())["logs"].assign(process=3)
     assert logs_table(of_rank)["Process"].tolist() == ["rank 3"]
+    mapped = of_rank.assign(n_mappings=3, mapped_bytes=float(5 << 20))
+    words = [
+        logs_table(one)["Mapped, not measured"].item() for one in (of_rank, mapped)
+    ]
+    assert words == ["nothing", "3 mappings (5 MiB)"]
+    unknown = logs_table(mapped.assign(mapped_bytes=float("nan")))
+    assert unknown["Mapped, not measured"].item() == "3 mappings (size unknown)"
     table = logs_table(tables_of(job_tables.exact_job())["logs"])
     assert table["Lost records of"].tolist() == ["none"]
     assert table["Read by"].tolist() == ["tierscope"]

@@ -147,6 +147,8 @@ _JOB_TABLES = {
         "n_records": INTEGER,
         "n_shared_records": INTEGER,
         "n_nameless_records": INTEGER,
+        "n_mappings": INTEGER,
+        "mapped_bytes": NUMBER,
     },
     "refusals": {"log": TEXT, "reason": TEXT},
     "tier_prefixes": {"tier": TEXT, "prefix": TEXT, "fs_type": TEXT, "n_logs": INTEGER},
@@ -832,8 +834,9 @@ MAY_BE_MISSING = {
     "low",
     "high",
     # Of logs: no upper bound if records are lost, no counts of a process if shared, no
-    # run time without start or end.
+    # run time without start or end, no mapped bytes in logs of Darshan.
     "run_time_s",
+    "mapped_bytes",
     "most_s",
     "saved_most_s",
     "run_least_percent",

@@ -332,6 +332,7 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
             kept = (
                 *("digest", "reader", "log_format", "exe", "job_id", "n_processes"),
                 *("started_s", "n_records", "n_shared_records", "n_nameless_records"),
+                *("n_mappings", "mapped_bytes"),
             )
             rows.append(
                 {name: facts[name] for name in kept}

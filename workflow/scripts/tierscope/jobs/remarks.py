@@ -6,6 +6,7 @@ import numpy as np
 
 from tierscope.core.columns import INTERFACES
 from tierscope.core.job_words import count_words, number_words
+from tierscope.core.scenario import size_words
 from tierscope.jobs.grouping import NO_PROCESS, LogGroup
 from tierscope.jobs.summary import (
     CUT_EXE,
@@ -115,6 +116,11 @@ def _of_times(parts: Sequence[Summary]) -> list[str]:
             f"Calls of {' and '.join(uncounted)} are not counted and reach no POSIX "
             f"call, {_AT_LEAST}"
         )
+    if n_mappings := sum(part.facts["n_mappings"] for part in parts):
+        sizes = [part.facts["mapped_bytes"] for part in parts]
+        size = "" if None in sizes else f" ({size_words(sum(sizes))})"
+        maps = count_words(n_mappings, "mapping of a file", "mappings of files")
+        remarks.append(f"What went through {maps}{size} is not measured.")
     if modules and not modules & {"POSIX", MPI_IO}:
         remarks.append(
             "No log has records of POSIX: there were no such calls, or the module of "

@@ -200,6 +200,8 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
         "modules": list(log.modules),
         "partial": list(log.partial),
         "hides_calls": _hides_calls(log),
+        "n_mappings": log.n_mappings,
+        "mapped_bytes": _mapped_bytes(log),
         "n_records": sum(len(one.ids) for one in records),
         "n_shared_records": sum(int((one.ranks == SHARED).sum()) for one in records),
         "flaws": dict(log.flaws),
@@ -207,6 +209,14 @@ def _facts(log: AnyLog, digest: str, names_of: dict) -> dict[str, Any]:
             int((found == no_name).sum()) for found in names_of.values()
         ),
     }
+
+
+def _mapped_bytes(log: AnyLog) -> int | None:
+    """Return the bytes of files that were mapped; None if the log does not tell."""
+    text = log.metadata.get("mapped_bytes", "")
+    if text.isdecimal():
+        return int(text)
+    return None if log.n_mappings else 0
 
 
 def _lacks(log: AnyLog, is_auto: bool) -> list[str]:

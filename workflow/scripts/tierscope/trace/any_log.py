@@ -16,7 +16,7 @@ import numpy as np
 
 from tierscope.trace.darshan import pydarshan_route
 from tierscope.trace.darshan.container import LITTLE, Container, open_container
-from tierscope.trace.darshan.module_records import FOPENS, RECORD_TYPES
+from tierscope.trace.darshan.module_records import FOPENS, MMAPS, RECORD_TYPES
 from tierscope.trace.darshan.names import Names, read_names
 from tierscope.trace.posix_records import SIZES
 
@@ -99,6 +99,8 @@ class AnyLog:
         Path of each record id; a record may have none if the runtime ran out of memory.
     flaws : dict of str to dict of str to int
         By interface, how many values make its sums lower bounds, by `FLAWS`.
+    n_mappings : int
+        Mappings of files into memory; what is read through them is in no record.
     """
 
     path: Path
@@ -120,6 +122,7 @@ class AnyLog:
     records: dict[str, Records]
     names: Names
     flaws: dict[str, dict[str, int]] = field(default_factory=dict)
+    n_mappings: int = 0
 
 
 class _Counters(NamedTuple):
@@ -190,8 +193,7 @@ def _selection(interface: str, version: int, order: str) -> _Selection:
         for column, names in columns.items()
     }
     fields = ["id", "rank", *(name for names in columns.values() for name in names)]
-    if FOPENS in record.names:
-        fields.append(FOPENS)
+    fields += [name for name in (FOPENS, MMAPS) if name in record.names]
     formats = [record[field].newbyteorder(order) for field in fields]
     offsets = [record.fields[field][1] for field in fields]
     if sizes is not None:
@@ -262,6 +264,7 @@ def read_any_log(path: str | Path) -> AnyLog:
         records=records,
         names=names,
         flaws={name: of.flaws for name, of in found.items() if of.flaws},
+        n_mappings=sum(of.n_mappings for of in found.values()),
     )
 
 
@@ -271,6 +274,7 @@ class _Interface(NamedTuple):
     records: Records | None = None
     n_omitted: int = 0
     flaws: dict[str, int] | None = None
+    n_mappings: int = 0
 
 
 def _read_interface(log: Container, interface: str, n_processes: int) -> _Interface:
@@ -278,7 +282,7 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
     if not log.regions[log.position(interface)].length:
         return _Interface()
     growing: dict[str, _Column] = defaultdict(_Column)
-    n_records = n_omitted = n_negative = 0
+    n_records = n_omitted = n_negative = n_mappings = 0
     for found, selection in _selected(log, interface):
         if FOPENS in selection.layout.names:
             # Calls of POSIX and STDIO are not told apart; PyDarshan omits it as well.
@@ -289,6 +293,8 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
             continue
         of_part, n_of_part = _columns(found, selection)
         n_negative += n_of_part
+        if MMAPS in selection.layout.names:
+            n_mappings += int(np.maximum(found[MMAPS], 0).sum())
         for column, values in of_part.items():
             growing[column].put(n_records, values)
         n_records += len(found)
@@ -311,7 +317,7 @@ def _read_interface(log: Container, interface: str, n_processes: int) -> _Interf
         columns=columns,
     )
     flaws = {name: flaws[name] for name in FLAWS if flaws[name]}
-    return _Interface(records, n_omitted, flaws)
+    return _Interface(records, n_omitted, flaws, n_mappings)
 
 
 def _without_calls_or_time(columns: Mapping[str, np.ndarray]) -> dict[str, int]:

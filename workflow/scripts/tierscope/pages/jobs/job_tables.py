@@ -244,6 +244,15 @@ def combinations_table(combinations: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _mapped_words(row: dict) -> str:
+    """Return how much of files a process has mapped into its memory."""
+    if not row["n_mappings"]:
+        return "nothing"
+    is_known = not math.isnan(row["mapped_bytes"])
+    size = size_words(row["mapped_bytes"]) if is_known else "size unknown"
+    return f"{row['n_mappings']:,} mappings ({size})"
+
+
 def logs_table(logs: pd.DataFrame) -> pd.DataFrame:
     """Return the logs of a job, what read them and what they lack (``logs``)."""
     rows = logs.sort_values(["process", "log"]).head(MOST_LOGS)
@@ -258,6 +267,7 @@ def logs_table(logs: pd.DataFrame) -> pd.DataFrame:
             "Records": f"{row['n_records']:,}",
             "Shared": f"{row['n_shared_records']:,}",
             "Without name": f"{row['n_nameless_records']:,}",
+            "Mapped, not measured": _mapped_words(row),
         }
         for row in _rows(rows)
     )

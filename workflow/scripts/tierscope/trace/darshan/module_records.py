@@ -85,6 +85,7 @@ _MISSING = {
 }
 # Records of POSIX version 1 count the calls of STDIO as well, after these of POSIX.
 FOPENS = "POSIX_FOPENS"
+MMAPS = "POSIX_MMAPS"
 _STDIO_IN_POSIX_1 = [FOPENS, "POSIX_FREADS", "POSIX_FWRITES", "POSIX_FSEEKS"]
 
 
