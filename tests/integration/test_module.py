@@ -38,7 +38,7 @@ def importing(tmp_path):
     """Return a function that makes a Snakefile that imports ours, and starts it."""
     (tmp_path / "resources" / "systems").mkdir(parents=True)
 
-    def start(target, *options):
+    def start(target, *options, expect=0):
         snakefile = SNAKEFILE.format(
             snakefile=str(ROOT / "workflow" / "Snakefile"), target=target
         )
@@ -47,7 +47,7 @@ def importing(tmp_path):
         code, output = warm_python.run(
             command, tmp_path, warm_python.installed_environment()
         )
-        assert code == 0, output
+        assert code == expect, output
         return output
 
     return start
@@ -72,3 +72,13 @@ def test_only_what_differs_from_our_configuration_is_given(importing, tmp_path):
     plan = importing("all", "--dry-run")
     assert "storage_simulate_scenario" in plan
     assert "results/mine/report.html" in plan
+
+
+def test_key_that_the_importing_configuration_has_twice_is_refused(importing, tmp_path):
+    (tmp_path / "config.yaml").write_text("simulate: true\ntraining:\n  {epochs: 3,\n")
+    output = importing("all", "--dry-run", expect=1)
+    assert "not valid JSON or YAML" in output  # by Snakemake, without our profile
+    text = "simulate: true\nexperiment: mine\nsimulate: false\n"
+    (tmp_path / "config.yaml").write_text(text)
+    output = importing("all", "--dry-run", expect=1)
+    assert "config.yaml, line 3: got key simulate twice (first in line 1)" in output

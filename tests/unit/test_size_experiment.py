@@ -50,6 +50,9 @@ def test_configuration_for_other_directories_is_not_used(folders):
     with pytest.raises(ConfigError, match=r"mine/experiment.yaml: is for roots \{'gfs"):
         main("mine", *reversed(folders))
     Path("results/mine/experiment.yaml").write_text("- a list\n")
+    with pytest.raises(ConfigError, match=r"got \['a list'\], expected keys"):
+        main("mine", *folders)
+    Path("results/mine/experiment.yaml").write_text("experiment: mine\n")
     with pytest.raises(ConfigError, match=r"is for roots None, got \{'gfs': "):
         main("mine", *folders)
 

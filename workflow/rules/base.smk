@@ -5,7 +5,6 @@ import mimetypes
 import sys
 from pathlib import Path
 
-from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.utils import update_config
@@ -22,7 +21,7 @@ sys.path.append(str(SCRIPTS))
 
 from tierscope.core.imports import imported_modules
 from tierscope.core.scenario import MAIN_SWEEP
-from tierscope.core.validation import ConfigError
+from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
@@ -38,23 +37,28 @@ mimetypes.add_type("application/vnd.apache.parquet", ".parquet")
 # Systems and datasets of the current folder take precedence over the workflow's.
 RESOURCES = [Path("resources"), WORKFLOW.parent / "resources"]
 
-# A workflow that imports this one gives only the changes to the default configuration.
-defaults = load_configfile(str(WORKFLOW.parent / "config" / "config.yaml"))
 OF_LOGS = is_of_logs(config)
 ANALYSIS = EXPERIMENT = None
 
 SNAKEMAKE = SnakemakeInternals(workflow)
 try:
+    IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
+    IS_JOB = SNAKEMAKE.is_job()
+    if not IS_JOB:
+        # Snakemake has read them as well, but takes the last of two equal keys.
+        for path in try_to(SNAKEMAKE.configuration_files, logger.warning, []):
+            if path.is_file():
+                read_yaml(path)
+    defaults = read_yaml(WORKFLOW.parent / "config" / "config.yaml")
     if OF_LOGS:
         ANALYSIS = read_settings(config, defaults)
     else:
+        # A workflow that imports this one gives only changes to the default configuration.
         update_config(defaults, config)
         config.update(defaults)
         EXPERIMENT = read_experiment(config, *RESOURCES)
     NAME = config["experiment"]
     RESULTS = f"results/{NAME}"
-    IS_REMOTE_JOB = SNAKEMAKE.is_remote_job()
-    IS_JOB = SNAKEMAKE.is_job()
     if not IS_JOB:
         try_to(lambda: refuse_prefix(SNAKEMAKE, RESULTS), logger.warning)
 except (ConfigError, InterfaceError) as error:

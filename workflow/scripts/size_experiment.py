@@ -182,8 +182,7 @@ def chosen_words(gfs: Directory, lfs: Directory, size: Size) -> list[str]:
 
 def check_written(path: Path, tiers: dict[str, Path]) -> None:
     """Refuse a configuration that an earlier start wrote for other directories."""
-    there, wanted = read_yaml(path), _roots(tiers)
-    roots = there.get("roots") if isinstance(there, dict) else None
+    roots, wanted = read_yaml(path).get("roots"), _roots(tiers)
     if roots != wanted:
         raise ConfigError(
             f"{path}: is for roots {roots}, got {wanted}; give this experiment another "

@@ -27,6 +27,9 @@ ROOT = Path(__file__).parents[3]
 MADE = ("breaks", "kept", "launched", "rests", "told")
 # The workflow that Snakemake is asked of. `breaks` fails while there is a file `break`.
 RULES = """\
+configfile: "in.yaml"
+
+
 import json, sys
 from pathlib import Path
 
@@ -98,6 +101,7 @@ rule launch:
 note("is_job", ASKED.is_job())
 note("is_remote_job", ASKED.is_remote_job())
 note("place", ASKED.place("results/mine"))
+note("configuration_files", [path.name for path in ASKED.configuration_files()])
 
 
 onstart:
@@ -153,10 +157,13 @@ def starts(tmp_path_factory):
         scripts=str(ROOT / "workflow" / "scripts"), answers=str(answers)
     )
     (folder / "Snakefile").write_text(rules)
+    (folder / "in.yaml").write_text("a: 1")
+    (folder / "given.yaml").write_text("a: 2")
 
     def start(*options):
         answers.write_text("")
-        code, output = snakemake(folder, *options)
+        config = ("--configfile", "given.yaml")
+        code, output = snakemake(folder, *options, *config)
         return code, output, [*map(json.loads, answers.read_text().splitlines())]
 
     slurm = ("--executor", "slurm", "--slurm-status-command", "squeue", "--jobs", "1")
@@ -191,6 +198,7 @@ def test_written_for_the_installed_version():
         ("is_remote_job", "remote", True),
         ("of job", "failed", [True, False]),
         ("place", "failed", "results/mine"),
+        ("configuration_files", "failed", ["given.yaml", "in.yaml"]),
         ("executor", "failed", "local"),
         ("executor", "slurm", "slurm"),
         ("status_command", "slurm", "squeue"),

@@ -1,7 +1,7 @@
-"""YAML files as they are read: fast, and with errors that say where."""
+"""Values checked against our schemas, and the files that are read for it."""
 
 import pytest
-from tierscope.core.validation import ConfigError, read_yaml
+from tierscope.core.validation import ConfigError, check, read_yaml
 
 
 @pytest.fixture
@@ -29,27 +29,28 @@ def test_tabs_between_key_and_value_are_spaces(path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "line", "words"),
     [
-        ("a: 1\nb: [1, 2\nc: 3\n", "expected ',' or ']', but got"),
-        ("a: 1\n\tb: 2\n", "found character '\\t' that cannot start any token"),
-        ("a: 'b\n", "while scanning a quoted scalar"),
+        ("a: 1\nb: [1, 2\nc: 3\n", 3, "expected ',' or ']', but got"),
+        ("a: 1\n\tb: 2\n", 2, "found character '\\t' that cannot start any token"),
+        ("a: 'b\n", 2, "while scanning a quoted scalar"),
     ],
 )
-def test_error_names_file_line_and_what_was_found(path, text, words):
+def test_error_names_file_line_and_what_was_found(path, text, line, words):
     path.write_text(text)
     message = refusal(path)
-    assert message.startswith(f"{path}: ")
+    assert message.startswith(f"{path}, line {line}: is not valid YAML: ")
     assert words in message
-    assert ", line " in message
     assert "\n" not in message
-
-
-@pytest.mark.parametrize("content", [b"a: \xff\n", b"a: 2026-13-45\n"])
-def test_what_is_no_text_or_no_date_is_refused_with_the_file(path, content):
-    path.write_bytes(content)
-    assert refusal(path).startswith(f"{path}: ")
 
 
 def test_file_that_is_missing_is_named(path):
     assert "No such file" in refusal(path)
+
+
+@pytest.mark.parametrize("key", [3, True, None, 1.5])
+def test_key_that_is_no_text_is_refused(key):
+    values = {"small": {"n_files": 8, "file_size_bytes": 64, "batch_size": 1}}
+    check(values, "datasets", "here")
+    with pytest.raises(ConfigError, match=rf"^here: top level: got key {key}, exp"):
+        check(values | {key: values["small"]}, "datasets", "here")

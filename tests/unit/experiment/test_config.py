@@ -1001,6 +1001,24 @@ def test_other_text_gets_no_advice(config, text):
         )
 
 
+@pytest.mark.parametrize("name", ["systems/mine.yaml", "datasets.yaml"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a: \xff", ", line 1: got byte 0xff"),
+        (b"", ": got nothing"),
+        (b"a: 1\na: 2", ", line 2: got key a twice"),
+        (None, ": cannot be read: Is a directory"),
+    ],
+)
+def test_file_that_cannot_be_read_is_named(config, tmp_path, name, content, words):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"{name}{words}"):
+        read_experiment(changed(config, "system", "mine"), tmp_path, RESOURCES)
+
+
 @pytest.mark.parametrize(
     ("dataset", "n_osts", "known"),
     [

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.utils import format_cli_arg, is_quoted
 
+from snakemake_executor_plugin_pjm import Executor, ExecutorSettings
 from snakemake_executor_plugin_pjm.submission import (
     JobFiles,
     RefusedError,
@@ -334,3 +336,28 @@ def test_all_files_of_a_folder_are_transferred(tmp_path, shell):
     script, _ = script_of(tmp_path, transfer=["env"])
     printed = run_bash(script, shell).stdout.decode().split("\0")[:-1]
     assert sorted(printed) == [f"{tmp_path}/env/lib/a b.py", f"{tmp_path}/env/python"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"# M\xfcller\n", r"cannot be read \(not UTF-8\)"),
+        (b"a\0b\n", "got a NUL byte"),
+        (None, r"cannot be read \(Is a directory\)"),
+    ],
+)
+def test_preamble_that_is_no_text_is_refused(tmp_path, content, words):
+    path = tmp_path / "first.sh"
+    path.mkdir() if content is None else path.write_bytes(content)
+    executor = Executor.__new__(Executor)
+    executor.settings = ExecutorSettings(preamble=path)
+    with pytest.raises(WorkflowError, match=f"first.sh: {words}; expected a file of"):
+        executor._read_preamble()
+
+
+def test_preamble_with_line_ends_of_other_systems_is_read(tmp_path):
+    path = tmp_path / "first.sh"
+    path.write_bytes(b"module load a\r\nset -u\r\n")
+    executor = Executor.__new__(Executor)
+    executor.settings = ExecutorSettings(preamble=path)
+    assert executor._read_preamble() == "module load a\nset -u\n"

@@ -116,6 +116,37 @@ def test_file_without_keys_is_named_with_what_it_holds(
     assert line == f"bad.yaml: got {found}, expected keys with values."
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            b"a: 1\n# M\xfcller\n",
+            "mine.yaml, line 2: got byte 0xfc, which is not UTF-8",
+        ),
+        ("a: 1\n".encode("utf-16-le") + b"\xff", "mine.yaml, line 2: got byte 0xff"),
+        (b"a: 1\nb: \0\n", "mine.yaml, line 2: got character U+0000, expected text."),
+        (b"a: 2026-13-45\n", "mine.yaml: is not valid YAML: month must be in 1..12."),
+        (b"[" * 5000, "mine.yaml: is nested too deeply"),
+        (b"a: !!bool x\n", "mine.yaml: is not valid YAML: 'x'."),
+        (None, "mine.yaml: cannot be read: Is a directory."),
+    ],
+)
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_file_that_snakemake_cannot_read_is_named(
+    tmp_path, monkeypatch, content, words, is_imported
+):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.yaml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    (tmp_path / "Snakefile").write_text('# mine\nconfigfile: "mine.yaml"\n')
+    text, arguments = f"{TRACEBACK}SomeError: x\n", ["--configfile", "mine.yaml"]
+    if is_imported:
+        text, arguments = f'SomeError in file "{tmp_path}/Snakefile", line 2:\nx', []
+    line = error_line(text, ["snakemake", *arguments])
+    assert line.startswith(words)
+    assert "\n" not in line
+
+
 def test_configuration_files_are_those_of_the_option():
     given = ["fig2", "--configfile=a.yaml", "-n", "x", "--configfiles", "b", "c", "-p"]
     assert list(configuration_files(given)) == ["a.yaml", "b", "c"]

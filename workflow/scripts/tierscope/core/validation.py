@@ -8,7 +8,7 @@ module, and none checks a file.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,21 +50,14 @@ class ConfigError(ValueError):
     """A configuration value is wrong; the message names key, value and expectation."""
 
 
-def read_yaml(path: str | Path) -> Any:
-    """Read a YAML file; a missing or malformed one is a ConfigError.
-
-    What the fast parser refuses, the other one reads or explains.
-    """
-    import yaml
+def read_yaml(path: str | Path) -> dict[Any, Any]:
+    """Read a file of keys with values; a malformed one is a ConfigError (one line)."""
+    from tierscope.core.given.yaml_files import UnreadableError, read_mapping
 
     try:
-        text = Path(path).read_text()
-        try:
-            return parse_fast(text)
-        except yaml.YAMLError:
-            return yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from error
+        return read_mapping(path)
+    except UnreadableError as error:
+        raise ConfigError(str(error)) from error
 
 
 def parse_fast(text: str) -> Any:
@@ -148,6 +141,9 @@ def check(value: Any, schema_name: str, origin: str) -> None:
         One line: origin, key path, value, expectation.
     """
     schema = read_schema(schema_name)
+    for path, key in _keys_of_other_kinds(value, schema):
+        where = ".".join(map(str, path)) or "top level"
+        raise ConfigError(f"{origin}: {where}: got key {key}, expected text: '{key}'")
     validator = _validator()(schema)
     errors = sorted(
         validator.iter_errors(value),
@@ -155,6 +151,32 @@ def check(value: Any, schema_name: str, origin: str) -> None:
     )
     if errors:
         raise ConfigError(f"{origin}: {_explain(errors[0])}")
+
+
+def _keys_of_other_kinds(
+    value: Any, schema: Mapping[str, Any], path: tuple = ()
+) -> Iterator[tuple[tuple, Any]]:
+    """Yield path and key of each key that is no text, on which jsonschema breaks.
+
+    OST counts may be integers: there the schema says so.
+    """
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _keys_of_other_kinds(
+                item, schema.get("items", {}), (*path, number)
+            )
+    if not isinstance(value, Mapping):
+        return
+    accepted = str
+    if "integer" in schema.get("propertyNames", {}).get("type", ()):
+        accepted = str | int
+    others = schema.get("additionalProperties")
+    others = others if isinstance(others, Mapping) else {}
+    for key, part in value.items():
+        if not isinstance(key, accepted) or isinstance(key, bool):
+            yield path, key
+        inner = schema.get("properties", {}).get(key, others)
+        yield from _keys_of_other_kinds(part, inner, (*path, key))
 
 
 def _explain(error: "jsonschema.ValidationError") -> str:

@@ -97,7 +97,7 @@ def _read_presets(resources: Iterable[str | Path]) -> dict[str, Any]:
     """Return the presets of datasets by name; earlier folders take precedence."""
     presets: dict[str, Any] = {}
     for folder in resources:
-        if (path := Path(folder, "datasets.yaml")).is_file():
+        if (path := Path(folder, "datasets.yaml")).exists():
             found = read_yaml(path)
             check(found, "datasets", str(path))
             presets = found | presets

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from tierscope.core.validation import ConfigError
@@ -111,6 +112,11 @@ class SnakemakeInternals:
         """Return the place of a path of our rules in a workflow that imports ours."""
         modifier = self._workflow.modifier.path_modifier
         return str(_checked(modifier.replace_prefix(path), str))
+
+    @_asks("workflow.configfiles", "the check of keys that a file has twice")
+    def configuration_files(self) -> list[Path]:
+        """Return the configuration files, those of an importing workflow, too."""
+        return [Path(_checked(one, str, Path)) for one in self._workflow.configfiles]
 
     @_asks("workflow.rules", "the names of the targets")
     def target_rules(self) -> list[str]:

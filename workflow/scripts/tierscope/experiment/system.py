@@ -237,7 +237,7 @@ def read_system(
 def _system_file(name: str, folders: Sequence[str | Path]) -> Path | None:
     """Return the file of a system, None if no folder has it."""
     files = (Path(folder) / f"{name}.yaml" for folder in folders)
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if file.exists()), None)
 
 
 def _emulation_of(
@@ -299,12 +299,13 @@ def _devices_of(
     """Return the devices of the system that another one emulates."""
     path = _system_file(model, folders)
     values = {} if path is None else read_yaml(path)
+    if path is not None:
+        check(values, "system", str(path))
     if "devices" not in values:
         raise ConfigError(
             f"{origin}: emulation.model_of: got {model!r}, expected a system with "
             "devices"
         )
-    check(values, "system", str(path))
     n_processes = values["n_nodes"] * values["processes_per_node"]
     devices = values["devices"]
     parts = ("gfs", "lfs", "network", "processor")

@@ -123,12 +123,19 @@ class Executor(RemoteExecutor):
         if not self.settings.preamble:
             return ""
         try:
-            return self.settings.preamble.read_text()
-        except OSError as error:
-            raise WorkflowError(
-                f"{self.settings.preamble}: cannot be read ({error.strerror}); "
-                "expected a file of shell commands (--pjm-preamble)."
-            ) from error
+            text = self.settings.preamble.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise self._refused_preamble(f"cannot be read ({reason})") from error
+        if "\0" in text:  # bash would leave it out
+            raise self._refused_preamble("got a NUL byte")
+        return text
+
+    def _refused_preamble(self, found: str) -> WorkflowError:
+        return WorkflowError(
+            f"{self.settings.preamble}: {found}; expected a file of shell commands in "
+            "UTF-8 (--pjm-preamble)."
+        )
 
     # Submission
 

@@ -21,6 +21,12 @@ _OF_INPUT = re.compile(
 _OF_CONFIG = re.compile(
     r"^config: (?P<path>\S+|top level): got (unknown key (?P<keys>.+?), expected )?"
 )
+# Of a file that Snakemake cannot read: with --configfile, and with `configfile:`.
+_UNREAD = re.compile(
+    r"^(Traceback|\w+ in file \"(?P<file>.+?)\", line (?P<line>\d+):\n)|"
+    f"{_NOT_YAML}|{_NO_KEYS}"
+)
+_QUOTED = re.compile(r"""(["'])(.+?)\1""")
 _DEFAULT = "config/config.yaml"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -37,8 +43,12 @@ def error_line(text: str, arguments: Sequence[str]) -> str:
     """
     if ("Command '" in text and _OF_A_JOB.search(text)) or _SAID in text:
         return ""
-    if _NOT_YAML in text or _NO_KEYS in text:
-        return "\n".join(_malformed(arguments)) or text
+    if found := _UNREAD.search(text):
+        named = _configfile_of(found["file"], found["line"])
+        if faults := list(
+            _malformed([_DEFAULT, *configuration_files(arguments), *named])
+        ):
+            return "\n".join(faults)
     if text.startswith("Traceback") and (found := _OS_ERROR.findall(text)):
         return _of_system(*found[-1], list(configuration_files(arguments)))
     if missing := _NO_RULE.search(text):
@@ -90,22 +100,55 @@ def _of_system(kind: str, reason: str, path: str, files: Sequence[str]) -> str:
     return f"{path}: {reason}."
 
 
-def _malformed(arguments: Sequence[str]) -> Iterator[str]:
+def _configfile_of(snakefile: str | None, line: str | None) -> list[str]:
+    """Return the files that `configfile:` names in a line of a Snakefile."""
+    try:
+        lines = Path(snakefile or "").read_text().splitlines()[int(line or 0) - 1 :][:2]
+    except (OSError, ValueError):
+        return []
+    if not lines or not lines[0].lstrip().startswith("configfile:"):
+        return []
+    return [name for _, name in _QUOTED.findall("\n".join(lines))]
+
+
+def _malformed(files: Sequence[str]) -> Iterator[str]:
     """Yield file, line and problem of each file that is not YAML or has no keys."""
-    for name in (_DEFAULT, *configuration_files(arguments)):
+    for name in dict.fromkeys(files):
         path = Path(name)
+        if not path.exists():
+            continue
         try:
-            content = yaml.safe_load(path.read_text()) if path.is_file() else {}
+            content = yaml.safe_load(_text_of(path))
             if not isinstance(content, dict):
                 found = "nothing" if content is None else repr(content)[:60]
                 yield f"{name}: got {found}, expected keys with values."
+        except OSError as error:
+            yield f"{name}: cannot be read: {error.strerror}."
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            byte = error.object[error.start]
+            yield (
+                f"{name}, line {line}: got byte 0x{byte:02x}, which is not UTF-8, "
+                "expected a file in UTF-8."
+            )
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             words = " ".join(filter(None, (error.context, error.problem)))
             where = f", line {mark.line + 1}" if mark else ""
             yield f"{name}{where}: is not valid YAML: {words}."
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            yield f"{name}: is not valid YAML: {' '.join(str(error).split())}"
+        except yaml.reader.ReaderError as error:
+            line = _text_of(path).count("\n", 0, error.position) + 1
+            code = f"U+{int(error.character):04X}"
+            yield f"{name}, line {line}: got character {code}, expected text."
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
+            yield f"{name}: is not valid YAML: {' '.join(str(error).split())}."
+        except RecursionError:
+            yield f"{name}: is nested too deeply, expected a few levels."
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file in UTF-8."""
+    return path.read_bytes().decode("utf-8")
 
 
 def _with_file(line: str, arguments: Sequence[str]) -> str:
@@ -120,7 +163,7 @@ def _with_file(line: str, arguments: Sequence[str]) -> str:
         return line
     for name in reversed((_DEFAULT, *configuration_files(arguments))):
         try:
-            content = yaml.safe_load(Path(name).read_text())
+            content = yaml.safe_load(_text_of(Path(name)))
         except (OSError, ValueError, yaml.YAMLError):
             continue
         if any(_has(content, path) for path in paths):

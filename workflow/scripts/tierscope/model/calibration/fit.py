@@ -78,7 +78,7 @@ def read_devices(path: str | Path) -> dict[str, Any]:
         content = read_yaml(path)
     except ConfigError as error:
         raise ModelError(str(error)) from error
-    devices = content.get("devices") if isinstance(content, dict) else None
+    devices = content.get("devices")
     if not isinstance(devices, dict):
         raise ModelError(f"{path}: got no section devices, expected a mapping.")
     return devices
