@@ -191,7 +191,7 @@ def test_terminated_snakemake_ends_while_it_finishes_a_job(plain):
     [
         (
             "training={epochs: x}",
-            "training.epochs: got 'x', expected integer of at least 1",
+            "training.epochs: got 'x', expected integer from 1 to",
         ),
         ("sytem=tiny", "got unknown key sytem, expected some of experiment, system"),
     ],

@@ -1,7 +1,15 @@
 """Values checked against our schemas, and the files that are read for it."""
 
 import pytest
-from tierscope.core.validation import ConfigError, check, read_yaml
+from tierscope.core.validation import (
+    SCHEMAS,
+    ConfigError,
+    check,
+    read_schema,
+    read_yaml,
+)
+
+NUMBERS = {"integer", "number"}
 
 
 @pytest.fixture
@@ -46,6 +54,28 @@ def test_error_names_file_line_and_what_was_found(path, text, line, words):
 
 def test_file_that_is_missing_is_named(path):
     assert "No such file" in refusal(path)
+
+
+def numbers(schema, path=""):
+    """Yield the path and the schema of each number."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from numbers(part, path)
+    if isinstance(schema, dict):
+        kinds = schema.get("type", [])
+        if NUMBERS & set(kinds if isinstance(kinds, list) else [str(kinds)]):
+            yield path, schema
+        for key, part in schema.items():
+            yield from numbers(part, f"{path}.{key}")
+
+
+@pytest.mark.parametrize("file", sorted(SCHEMAS.glob("*.yaml")), ids=lambda f: f.stem)
+def test_every_number_has_both_bounds(file):
+    found = list(numbers(read_schema(file.name.removesuffix(".schema.yaml"))))
+    assert found
+    for path, schema in found:
+        assert {"minimum", "exclusiveMinimum"} & schema.keys(), path
+        assert "maximum" in schema, path
 
 
 @pytest.mark.parametrize("key", [3, True, None, 1.5])

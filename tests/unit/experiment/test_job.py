@@ -188,6 +188,13 @@ def test_launcher_and_resources_know_the_machine():
     assert site_resources(system, "generate_dataset") == {}
 
 
+def test_job_of_more_than_a_year_is_refused():
+    estimates = Estimates(read_bytes_per_s=0.001)
+    job(0, estimates=estimates).check()  # this machine has no limit
+    with pytest.raises(JobError, match=r"needs \d+ minutes, expected at most 527040"):
+        job(0, estimates=estimates, scheduler="pjm").check()
+
+
 @pytest.mark.parametrize("text", ["{nods}", "{", "{0}", "{nodes.x}", "a } b"])
 def test_stray_braces_are_refused(text):
     with pytest.raises(JobError, match=r"expected no braces except \{nodes\}"):

@@ -254,7 +254,7 @@ def test_pools_are_names_and_lists(tmp_path):
             {2: [0, 0]},
             r"gfs.pools.2: got \[0, 0\], expected a name .* or list",
         ),
-        ({2: [0, -1]}, r"gfs.pools.2: got \[0, -1\], expected .* at least 0"),
+        ({2: [0, -1]}, r"gfs.pools.2: got \[0, -1\], expected .* from 0 to"),
         ({2: [0, "1"]}, r"gfs.pools.2: got \[0, '1'\], expected .* each integer"),
         ({2: []}, r"gfs.pools.2: got \[\], expected .* at least 1 items"),
         ({2: "-p x"}, r"gfs.pools.2: got '-p x', expected a name of letters"),

@@ -101,13 +101,7 @@ def expectation(schema: Mapping[str, Any]) -> str:
     kinds = schema.get("type", "object")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     words = {"object": "mapping", "array": "list", "string": "text"}
-    bounds = ""
-    if "minimum" in schema and "maximum" in schema:
-        bounds = f" from {schema['minimum']} to {schema['maximum']}"
-    elif "minimum" in schema:
-        bounds = f" of at least {schema['minimum']}"
-    elif "exclusiveMinimum" in schema:
-        bounds = f" above {schema['exclusiveMinimum']}"
+    bounds = _bounds(schema)
     words |= {"integer": f"integer{bounds}", "number": f"number{bounds}"}
     text = " or ".join(words.get(kind, kind) for kind in kinds)
     if "minItems" in schema and schema["minItems"] == schema.get("maxItems"):
@@ -121,6 +115,15 @@ def expectation(schema: Mapping[str, Any]) -> str:
     if "items" in schema:
         text += f", each {expectation(schema['items'])}"
     return text
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    """Return the bounds of a number in words, with a blank before them."""
+    if "minimum" in schema:
+        return f" from {schema['minimum']} to {schema['maximum']}"
+    if "exclusiveMinimum" in schema:
+        return f" above {schema['exclusiveMinimum']}, at most {schema['maximum']}"
+    return ""
 
 
 def check(value: Any, schema_name: str, origin: str) -> None:

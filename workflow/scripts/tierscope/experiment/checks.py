@@ -7,7 +7,7 @@ from typing import Any
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.machine import Machine
-from tierscope.core.scenario import Scenario, Sweep
+from tierscope.core.scenario import Dataset, Scenario, Sweep
 from tierscope.core.validation import ConfigError
 from tierscope.data.record_order import order_of
 from tierscope.experiment.experiment import Experiment
@@ -22,6 +22,10 @@ from tierscope.storage.network import ModelError, network_of
 
 # Above it the four-dimensional grid of the what-if search needs memory and minutes.
 MAX_GRID_STEPS = 100
+# Reads of a run: epochs times files. Tables have a row for each.
+MOST_READS, MOST_VIRTUAL_READS = 1_000_000_000, 100_000_000
+MOST_BYTES = 2**63 - 1
+MOST_VIRTUAL_S = (2**63 - 1) / 1e9  # nanoseconds are counted in 64 bits
 # Limits of virtual_time.h: batches that a process may hold ready, and tokens that a
 # reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
 MAX_VIRTUAL_PREFETCH = 250
@@ -102,6 +106,7 @@ def check_experiment(experiment: Experiment) -> None:
     ConfigError
         One line that names the key path, the value and what was expected.
     """
+    _check_size(experiment)
     _check_runtime(experiment)
     _check_figures(experiment)
     _check_accuracy(experiment.settings["studies"]["accuracy"])
@@ -195,6 +200,52 @@ def _check_jobs(experiment: Experiment) -> None:
                 f"config: sweep.cache_rates_percent: got {rate}, but {scenario.name} "
                 f"then {error}"
             ) from error
+
+
+def _check_size(experiment: Experiment) -> None:
+    """Refuse runs of more reads, bytes or virtual time than can be counted."""
+    epochs = experiment.training.epochs
+    most = MOST_READS if experiment.source == "measured" else MOST_VIRTUAL_READS
+    for dataset in experiment.datasets.values():
+        n_reads = dataset.n_files * epochs
+        if n_reads > most:
+            raise ConfigError(
+                f"config: training.epochs: got {epochs} with {dataset.n_files} files "
+                f"of dataset {dataset.name}, expected at most {most} reads in a run "
+                f"(epochs times files) that is {experiment.source}"
+            )
+        if (n_bytes := n_reads * dataset.file_size_bytes) > MOST_BYTES:
+            raise ConfigError(
+                f"config: datasets.{dataset.name}: got {n_bytes} bytes in {epochs} "
+                f"epochs, expected at most {MOST_BYTES}"
+            )
+        if experiment.source == "measured":
+            continue
+        if (time_s := _longest_s(experiment, dataset)) > MOST_VIRTUAL_S:
+            raise ConfigError(
+                f"config: datasets.{dataset.name}: got reads, steps and devices of "
+                f"system {experiment.system.name} that may take {time_s:.2g} s in a "
+                f"run, expected at most {MOST_VIRTUAL_S:.2g} s"
+            )
+
+
+def _longest_s(experiment: Experiment, dataset: Dataset) -> float:
+    """Return the time of a run in which each call waits for all others."""
+    parts = [
+        part for part in experiment.system.devices.values() if isinstance(part, Mapping)
+    ]
+    numbers = [(key, one) for part in parts for key, one in part.items()]
+    rates = [one for key, one in numbers if key.endswith("bytes_per_s")]
+    call_s = sum(
+        one for key, one in numbers if key.endswith("_s") and not key.endswith("per_s")
+    )
+    least = min(one for key, one in numbers if key == "request_bytes")
+    n_calls = 1 + math.ceil(dataset.file_size_bytes / least)
+    read_s = n_calls * call_s + dataset.file_size_bytes * sum(1 / one for one in rates)
+    n_files = math.ceil(dataset.n_files / experiment.system.n_processes)
+    steps_s = math.ceil(n_files / dataset.batch_size)
+    steps_s *= experiment.training.compute_time_s
+    return experiment.training.epochs * (dataset.n_files * read_s + steps_s)
 
 
 def _check_simulation(experiment: Experiment) -> None:

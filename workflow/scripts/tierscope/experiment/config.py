@@ -18,6 +18,8 @@ from tierscope.experiment.checks import (
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System, read_system
 
+MOST_POINTS = 100_000  # of a sweep; Snakemake needs some seconds for a thousand
+
 
 def read_experiment(config: Mapping[str, Any], *resources: str | Path) -> Experiment:
     """Check a configuration, and the datasets and the system that it names.
@@ -134,6 +136,12 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
         )
     ]
     rates = sweep["cache_rates_percent"]
+    n_points = len(scenarios) * len(rates) * _most_repetitions(sweep)
+    if n_points > MOST_POINTS:
+        raise ConfigError(
+            f"config: sweep: got {n_points} points (the product of its lists and "
+            f"repetitions), expected at most {MOST_POINTS}"
+        )
     points = {
         scenario: _in_order(
             Point(rate, repetition)
@@ -162,6 +170,14 @@ def _sweep(sweep: Mapping[str, Any]) -> dict[Scenario, tuple[Point, ...]]:
     if not kept:
         raise ConfigError("config: sweep.exclude: leaves no point, expected at least 1")
     return kept
+
+
+def _most_repetitions(sweep: Mapping[str, Any]) -> int:
+    """Return how often a sweep runs the point that it runs most often."""
+    repetitions = sweep["repetitions"]
+    if isinstance(repetitions, int):
+        return repetitions
+    return max(one["n_repetitions"] for one in repetitions)
 
 
 def _n_repetitions(sweep: Mapping[str, Any], scenario: Scenario, rate: int) -> int:

@@ -20,6 +20,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 _PROCESS_MIB = 1024  # interpreter, TensorFlow and its buffers (0.55 GB), and a margin
 _RECORD_BYTES = 2048  # of the tracer per file, epoch and process, with the path
 _MARGIN = 1.25
+MOST_MINUTES = 366 * 24 * 60  # of a job
 RESERVED = frozenset(
     {"mpi", "tasks", "nodes", "gfs", "launch", "setup", "python", "scripts", "native"}
 )
@@ -143,14 +144,19 @@ class BenchmarkJob:
         return math.ceil(self.dataset.n_files / self.system.n_processes)
 
     def check(self) -> None:
-        """Refuse more local storage than a job may use on a node.
+        """Refuse more local storage than a job may use on a node, and endless jobs.
 
         Raises
         ------
         JobError
-            With the requested size and the limit, in GiB.
+            With the requested size and the limit, in GiB, or with the minutes.
         """
         settings = self.system.job
+        if settings.scheduler and self.minutes > MOST_MINUTES:
+            raise JobError(
+                f"needs {self.minutes} minutes, expected at most {MOST_MINUTES}, a "
+                "year (see job.estimates)"
+            )
         limit = settings.lfs_gib_per_node
         if limit is not None and self.lfs_bytes > limit * _GIB:
             raise JobError(
