@@ -43,7 +43,7 @@ def key_rows(
     if isinstance(extra, Mapping):
         children["<name>"] = extra
     for pattern in schema.get("patternProperties", {}):
-        children["<name>"] = schema["patternProperties"][pattern]
+        children.setdefault("<name>", schema["patternProperties"][pattern])
     if "items" in schema and schema["items"].get("type") == "object":
         yield from key_rows(schema["items"], (*path[:-1], path[-1] + "[]"))
     for key, child in children.items():

@@ -1,10 +1,13 @@
 """Values of configurations and system files that would like to be shell commands."""
 
 import copy
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from snakemake.utils import update_config
+from snakemake_executor_plugin_slurm import validation
 from tierscope.core.validation import (
     SCHEMAS,
     ConfigError,
@@ -12,6 +15,7 @@ from tierscope.core.validation import (
     read_schema,
     read_yaml,
 )
+from tierscope.experiment.checks import SET_BY_SLURM_PLUGIN
 from tierscope.experiment.config import read_experiment
 
 ROOT = Path(__file__).parents[3]
@@ -106,6 +110,87 @@ def test_usual_options_of_schedulers_are_accepted(extra):
     values["job"]["resources"]["run_benchmark"]["slurm_extra"] = extra
     values["job"]["resources"]["run_benchmark"]["constraint"] = "(gold|silver)&ib"
     check(values, "system", "here")
+
+
+# Texts that plugins take apart: as sbatch or pjsub would read them.
+TAKEN_APART = {
+    "slurm_account": ["my account", "a,b", "-x", "a\tb", "a'b"],
+    "slurm_partition": ["a b", "a, b", "-p"],
+    "qos": ["high low", "--help"],
+    "clusters": ["a b"],
+    "slurm_cluster": ["a b"],
+    "constraint": ["-x", "a b"],
+    "slurm_extra": ["exclusive", "a --exclusive"],
+    "mem_mb": ["4 GB", "4GB", "-1", -1],
+    "cpus_per_task": ["two", 1.5],
+    "gres": ["gpu 2", "gpu:a:b:c", "gpu,ib"],
+    "gpu_model": ["a b", "a:2"],
+    "pjm_group": ["a,b", "-g", "a b", ""],
+    "pjm_rscgrp": ["small,elapse=1", "-L"],
+    "pjm_node": ["8x6x16x2", "0.5", "a", "1 2"],
+    "pjm_gfscache": ["/a,/b", "/a:/b:", "vol"],
+    "pjm_transfer": ["-r", "a b"],
+    "pjm_extra": ["job.sh", "x -L"],
+    "pjm_localtmp_mib": ["1 GiB", "{lfs_mib}M"],
+    "other": ["a b", "-a", 10**13, -1],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in TAKEN_APART.items() for value in values],
+)
+def test_text_that_a_plugin_would_take_apart_is_refused(name, value):
+    values = system_of("cluster")
+    for rule in ("run_benchmark", "generate_dataset"):
+        values["job"]["resources"] = {rule: {name: value}}
+        with pytest.raises(ConfigError, match=rf"job\.resources\.{rule}\.{name}: got "):
+            check(values, "system", "here")
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"slurm_account": "", "slurm_partition": "", "qos": "", "slurm_extra": ""},
+        {"slurm_account": "p-1.a_b@c", "slurm_partition": "a,b", "clusters": "x,y"},
+        {
+            "slurm_account": 4711,
+            "runtime": "2h",
+            "mem_mb": "4000",
+            "gres": "gpu:a100:2",
+        },
+        {"pjm_node": "{nodes}", "pjm_rscgrp": "small-s1", "pjm_gfscache": "/a/b:/c"},
+        {"pjm_node": 4, "pjm_extra": "-m e", "pjm_transfer": "/a/b.c:d"},
+    ],
+)
+def test_usual_resources_are_accepted(resources):
+    values = system_of("cluster")
+    values["job"]["resources"] = {"run_benchmark": resources}
+    check(values, "system", "here")
+
+
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        ({"slurm_extra": "--exclusive -A other"}, "got '-A', expected a resource"),
+        ({"slurm_extra": "-Aother"}, "got '-Aother', .* the executor plugin sets -A"),
+        ({"slurm_extra": "--mem=4G"}, "got '--mem=4G', expected a resource for it"),
+        ({"tasks_per_node": 2}, "got tasks_per_node, expected --ntasks-per-node="),
+    ],
+)
+def test_options_that_the_slurm_plugin_sets_are_refused(tmp_path, resources, words):
+    values = yaml.safe_load((RESOURCES / "systems" / "cluster.yaml").read_text())
+    values["job"]["resources"]["run_benchmark"] |= resources
+    (tmp_path / "systems").mkdir()
+    (tmp_path / "systems" / "mine.yaml").write_text(yaml.safe_dump(values))
+    config = copy.deepcopy(DEFAULT) | {"system": "mine"}
+    with pytest.raises(ConfigError, match=words):
+        read_experiment(config, tmp_path, RESOURCES)
+
+
+def test_options_are_those_that_the_slurm_plugin_refuses():
+    refused = "|".join(validation.get_forbidden_slurm_options())
+    assert {*re.findall(r"--?[A-Za-z-]+", refused)} == SET_BY_SLURM_PLUGIN
 
 
 def patterns(schema):

@@ -188,6 +188,37 @@ def test_launcher_and_resources_know_the_machine():
     assert site_resources(system, "generate_dataset") == {}
 
 
+def test_text_that_is_a_number_with_zeros_before_it_stays_a_text():
+    resources = {"a": "007", "b": "7", "c": "0", "d": "{nodes}"}
+    settings = JobSettings(resources={"run_benchmark": resources})
+    found = site_resources(replace(SYSTEM, job=settings), "run_benchmark")
+    assert found == {"a": "007", "b": 7, "c": 0, "d": 768}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("srun\n--mpi=pmi2", "a line break"),
+        ("srun # site", "a comment"),
+        ("srun 'a", "no closing quotation"),
+        ("srun \\", "no escaped character"),
+        ("srun &&", "an operator at its end"),
+        ("  ", "no word"),
+    ],
+)
+def test_launcher_that_would_lose_its_arguments_is_refused(text, fault):
+    system = replace(SYSTEM, job=JobSettings(launcher=text))
+    with pytest.raises(
+        JobError, match=f"launcher: got .* with {fault}.*, expected one"
+    ):
+        launcher(system, "log")
+
+
+def test_line_break_at_the_end_of_a_launcher_is_left_out():
+    system = replace(SYSTEM, job=JobSettings(launcher="srun --mpi=pmi2\n"))
+    assert launcher(system, "log") == "srun --mpi=pmi2"
+
+
 def test_job_of_more_than_a_year_is_refused():
     estimates = Estimates(read_bytes_per_s=0.001)
     job(0, estimates=estimates).check()  # this machine has no limit

@@ -26,6 +26,14 @@ MAX_GRID_STEPS = 100
 MOST_READS, MOST_VIRTUAL_READS = 1_000_000_000, 100_000_000
 MOST_BYTES = 2**63 - 1
 MOST_VIRTUAL_S = (2**63 - 1) / 1e9  # nanoseconds are counted in 64 bits
+# Options of sbatch that the executor plugin sets itself, and refuses at a submission.
+_OPTIONS = """
+    --job-name -J --output -o --error -e --parsable --export --comment --workdir -D
+    --account -A --partition -p --mem --mem-per-cpu --ntasks -n --ntasks-per-gpu
+    --cpus-per-task -c --cpus-per-gpu --time -t --constraint -C --qos --nodes -N
+    --clusters --gres --gpus
+"""
+SET_BY_SLURM_PLUGIN = frozenset(_OPTIONS.split())
 # Limits of virtual_time.h: batches that a process may hold ready, and tokens that a
 # reader of a database may give in an epoch (LARGEST_PREFETCH, MOST_TOKENS).
 MAX_VIRTUAL_PREFETCH = 250
@@ -189,6 +197,8 @@ def _check_jobs(experiment: Experiment) -> None:
             site_resources(system, rule, lfs_mib=1)
             if reserved := sorted(RESERVED & set(resources)):
                 raise JobError(f"resources.{rule}: got {reserved[0]}, set by tierscope")
+            if system.job.scheduler == "slurm":
+                _check_slurm_options(rule, resources)
     except JobError as error:
         raise ConfigError(f"system {system.name}: job: {error}") from error
     for scenario, points in experiment.all_points.items():
@@ -200,6 +210,22 @@ def _check_jobs(experiment: Experiment) -> None:
                 f"config: sweep.cache_rates_percent: got {rate}, but {scenario.name} "
                 f"then {error}"
             ) from error
+
+
+def _check_slurm_options(rule: str, resources: Mapping[str, Any]) -> None:
+    """Refuse options that the executor plugin for Slurm sets, such as ``-Amine``."""
+    if rule == "run_benchmark" and "tasks_per_node" in resources:
+        raise JobError(
+            f"resources.{rule}: got tasks_per_node, expected --ntasks-per-node="
+            "{processes_per_node} in slurm_extra: tierscope sets tasks"
+        )
+    for word in resources.get("slurm_extra", "").split():
+        option = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if option in SET_BY_SLURM_PLUGIN:
+            raise JobError(
+                f"resources.{rule}.slurm_extra: got {word!r}, expected a resource for "
+                f"it: the executor plugin sets {option}"
+            )
 
 
 def _check_size(experiment: Experiment) -> None:

@@ -5,6 +5,8 @@ from the dataset, the policy, the cache rate and the slowest rates of the system
 """
 
 import math
+import re
+import shlex
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -182,13 +184,37 @@ def generation_minutes(dataset: "Dataset", estimates: Estimates) -> int:
 
 
 def launcher(system: System, log: str) -> str:
-    """Return the command that starts a job's processes."""
+    """Return the command that starts a job's processes.
+
+    Raises
+    ------
+    JobError
+        If it has unknown placeholders, or what follows it would not be its arguments.
+    """
+    text = system.job.launcher.strip()
+    if fault := _fault_of_command(text):
+        raise JobError(f"launcher: got {text!r} with {fault}, expected one command")
     return fill(
-        system.job.launcher,
+        text,
         nodes=system.n_nodes,
         processes_per_node=system.processes_per_node,
         log=log,
     )
+
+
+def _fault_of_command(text: str) -> str:
+    """Return why a shell would not take what follows a text as its arguments."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        return str(error).lower()
+    if not words:
+        return "no word"
+    if any(ord(letter) < ord(" ") for letter in text):
+        return "a line break or another control character"
+    if re.search(r"(^|\s)#", text):
+        return "a comment"
+    return "an operator at its end" if text.endswith((";", "&", "|")) else ""
 
 
 def site_resources(system: System, rule: str, **values: Any) -> dict[str, Any]:
@@ -203,6 +229,7 @@ def site_resources(system: System, rule: str, **values: Any) -> dict[str, Any]:
     for name, value in system.job.resources.get(rule, {}).items():
         if isinstance(value, str):
             value = fill(value, **values)
-            value = int(value) if value.isdecimal() else value
+            is_integer = value.isdecimal() and value == str(int(value))  # not 007
+            value = int(value) if is_integer else value
         resources[name] = value
     return resources
