@@ -82,3 +82,10 @@ def test_key_that_the_importing_configuration_has_twice_is_refused(importing, tm
     (tmp_path / "config.yaml").write_text(text)
     output = importing("all", "--dry-run", expect=1)
     assert "config.yaml, line 3: got key simulate twice (first in line 1)" in output
+
+
+def test_value_of_the_command_line_has_the_kind_that_its_key_has(importing, tmp_path):
+    (tmp_path / "config.yaml").write_text("experiment: mine\n")
+    plan = importing("all", "--dry-run", "--config", "simulate=true", "experiment=2026")
+    assert "storage_simulate_scenario" in plan
+    assert "results/2026/report.html" in plan

@@ -19,6 +19,7 @@ if not (SCRIPTS / "tierscope").is_dir():
     )
 sys.path.append(str(SCRIPTS))
 
+from tierscope.core.given.command_line import with_kinds
 from tierscope.core.imports import imported_modules
 from tierscope.core.scenario import MAIN_SWEEP
 from tierscope.core.validation import ConfigError, read_yaml
@@ -50,12 +51,14 @@ try:
             if path.is_file():
                 read_yaml(path)
     defaults = read_yaml(WORKFLOW.parent / "config" / "config.yaml")
+    given = try_to(SNAKEMAKE.command_line, logger.warning, ([], {}))
     if OF_LOGS:
+        config.update(with_kinds(config, *given, "logs"))
         ANALYSIS = read_settings(config, defaults)
     else:
         # A workflow that imports this one gives only changes to the default configuration.
         update_config(defaults, config)
-        config.update(defaults)
+        config.update(with_kinds(defaults, *given, "config"))
         EXPERIMENT = read_experiment(config, *RESOURCES)
     NAME = config["experiment"]
     RESULTS = f"results/{NAME}"

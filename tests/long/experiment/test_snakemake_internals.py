@@ -102,6 +102,8 @@ note("is_job", ASKED.is_job())
 note("is_remote_job", ASKED.is_remote_job())
 note("place", ASKED.place("results/mine"))
 note("configuration_files", [path.name for path in ASKED.configuration_files()])
+entries, made = ASKED.command_line()
+note("command_line", [*entries, made["key"]["b"]])
 
 
 onstart:
@@ -162,7 +164,7 @@ def starts(tmp_path_factory):
 
     def start(*options):
         answers.write_text("")
-        config = ("--configfile", "given.yaml")
+        config = ("--configfile", "given.yaml", "--config", "key={b: 1}")
         code, output = snakemake(folder, *options, *config)
         return code, output, [*map(json.loads, answers.read_text().splitlines())]
 
@@ -199,6 +201,8 @@ def test_written_for_the_installed_version():
         ("of job", "failed", [True, False]),
         ("place", "failed", "results/mine"),
         ("configuration_files", "failed", ["given.yaml", "in.yaml"]),
+        ("command_line", "failed", ["key={b: 1}", "1"]),
+        ("command_line", "remote", ["key={b: 1}", "1"]),
         ("executor", "failed", "local"),
         ("executor", "slurm", "slurm"),
         ("status_command", "slurm", "squeue"),

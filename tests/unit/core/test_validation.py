@@ -84,3 +84,9 @@ def test_key_that_is_no_text_is_refused(key):
     check(values, "datasets", "here")
     with pytest.raises(ConfigError, match=rf"^here: top level: got key {key}, exp"):
         check(values | {key: values["small"]}, "datasets", "here")
+
+
+def test_long_value_is_shortened():
+    with pytest.raises(ConfigError) as error:
+        check({"small": ["x" * 50] * 1000}, "datasets", "here")
+    assert len(str(error.value)) < 300

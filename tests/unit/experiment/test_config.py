@@ -150,7 +150,7 @@ def test_paper_config_is_what_the_paper_ran(config):
         ("sweep.n_osts", [61], ["sweep.n_osts", "61", "1 to 60"]),
         ("sweep.n_osts", [0], ["sweep.n_osts", "0", "1 to 60"]),
         ("training.epochs", "3", ["training.epochs", "'3'", "integer"]),
-        ("training.epochs", True, ["training.epochs", "True", "integer"]),
+        ("training.epochs", True, ["training.epochs", "true", "integer"]),
         ("training.epochs", 3.0, ["training.epochs", "3.0", "integer"]),
         ("datasets.small.n_files", 768.0, ["n_files", "768.0", "integer"]),
         ("sweep.cache_rates_percent", [50.0], ["rates_percent.0", "50.0", "integer"]),
@@ -985,7 +985,7 @@ def test_database_on_several_emulated_object_servers_is_refused(four_nodes, tmp_
         read_experiment(config, tmp_path)
 
 
-@pytest.mark.parametrize(("text", "number"), [("1.5e3", "1500.0"), ("5", "5.0")])
+@pytest.mark.parametrize(("text", "number"), [("1.5e3", "1500"), ("5.5", "5.5")])
 def test_number_that_yaml_takes_for_text_is_said_so(config, text, number):
     wrong = changed(config, "audit.io_time_tolerance_percent", text)
     message = f"got '{text}', expected .* \\(to YAML this is text: write {number}\\)"

@@ -21,6 +21,7 @@ SCHEMAS = Path(__file__).parents[3] / "schemas"
 if not SCHEMAS.is_dir():
     SCHEMAS = Path(__file__).parents[1] / "schemas"
 UNKNOWN_KEY, MISSING_KEY = "additionalProperties", "required"
+_MOST_LETTERS = 200  # of a value in a message
 
 
 def _is_integer(_: object, value: object) -> bool:
@@ -101,6 +102,7 @@ def expectation(schema: Mapping[str, Any]) -> str:
     kinds = schema.get("type", "object")
     kinds = [kinds] if isinstance(kinds, str) else kinds
     words = {"object": "mapping", "array": "list", "string": "text"}
+    words["boolean"] = "true or false"
     bounds = _bounds(schema)
     words |= {"integer": f"integer{bounds}", "number": f"number{bounds}"}
     text = " or ".join(words.get(kind, kind) for kind in kinds)
@@ -182,8 +184,15 @@ def _keys_of_other_kinds(
         yield from _keys_of_other_kinds(part, inner, (*path, key))
 
 
+def accepts(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return whether a schema accepts a value."""
+    return _validator()(schema).is_valid(value)
+
+
 def _explain(error: "jsonschema.ValidationError") -> str:
     """Return one line for a schema violation."""
+    from tierscope.core.given.hints import hint, in_yaml
+
     path = ".".join(map(str, error.absolute_path)) or "top level"
     known = list(error.schema.get("properties", {}))
     if error.validator == UNKNOWN_KEY:
@@ -198,14 +207,12 @@ def _explain(error: "jsonschema.ValidationError") -> str:
         twice = [one for one in error.instance if error.instance.count(one) > 1]
         times = f"{twice.count(twice[0])} times"
         return f"{path}: got {twice[0]!r} {times}, expected a list without duplicates"
-    hint = _number_in_text(error.instance) if error.validator == "type" else ""
-    return f"{path}: got {error.instance!r}, expected {expectation(error.schema)}{hint}"
-
-
-def _number_in_text(value: Any) -> str:
-    """Return how to write a number that YAML reads as text, such as 1.5e9."""
-    try:
-        number = float(value) if isinstance(value, str) else math.nan
-    except ValueError:
-        return ""
-    return f" (to YAML this is text: write {number!r})" if math.isfinite(number) else ""
+    value = error.instance
+    key = next(
+        (one for one in reversed(error.absolute_path) if isinstance(one, str)), ""
+    )
+    proposal = hint(value, key, error.schema, lambda one: accepts(one, error.schema))
+    got = repr(value) if isinstance(value, str) else in_yaml(value)
+    if len(got) > _MOST_LETTERS:
+        got = f"{got[:_MOST_LETTERS]}…"
+    return f"{path}: got {got}, expected {expectation(error.schema)}{proposal}"

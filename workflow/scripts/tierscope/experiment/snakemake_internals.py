@@ -5,7 +5,7 @@ wrong answer becomes one line that names the interface and what does not work no
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
@@ -117,6 +117,16 @@ class SnakemakeInternals:
     def configuration_files(self) -> list[Path]:
         """Return the configuration files, those of an importing workflow, too."""
         return [Path(_checked(one, str, Path)) for one in self._workflow.configfiles]
+
+    @_asks(
+        "workflow.config_settings.config_args, workflow.config_settings.config",
+        "the kinds of values that --config gives, such as true",
+    )
+    def command_line(self) -> tuple[list[str], Mapping[str, Any]]:
+        """Return the texts KEY=VALUE of --config, and what Snakemake made of them."""
+        settings = self._workflow.config_settings
+        entries = [_checked(one, str) for one in settings.config_args or ()]
+        return entries, _checked(settings.config, Mapping)
 
     @_asks("workflow.rules", "the names of the targets")
     def target_rules(self) -> list[str]:
