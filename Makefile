@@ -76,7 +76,8 @@ lint: setup
 	ruff format --check .
 	snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	codespell
-	snakemake --lint
+	@printf '%s\n' config/*.yaml | TIERSCOPE_GFS_ROOT=/gfs xargs -P 2 -I {} sh -c \
+	  'found=$$(snakemake --lint --configfile {} 2>&1) || { echo "{}: $$found"; exit 1; }'
 
 # Show every job of the paper's sweep and one submission; run and submit nothing.
 paper: setup

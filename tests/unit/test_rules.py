@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from snakemake.linting.snakefiles import SnakefileLinter
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 RULE = re.compile(
@@ -57,6 +58,14 @@ def test_no_file_of_rules_gives_another_meaning_to_a_name():
                 homes.setdefault(name, set()).add(path.name)
     assert homes
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_snakemake_finds_no_fault_in_a_file_of_rules():
+    """`snakemake --lint` reads those only that a configuration includes."""
+    texts = [path.read_text() for path in sorted((WORKFLOW / "rules").glob("*.smk"))]
+    lints = list(SnakefileLinter(None, texts).lints())
+    faults = [str(fault) for text in texts for lint in lints for fault in lint(text)]
+    assert faults == []
 
 
 def test_parsing_loads_no_library_that_draws_or_computes():

@@ -24,6 +24,7 @@ include: "unknown.smk"
 
 if EXPERIMENT.simulated:
 
+    include: "simulate_common.smk"
     include: "simulate.smk"
 
 else:
