@@ -22,8 +22,13 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # of its own.
 MOVED := $(shell grep -qs "^command = " $(VENV)/pyvenv.cfg && \
   ! grep -qF " $(CURDIR)/$(VENV)" $(VENV)/pyvenv.cfg && echo moved)
+# Older versions of the project had a command of this name for pip to install.
+FOREIGN := $(shell test ! -e $(BIN)/tierscope || \
+  grep -qs tierscope_command $(BIN)/tierscope || echo moved)
 # Hundreds of short processes follow: let them keep what they compile.
 unexport PYTHONDONTWRITEBYTECODE
+# Our scripts import what lies beside them.
+unexport PYTHONSAFEPATH
 
 .PHONY: setup run test check test-darshan coverage golden bench bench-small lint paper \
   realfs-up realfs-down lock docs clean test-packages moved
@@ -111,7 +116,7 @@ $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml
 moved:
 
 # The command of this clone, though the project itself is not installed.
-$(BIN)/tierscope: $(READY)
+$(BIN)/tierscope: $(READY) $(FOREIGN)
 	@printf '%s\n' '#!/bin/sh' \
 	  'here=$$(cd "$$(dirname "$$0")/../.." && pwd)' \
 	  'exec "$$here/$(BIN)/python" "$$here/workflow/scripts/tierscope_command.py" "$$@"' \

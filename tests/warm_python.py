@@ -252,7 +252,8 @@ def _run_snakemake(address) -> None:
 def _run_script(_address) -> None:
     """Run a script as Python does."""
     path = sys.argv[0]
-    sys.path.insert(0, str(Path(path).parent))
+    modules = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [str(Path(path).parent), *filter(None, modules)]
     main = types.ModuleType("__main__")
     main.__file__ = path
     sys.modules["__main__"] = main

@@ -21,7 +21,7 @@ OUTPUT = ROOT / "results" / "bench"
 NATIVE = ROOT / "results" / "native"
 BIN = Path(sys.executable).parent
 N_RANKS = 2
-sys.path.append(str(SCRIPTS))
+sys.path.insert(0, str(SCRIPTS))
 
 _PACKAGES = ["numpy", "pandas", "pyarrow", "tensorflow-cpu", "mpi4py", "mpich"]
 _PACKAGES += ["darshan", "google-crc32c", "numba", "simpy"]

@@ -75,6 +75,8 @@ def test_installed_package_works_without_the_project(tmp_path):
     )
     (wheel,) = tmp_path.glob("tierscope-*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    # pip would put a command in the place of the clone's, and uninstall it.
+    assert not list(tmp_path.glob("installed/*.dist-info/entry_points.txt"))
     (tmp_path / "read").write_text("what it reads\n")
     code = (
         "from tierscope.core import validation\n"
@@ -104,6 +106,7 @@ def test_installed_package_works_without_the_project(tmp_path):
 
 
 def test_clone_has_a_command_that_runs_its_own_code(tmp_path):
+    """Even if pip or another clone has put something else in its place."""
     clone, binaries = tmp_path / "a clone", tmp_path / "a clone" / ".venv" / "bin"
     binaries.mkdir(parents=True)
     ignored = shutil.ignore_patterns("__pycache__")
@@ -115,6 +118,7 @@ def test_clone_has_a_command_that_runs_its_own_code(tmp_path):
     python = binaries / "python"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
+    (binaries / "tierscope").write_text("#!/bin/sh\necho of pip\n")
     made = ["make", "--silent", "-o", ".venv/.ready", ".venv/bin/tierscope"]
     subprocess.run(made, cwd=clone, check=True)
     text = clone / "workflow" / "scripts" / "tierscope" / "core" / "columns.py"
@@ -122,6 +126,8 @@ def test_clone_has_a_command_that_runs_its_own_code(tmp_path):
     done = subprocess.run(
         [binaries / "tierscope", "tables"],
         cwd=tmp_path,
+        env=os.environ
+        | {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(ROOT / "workflow" / "scripts")},
         capture_output=True,
         text=True,
         check=True,

@@ -21,7 +21,7 @@ import pandas as pd
 import yaml
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "workflow" / "scripts"))
+sys.path.insert(0, str(ROOT / "workflow" / "scripts"))
 
 from snakemake.utils import update_config  # noqa: E402
 from tierscope.analysis.breakdown import slowest_process  # noqa: E402

@@ -2,6 +2,7 @@
 
 import inspect
 import mimetypes
+import os
 import sys
 from pathlib import Path
 
@@ -17,7 +18,21 @@ if not (SCRIPTS / "tierscope").is_dir():
         f"{SCRIPTS}: got no folder with the modules of tierscope, expected a clone of "
         "tierscope on this machine; give its workflow/Snakefile."
     )
-sys.path.append(str(SCRIPTS))
+sys.path.insert(0, str(SCRIPTS))
+# For jobs, too: Snakemake puts the folder of a script behind all others.
+os.environ.update(
+    PYTHONPATH=os.pathsep.join(
+        [str(SCRIPTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+)
+
+import tierscope
+
+if Path(tierscope.__path__[0]).resolve() != SCRIPTS / "tierscope":
+    raise WorkflowError(
+        f"{tierscope.__path__[0]}: this package was imported before "
+        f"{WORKFLOW / 'Snakefile'}, expected {SCRIPTS / 'tierscope'}; remove its import."
+    )
 
 from tierscope.core.given.command_line import with_kinds
 from tierscope.core.imports import imported_modules

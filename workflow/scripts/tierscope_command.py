@@ -1,6 +1,10 @@
 """The command of a clone: `make setup` makes `.venv/bin/tierscope`, which runs it."""
 
 import sys
+from pathlib import Path
+
+# Not left to Python, which PYTHONSAFEPATH tells not to do it.
+sys.path.insert(0, str(Path(__file__).parent))
 
 from tierscope.jobs.command import main
 

@@ -155,11 +155,14 @@ def test_rank_that_goes_on_after_a_failure_is_ended(launch, capsys):
     assert not launch.lfs.exists()
 
 
-def test_first_process_of_a_launch_starts_its_keeper(tmp_path):
+def test_first_process_starts_a_keeper_that_imports_nothing_of_its_folder(tmp_path):
     launch = f"test-{os.getpid()}-{time.monotonic_ns()}"
     LocalStorage(tmp_path / "lfs" / "data", 0, 1, launch).claim()
+    (tmp_path / "json.py").write_text("raise ImportError")
+    rank = [sys.executable, "-P", "-S", "-c", RANK]
     done = subprocess.run(
-        [sys.executable, "-S", "-c", RANK, launch, str(tmp_path / "lfs"), "0", ""],
+        [*rank, launch, str(tmp_path / "lfs"), "0", ""],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
         input="\n",
         capture_output=True,  # until the keeper has closed its end, too

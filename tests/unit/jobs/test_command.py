@@ -1,7 +1,11 @@
 """The command of the installed package."""
 
+from pathlib import Path
+
 import pytest
 from tierscope.jobs.command import main
+
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 
 
 def test_without_words_it_says_what_it_can_do(capsys):
@@ -27,6 +31,17 @@ def test_unknown_table_is_refused_with_the_known_ones(capsys):
     with pytest.raises(SystemExit):
         main(["table", "goal"])
     assert "invalid choice: 'goal' (choose from" in capsys.readouterr().err
+
+
+def test_version_is_not_that_of_another_installed_package(
+    tmp_path, monkeypatch, capsys
+):
+    (other := tmp_path / "tierscope-9.dist-info").mkdir()
+    (other / "METADATA").write_text("Name: tierscope\nVersion: 9\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"tierscope of {SCRIPTS}, not installed\n"
 
 
 @pytest.mark.parametrize("wrong", [["--log-folder", "x"], ["--paths"], ["ls"]])

@@ -154,7 +154,8 @@ class Keeper:
 
     def _start(self, listener: int) -> None:
         """Start the keeper without this process's preloaded libraries."""
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        modules = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONSAFEPATH": "1"}
+        environment = os.environ | modules
         environment.pop("LD_PRELOAD", None)
         subprocess.Popen(
             [sys.executable, "-S", "-m", __name__, self._launch, str(listener)],

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 from tierscope.core.columns import TABLES, allowed_values
@@ -134,11 +134,11 @@ def column_rows(table: str) -> list[tuple[str, str, str]]:
 
 
 def _version() -> str:
-    """Return the version of the installed package, if it is installed."""
-    try:
-        return f"tierscope {version('tierscope')}"
-    except PackageNotFoundError:
-        return "tierscope, not installed"
+    """Return the version of this package, if it is the installed one."""
+    folder = Path(__file__).parents[2]
+    for installed in distributions(name="tierscope", path=[str(folder)]):
+        return f"tierscope {installed.version}"
+    return f"tierscope of {folder}, not installed"
 
 
 if __name__ == "__main__":
