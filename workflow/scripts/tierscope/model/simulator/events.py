@@ -8,10 +8,15 @@ heap.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, vectorize
+
+from tierscope.core.imports import digest_of_modules
 
 OPENED, OPEN, READ, CLOSING, CLOSED = range(5)  # columns of the instants
 DETERMINISTIC, EXPONENTIAL, LOGNORMAL = range(3)
@@ -77,12 +82,38 @@ MOST_RANKS = 1 << CUSTOMER_BITS
 NEVER = np.iinfo(np.int64).max
 NS_PER_S = 1e9
 
-compiled = njit(cache=True, error_model="numpy")
+
+def _kept(**options: Any) -> Callable:
+    """Return a decorator that compiles a function, and keeps the result on disk.
+
+    numba would take what is kept if only the function's own file is the same, even if
+    it calls functions of others. Where nothing can be kept, each process compiles.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        options["error_model"] = "numpy"
+        try:
+            made = njit(cache=True, **options)(function)
+        except RuntimeError:  # no folder can be written
+            return njit(**options)(function)
+        made._cache._cache_file._source_stamp = _digest(function.__code__.co_filename)
+        return made
+
+    return decorate
+
+
+@cache
+def _digest(file: str) -> str:
+    """Return the digest of a module and of all that it imports."""
+    return digest_of_modules(Path(file), Path(__file__).parents[3])
+
+
+compiled = _kept()
 # What is called at every event. To pass all arrays of a struct would take time, and to
 # count references to them more than the event takes: none are counted (`_nrt`), so what
 # is inlined makes no arrays. The loops do count, so they hand their struct on as it is:
 # a part that they took out of it for a call would be counted.
-inlined = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)
+inlined = _kept(forceinline=True, _nrt=False)
 
 
 class Reads(NamedTuple):
