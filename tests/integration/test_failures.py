@@ -186,6 +186,18 @@ def test_terminated_snakemake_ends_while_it_finishes_a_job(plain):
     assert running.returncode == 1
 
 
+def test_dry_run_refuses_a_root_that_all_users_may_change_as_a_start_does(plain):
+    runs = next(plain.path("runs").iterdir()).name
+    targets = plain.audits_of(runs, 0)
+    (gfs := plain.folder / "scratch" / "gfs").chmod(0o777)
+    line = (
+        f"{gfs}: all users may replace what it holds (mode 0777, without sticky bit): "
+    )
+    for options in (["--dry-run"], []):
+        output = plain.snakemake(*targets, *options, expect=1)
+        assert f"{line}chmod o-w {gfs}" in output
+
+
 @pytest.mark.parametrize(
     ("setting", "words"),
     [

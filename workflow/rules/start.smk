@@ -11,11 +11,11 @@ from contextlib import suppress
 from tierscope.core.description import content_hash, difference_words
 from tierscope.core.imports import digest_of_modules
 from tierscope.storage.lease import NAME, LeaseError, hold_lease
-from tierscope.storage.own_folder import FolderError, check_way
+from tierscope.storage.own_folder import FolderError
 from tierscope.core.machine import TierError
 
 from tierscope.experiment import slurm
-from tierscope.experiment.plan import plan_lines, read_room
+from tierscope.experiment.plan import check_places, plan_lines, read_room
 from tierscope.experiment.snakemake_internals import after_failure
 
 BATCH_JOBS = Path(RESULTS, ".slurm-jobs")
@@ -144,7 +144,7 @@ def start():
         gfs_root = SYSTEM.gfs.data_root().parent
         if uses_the_gfs():
             warn_of_other_modules()
-            check_way(gfs_root)
+            check_places(SYSTEM)
             # Only our own: jobs of another killed snakemake may still run.
             hold_lease(gfs_root / NAME, me, only_own=True)
         if executor == "slurm":
@@ -268,18 +268,37 @@ envvars:
     *filter(os.environ.get, SYSTEM.gfs.variables),
 
 
+def lacks_runs():
+    """Return whether runs of the sweep are missing."""
+    return not all(Path(run).exists() for run in run_files("run.json"))
+
+
+def check_plan():
+    """Make the checks of a start that need no plan, for a dry run."""
+    warn_of_other_modules()
+    try:
+        check_places(SYSTEM)
+    except TierError as error:  # a plan may be printed elsewhere than it is run
+        logger.warning(str(error))
+    except FolderError as error:
+        raise WorkflowError(str(error))
+    except OSError as error:
+        raise WorkflowError(f"{error.filename}: cannot be written: {error.strerror}.")
+
+
 def say_plan():
     """Say which rules of a good measurement the runs that are missing will not meet."""
-    if all(Path(run).exists() for run in run_files("run.json")):
-        return
     with suppress(OSError, TierError):  # the start says why a tier cannot be used
         cold = EXPERIMENT.training.cold
         for line in plan_lines(EXPERIMENT, read_room(SYSTEM), cold=cold):
             logger.info(line)
 
 
-if not IS_JOB and EXPERIMENT.source == "measured":
-    say_plan()
+if not (IS_JOB or EXPERIMENT.simulated) and lacks_runs():
+    if try_to(SNAKEMAKE.is_dry_run, logger.warning, False):
+        check_plan()
+    if EXPERIMENT.source == "measured":
+        say_plan()
 
 if IS_REMOTE_JOB:
     slurm.note_job(BATCH_JOBS)

@@ -104,6 +104,7 @@ note("place", ASKED.place("results/mine"))
 note("configuration_files", [path.name for path in ASKED.configuration_files()])
 entries, made = ASKED.command_line()
 note("command_line", [*entries, made["key"]["b"]])
+note("is_dry_run", ASKED.is_dry_run())
 
 
 onstart:
@@ -182,6 +183,7 @@ def starts(tmp_path_factory):
     found["finished"] = start("--cores", "1", "--rerun-incomplete")
     for name in ("told.txt", "breaks.txt", "rests.txt"):
         (folder / name).unlink()
+    found["dry"] = start("--cores", "1", "--dry-run")
     found["remote"] = start("--mode", "remote", "--cores", "1", "told.txt")
     return found
 
@@ -203,6 +205,8 @@ def test_written_for_the_installed_version():
         ("configuration_files", "failed", ["given.yaml", "in.yaml"]),
         ("command_line", "failed", ["key={b: 1}", "1"]),
         ("command_line", "remote", ["key={b: 1}", "1"]),
+        ("is_dry_run", "failed", False),
+        ("is_dry_run", "dry", True),
         ("executor", "failed", "local"),
         ("executor", "slurm", "slurm"),
         ("status_command", "slurm", "squeue"),

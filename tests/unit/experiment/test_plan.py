@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
-from tierscope.experiment.plan import Room, plan_lines, read_room
+from tierscope.experiment.plan import Room, check_places, plan_lines, read_room
 from tierscope.experiment.system import JobSettings
+from tierscope.storage.own_folder import FolderError
 from tierscope.storage.room import FileSystem, memory_bytes
 
 ROOT = Path(__file__).parents[3]
@@ -152,3 +153,26 @@ def test_room_is_that_of_this_machine_or_of_the_file(tmp_path):
     assert read_room(replace(system, job=job, **nodes)) == Room(6 * GIB, GIB)
     job = JobSettings(scheduler="slurm")
     assert read_room(replace(system, job=job)) == Room(None, None)
+
+
+@pytest.mark.parametrize("name", ["gfs", "lfs"])
+def test_root_that_all_users_may_change_is_refused(tmp_path, name):
+    system = experiment().system
+    tiers = {
+        tier: replace(of, root=f"{tmp_path}/{tier}/root")
+        for tier, of in system.tiers.items()
+    }
+    system = replace(system, **tiers)
+    check_places(system)
+    (tmp_path / name).mkdir()
+    (tmp_path / name).chmod(0o777)
+    with pytest.raises(FolderError, match=f"chmod o-w {tmp_path / name}$"):
+        check_places(system)
+
+
+def test_lfs_of_other_machines_is_not_looked_for_here(tmp_path):
+    system = experiment().system
+    gfs = replace(system.gfs, root=str(tmp_path))
+    lfs = replace(system.lfs, root="$SET_ON_THE_NODES_ONLY/lfs")
+    job = JobSettings(scheduler="slurm")
+    check_places(replace(system, gfs=gfs, lfs=lfs, job=job))

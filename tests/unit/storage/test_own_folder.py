@@ -1,8 +1,17 @@
 import os
 import stat
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from tierscope.storage.own_folder import FolderError, own_folder
+from tierscope.storage.own_folder import (
+    FolderError,
+    check_own_folder,
+    check_way,
+    check_writable,
+    own_folder,
+)
 
 
 def use(path, **options):
@@ -61,8 +70,9 @@ def test_way_through_a_folder_that_all_may_change_is_refused(tmp_path):
     public = tmp_path / "public"
     public.mkdir()
     public.chmod(0o777)
-    with pytest.raises(FolderError, match=f"{public}: all users may replace"):
-        use(public / "a" / "b", make=True)
+    for attempt in (partial(use, make=True), check_own_folder):
+        with pytest.raises(FolderError, match=f"{public}: all users may replace"):
+            attempt(public / "a" / "b")
     public.chmod(0o1777)
     use(public / "a" / "b", make=True)
 
@@ -79,6 +89,43 @@ def test_way_through_what_another_user_has_planted_is_refused(tmp_path):
         os.chown(public / name, 4321, 4321, follow_symlinks=False)
         with pytest.raises(FolderError, match=f"{name}: belongs to user 4321, who"):
             use(public / name / "a", make=True)
+
+
+def test_refusal_of_a_way_gives_the_command_to_type(tmp_path, monkeypatch):
+    public = tmp_path / "a b"
+    public.mkdir()
+    public.chmod(0o777)
+    end = r" \(mode 0777, without sticky bit\): "
+    with pytest.raises(FolderError, match=rf"{end}chmod o-w '{public}'$"):
+        check_way(public)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    remedy = rf"chmod \+t '{public}' \(as user {user}, its owner\)$"
+    with pytest.raises(FolderError, match=f"{end}{remedy}"):
+        check_way(public)
+
+
+def test_check_of_an_own_folder_makes_nothing(tmp_path):
+    check_own_folder(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a").mkdir(mode=0o770)
+    (tmp_path / "a").chmod(0o770)
+    with pytest.raises(FolderError, match=f"chmod go-w {tmp_path / 'a'}"):
+        check_own_folder(tmp_path / "a")
+
+
+def test_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path, monkeypatch):
+    check_writable(tmp_path / "a" / "b")
+    with pytest.raises(NotADirectoryError, match="/dev/null"):
+        check_writable(Path("/dev/null/a"))
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(PermissionError, match=str(tmp_path)):
+        check_writable(tmp_path / "a" / "b")
+    state = SimpleNamespace(f_flag=os.ST_RDONLY)
+    monkeypatch.setattr(os, "statvfs", lambda _: state)
+    with pytest.raises(OSError, match="Read-only file system") as refusal:
+        check_writable(tmp_path / "a" / "b")
+    assert refusal.value.filename == str(tmp_path)
 
 
 def test_links_on_the_way_are_followed_from_where_they_are(tmp_path):

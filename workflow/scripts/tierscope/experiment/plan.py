@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from tierscope.core.scenario import Dataset, size_words
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System
+from tierscope.storage.own_folder import (
+    check_own_folder,
+    check_way,
+    check_writable,
+)
 from tierscope.storage.room import FileSystem, file_system, memory_bytes
 
 LEAST_MEMORIES = 5
@@ -59,6 +64,25 @@ def read_room(system: System) -> Room:
     if (gib := system.job.lfs_gib_per_node) is not None:
         lfs_bytes = int(gib * _GIB)
     return Room(memory, lfs_bytes, gfs, lfs)
+
+
+def check_places(system: System) -> None:
+    """Refuse roots of tiers that cannot be used, as far as this machine can tell.
+
+    Raises
+    ------
+    TierError
+        If the root of a tier contains a variable that is not set.
+    FolderError
+        If other users can change what it holds.
+    OSError
+        If this user cannot write to it.
+    """
+    gfs = system.gfs.data_root().parent
+    check_way(gfs)
+    check_writable(gfs)
+    if system.job.scheduler is None:  # otherwise the LFS is on other machines
+        check_own_folder(system.lfs.data_root().parent)
 
 
 def plan_lines(experiment: Experiment, room: Room, *, cold: bool) -> list[str]:

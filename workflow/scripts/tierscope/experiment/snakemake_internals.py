@@ -104,6 +104,11 @@ class SnakemakeInternals:
         """Return whether another Snakemake has submitted this one to run a job."""
         return _checked(self._workflow.remote_exec, bool)
 
+    @_asks("workflow.output_settings.dryrun", "the checks of a dry run (-n)")
+    def is_dry_run(self) -> bool:
+        """Return whether this start only prints the plan; known before the plan is."""
+        return _checked(self._workflow.output_settings.dryrun, bool)
+
     @_asks(
         "workflow.modifier.path_modifier.replace_prefix",
         "the check that an import of the workflow gives no prefix",

@@ -1,5 +1,6 @@
 """Folders whose contents only this user can change."""
 
+import errno
 import os
 import shlex
 import stat
@@ -90,6 +91,42 @@ def _check_own(path: Path, state: os.stat_result) -> None:
         )
 
 
+def check_own_folder(path: Path) -> None:
+    """Refuse what `own_folder` would refuse, and make nothing.
+
+    Raises
+    ------
+    FolderError
+        As `own_folder` does.
+    OSError
+        If it cannot be opened or made.
+    """
+    check_way(path.parent)
+    with suppress(FileNotFoundError):
+        os.close(open_own(path))
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a folder in which this user cannot make files, and make none.
+
+    Raises
+    ------
+    OSError
+        With the folder, or the one in which it would be made, and why.
+    """
+    there = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not there.is_dir():
+        number = errno.ENOTDIR
+    elif os.statvfs(there).f_flag & os.ST_RDONLY:
+        number = errno.EROFS
+    elif not os.access(there, os.W_OK | os.X_OK):
+        number = errno.EACCES
+    else:
+        return
+    raise OSError(number, os.strerror(number), str(there))
+
+
 def check_way(path: Path) -> None:
     """Refuse a path to a folder if any user can replace a directory on it.
 
@@ -100,7 +137,7 @@ def check_way(path: Path) -> None:
     Raises
     ------
     FolderError
-        With the directory and its fault.
+        With the directory, its fault, and the command that mends it.
     """
     trusted = {0, os.geteuid(), os.stat("/").st_uid}
     here, names, n_links = Path("/"), list(path.parts[1:]), 0
@@ -127,5 +164,14 @@ def check_way(path: Path) -> None:
         if is_public and not state.st_mode & stat.S_ISVTX:
             raise FolderError(
                 f"{here}: all users may replace what it holds (mode "
-                f"{stat.S_IMODE(state.st_mode):04o}, without sticky bit)."
+                f"{stat.S_IMODE(state.st_mode):04o}, without sticky bit): "
+                f"{_remedy(here, state.st_uid)}"
             )
+
+
+def _remedy(path: Path, owner: int) -> str:
+    """Return the command with which nobody else can replace what a folder holds."""
+    name = shlex.quote(str(path))
+    if owner == os.geteuid():
+        return f"chmod o-w {name}"
+    return f"chmod +t {name} (as user {owner}, its owner)"
