@@ -118,7 +118,7 @@ moved:
 # The command of this clone, though the project itself is not installed.
 $(BIN)/tierscope: $(READY) $(FOREIGN)
 	@printf '%s\n' '#!/bin/sh' \
-	  'here=$$(cd "$$(dirname "$$0")/../.." && pwd)' \
+	  'here=$$(CDPATH= cd "$$(dirname "$$0")/../.." && pwd)' \
 	  'exec "$$here/$(BIN)/python" "$$here/workflow/scripts/tierscope_command.py" "$$@"' \
 	  > $@
 	@chmod +x $@

@@ -106,6 +106,16 @@ def test_what_many_processes_import_is_small(module):
     assert large & set(done.stdout.split()) == set()
 
 
+def test_code_needs_neither_docstrings_nor_assertions():
+    """Python drops them with PYTHONOPTIMIZE=2."""
+    needed = re.compile(r"__doc__|^\s*assert\b", re.MULTILINE)
+    sources = [
+        *WORKFLOW.glob("scripts/**/*.py"),
+        *WORKFLOW.glob("plugins/*/src/**/*.py"),
+    ]
+    assert [file for file in sources if needed.search(file.read_text())] == []
+
+
 def test_a_figure_has_one_name():
     """Rule and script plot_X, module and function of the package, caption X."""
     drawn = {name.removeprefix("plot_") for name, _ in rules() if name[:5] == "plot_"}

@@ -20,11 +20,9 @@ if not (SCRIPTS / "tierscope").is_dir():
     )
 sys.path.insert(0, str(SCRIPTS))
 # For jobs, too: Snakemake puts the folder of a script behind all others.
-os.environ.update(
-    PYTHONPATH=os.pathsep.join(
-        [str(SCRIPTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
-)
+MODULES = [str(SCRIPTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ.update(PYTHONPATH=os.pathsep.join(MODULES), PYTHONUTF8="1")
+os.environ.pop("PYTHONOPTIMIZE", None)  # altair needs docstrings
 
 import tierscope
 

@@ -39,7 +39,9 @@ set --
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description="Run a site's setup and the ranks under MPI; then move their run."
+    )
     parser.add_argument("--log", type=Path, required=True, help="log of the launch")
     parser.add_argument("--setup", required=True, help="shell lines before the ranks")
     parser.add_argument("--mpi", required=True, help="launcher, shell text")

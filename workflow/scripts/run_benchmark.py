@@ -28,7 +28,7 @@ def parse_point(text: str) -> Point:
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Run points of a scenario under MPI.")
     parser.add_argument("scenario", type=Path, help="scenario description, JSON")
     parser.add_argument("--staging", type=Path, required=True, help="for new runs")
     parser.add_argument("--runs", type=Path, required=True, help="finished runs")

@@ -18,7 +18,9 @@ from tierscope.benchmark.probe_launch import prepare_probes, run_probes
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description="Run the micro-probes of a machine's storage under MPI."
+    )
     parser.add_argument("description", type=Path, help="what to probe, JSON")
     parser.add_argument("--output", type=Path, required=True, help="folder of results")
     parser.add_argument("--native", type=Path, required=True, help="compiled libraries")

@@ -63,7 +63,7 @@ def _imports_of(path: str, root: str) -> frozenset[str]:
     """Return the files that a file imports directly."""
     return frozenset(
         file
-        for name in _imported_names(Path(path).read_text())
+        for name in _imported_names(Path(path).read_text("utf-8"))
         for file in _files_of(name, root)
     )
 

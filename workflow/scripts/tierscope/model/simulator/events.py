@@ -96,7 +96,9 @@ def _kept(**options: Any) -> Callable:
             made = njit(cache=True, **options)(function)
         except RuntimeError:  # no folder can be written
             return njit(**options)(function)
-        made._cache._cache_file._source_stamp = _digest(function.__code__.co_filename)
+        if made is not function:  # as with NUMBA_DISABLE_JIT
+            file = function.__code__.co_filename
+            made._cache._cache_file._source_stamp = _digest(file)
         return made
 
     return decorate
