@@ -170,9 +170,9 @@ def test_root_that_all_users_may_change_is_refused(tmp_path, name):
         check_places(system)
 
 
-def test_lfs_of_other_machines_is_not_looked_for_here(tmp_path):
+@pytest.mark.parametrize("job", [{"scheduler": "slurm"}, {"setup": ("mount it",)}])
+def test_lfs_that_this_machine_does_not_have_yet_is_not_looked_for(tmp_path, job):
     system = experiment().system
     gfs = replace(system.gfs, root=str(tmp_path))
     lfs = replace(system.lfs, root="$SET_ON_THE_NODES_ONLY/lfs")
-    job = JobSettings(scheduler="slurm")
-    check_places(replace(system, gfs=gfs, lfs=lfs, job=job))
+    check_places(replace(system, gfs=gfs, lfs=lfs, job=JobSettings(**job)))

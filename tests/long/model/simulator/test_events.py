@@ -56,3 +56,4 @@ def test_loop_is_compiled_again_if_a_function_that_it_calls_has_changed(loops):
 def test_loops_run_where_nothing_can_be_kept(loops):
     (loops / "__pycache__").write_text("no folder\n")
     assert answer(loops, XDG_CACHE_HOME="/dev/null", HOME="/dev/null") == "1\n"
+    assert answer(loops, NUMBA_DISABLE_JIT="1") == "1\n"

@@ -81,7 +81,8 @@ def check_places(system: System) -> None:
     gfs = system.gfs.data_root().parent
     check_way(gfs)
     check_writable(gfs)
-    if system.job.scheduler is None:  # otherwise the LFS is on other machines
+    # Otherwise the LFS is on other machines, or may not be there yet.
+    if system.job.scheduler is None and not system.job.setup:
         check_own_folder(system.lfs.data_root().parent)
 
 

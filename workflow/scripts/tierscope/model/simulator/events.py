@@ -89,14 +89,14 @@ def _kept(**options: Any) -> Callable:
     numba would take what is kept if only the function's own file is the same, even if
     it calls functions of others. Where nothing can be kept, each process compiles.
     """
+    options["error_model"] = "numpy"
 
     def decorate(function: Callable) -> Callable:
-        options["error_model"] = "numpy"
         try:
             made = njit(cache=True, **options)(function)
         except RuntimeError:  # no folder can be written
             return njit(**options)(function)
-        if made is not function:  # as with NUMBA_DISABLE_JIT
+        if made is not function:  # as it is with NUMBA_DISABLE_JIT
             file = function.__code__.co_filename
             made._cache._cache_file._source_stamp = _digest(file)
         return made
