@@ -70,25 +70,26 @@ def test_package_refuses_a_script_that_lies_beside_another(tmp_path, another):
     )
 
 
-def test_jobs_have_their_docstrings_utf8_and_the_modules_of_the_clone(tmp_path):
+def test_jobs_have_docstrings_utf8_a_safe_umask_and_the_modules_of_the_clone(tmp_path):
     """Whatever the user's environment says."""
     snakefile = ROOT / "workflow" / "Snakefile"
     (tmp_path / "Snakefile").write_text(
         f"module storage:\n    snakefile: {str(snakefile)!r}\n    config: config\n\n\n"
         "use rule * from storage as storage_*\n\n\n"
         "rule show:\n    output:\n        'shown',\n    shell:\n"
-        "        'env > {output}'\n"
+        "        'env > {output}; umask >> {output}'\n"
     )
     asked = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     asked |= {"PYTHONOPTIMIZE": "2", "PYTHONPATH": "of_the_user"}
     code, output = warm_python.run(
-        ["snakemake", "--cores", "1", "show"],
+        ["sh", "-c", "umask 0; exec snakemake --cores 1 show"],
         tmp_path,
         warm_python.installed_environment() | asked,
     )
     assert code == 0, output
     lines = (tmp_path / "shown").read_text().splitlines()
     found = dict(line.split("=", 1) for line in lines if line.startswith("PYTHON"))
+    assert lines[-1] == "0002"
     assert "PYTHONOPTIMIZE" not in found
     assert found["PYTHONUTF8"] == "1"
     assert found["PYTHONPATH"].split(":") == [str(SCRIPTS), "of_the_user"]

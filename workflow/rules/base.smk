@@ -23,6 +23,7 @@ sys.path.insert(0, str(SCRIPTS))
 MODULES = [str(SCRIPTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ.update(PYTHONPATH=os.pathsep.join(MODULES), PYTHONUTF8="1")
 os.environ.pop("PYTHONOPTIMIZE", None)  # altair needs docstrings
+os.umask(os.umask(0o077) | 0o002)  # a directory that all may change is refused later
 
 import tierscope
 
