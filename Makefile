@@ -67,12 +67,14 @@ test-darshan: setup
 	@$(BIN)/python -P workflow/scripts/tierscope/trace/darshan_probe.py "$(DARSHAN)"
 	TIERSCOPE_DARSHAN="$(abspath $(DARSHAN))" pytest -q tests/darshan/test_real_darshan.py
 
-# Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench.
+# Compare speed with peers and floors (BENCH=parsing: one); JSON in results/bench. Fails
+# if work is not as much as expected or clocks disagree; missed goals are in the last lines.
 # With OLD=COMMIT, BENCH=tracing also compares the tracer with that of a commit.
 bench: setup
 	TIERSCOPE_OLD_TRACER='$(OLD)' $(BIN)/python tests/benchmarks $(BENCH)
 
-# Try every benchmark with small input, in a minute; fails if one does not run.
+# Try every benchmark with small input, in a minute; fails if one does not run, or a
+# reference did not do its work.
 bench-small: setup
 	$(BIN)/python tests/benchmarks --small $(BENCH)
 

@@ -18,11 +18,11 @@ def compiled_library(name: str) -> Path:
     return folder / f"libtierscope_{name}.so"
 
 
-def compile_library(folder: Path, name: str) -> None:
+def compile_library(folder: Path, name: str, sources: Path = NATIVE) -> None:
     """Compile a preload library without a warning."""
     if not (compiler := shutil.which("cc")):
         pytest.skip("needs a C compiler")
     library = folder / f"libtierscope_{name}.so"
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
-    command = [compiler, *flags, "-o", library, NATIVE / f"{name}.c", "-ldl"]
+    command = [compiler, *flags, "-o", library, sources / f"{name}.c", "-ldl"]
     subprocess.run(command, check=True, timeout=HANG_S)

@@ -2,8 +2,9 @@
 
 ``mpiexec -n N python bare_loops.py {tfrecord,os,ahead} FOLDER BATCH_SIZE EPOCHS``
 prints each epoch's time, and that of building its pipeline before (slowest rank's), as
-JSON. Measured as our driver measures: the pipeline is built, then barrier, reading,
-barrier.
+JSON, with the amount that all ranks read in it: samples of ``tfrecord``, else bytes.
+`device_bytes` are those that came from devices, not from the page cache. Measured as
+our driver measures: the pipeline is built, then barrier, reading, barrier.
 """
 
 import json
@@ -13,9 +14,11 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
+from tierscope.storage.page_cache import device_bytes
 
 BUFFER_BYTES = 1 << 18
 PREFETCH_BATCHES = 2
@@ -54,12 +57,23 @@ def read_ahead(paths: Sequence[str], batch_size: int) -> Iterator[list[bytes]]:
             yield waiting.popleft().result()
 
 
+def n_samples(batch: Any) -> int:
+    """Return the number of records of a batch of TensorFlow."""
+    return batch.shape[0]
+
+
+def n_bytes_of_batch(pieces: Sequence[bytes]) -> int:
+    """Return the bytes of all pieces of a batch."""
+    return sum(map(len, pieces))
+
+
 def main() -> None:
     """Read all epochs and print their times."""
     kind, folder, batch_size, epochs = sys.argv[1:]
+    amount_of = {"tfrecord": n_samples, "os": len, "ahead": n_bytes_of_batch}[kind]
     comm = MPI.COMM_WORLD
     names = sorted(os.listdir(folder))
-    build_s, epoch_s = [], []
+    done = {"build": [], "epoch": [], "amount": [], "device_bytes": []}
     for epoch in range(int(epochs)):
         order = np.random.default_rng(epoch).permutation(len(names))
         share = np.array_split(order, comm.size)[comm.rank]
@@ -71,15 +85,19 @@ def main() -> None:
             pieces = read_ahead(paths, int(batch_size))
         else:
             pieces = os_reads(paths)
-        build_s.append(comm.allreduce(time.perf_counter() - start, MPI.MAX))
+        done["build"].append(comm.allreduce(time.perf_counter() - start, MPI.MAX))
+        amount, from_devices = 0, device_bytes() or 0
         comm.Barrier()
         start = time.perf_counter()
-        for _ in pieces:
-            pass
+        for piece in pieces:
+            amount += amount_of(piece)
         comm.Barrier()
-        epoch_s.append(comm.allreduce(time.perf_counter() - start, MPI.MAX))
+        done["epoch"].append(comm.allreduce(time.perf_counter() - start, MPI.MAX))
+        from_devices = (device_bytes() or 0) - from_devices
+        done["amount"].append(comm.allreduce(amount))
+        done["device_bytes"].append(comm.allreduce(from_devices))
     if comm.rank == 0:
-        print(json.dumps({"build": build_s, "epoch": epoch_s}), flush=True)
+        print(json.dumps(done), flush=True)
 
 
 if __name__ == "__main__":

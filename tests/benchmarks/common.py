@@ -7,6 +7,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,11 +29,16 @@ sys.path.insert(0, str(SCRIPTS))
 _PACKAGES = ["numpy", "pandas", "pyarrow", "tensorflow-cpu", "mpi4py", "mpich"]
 _PACKAGES += ["darshan", "google-crc32c", "numba", "simpy"]
 _TIMEOUT_S = 900
+MISSED, NOT_MEASURED = "MISSED", "not measured"
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
 class CannotMeasure(RuntimeError):
-    """A peer or a tool is missing; the message says which and why."""
+    """A peer or a tool is missing or fails; the message says which and why."""
+
+
+class WrongWork(RuntimeError):
+    """What is measured, or a check of it, did other work than it stands for."""
 
 
 @dataclass(frozen=True)
@@ -78,31 +86,52 @@ class Measurement:
 
 
 @dataclass
-class Comparison:
-    """A ratio or a value beside its goal; `met` is None where there is no goal.
+class Count:
+    """What something measured did, counted: files, bytes, waits, records, events."""
 
-    `start` is what was measured on 2026-11-22, before the goal was set.
+    case: str
+    what: str
+    unit: str
+    found: int
+    n_times: int = 1
+
+
+@dataclass
+class Comparison:
+    """A ratio or a value beside its goal; `met` is None where none is judged.
+
+    Both values are None if a side is missing. `start` is what was measured on
+    2026-11-22, before the goal was set.
     """
 
     case: str
     what: str
-    by_median: float
-    by_minimum: float
+    by_median: float | None
+    by_minimum: float | None
     goal: str = ""
     start: str = ""
     met_by_median: bool | None = None
     met_by_minimum: bool | None = None
 
     @property
+    def values(self) -> str:
+        """Return both values for the table."""
+        if self.by_median is None:
+            return f"{'-':>10}{'-':>10}"
+        return f"{self.by_median:>10.3f}{self.by_minimum:>10.3f}"
+
+    @property
     def verdict(self) -> str:
         """Return whether the goal was met, in words."""
+        if self.by_median is None:
+            return NOT_MEASURED
         if self.met_by_median is None:
             return ""
         return {
             (True, True): "met",
             (False, True): "met by minimum only",
             (True, False): "met by median only",
-            (False, False): "MISSED",
+            (False, False): MISSED,
         }[self.met_by_median, self.met_by_minimum]
 
 
@@ -114,13 +143,18 @@ class Results:
     title: str
     small: bool
     measurements: list[Measurement] = field(default_factory=list)
+    counts: list[Count] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     load_before: tuple[float, ...] = field(default_factory=os.getloadavg)
+    _missing: set[str] = field(default_factory=set)
 
     def add(self, case: str, what: str, samples: list[float], unit: str = "s") -> None:
         """Add samples of something, which may have some already."""
+        if not samples:
+            raise WrongWork(f"{case}, {what}: got no samples, expected some.")
         if not (found := self.find(case, what)):
             found = Measurement(case, what, unit, [])
             self.measurements.append(found)
@@ -133,10 +167,34 @@ class Results:
                 return measurement
         return None
 
+    def count(self, case: str, what: str, unit: str, found: int, expected: int) -> None:
+        """Record how much work something did.
+
+        Raises
+        ------
+        WrongWork
+            If it is not as much as expected, or if nothing is expected.
+        """
+        if found != expected or not expected:
+            amount = f"{expected:,}" if expected else "some"
+            raise WrongWork(f"{case}, {what}: got {found:,} {unit}, expected {amount}.")
+        for count in self.counts:
+            if (count.case, count.what, count.unit) == (case, what, unit):
+                count.n_times += 1
+                return
+        self.counts.append(Count(case, what, unit, found))
+
     def skip(self, what: str, reason: object) -> None:
-        """Record that something could not be measured."""
+        """Record that something is left out; its comparisons are not measured."""
+        self._missing.add(what)
         self.skipped.append(f"{what}: {reason}")
         progress(self.name, f"SKIPPED {what}: {reason}")
+
+    def fail(self, case: str, what: str, error: object) -> None:
+        """Record that something failed; the rest is measured all the same."""
+        self._missing.add(what)
+        self.failures.append(f"{case}, {what}: {error}")
+        progress(self.name, f"FAILED {case}, {what}: {error}")
 
     def interleave(
         self,
@@ -148,7 +206,7 @@ class Results:
     ) -> None:
         """Run everything once a round, every second round in reverse order.
 
-        A peer that fails is skipped from then on; failures of our own are errors.
+        A peer that fails is left out from then on, and the benchmark fails at its end.
         """
         left = dict(runs)
         for number in range(n_rounds):
@@ -156,10 +214,10 @@ class Results:
                 progress(self.name, f"{case}, round {number + 1} of {n_rounds}, {what}")
                 try:
                     self.add(case, what, left[what](), unit)
-                except CannotMeasure as error:
+                except (CannotMeasure, WrongWork) as error:
                     if what not in peers:
                         raise
-                    self.skip(f"{case}, {what}", error)
+                    self.fail(case, what, error)
                     del left[what]
 
     def compare(
@@ -172,46 +230,92 @@ class Results:
         at_least: float | None = None,
         start: str = "",
     ) -> None:
-        """Add the ratio of two measurements, if both are there."""
-        a, b = self.find(case, over), self.find(case, under)
+        """Add the ratio of two measurements."""
+        if over == under:
+            raise WrongWork(f"{case}: compares {over} with itself.")
+        a, b = self._measured(case, over), self._measured(case, under)
+        ratios = None
         if a and b:
             ratios = a.median / b.median, a.minimum / b.minimum
-            self._judge(case, f"{over} / {under}", ratios, at_most, at_least, start)
+        self._judge(case, f"{over} / {under}", ratios, at_most, at_least, start)
+
+    def agree(self, case: str, one: str, other: str, within_percent: float) -> None:
+        """Add how far two measurements differ; too far is an error but in trials."""
+        a, b = self._measured(case, one), self._measured(case, other)
+        if not (a and b):
+            raise WrongWork(f"{case}: got no {one} and {other} that could agree.")
+        values = tuple(
+            100 * abs(x / y - 1)
+            for x, y in ((a.median, b.median), (a.minimum, b.minimum))
+        )
+        what = f"{one} against {other}, %"
+        self._judge(case, what, values, within_percent)
+        if self.comparisons[-1].verdict == MISSED:
+            self.failures.append(
+                f"{case}: {one} is {a.median:.4g} {a.unit}, {other} {b.median:.4g}, "
+                f"expected within {within_percent:g} %"
+            )
 
     def limit(self, case: str, what: str, at_most: float) -> None:
         """Compare the largest sample of something with an absolute limit."""
-        if a := self.find(case, what):
-            values = max(a.samples), max(a.samples)
-            self._judge(case, f"{what}, largest", values, at_most)
+        a = self._measured(case, what)
+        values = (max(a.samples),) * 2 if a else None
+        self._judge(case, f"{what}, largest", values, at_most)
 
     def limit_median(self, case: str, what: str, at_most: float) -> None:
         """Compare the median and the least sample of something with a limit."""
-        if a := self.find(case, what):
-            self._judge(case, what, (a.median, a.minimum), at_most)
+        a = self._measured(case, what)
+        self._judge(case, what, (a.median, a.minimum) if a else None, at_most)
+
+    def _measured(self, case: str, what: str) -> Measurement | None:
+        """Return what is to be judged, None if it was left out.
+
+        Raises
+        ------
+        WrongWork
+            If it was not measured, or if nothing counts what it did.
+        """
+        parts = {what, *what.split(", ")}
+        if not (found := self.find(case, what)):
+            if parts & self._missing:
+                return None
+            raise WrongWork(f"{case}, {what}: got no measurement, expected one.")
+        if not any(c.case == case and c.what in parts for c in self.counts):
+            raise WrongWork(f"{case}, {what}: got no count of its work, expected one.")
+        return found
 
     def _judge(
         self,
         case: str,
         what: str,
-        values: tuple[float, float],
+        values: tuple[float, float] | None,
         at_most: float | None,
         at_least: float | None = None,
         start: str = "",
     ) -> None:
-        """Add two values and whether they meet a goal."""
-        comparison = Comparison(case, what, *values, start=start)
+        """Add two values and, except in a trial, whether they meet a goal."""
+        comparison = Comparison(case, what, *(values or (None, None)), start=start)
+        met = None
         if at_most is not None:
             comparison.goal = f"<= {at_most:g}"
-            met = [value <= at_most for value in values]
+            met = [value <= at_most for value in values or ()]
         elif at_least is not None:
             comparison.goal = f">= {at_least:g}"
-            met = [value >= at_least for value in values]
-        if comparison.goal:
+            met = [value >= at_least for value in values or ()]
+        if met and not self.small:
             comparison.met_by_median, comparison.met_by_minimum = met
         self.comparisons.append(comparison)
 
     def finish(self) -> None:
-        """Print the table and write the JSON file."""
+        """Print the table and write the JSON file.
+
+        Raises
+        ------
+        WrongWork
+            If nothing counts what was done.
+        """
+        if not self.counts:
+            raise WrongWork("got no count of any work, expected some.")
         print(self.table(), flush=True)
         OUTPUT.mkdir(parents=True, exist_ok=True)
         suffix = "-small" if self.small else ""
@@ -233,10 +337,12 @@ class Results:
                 asdict(m) | {"median": m.median, "minimum": m.minimum}
                 for m in self.measurements
             ],
+            "counts": [asdict(c) for c in self.counts],
             "comparisons": [
                 asdict(c) | {"verdict": c.verdict} for c in self.comparisons
             ],
             "skipped": self.skipped,
+            "failures": self.failures,
             "notes": self.notes,
         }
 
@@ -252,12 +358,38 @@ class Results:
                     f"{len(m.samples)} ({m.unit})"
                 )
             for c in (c for c in self.comparisons if c.case == case):
-                line = f"    {c.what:46}{c.by_median:>10.3f}{c.by_minimum:>10.3f}  "
-                line += f"{c.goal:8} {c.verdict}"
+                line = f"    {c.what:46}{c.values}  {c.goal:8} {c.verdict}"
                 lines.append(f"{line} (start {c.start})" if c.start else line.rstrip())
         lines += [f"  SKIPPED {text}" for text in self.skipped]
+        lines += [f"  FAILED {text}" for text in self.failures]
         lines += [f"  note: {text}" for text in self.notes]
         return "\n".join(lines)
+
+
+def summary(measured: Sequence[Results], failures: Sequence[str]) -> list[str]:
+    """Return all goals with their verdicts, and what failed; the last line counts."""
+    lines, verdicts = [], Counter()
+    for results in measured:
+        for c in results.comparisons:
+            if c.goal:
+                verdicts[c.verdict] += 1
+                line = (
+                    f"  {results.name:11}{c.case:30} {c.what:46}{c.values} {c.goal:8}"
+                )
+                lines.append(f"{line} {c.verdict}".rstrip())
+        lines += [f"  {results.name:11}SKIPPED {text}" for text in results.skipped]
+    lines += [f"FAILED {text}" for text in failures]
+    n_missed, n_open = verdicts.pop(MISSED, 0), verdicts.pop(NOT_MEASURED, 0)
+    n_unjudged = verdicts.pop("", 0)
+    judged = f"{verdicts.total()} met, {n_missed} MISSED, {n_open} not measured"
+    if n_unjudged:
+        judged = f"{n_unjudged + n_open} not judged in a trial"
+    n_counts = sum(len(results.counts) for results in measured)
+    return [
+        *lines,
+        f"Goals: {judged}. Counts of work: {n_counts} as expected. "
+        f"Failures: {len(failures)}.",
+    ]
 
 
 def machine() -> dict[str, Any]:
@@ -381,6 +513,30 @@ def build_native() -> None:
     run(["make", "--silent", "-C", ROOT / "workflow" / "native"])
 
 
+def run_benchmarks(
+    benchmarks: Mapping[str, Callable[[bool], Results]], small: bool
+) -> int:
+    """Run benchmarks, print all goals and failures last, and return the exit status."""
+    started = time.monotonic()
+    measured, failures = [], []
+    for name, measure in benchmarks.items():
+        try:
+            results = measure(small)
+            results.finish()
+        except (CannotMeasure, WrongWork) as error:
+            failures.append(f"{name}: {error}")
+        except Exception as error:  # the others run all the same
+            traceback.print_exc()
+            failures.append(f"{name}: does not run: {error!r}")
+        else:
+            measured.append(results)
+            failures += [f"{name}: {text}" for text in results.failures]
+    print(f"\nGoals ({time.monotonic() - started:.0f} s in all)")
+    print("\n".join(summary(measured, failures)), flush=True)
+    return 1 if failures else 0
+
+
 def run_as_script(measure: Callable[[bool], Results]) -> None:
     """Measure as the command line says: ``--small`` tries a script in seconds."""
-    measure(sys.argv[1:] == ["--small"]).finish()
+    name = Path(sys.argv[0]).stem
+    sys.exit(run_benchmarks({name: measure}, small=sys.argv[1:] == ["--small"]))

@@ -4,7 +4,6 @@ All read as many samples from the same storage, that of Fugaku. First the event 
 alone, then whole runs: orders, decisions and tables, too.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from common import Results, progress, run_as_script
 from simulate_sweep import configured
-from simulator import check_equal, us_per_event
+from simulator import check_equal, timed
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point, Scenario
 from tierscope.data.record_order import first_records, order_of
@@ -23,14 +22,17 @@ from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
 from tierscope.model.simulator.placed_run import AdHocRun
 from tierscope.model.simulator.programs import simulate_programs
 from tierscope.model.simulator.run import draw_slowness, workload_of
-from tierscope.model.simulator.runs import simulate_run
+from tierscope.model.simulator.runs import Tables, simulate_run
 from tierscope.storage.network import network_of
 
-PLAIN, PLACED = "pinning", "pinning, loop of copies"
+PLAIN, PLACED = "pinning", "pinning (loop of copies)"
 POLICIES = ("monarch", "clairvoyant", "adhoc")
 LOADERS = ("lmdb", "lmdbio-lmm-dio-prov-coal-stag")
 POINT = Point(50, 0)
-N_RANKS, N_OSTS = 3072, 60
+N_RANKS, N_NODES, N_OSTS = 3072, 768, 60
+# LMDBIO has one reader a node.
+N_CUSTOMERS = dict.fromkeys((PLAIN, PLACED, "adhoc", LOADERS[0]), N_RANKS)
+N_CUSTOMERS[LOADERS[1]] = N_NODES
 
 Ended = tuple[np.ndarray, int]  # when each customer ended, and the number of events
 Loop = Callable[[], Ended]
@@ -45,15 +47,23 @@ def measure(small: bool = False) -> Results:
     loops = event_loops(described)
     check_equal(loops[PLAIN](), loops[PLACED]())
     results.notes.append(f"{PLAIN}: both loops gave the same times, to the nanosecond.")
-    timed = {what: partial(us_per_event, run) for what, run in loops.items()}
-    _measure(results, f"loops, {case}", timed, "us an event", 1 if small else 10)
-    n_samples = N_RANKS * per_rank * n_epochs
-    timed = {
-        what: partial(_us_per_sample, _run_of(one), n_samples)
-        for what, one in described.items()
-    }
-    case = f"runs of {n_epochs} epochs, {case}"
-    _measure(results, case, timed, "us a sample", 1 if small else 3)
+
+    def events_of(case: str, what: str, ended: Ended) -> int:
+        n_ended = int((ended[0] > 0).sum())
+        results.count(case, what, "customers that ended", n_ended, N_CUSTOMERS[what])
+        return ended[1]
+
+    def samples_of(case: str, what: str, tables: Tables) -> int:
+        n_samples = int(tables["epochs"]["samples"].sum())
+        expected = N_RANKS * per_rank * n_epochs
+        results.count(case, what, "samples", n_samples, expected)
+        return n_samples
+
+    n_rounds = 1 if small else 10
+    _measure(results, f"loops, {case}", loops, events_of, "us an event", n_rounds)
+    runs = {what: partial(simulate_run, one, POINT) for what, one in described.items()}
+    case, n_rounds = f"runs of {n_epochs} epochs, {case}", 1 if small else 3
+    _measure(results, case, runs, samples_of, "us a sample", n_rounds)
     return results
 
 
@@ -123,35 +133,26 @@ def _database_loop(description: RunDescription) -> Loop:
     return simulate
 
 
-def _run_of(description: RunDescription) -> Callable[[], Any]:
-    """Return what simulates a run."""
-    return lambda: simulate_run(description, POINT)
-
-
 def _measure(
     results: Results,
     case: str,
-    timed: Mapping[str, Callable[[], float]],
+    runs: Mapping[str, Callable[[], Any]],
+    work_of: Callable[[str, str, Any], int],
     unit: str,
     n_rounds: int,
 ) -> None:
     """Time everything in turn, and compare it with the plain simulator."""
-    for what, run in timed.items():
+    for what, run in runs.items():
         progress("events", f"{case}, compiling, {what}")
         run()
     for number in range(n_rounds):
         progress("events", f"{case}, round {number + 1} of {n_rounds}")
-        for what, run in timed.items():
-            results.add(case, what, [run()], unit)
-    for what in timed:
+        for what, run in runs.items():
+            cpu_us, outcome = timed(run)
+            results.add(case, what, [cpu_us / work_of(case, what, outcome)], unit)
+    for what in runs:
         if what != PLAIN:
             results.compare(case, what, PLAIN)
-
-
-def _us_per_sample(run: Callable[[], Any], n_samples: int) -> float:
-    start = time.process_time()
-    run()
-    return (time.process_time() - start) * 1e6 / n_samples
 
 
 if __name__ == "__main__":

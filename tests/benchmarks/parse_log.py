@@ -1,7 +1,8 @@
 """Write or read a big log in a fresh process: ``KIND LOG ...``.
 
 KIND is write, floor, tierscope, any_log or pydarshan. Reading prints
-seconds (imports left out), the process's peak memory and what was read.
+seconds (imports left out), the process's peak memory and what was read; writing prints
+what there is to read.
 """
 
 import json
@@ -21,6 +22,7 @@ EPOCHS = 3
 PIECE_BYTES = 1 << 18  # of compressed data, inflated at a time
 PROCESSES_PER_NODE = 4
 FILE_SIZE_BYTES = 1 << 17
+_NAME_BYTES = 9  # an id before a name in a log, and the zero after it
 
 
 def write(path: str, n_processes: int, files_per_process: int) -> dict:
@@ -73,7 +75,15 @@ def write(path: str, n_processes: int, files_per_process: int) -> dict:
         start_time_s=1_600_000_000,
         end_time_s=1_600_000_100,
     )
-    return {"bytes": Path(path).stat().st_size}
+    return {
+        "bytes": Path(path).stat().st_size,
+        "inflated_bytes": records.nbytes
+        + sum(_NAME_BYTES + len(n) for n in names.values()),
+        "n_records": n_records,
+        "n_names": len(names),
+        "bytes_read": n_records * FILE_SIZE_BYTES,
+        "read_time_s": float(records["POSIX_F_READ_TIME"].sum()),
+    }
 
 
 def read_with_tierscope(path: str) -> dict:
@@ -127,7 +137,7 @@ def inflate_and_copy(path: str) -> dict:
                 if inflater.eof:
                     break
             region = region[at + len(piece) - len(inflater.unused_data) :]
-    return {"seconds": time.perf_counter() - start, "n_bytes": n_bytes}
+    return {"seconds": time.perf_counter() - start, "inflated_bytes": n_bytes}
 
 
 def read_with_pydarshan(path: str) -> dict:

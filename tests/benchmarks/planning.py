@@ -1,13 +1,15 @@
 """A plan (``snakemake -n``) with nothing to do, beside a Snakefile without Python.
 
 Our experiment is the default one in short, simulated, so it is finished in seconds. The
-other Snakefile has as many rules and jobs, whose files are there, too.
+other Snakefile has as many rules and jobs, whose files are there, too. Both plans must
+say that nothing is to be done.
 """
 
 import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from common import ROOT, Results, progress, run, run_as_script, temporary_folder
 OURS, BARE = "tierscope", "generated Snakefile"
 PARTS = ("Snakefile", "workflow", "config", "resources", "environment.yml")
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2"]
+OUR_TARGET = ["tables", "--configfile", "plan.yaml"]
+NOTHING_TO_BE_DONE = "Nothing to be done"
 CONFIG = """\
 experiment: plan
 simulate: true
@@ -34,10 +38,16 @@ def measure(small: bool = False) -> Results:
     with temporary_folder() as folder:
         ours, bare = folder / "ours", folder / "bare"
         _make_ours(ours, small)
-        jobs = _jobs(ours)
+        jobs = _jobs(ours, OUR_TARGET)
         _make_bare(bare, jobs)
         case = f"{jobs.total()} jobs of {len(jobs)} rules"
-        plans = {what: partial(_plan, at) for what, at in ((OURS, ours), (BARE, bare))}
+        n_bare = _jobs(bare, []).total() - 1  # but for its target
+        results.count(case, BARE, "jobs", n_bare, jobs.total())
+        results.count(case, OURS, "jobs", jobs.total(), n_bare)
+        plans = {
+            OURS: partial(_plan, results, case, OURS, ours, OUR_TARGET),
+            BARE: partial(_plan, results, case, BARE, bare, []),
+        }
         results.interleave(case, 1 if small else 5, plans, peers=[])
         results.compare(case, OURS, BARE)
     return results
@@ -55,13 +65,13 @@ def _make_ours(folder: Path, small: bool) -> None:
     datasets = "small" if small else "small, large"
     (folder / "plan.yaml").write_text(CONFIG.format(datasets=datasets))
     progress("planning", "an experiment to be planned")
-    run([*SNAKEMAKE, "tables", "--configfile", "plan.yaml"], folder=folder)
+    run([*SNAKEMAKE, *OUR_TARGET], folder=folder)
 
 
-def _jobs(folder: Path) -> Counter[str]:
+def _jobs(folder: Path, target: Sequence[str]) -> Counter[str]:
     """Return how many jobs each rule has if all is done anew."""
-    command = [*SNAKEMAKE, "tables", "--configfile", "plan.yaml", "-n", "--forceall"]
-    table = run([*command, "--quiet", "rules"], folder=folder)
+    command = [*SNAKEMAKE, *target, "-n", "--forceall", "--quiet", "rules"]
+    table = run(command, folder=folder)
     found: Counter[str] = Counter()
     for line in table.splitlines():
         words = line.split()
@@ -87,15 +97,16 @@ def _make_bare(folder: Path, jobs: Counter[str]) -> None:
     run(SNAKEMAKE, folder=folder)
 
 
-def _plan(folder: Path) -> list[float]:
-    """Return the time of a plan, in seconds."""
-    ours = ["tables", "--configfile", "plan.yaml"]
+def _plan(
+    results: Results, case: str, what: str, folder: Path, target: Sequence[str]
+) -> list[float]:
+    """Return the time of a plan, in seconds; count that it says what a plan must."""
     started = time.perf_counter()
-    run(
-        [*SNAKEMAKE, "-n", *(ours if (folder / "plan.yaml").exists() else [])],
-        folder=folder,
-    )
-    return [time.perf_counter() - started]
+    plan = run([*SNAKEMAKE, "-n", *target], folder=folder)
+    seconds = time.perf_counter() - started
+    n_said = plan.count(NOTHING_TO_BE_DONE)
+    results.count(case, what, "plans with nothing to do", n_said, 1)
+    return [seconds]
 
 
 if __name__ == "__main__":

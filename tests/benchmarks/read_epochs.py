@@ -1,10 +1,13 @@
-"""Read files epoch by epoch on all MPI ranks; rank 0 prints two times of each epoch.
+"""Read files epoch by epoch on all MPI ranks; rank 0 prints what each epoch took.
 
     mpiexec -n N python read_epochs.py LOADER FOLDER EPOCHS BATCH_SIZE COMPUTE_S CLOCK
 
-The first is in seconds of this machine, the second of CLOCK, `real` or `virtual`.
+Times are in seconds, `real_s` of this machine and `time_s` of CLOCK (`real` or
+`virtual`). `samples` and `bytes` are those of all ranks. On clock `virtual` the last
+epoch has what the device has counted since the start of the launch.
 """
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -54,7 +57,11 @@ if __name__ == "__main__":
             clock.plan(len(paths), size, batch_size, PREFETCH_BATCHES, 0.0)
         comm.Barrier()
         started_s = time.perf_counter()
-        time_s, *_ = run_epoch(batches, clock, compute_s)
+        time_s, *read = run_epoch(batches, clock, compute_s)
         comm.Barrier()
+        took = {"real_s": time.perf_counter() - started_s, "time_s": time_s}
+        took |= zip(("samples", "bytes"), map(comm.allreduce, read), strict=True)
+        if isinstance(clock, VirtualClock) and epoch == n_epochs - 1:
+            took |= clock.counts(n_devices=1)[0]
         if comm.rank == 0:
-            print(time.perf_counter() - started_s, time_s)
+            print(json.dumps(took))

@@ -25,7 +25,7 @@ def write(folder: Path, n_logs: int) -> dict:
     from tierscope.trace.log_writer import write_any_log
     from tierscope.trace.posix_records import POSIX_RECORD
 
-    generator = np.random.default_rng(1)
+    generator, n_bytes = np.random.default_rng(1), 0
     posix = np.zeros(N_FILES, POSIX_RECORD)
     posix["rank"] = np.arange(N_FILES) % 4
     posix["rank"][:4] = -1
@@ -34,6 +34,7 @@ def write(folder: Path, n_logs: int) -> dict:
         posix["id"] = ids[:N_FILES]
         posix["POSIX_OPENS"], posix["POSIX_READS"] = 1, 4
         posix["POSIX_BYTES_READ"] = generator.integers(1, 1 << 20, N_FILES)
+        n_bytes += int(posix["POSIX_BYTES_READ"].sum())
         for timer in ("READ", "META", "MAX_READ"):
             posix[f"POSIX_F_{timer}_TIME"] = generator.random(N_FILES)
         stdio, mpi = np.zeros(2, STDIO_RECORD), np.zeros(1, MPIIO_RECORD)
@@ -52,7 +53,8 @@ def write(folder: Path, n_logs: int) -> dict:
             ended_s=1_700_000_060 + job,
             job_id=job,
         )
-    return {"bytes": sum(log.stat().st_size for log in folder.iterdir())}
+    log_bytes = sum(log.stat().st_size for log in folder.iterdir())
+    return {"bytes": log_bytes, "n_bytes": n_bytes}
 
 
 def bytes_of(path: str) -> int:
@@ -67,8 +69,7 @@ def read_in_loop(logs: list[str]) -> dict:
     """Read the logs one after the other."""
     bytes_of(logs[0])  # imports what it needs
     start = time.perf_counter()
-    n_bytes = sum(map(bytes_of, logs))
-    return {"seconds": time.perf_counter() - start, "n_bytes": n_bytes}
+    return _summed(list(map(bytes_of, logs)), start)
 
 
 def read_in_pool(logs: list[str]) -> dict:
@@ -76,8 +77,14 @@ def read_in_pool(logs: list[str]) -> dict:
     start = time.perf_counter()
     bytes_of(logs[0])  # imports what the forked processes need
     with ProcessPoolExecutor(N_WORKERS) as pool:
-        n_bytes = sum(pool.map(bytes_of, logs, chunksize=32))
-    return {"seconds": time.perf_counter() - start, "n_bytes": n_bytes}
+        n_bytes = list(pool.map(bytes_of, logs, chunksize=32))
+    return _summed(n_bytes, start)
+
+
+def _summed(n_bytes: list[int], start: float) -> dict:
+    """Return the seconds since the start, the number of logs and their bytes."""
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "n_logs": len(n_bytes), "n_bytes": sum(n_bytes)}
 
 
 def main() -> None:

@@ -6,7 +6,7 @@
  *
  * Pass p reads ROOT.ep<p>/<i> for all i: files that a tracer sees for the first time,
  * as in a run. Then all passes are repeated: files that it knows. Prints a line per
- * pass: new or known, wall and CPU microseconds per file.
+ * pass: new or known, wall and CPU microseconds per file, and all bytes.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
     return 2;
   int n_files = atoi(argv[2]), n_passes = atoi(argv[3]);
   for (int pass = 0; pass < 2 * n_passes; pass++) {
+    long long all_bytes = 0;
     double wall = seconds(CLOCK_MONOTONIC);
     double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
     for (int i = 0; i < n_files; i++) {
@@ -39,10 +40,11 @@ int main(int argc, char **argv) {
         offset += n_bytes;
       if (close(descriptor) || n_bytes || !offset)
         return perror(path), 1;
+      all_bytes += offset;
     }
-    printf("%s %.4f %.4f\n", pass < n_passes ? "new" : "known",
+    printf("%s %.4f %.4f %lld\n", pass < n_passes ? "new" : "known",
            (seconds(CLOCK_MONOTONIC) - wall) * 1e6 / n_files,
-           (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / n_files);
+           (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / n_files, all_bytes);
   }
   return 0;
 }

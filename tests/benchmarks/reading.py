@@ -1,15 +1,17 @@
 """Epoch time of our driver beside DLIO and bare loops, warm page cache, compute time 0.
 
 All read the same files on two MPI ranks. The first epoch of every launch is dropped:
-it warms up (ours does so before, DLIO does not).
+it warms up (ours does so before, DLIO does not). Of each other epoch, what was read is
+counted, and hardly any of it may have come from devices.
 """
 
 import json
 import os
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import dlio
@@ -23,9 +25,9 @@ from common import (
     SCRIPTS,
     SMALL_FILES,
     TRIAL_FILES,
-    CannotMeasure,
     Files,
     Results,
+    WrongWork,
     build_native,
     run,
     run_as_script,
@@ -42,9 +44,10 @@ from tierscope.experiment.system import System
 
 TENSORFLOW, POSIX = "tierscope (tensorflow)", "tierscope (posix)"
 DLIO, TFRECORD, OS_READ = "DLIO step block", "bare TFRecordDataset", "bare os.read"
-READ_AHEAD = "bare os.read, a thread reads ahead"
+READ_AHEAD = "bare os.read (a thread reads ahead)"
 BUILD = "  building the bare pipeline"
 DROPPED_EPOCHS = 1
+MOST_COLD = 0.01  # of the bytes read: pages of programs come from devices, too
 
 
 def measure(small: bool = False) -> Results:
@@ -53,11 +56,8 @@ def measure(small: bool = False) -> Results:
         "reading", f"time of an epoch, {N_RANKS} MPI ranks, warm page cache", small
     )
     build_native()
-    try:
-        if not small:
-            dlio.install()
-    except CannotMeasure as error:
-        results.skip(DLIO, error)
+    if reason := dlio.why_left_out(small):
+        results.skip(DLIO, reason)
     for files in TRIAL_FILES if small else [SMALL_FILES, LARGE_FILES]:
         with temporary_folder() as folder:
             _measure_files(results, files, folder)
@@ -72,31 +72,12 @@ def measure(small: bool = False) -> Results:
 def _measure_files(results: Results, files: Files, folder: Path) -> None:
     """Measure all candidates on one dataset."""
     dataset = Dataset(**asdict(files))
-    files_folder = folder / "gfs" / "data" / dataset.directory(0)
-    write_examples(files_folder, dataset)
+    write_examples(_files_folder(folder, dataset), dataset)
     os.sync()  # or writing back disturbs the first rounds
     n_rounds, epochs = (1, 2) if results.small else (3, 6)
     case = files.title
-
-    def bare(kind: str) -> list[float]:
-        numbers = files.batch_size, epochs
-        times_s = run_python_ranks("bare_loops.py", kind, files_folder, *numbers)
-        if kind == "tfrecord":
-            results.add(case, BUILD, times_s["build"][DROPPED_EPOCHS:])
-        return times_s["epoch"]
-
-    runs = {
-        TENSORFLOW: lambda: run_driver(folder, dataset, "tensorflow", epochs),
-        POSIX: lambda: run_driver(folder, dataset, "posix", epochs),
-        DLIO: lambda: dlio.read_epochs(folder / "dlio", files_folder, files, epochs),
-        TFRECORD: lambda: bare("tfrecord"),
-        OS_READ: lambda: bare("os"),
-        READ_AHEAD: lambda: bare("ahead"),
-    }
-    if not dlio.FOLDER.is_dir() or results.small:
-        del runs[DLIO]
-    warm = {what: _without_first(run) for what, run in runs.items()}
-    results.interleave(case, n_rounds, warm, peers=[DLIO])
+    runs = _runs(results, folder, files, epochs)
+    results.interleave(case, n_rounds, runs, peers=[DLIO])
     judged = files.name == "small"
     results.compare(case, TENSORFLOW, DLIO, at_most=0.5 if judged else None)
     goals = (1.03, 1.5) if judged else (None, None)
@@ -107,9 +88,76 @@ def _measure_files(results: Results, files: Files, folder: Path) -> None:
     results.compare(case, POSIX, READ_AHEAD)
 
 
-def _without_first(run: Callable[[], list[float]]) -> Callable[[], list[float]]:
-    """Return a run that leaves out the epochs of warming up."""
-    return lambda: run()[DROPPED_EPOCHS:]
+def _runs(
+    results: Results, folder: Path, files: Files, epochs: int
+) -> dict[str, Callable[[], list[float]]]:
+    """Return what runs each candidate, counts its reads, and returns its times."""
+    dataset = Dataset(**asdict(files))
+    files_folder = _files_folder(folder, dataset)
+
+    def ours(what: str, loader: str) -> list[float]:
+        table = run_driver(folder, dataset, loader, epochs).groupby("epoch")
+        sums = table[["samples", "bytes", "device_bytes"]].sum().iloc[DROPPED_EPOCHS:]
+        _count(results, files, what, "samples", sums["samples"])
+        _count(results, files, what, "bytes", sums["bytes"])
+        _refuse_cold(files, what, sums["device_bytes"])
+        return table["execution_time_s"].max().tolist()[DROPPED_EPOCHS:]
+
+    def bare(what: str, kind: str) -> list[float]:
+        numbers = files.batch_size, epochs
+        done = run_python_ranks("bare_loops.py", kind, files_folder, *numbers)
+        done = {name: values[DROPPED_EPOCHS:] for name, values in done.items()}
+        unit = "samples" if kind == "tfrecord" else "bytes"
+        _count(results, files, what, unit, done["amount"])
+        _refuse_cold(files, what, done["device_bytes"])
+        if kind == "tfrecord":
+            results.add(files.title, BUILD, done["build"])
+        return done["epoch"]
+
+    def peer() -> list[float]:
+        arguments = folder / "dlio", files_folder, files, epochs
+        times_s, samples = dlio.read_epochs(*arguments)
+        _count(results, files, DLIO, "samples", samples)
+        return times_s[DROPPED_EPOCHS:]
+
+    runs = {
+        TENSORFLOW: partial(ours, TENSORFLOW, "tensorflow"),
+        POSIX: partial(ours, POSIX, "posix"),
+        DLIO: peer,
+        TFRECORD: partial(bare, TFRECORD, "tfrecord"),
+        OS_READ: partial(bare, OS_READ, "os"),
+        READ_AHEAD: partial(bare, READ_AHEAD, "ahead"),
+    }
+    if dlio.why_left_out(results.small):
+        del runs[DLIO]
+    return runs
+
+
+def _count(
+    results: Results, files: Files, what: str, unit: str, of_epochs: Iterable[int]
+) -> None:
+    """Count what each epoch has read."""
+    expected = files.n_files
+    if unit == "bytes":
+        expected *= files.file_size_bytes
+    for amount in of_epochs:
+        results.count(files.title, what, f"{unit} an epoch", int(amount), expected)
+
+
+def _refuse_cold(files: Files, what: str, device_bytes: Iterable[float]) -> None:
+    """Refuse epochs whose files were not in the page cache, where the kernel counts."""
+    n_bytes = files.n_files * files.file_size_bytes
+    for found in device_bytes:
+        if found > MOST_COLD * n_bytes:
+            raise WrongWork(
+                f"{files.title}, {what}: got {found:,.0f} bytes from devices, expected "
+                f"at most {MOST_COLD * n_bytes:,.0f}, as the files are cached."
+            )
+
+
+def _files_folder(folder: Path, dataset: Dataset) -> Path:
+    """Return where the files of all candidates are."""
+    return folder / "gfs" / "data" / dataset.directory(0)
 
 
 def write_examples(folder: Path, dataset: Dataset) -> None:
@@ -153,8 +201,10 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2]) + varint + bytes([left]) + content
 
 
-def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list[float]:
-    """Run the real driver, traced, and return the time of each epoch (slowest rank)."""
+def run_driver(
+    folder: Path, dataset: Dataset, loader: str, epochs: int
+) -> pd.DataFrame:
+    """Run the real driver, traced, and return what each rank did in each epoch."""
     system = System(
         name="bench",
         description="plain directories",
@@ -191,10 +241,7 @@ def run_driver(folder: Path, dataset: Dataset, loader: str, epochs: int) -> list
         ]
         start = run([sys.executable, *command, "--prepare"])
         run_ranks(*command, start=start)
-        table = pd.read_parquet(staging / point.path / "epochs.parquet")
-    if (table.groupby("epoch")["samples"].sum() != dataset.n_files).any():
-        raise CannotMeasure("our driver did not read every file once an epoch.")
-    return table.groupby("epoch")["execution_time_s"].max().tolist()
+        return pd.read_parquet(staging / point.path / "epochs.parquet")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ N_LFS_SERVERS = 48
 CACHE_RATES_PERCENT = range(0, 101, 5)
 MAX_IMPROVEMENT_PERCENT = 200
 PERCENT_OF_BEST = 50
+UNTRIED = -2
 RUN = {
     "source": "simulated",
     "system": "synthetic",
@@ -81,12 +82,11 @@ def naive(io_time: pd.DataFrame, goal: Goal, percents: np.ndarray) -> np.ndarray
     """Return the least cache rate of every combination, -1 if none, one by one."""
     processes, times_s = process_times(io_time)
     times_s = times_s.reshape(processes["cache_rate_percent"].nunique(), -1, 4)
-    least = np.full([len(percents)] * 4, -1)
+    least = np.full([len(percents)] * 4, UNTRIED)
     for position in np.ndindex(least.shape):
         improved_s = total_s(improve(times_s, percents[list(position)]))
         met = goal.is_met(improved_s.max(axis=1))
-        if met.any():
-            least[position] = CACHE_RATES_PERCENT[met.argmax()]
+        least[position] = CACHE_RATES_PERCENT[met.argmax()] if met.any() else -1
     return least
 
 
@@ -105,7 +105,7 @@ def main(kind: str, n_steps: int, n_processes: int) -> dict:
     step = MAX_IMPROVEMENT_PERCENT // n_steps
     percents = np.arange(0, MAX_IMPROVEMENT_PERCENT + 1, step)
     started = time.perf_counter()
-    result = {"n_combinations": len(percents) ** 4}
+    result = {}
     if kind == "search":
         goals, combinations = search_combinations(
             io_time,
@@ -116,7 +116,8 @@ def main(kind: str, n_steps: int, n_processes: int) -> dict:
             dataset_bytes=N_FILES * FILE_BYTES,
         )
         result["seconds"] = time.perf_counter() - started
-        result |= goals[["n_sufficient", "n_minimal"]].iloc[0].to_dict()
+        numbers = ["n_combinations", "n_sufficient", "n_minimal"]
+        result |= goals[numbers].iloc[0].to_dict()
         cheapest = combinations.iloc[:1].drop(columns=list(RUN), errors="ignore")
         result["cheapest"] = cheapest.to_dict("records")
         _, times_s = process_times(io_time)
@@ -128,7 +129,9 @@ def main(kind: str, n_steps: int, n_processes: int) -> dict:
         started = time.perf_counter()
         expected = naive(io_time, goal, percents)
         result["naive_seconds"] = time.perf_counter() - started
-        result["equal"] = bool((least_cache_rates(sufficient) == expected).all())
+        result["n_tried"] = int((expected != UNTRIED).sum())
+        result["n_equal"] = int((least_cache_rates(sufficient) == expected).sum())
+        result["n_combinations"] = sufficient.n_combinations
         result["n_sufficient"] = sufficient.n_sufficient
         result["n_sufficient_naive"] = int((expected >= 0).sum())
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

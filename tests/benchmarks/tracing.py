@@ -15,23 +15,35 @@ import platform
 import shutil
 from pathlib import Path
 
+import numpy as np
 from common import (
     NATIVE,
     ROOT,
     CannotMeasure,
     Results,
+    WrongWork,
     build_native,
     progress,
     run,
     run_as_script,
     temporary_folder,
 )
+from tierscope.trace.spool import SPOOL_VERSION, read_spool
 
 FILE_SIZE_BYTES = 1 << 17
 CASES = {"new": "first open of each path", "known": "the same paths again"}
 STARTS = {"new": "1.10-1.16", "known": "1.07-1.08"}
 PLAIN, TRACED, FLOOR = "plain", "traced", "floor"
 OLD = os.environ.get("TIERSCOPE_OLD_TRACER", "")  # a commit
+READS_PER_FILE = 2  # the last one finds the end
+FLOOR_SPOOL = "0.spool"
+VERSION_OFFSET = 16  # in the header of a spool
+FLOOR_RECORD = np.dtype(  # of least_tracer.c
+    [(name, "u8") for name in ("id", "opens", "reads", "bytes")]
+    + [(name, "f8") for name in ("read_s", "meta_s")]
+    + [("path", "S80")]
+)
+Counts = dict[str, int]
 
 
 def measure(small: bool = False) -> Results:
@@ -56,7 +68,10 @@ def measure(small: bool = False) -> Results:
             for what in [*libraries, *libraries][turn : turn + len(libraries)]:
                 progress("tracing", f"round {number + 1} of {n_rounds}, {what}")
                 command = [loop, folder / "data", n_files, n_passes]
-                _add(results, what, _run(command, folder, libraries[what]))
+                output, recorded = _run(command, folder, libraries[what])
+                _add(results, what, output, n_files)
+                if what != PLAIN:
+                    _count_recorded(results, what, recorded, 2 * n_passes * n_files)
     for kind, name in CASES.items():
         for clock in ("CPU", "wall"):
             over, under = f"{TRACED}, {clock}", f"{PLAIN}, {clock}"
@@ -95,10 +110,12 @@ def _make_files(data: Path, n_files: int, n_passes: int) -> None:
     os.sync()
 
 
-def _run(command: list[object], folder: Path, library: str | Path | None) -> str:
-    """Run the loop, with a library that traces or without one."""
+def _run(
+    command: list[object], folder: Path, library: str | Path | None
+) -> tuple[str, Counts]:
+    """Run the loop, with a library that traces or without; return what it recorded."""
     if library is None:
-        return run(command)
+        return run(command), {}
     spool = folder / "spool"
     spool.mkdir()
     environment = {
@@ -108,17 +125,50 @@ def _run(command: list[object], folder: Path, library: str | Path | None) -> str
         "TIERSCOPE_TRACE_PREFIXES": f"{folder / 'data'}.ep",
     }
     output = run(command, environment)
-    if not any(spool.glob("*.spool")):
-        raise CannotMeasure("the tracer wrote no spool: it was not at work.")
+    if len(spools := list(spool.glob("*.spool"))) != 1:
+        raise WrongWork(f"{library}: got {len(spools)} spools, expected 1.")
+    recorded = _recorded(spools[0])
     shutil.rmtree(spool)
-    return output
+    return output, recorded
 
 
-def _add(results: Results, what: str, output: str) -> None:
+def _recorded(spool: Path) -> Counts:
+    """Return the opens, reads and bytes of our tracer's spool, or of the floor's."""
+    names = {
+        "opens": "POSIX_OPENS",
+        "reads": "POSIX_READS",
+        "bytes": "POSIX_BYTES_READ",
+    }
+    if spool.name == FLOOR_SPOOL:
+        records = np.fromfile(spool, FLOOR_RECORD)
+        return {unit: int(records[unit].sum()) for unit in names}
+    with spool.open("r+b") as file:  # of an old tracer, with the same records
+        file.seek(VERSION_OFFSET)
+        file.write(SPOOL_VERSION.to_bytes(4, "little"))
+    records, *_ = read_spool(spool)
+    return {unit: int(records[name].sum()) for unit, name in names.items()}
+
+
+def _count_recorded(
+    results: Results, what: str, recorded: Counts, n_opens: int
+) -> None:
+    """Count the calls that a tracer recorded in all passes of a process."""
+    expected = {
+        "opens": n_opens,
+        "reads": READS_PER_FILE * n_opens,
+        "bytes": FILE_SIZE_BYTES * n_opens,
+    }
+    for case in CASES.values():
+        for unit, found in recorded.items():
+            results.count(case, what, f"recorded {unit}", found, expected[unit])
+
+
+def _add(results: Results, what: str, output: str, n_files: int) -> None:
     """Add what the loop printed."""
     for line in output.splitlines():
-        kind, wall_us, cpu_us = line.split()
+        kind, wall_us, cpu_us, n_bytes = line.split()
         case = CASES[kind]
+        results.count(case, what, "bytes", int(n_bytes), n_files * FILE_SIZE_BYTES)
         results.add(case, f"{what}, CPU", [float(cpu_us)], "us a file")
         results.add(case, f"{what}, wall", [float(wall_us)], "us a file")
 

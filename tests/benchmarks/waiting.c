@@ -4,7 +4,9 @@
  * opens and one for reads, each with a fixed service time:
  *
  *     WAITING_PREFIX                    what the paths of these files begin with
- *     WAITING_STATE                     a file of zeros, at least as long as the queues
+ *     WAITING_STATE                     a file of zeros, at least as long as the queues;
+ *                                       after that each queue says how often it was
+ *                                       waited in, and for how many bytes
  *     WAITING_OPEN_NS, WAITING_READ_NS  service times, in whole nanoseconds
  */
 #define _GNU_SOURCE
@@ -20,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,7 +31,7 @@
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 struct queue {
-    _Atomic int64_t free_at_ns;
+    _Atomic int64_t free_at_ns, n_waits, n_bytes;
 };
 
 static struct queue *opens, *reads; /* NULL: nothing waits */
@@ -62,8 +65,8 @@ __attribute__((constructor)) static void set_up(void)
     opens = queues;
 }
 
-/* Join a queue and wait until the service ends. */
-static void serve(struct queue *queue, int64_t service_ns)
+/* Join a queue, wait until the service ends, and count it. */
+static void serve(struct queue *queue, int64_t service_ns, int64_t bytes)
 {
     static __thread bool is_precise;
     if (!is_precise)
@@ -78,8 +81,14 @@ static void serve(struct queue *queue, int64_t service_ns)
         end = (free_at > arrival ? free_at : arrival) + service_ns;
     while (!atomic_compare_exchange_weak(&queue->free_at_ns, &free_at, end));
     struct timespec until = { end / NS_PER_S, end % NS_PER_S };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        continue;
+    int error;
+    while ((error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)))
+        if (error != EINTR) {
+            dprintf(STDERR_FILENO, "waiting.c: cannot sleep: %s\n", strerror(error));
+            _exit(2);
+        }
+    queue->n_waits++;
+    queue->n_bytes += bytes;
     errno = saved_errno;
 }
 
@@ -89,14 +98,14 @@ static int after_open(int fd, const char *path)
         return fd;
     is_ours[fd] = strncmp(path, prefix, strlen(prefix)) == 0;
     if (is_ours[fd] && open_ns)
-        serve(opens, open_ns);
+        serve(opens, open_ns, 0);
     return fd;
 }
 
 static ssize_t after_read(int fd, ssize_t bytes)
 {
     if (bytes > 0 && fd < MOST_DESCRIPTORS && is_ours[fd] && read_ns)
-        serve(reads, read_ns);
+        serve(reads, read_ns, bytes);
     return bytes;
 }
 
@@ -116,20 +125,22 @@ OPEN(open64, (const char *path, int flags, ...), path, flags, mode)
 OPEN(openat, (int at, const char *path, int flags, ...), at, path, flags, mode)
 OPEN(openat64, (int at, const char *path, int flags, ...), at, path, flags, mode)
 
-ssize_t read(int fd, void *buffer, size_t bytes)
-{
-    return after_read(fd, NEXT(read)(fd, buffer, bytes));
-}
+#define READ(name, parameters, ...)                        \
+    ssize_t name parameters                                \
+    {                                                      \
+        return after_read(fd, NEXT(name)(__VA_ARGS__));    \
+    }
 
-ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
-{
-    return after_read(fd, NEXT(pread)(fd, buffer, bytes, offset));
-}
-
-ssize_t pread64(int fd, void *buffer, size_t bytes, off64_t offset)
-{
-    return after_read(fd, NEXT(pread64)(fd, buffer, bytes, offset));
-}
+READ(read, (int fd, void *buffer, size_t bytes), fd, buffer, bytes)
+READ(pread, (int fd, void *buffer, size_t bytes, off_t at), fd, buffer, bytes, at)
+READ(pread64, (int fd, void *buffer, size_t bytes, off64_t at), fd, buffer, bytes, at)
+READ(readv, (int fd, const struct iovec *parts, int n), fd, parts, n)
+READ(preadv, (int fd, const struct iovec *parts, int n, off_t at), fd, parts, n, at)
+READ(preadv64, (int fd, const struct iovec *parts, int n, off64_t at), fd, parts, n, at)
+READ(preadv2, (int fd, const struct iovec *parts, int n, off_t at, int flags),
+     fd, parts, n, at, flags)
+READ(preadv64v2, (int fd, const struct iovec *parts, int n, off64_t at, int flags),
+     fd, parts, n, at, flags)
 
 int close(int fd)
 {
