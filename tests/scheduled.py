@@ -113,5 +113,6 @@ class ScheduledProject(Project):
 def assert_one_after_the_other(runs: list[dict]) -> None:
     """Assert that runs, which share the GFS, did not do so at the same time."""
     times = sorted((run["started"], run["finished"]) for run in runs)
+    assert len(times) > 1
     for (_, finished), (started, _) in itertools.pairwise(times):
         assert finished <= started

@@ -137,6 +137,8 @@ def busy_machine():
     ]
     try:
         yield
+        assert busy
+        assert all(process.poll() is None for process in busy)
     finally:
         for process in busy:
             process.kill()

@@ -22,6 +22,7 @@ class Cluster:
     def __init__(self, folder: Path, state: Path):
         self.folder = folder
         self.state = state
+        self.faults: set[str] = set()
         folder.mkdir()
         state.mkdir()
         paths = [str(BIN), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -43,6 +44,7 @@ class Cluster:
 
     def switch(self, **faults: object) -> None:
         """Switch settings and faults of the stand-in on; None switches off."""
+        self.faults |= faults.keys() - {"SLOTS", "QUEUE_S"}
         for name, value in faults.items():
             file = self.state / name.lower()
             file.unlink(missing_ok=True)
@@ -113,10 +115,18 @@ class Cluster:
         return found
 
     def assert_nothing_left(self) -> None:
-        """Assert that no job, process, area or note of a job is left."""
+        """Assert that no job, process, area or note is left, and faults happened."""
         self.wait_until_idle()
         assert not [*self.state.glob("localtmp/*")]
         assert not self.notes()
+        self.assert_faults_happened()
+
+    def assert_faults_happened(self) -> None:
+        """Assert that what a test has switched on has happened."""
+        files = self.state.glob("happened-*")
+        assert {file.name.removeprefix("happened-").upper() for file in files} == (
+            self.faults
+        )
 
     def wait_until(self, true) -> None:
         """Wait until something is true."""

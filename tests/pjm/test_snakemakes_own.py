@@ -75,6 +75,7 @@ def test_snakemakes_test_passes_and_all_its_jobs_are_pjms(cluster, test):
 def test_failed_group_says_why_and_fails_the_test(cluster):
     cluster.switch(REJECT="[ERR.] PJM 0071 pjsub Group not authorized")
     run(cluster, "test_group_workflow", expect=1)
+    cluster.assert_faults_happened()
     assert "PJM 0071 pjsub Group not authorized" in cluster.output
     assert "At least one job did not complete successfully" in cluster.output
     assert cluster.jobs() == {}

@@ -21,6 +21,8 @@ switched while it runs, files of that name in lower case in $PJM_STANDIN_DIR:
     NODE_DOWN=name     a node of jobs of this name goes down after half a second
     VANISH=name        pjstat does not know ended jobs of this name, not even with -H
     LOSE=name          nor running ones, and their processes are killed
+
+A fault that has happened leaves a file happened-NAME there.
 """
 
 import contextlib
@@ -66,6 +68,11 @@ def setting(name):
     return os.environ.get(f"PJM_STANDIN_{name}")
 
 
+def happened(fault):
+    """Let the tests know that a fault has happened."""
+    (STATE / f"happened-{fault.lower()}").touch()
+
+
 @contextlib.contextmanager
 def locked():
     """Hold the lock of the state."""
@@ -108,7 +115,9 @@ def counted(name):
         counter = STATE / f"calls-{name.lower()}"
         n_calls = int(counter.read_text()) if counter.exists() else 0
         counter.write_text(str(n_calls + 1))
-        return n_calls < int(setting(name) or 0)
+    if is_fault := n_calls < int(setting(name) or 0):
+        happened(name)
+    return is_fault
 
 
 def refuse(code, text):
@@ -150,6 +159,7 @@ def pjsub(arguments):
         else:
             script = Path(word)
     if (text := setting("REJECT")) is not None:
+        happened("REJECT")
         print(text or "[ERR.] PJM 0007 pjsub Staging option error (3).")
         return
     if "group" not in given:
@@ -173,6 +183,7 @@ def pjsub(arguments):
         last = STATE / "last-id"
         job_id = int(last.read_text()) if last.exists() else 12344
         if setting("SAME_ID") and last.exists():
+            happened("SAME_ID")
             print(f"[INFO] PJM 0000 pjsub Job {job_id} submitted.")
             return
         job_id += 1
@@ -322,9 +333,11 @@ def watch(job, process, mark):
                 "reason": "ELAPSE LIMIT EXC",
             }
         if run_s > 0.5 and setting("NODE_DOWN") == job["name"]:
+            happened("NODE_DOWN")
             end_processes(mark, signal.SIGKILL)
             return {"state": "EXT", "codes": [0, 20, 9], "reason": "NODE DOWN"}
         if run_s > 0.5 and setting("LOSE") == job["name"]:
+            happened("LOSE")
             end_processes(mark, signal.SIGKILL)
             break
     code = process.wait()
@@ -389,10 +402,13 @@ def pjstat(arguments):
     print(VERBOSE if verbose else BRIEF)
     for job in all_jobs():
         has_ended = job["state"] in ENDED
-        hidden = (setting("LOSE"), setting("VANISH") if has_ended else None)
-        shown = has_ended == history and job["name"] not in hidden
-        if shown and (not wanted or job["id"] in wanted):
-            print(row(job, verbose))
+        is_asked_for = not wanted or job["id"] in wanted
+        if has_ended != history or not is_asked_for or job["name"] == setting("LOSE"):
+            continue
+        if has_ended and job["name"] == setting("VANISH"):
+            happened("VANISH")
+            continue
+        print(row(job, verbose))
 
 
 def pjdel(arguments):

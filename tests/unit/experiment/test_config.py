@@ -494,7 +494,9 @@ def test_what_virtual_time_cannot_do_is_refused_unless_simulated(
 def test_site_darshan_is_for_real_tiers(config, tmp_path):
     shutil.copytree(RESOURCES, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "systems" / "scale-model.yaml"
-    path.write_text(path.read_text().replace("launch: all", "launch: 1"))
+    text = path.read_text()
+    assert "launch: all" in text
+    path.write_text(text.replace("launch: all", "launch: 1"))
     experiment = read_experiment(config, tmp_path)
     assert experiment.runtime == "builtin"
     config["darshan"]["runtime"] = "/x/libdarshan.so"
