@@ -77,6 +77,7 @@ TESTS = {
     ],
 }
 MOST_S = 180  # of a mutant that goes on or waits for ever
+UNTESTED = "not tested"
 # Coverage knows tests of hypothesis by the name of a function of hypothesis only.
 UNKNOWN_TESTS = {"", "test_function"}
 SWAPS = {
@@ -218,13 +219,23 @@ def in_fork(folder: Path, work: Callable[[], int], limit_s: int = 0) -> int:
         os._exit(99)
 
 
+def files_of(module: str, folder: Path) -> list[Path]:
+    """Return the files in a folder of tests that hold a module's tests."""
+    found = []
+    for one in TESTS[module]:
+        room, _, name = one.rpartition("/")
+        files = list(folder.glob(f"*/{room}/test_{name}.py"))
+        if not files:
+            raise FileNotFoundError(f"{module}: got no tests {one}, expected some.")
+        found += files
+    return found
+
+
 def run_tests(folder: Path, module: str, names: set[str] | None) -> int:
     """Return what pytest says of a module's tests, some or all; 0: all passed."""
     import pytest
 
-    tests = (one.rpartition("/") for one in TESTS[module])
-    named = [f"{room}/test_{name}.py" for room, _, name in tests]
-    files = [str(path) for one in named for path in Path("tests").glob(f"*/{one}")]
+    files = [str(path) for path in files_of(module, Path("tests"))]
     options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'tmp'}"]
     options += ["--hypothesis-seed=0", "--hypothesis-profile=mutants"]
     if names:
@@ -282,8 +293,20 @@ def judge(
         code = in_fork(folder, lambda: run_tests(folder, mutant.module, chosen), MOST_S)
     finally:
         path.write_text(source(mutant.module))
-    fate = {0: "survived", -signal.SIGALRM: "killed by time"}.get(code, "killed")
-    return fate, time.monotonic() - start
+    return fate_of(code), time.monotonic() - start
+
+
+def fate_of(code: int) -> str:
+    """Return how a mutant fared, by what pytest or a signal ended with.
+
+    It is killed by a test that fails, by an error in collection, or by a signal. Other
+    codes say that no test ran.
+    """
+    if code == 0:
+        return "survived"
+    if code == -signal.SIGALRM:
+        return "killed by time"
+    return "killed" if code in (1, 2) or code < 0 else UNTESTED
 
 
 def prepare(parent: Path, i: int) -> Path:
@@ -347,6 +370,7 @@ def main() -> None:
         with ThreadPoolExecutor(arguments.jobs) as pool:
             list(pool.map(work, drawn))
     print(", ".join(f"{n} {fate}" for fate, n in sorted(counted.items())))
+    sys.exit(1 if counted[UNTESTED] else 0)
 
 
 if __name__ == "__main__":
