@@ -203,3 +203,9 @@ def test_print_only_prints_script_and_command_and_changes_nothing(cluster):
     assert "printed, not submitted" in cluster.error("job")
     assert result.read_text() == "expensive"
     assert cluster.jobs() == {}
+
+
+def test_fault_of_the_stand_in_that_never_happens_is_seen(cluster):
+    cluster.switch(VANISH="nobody")
+    with pytest.raises(AssertionError, match="VANISH"):
+        cluster.assert_faults_happened()
