@@ -78,7 +78,8 @@ def measure(small: bool = False) -> Results:
             goal, start = (1.05, STARTS[kind]) if clock == "CPU" else (None, "")
             results.compare(name, over, under, at_most=goal, start=start)
             results.compare(name, f"{FLOOR}, {clock}", under)
-            results.compare(name, over, f"{OLD}, {clock}", at_most=1.02)
+            if OLD:
+                results.compare(name, over, f"{OLD}, {clock}", at_most=1.02)
     return results
 
 
