@@ -379,9 +379,11 @@ def summary(measured: Sequence[Results], failures: Sequence[str]) -> list[str]:
                 lines.append(f"{line} {c.verdict}".rstrip())
         lines += [f"  {results.name:11}SKIPPED {text}" for text in results.skipped]
     lines += [f"FAILED {text}" for text in failures]
-    n_missed, n_open = verdicts.pop(MISSED, 0), verdicts.pop(NOT_MEASURED, 0)
-    n_unjudged = verdicts.pop("", 0)
-    judged = f"{verdicts.total()} met, {n_missed} MISSED, {n_open} not measured"
+    n_met, n_missed = verdicts["met"], verdicts[MISSED]
+    n_open, n_unjudged = verdicts[NOT_MEASURED], verdicts[""]
+    n_partly = verdicts.total() - n_met - n_missed - n_open - n_unjudged
+    judged = f"{n_met} met, {n_partly} by one measure only, {n_missed} MISSED"
+    judged += f", {n_open} not measured"
     if n_unjudged:
         judged = f"{n_unjudged + n_open} not judged in a trial"
     n_counts = sum(len(results.counts) for results in measured)

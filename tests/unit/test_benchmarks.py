@@ -125,7 +125,7 @@ def test_goal_with_a_peer_left_out_is_said_to_be_not_measured():
     assert results.comparisons[0].verdict == "not measured"
     *_, skipped, last = summary([results], [])
     assert skipped == "  speed      SKIPPED peer: not installed"
-    assert last.startswith("Goals: 0 met, 0 MISSED, 1 not measured.")
+    assert last.startswith("Goals: 0 met, 0 by one measure only, 0 MISSED, 1 not")
 
 
 @pytest.mark.parametrize("error", [CannotMeasure("it crashed"), WrongWork("0 steps")])
@@ -165,17 +165,19 @@ def test_wrong_work_is_one_line_and_fails_a_trial_too(finish):
 
 def test_missed_goal_of_speed_is_in_the_last_lines_and_no_failure(finish):
     def measure(small):
-        results = measured(tierscope=[2], floor=[1])
+        results = measured(tierscope=[2], floor=[1], peer=[1, 2, 2])
         results.compare(CASE, OURS, FLOOR, at_most=1.5)
         results.compare(CASE, FLOOR, OURS, at_most=1.5)
+        results.compare(CASE, PEER, FLOOR, at_most=1.5)
         return results
 
     status, lines = finish(measure)
     assert status == 0
-    assert [line.split()[-1] for line in lines[-3:-1]] == ["MISSED", "met"]
+    ends = [line.split("1.5")[-1].strip() for line in lines[-4:-1]]
+    assert ends == ["MISSED", "met", "met by minimum only"]
     assert lines[-1] == (
-        "Goals: 1 met, 1 MISSED, 0 not measured. Counts of work: 2 as expected. "
-        "Failures: 0."
+        "Goals: 1 met, 1 by one measure only, 1 MISSED, 0 not measured. "
+        "Counts of work: 3 as expected. Failures: 0."
     )
 
 
