@@ -102,7 +102,7 @@ def test_runs_of_before_are_joined_with_each_other_only(plain):
     scenario = "tiny-0ost-pinning-posix"
     plain.snakemake(*plain.audits_of(scenario, 0, 50))
     paths = sorted(plain.path("runs", scenario).rglob("run.json"))
-    words = "tracer builtin unknown, but builtin 1"
+    words = "tracer builtin unknown, but builtin 2"
     make_old(paths[0])
     assert words in plain.snakemake(TABLE, expect=1)
     make_old(paths[1])
