@@ -37,7 +37,7 @@ unexport PYTHONSAFEPATH
 # With GFS=DIRECTORY LFS=DIRECTORY it measures these, in results/laptop or results/NAME.
 run: setup
 ifdef SIZED
-	@$(BIN)/python workflow/scripts/size_experiment.py '$(NAME)' '$(GFS)' '$(LFS)'
+	@$(BIN)/python workflow/scripts/measure_two_directories.py '$(NAME)' '$(GFS)' '$(LFS)'
 endif
 	snakemake --profile local$(if $(SIZED), --configfile '$(SIZED)')
 

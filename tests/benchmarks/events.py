@@ -18,12 +18,12 @@ from tierscope.data.record_order import first_records, order_of
 from tierscope.model.simulator.database_calls import DatabaseEpoch
 from tierscope.model.simulator.database_run import provenance_of
 from tierscope.model.simulator.epoch import first_reads, simulate_epoch
+from tierscope.model.simulator.lmdb_readers import simulate_programs
 from tierscope.model.simulator.placed_epoch import Peers, PlacedStorage
 from tierscope.model.simulator.placed_run import AdHocRun
-from tierscope.model.simulator.programs import simulate_programs
 from tierscope.model.simulator.run import draw_slowness, workload_of
 from tierscope.model.simulator.runs import Tables, simulate_run
-from tierscope.storage.network import network_of
+from tierscope.storage.queueing_network import network_of
 
 PLAIN, PLACED = "pinning", "pinning (loop of copies)"
 POLICIES = ("monarch", "clairvoyant", "adhoc")

@@ -29,7 +29,7 @@ from tierscope.model.simulator.run import (
     workload_of,
 )
 from tierscope.policies import held_files
-from tierscope.storage.network import Network, network_of
+from tierscope.storage.queueing_network import Network, network_of
 
 EPOCH, SEED, N_SEEDS = 1, 1, 10
 LAYOUTS = [(1, 8), (1, 4), (1, 2), (8, 8), (8, 4)]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import simpy
 from tierscope.data.shuffle import process_share
-from tierscope.storage.network import Network, TierModel, Workload
+from tierscope.storage.queueing_network import Network, TierModel, Workload
 
 # Priorities of arrivals; SimPy's own, before all arrivals of an instant, are 0 and 1.
 CLOSE, LINK, REQUEST, OPEN = (number << 24 for number in range(1, 5))

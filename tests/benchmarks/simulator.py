@@ -13,7 +13,7 @@ import numpy as np
 from common import Results, WrongWork, progress, run_as_script, run_python
 from simpy_network import simulate_with_simpy
 from tierscope.model.simulator.epoch import simulate_epoch
-from tierscope.storage.network import Network, TierModel, Workload
+from tierscope.storage.queueing_network import Network, TierModel, Workload
 
 OURS, SIMPY = "tierscope", "SimPy"
 N_SAMPLES = 20  # of ours in a round, as one takes less than a tenth of a second

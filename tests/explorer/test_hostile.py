@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from explorer.conftest import io_time_table, open_page, write_page
 from long.pages.report.test_page import claims_of, io_time_of, page_of
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.pages import scorecard
 
 PWNED = "window.pwned = true"

@@ -7,7 +7,7 @@ from explorer.conftest import open_page
 from explorer.test_hostile import NAMES, is_pwned, runs_inline_script
 from job_tables import LFS_READ, tables_of
 from pages import STYLE, TEMPLATE, TEMPLATES
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 
 GIVEN = {
     "template": TEMPLATE,

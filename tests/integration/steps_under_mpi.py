@@ -22,7 +22,7 @@ SEEDS = {"seed": 1, "repetition": 2, "epoch": 0}
 
 def initial(network):
     """Return the weights that all begin with."""
-    from tierscope.benchmark.training import initial_weights
+    from tierscope.benchmark.accuracy_study import initial_weights
 
     return initial_weights(N_FEATURES, N_CLASSES, network, (1, 2))
 
@@ -34,7 +34,7 @@ def train_apart(comm, network, samples, schedule):
     the averages used, relative to the largest.
     """
     import tensorflow as tf
-    from tierscope.benchmark.training import Model, average, process_step
+    from tierscope.benchmark.accuracy_study import Model, average, process_step
 
     files = epoch_files(
         len(samples[1]), comm.rank, comm.size, shuffle="biased", **SEEDS
@@ -65,7 +65,7 @@ def state(model):
 def main():
     """Compare on the first rank."""
     comm = MPI.COMM_WORLD
-    from tierscope.benchmark.training import Schedule, Trainer, compute_as_written
+    from tierscope.benchmark.accuracy_study import Schedule, Trainer, compute_as_written
 
     compute_as_written()
     n_files = comm.size * BATCH_SIZE * N_STEPS

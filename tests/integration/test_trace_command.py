@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tierscope.jobs.analyse import analyse
-from tierscope.jobs.grouping import LogFacts, group_logs
+from tierscope.logs.analyse import analyse
+from tierscope.logs.grouping import LogFacts, group_logs
 from tierscope.trace.any_log import read_any_log
 from tierscope.trace.log import read_posix
 

@@ -89,7 +89,7 @@ def test_parsing_loads_no_library_that_draws_or_computes():
     assert heavy & set(done.stdout.split()) == set()
 
 
-@pytest.mark.parametrize("module", ["benchmark.launch", "jobs.worker"])
+@pytest.mark.parametrize("module", ["benchmark.launch", "logs.worker"])
 def test_what_many_processes_import_is_small(module):
     """Each rank of a launch imports the first, each reader of logs the second."""
     code = (

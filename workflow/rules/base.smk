@@ -44,7 +44,7 @@ from tierscope.experiment.snakemake_internals import (
     refuse_prefix,
     try_to,
 )
-from tierscope.jobs.settings import is_of_logs, read_settings
+from tierscope.logs.settings import is_of_logs, read_settings
 
 # Snakemake asks for this type when it puts a table into its report.
 mimetypes.add_type("application/vnd.apache.parquet", ".parquet")

@@ -1,6 +1,6 @@
 """Rules that estimate I/O time under hypothetical storage improvements."""
 
-from tierscope.core.sources import model_words
+from tierscope.core.provenance import model_words
 from tierscope.core.columns import MODEL, RULE
 
 SEARCH = SETTINGS["whatif"]["search"]

@@ -1,8 +1,8 @@
 """An analysis of Darshan logs of any job: tables, figures and pages."""
 
-from tierscope.jobs.settings import find_logs, listing_digest
+from tierscope.logs.settings import find_logs, listing_digest
 
-# Every table of `tierscope.jobs.analyse.JOB_TABLES`.
+# Every table of `tierscope.logs.analyse.JOB_TABLES`.
 LOG_TABLES = {
     "logs": "Logs that were read, and their jobs",
     "refusals": "Logs that cannot be used, and why",

@@ -33,7 +33,7 @@ rule build_fleet_report:
         tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
         figure=f"{RESULTS}/figures/fleet.svg",
         caption=caption("fleet"),
-        template=from_here(WORKFLOW / "templates/jobs.html.j2"),
+        template=from_here(WORKFLOW / "templates/logs.html.j2"),
         style=from_here(WORKFLOW / "templates/page.css"),
         library=library("build_fleet_report"),
     output:
@@ -70,7 +70,7 @@ rule build_job_pages:
         tier_prefixes=f"{TABLES}/tier_prefixes.parquet",
         breakdown_caption=caption("job_breakdown"),
         processes_caption=caption("job_processes"),
-        template=from_here(WORKFLOW / "templates/jobs.html.j2"),
+        template=from_here(WORKFLOW / "templates/logs.html.j2"),
         style=from_here(WORKFLOW / "templates/page.css"),
         explorer_page=from_here(WORKFLOW / "templates/explorer.html"),
         explorer_computation=from_here(WORKFLOW / "templates/explorer.vega.yaml"),

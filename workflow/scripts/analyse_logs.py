@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 from tierscope.core.job_words import printable
 from tierscope.core.tables import write_table
-from tierscope.jobs.analyse import tables_of
-from tierscope.jobs.settings import Settings, settings_of
-from tierscope.jobs.tiers import AUTO
-from tierscope.pages.jobs.anonymous import anonymise
+from tierscope.logs.analyse import tables_of
+from tierscope.logs.settings import Settings, settings_of
+from tierscope.logs.tiers import AUTO
+from tierscope.pages.logs.anonymous import anonymise
 
 _EVERY_S = 2.0
 _MOST_REFUSALS = 5

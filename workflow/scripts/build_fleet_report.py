@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
-from tierscope.pages.jobs.fleet_page import OF_FLEET, fleet_page
-from tierscope.pages.jobs.folders import FOLDER, REPORT, page_folders
+from tierscope.pages.logs.fleet_page import OF_FLEET, fleet_page
+from tierscope.pages.logs.folders import FOLDER, REPORT, page_folders
 
 if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
-from tierscope.figures.jobs.job_breakdown import plot_job_breakdown
-from tierscope.figures.jobs.job_processes import plot_job_processes
-from tierscope.figures.jobs.processes import WHOLE_JOB, with_io
+from tierscope.figures.logs.job_breakdown import plot_job_breakdown
+from tierscope.figures.logs.job_processes import plot_job_processes
+from tierscope.figures.logs.processes import WHOLE_JOB, with_io
 from tierscope.figures.style import save_figure
 from tierscope.pages.document import Picture, render
-from tierscope.pages.jobs.explorer import explorer_data, job_explorer
-from tierscope.pages.jobs.folders import EXPLORER, FLEET, REPORT, page_folders
-from tierscope.pages.jobs.job_page import OF_JOBS, job_page, rows_of_job
+from tierscope.pages.logs.explorer import explorer_data, job_explorer
+from tierscope.pages.logs.folders import EXPLORER, FLEET, REPORT, page_folders
+from tierscope.pages.logs.job_page import OF_JOBS, job_page, rows_of_job
 
 _TITLES = {
     "breakdown": "I/O time of the slowest process by class",
@@ -48,7 +48,7 @@ def build_pages(
         ``template``, ``style``, ``explorer_page``, ``explorer_computation`` and the
         captions ``breakdown`` and ``processes``.
     provenance, fleet_page, processes_per_node
-        As for `tierscope.pages.jobs.job_page.job_page`.
+        As for `tierscope.pages.logs.job_page.job_page`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     of = rows_of_job(tables, job)

@@ -9,7 +9,7 @@ from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
 from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
-from tierscope.pages.report.facts import Run
+from tierscope.pages.report.facts import ReportedRun
 from tierscope.pages.report.page import report_context
 
 
@@ -22,7 +22,7 @@ if __name__ == "__main__":
     sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
     given, params = snakemake.input, snakemake.params
     runs = [
-        Run(read_json(run), read_json(audit))
+        ReportedRun(read_json(run), read_json(audit))
         for run, audit in zip(given.runs, given.audits, strict=True)
     ]
     pictures = [

@@ -9,7 +9,7 @@ import yaml
 from tierscope.core.description import RunDescription
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import calibrate
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 
 def devices_text(devices: Mapping[str, Any], comment: str) -> str:

@@ -10,7 +10,7 @@ from tierscope.core.description import RunDescription
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.improve import estimate_by_model
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 
 def wanted_improvements(

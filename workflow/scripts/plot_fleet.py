@@ -2,7 +2,7 @@
 
 import sys
 
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
 from tierscope.figures.fleet import plot_fleet
 from tierscope.figures.style import save_figure

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tierscope.analysis.origin import origin_of
-from tierscope.claims.policies import read_policy_claims, stated_numbers
+from tierscope.claims.other_papers import read_policy_claims, stated_numbers
 from tierscope.core.tables import read_table
 from tierscope.figures.nodes import plot_nodes, summary_text
 from tierscope.figures.policies import failure_notes

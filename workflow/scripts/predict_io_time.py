@@ -20,7 +20,7 @@ from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import ANALYTIC, MODELS, predict
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 
 def predict_scenario(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
-from tierscope.claims.policies import (
+from tierscope.claims.other_papers import (
     NodeTables,
     claims_lines,
     claims_text,

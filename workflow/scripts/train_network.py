@@ -45,7 +45,7 @@ def train_network(
     DataFrame
         Table ``accuracy``.
     """
-    from tierscope.benchmark.training import (
+    from tierscope.benchmark.accuracy_study import (
         Schedule,
         Trainer,
         compute_as_written,

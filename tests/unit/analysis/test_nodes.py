@@ -10,7 +10,7 @@ from tierscope.analysis.nodes import (
 )
 from tierscope.analysis.policies import add_up, compare_epochs
 from tierscope.core.columns import LATER, TABLES
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table, empty_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.figures.nodes import plot_nodes, summary_text

@@ -12,8 +12,8 @@ from tierscope.analysis.policies import (
 from tierscope.analysis.savings import cut_words, is_undecided, mean_cuts
 from tierscope.core.columns import TABLES
 from tierscope.core.io_class import IOClass
+from tierscope.core.provenance import Origin
 from tierscope.core.scenario import Point, Scenario
-from tierscope.core.sources import Origin
 from tierscope.core.studies import has_policies, without_reference
 from tierscope.core.tables import check_table
 from tierscope.figures.loaders import in_order, plot_loaders

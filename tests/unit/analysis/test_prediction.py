@@ -16,8 +16,8 @@ from tierscope.analysis.prediction import (
     summary,
 )
 from tierscope.core.io_class import IOClass
+from tierscope.core.provenance import Origin
 from tierscope.core.scenario import CalibrationPlan, Point, Scenario
-from tierscope.core.sources import Origin
 from tierscope.core.studies import (
     AS_WRITTEN,
     EXTRAPOLATION_GOAL_PERCENT,

@@ -10,8 +10,8 @@ from tierscope.analysis.breakdown import (
 )
 from tierscope.analysis.whatif_truth import compare, pair_runs, summarise
 from tierscope.core.io_class import IOClass
+from tierscope.core.provenance import Origin
 from tierscope.core.scenario import Point
-from tierscope.core.sources import Origin
 from tierscope.core.tables import check_table
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment

@@ -118,7 +118,7 @@ def test_ranks_that_have_done_their_work_are_left_alone(launch, capsys):
 
 
 def test_rank_that_reports_its_failure_speaks_for_all(launch, capsys):
-    ranks = launch("keeper.failed(); orders.readline()")
+    ranks = launch("keeper.note_failed(); orders.readline()")
     go_on(ranks[0])
     go_on(ranks[1])
     time.sleep(1)  # twice the patience: it cleans up
@@ -132,8 +132,8 @@ def test_rank_that_reports_its_failure_speaks_for_all(launch, capsys):
 
 @pytest.mark.parametrize("tells", [True, False])
 def test_keeper_speaks_for_a_rank_that_was_killed_before_it_did(launch, capsys, tells):
-    then = "keeper.told()" if tells else "pass"
-    first, second = launch(f"keeper.failed(); {then}; orders.readline()")
+    then = "keeper.note_printed()" if tells else "pass"
+    first, second = launch(f"keeper.note_failed(); {then}; orders.readline()")
     first.kill()  # and the other one finds it gone
     first.wait()
     time.sleep(0.2)
@@ -143,7 +143,7 @@ def test_keeper_speaks_for_a_rank_that_was_killed_before_it_did(launch, capsys, 
     launch.keeper.join(10)
     text = gone_text([0], 2, os.uname().nodename)
     assert capsys.readouterr().err == ("" if tells else f"tierscope: {text}\n")
-    assert not list(Path("/dev/shm").glob(f"tierscope-*{launch.name}.told"))
+    assert not list(Path("/dev/shm").glob(f"tierscope-*{launch.name}.printed"))
 
 
 def test_rank_that_goes_on_after_a_failure_is_ended(launch, capsys):
@@ -190,7 +190,7 @@ def test_rank_without_a_keeper_goes_on():
     keeper = Keeper.__new__(Keeper)
     keeper._socket, other = socket.socketpair()
     other.close()
-    keeper.failed()
+    keeper.note_failed()
 
 
 def test_zombie_is_gone_and_a_living_process_is_not():

@@ -42,7 +42,7 @@ def others():
 @pytest.fixture
 def make(others, monkeypatch):
     """Return a function that makes a rank's `Processes`; nobody reports a failure."""
-    monkeypatch.setattr(Processes, "_hear", lambda self: None)
+    monkeypatch.setattr(Processes, "_raise_reported_failure", lambda self: None)
     pids = [child.pid for child in others]
     return lambda rank: Processes(Communicator(rank, pids), SYSTEM, "test")
 
@@ -56,14 +56,14 @@ def kill(child):
 def test_living_ranks_are_not_gone(make):
     processes = make(1)
     assert processes.dead_ranks() == []
-    processes.look_for_failure()
+    processes.raise_if_failed()
 
 
 def test_killed_rank_is_found_by_a_wait_and_named(make, others):
     processes = make(1)
     kill(others[1])
     with pytest.raises(RankGoneError, match=r"rank 2 of 3 on .* is gone") as raised:
-        processes.look_for_failure()
+        processes.raise_if_failed()
     assert raised.value.args[1] == [2]
     assert processes.dead_ranks() == [2]
 
@@ -79,12 +79,12 @@ def test_looks_twice_a_second(make, others):
 
 def test_first_living_rank_speaks_and_leads(make, others):
     processes = make(1)
-    assert not processes.speaks
+    assert not processes.prints_failures
     assert not processes.leads_node
     kill(others[0])
     processes.begin_failing()
     assert processes.leads_node
-    assert processes.speaks
+    assert processes.prints_failures
 
 
 def test_report_of_another_rank_comes_before_its_end(make, others, monkeypatch):
@@ -95,7 +95,7 @@ def test_report_of_another_rank_comes_before_its_end(make, others, monkeypatch):
         if next(heard):
             raise OtherRankFailed(2)
 
-    monkeypatch.setattr(Processes, "_hear", hear)
+    monkeypatch.setattr(Processes, "_raise_reported_failure", hear)
     kill(others[1])
     with pytest.raises(OtherRankFailed, match="2"):
-        processes.look_for_failure()
+        processes.raise_if_failed()

@@ -13,15 +13,15 @@ class OneOfTwo:
 
     rank, size, host = 1, 2, "here"
 
-    def __init__(self, threads_may_call, speaks=False, gone=(), is_told=False):
-        self.threads_may_call, self.speaks, self.gone = threads_may_call, speaks, gone
-        self.is_told = is_told
+    def __init__(self, threads_may_call, prints=False, gone=(), was_printed=False):
+        self.threads_may_call, self.gone = threads_may_call, gone
+        self.prints_failures, self.failure_was_printed = prints, was_printed
         self.announced = []
 
     def begin_failing(self):
         self.announced.append("to the keeper")
 
-    def told_of_failure(self):
+    def note_failure_printed(self):
         self.announced.append("told")
 
     def dead_ranks(self):
@@ -71,28 +71,28 @@ def test_failure_in_a_thread_is_told_though_another_follows(exit_codes, capsys):
     assert exit_codes == [1]
 
 
-@pytest.mark.parametrize("speaks", [True, False])
+@pytest.mark.parametrize("prints", [True, False])
 def test_signal_to_one_rank_is_told_once_and_by_whom_all_know(
-    exit_codes, capsys, speaks
+    exit_codes, capsys, prints
 ):
-    processes = OneOfTwo(True, speaks)
+    processes = OneOfTwo(True, prints)
     fail_in_a_thread(processes, lambda: None, Terminated("SIGTERM"))
     line = "tierscope: rank 1 of 2 on here failed: Terminated: SIGTERM"
-    assert (line in capsys.readouterr().err) == speaks
-    assert processes.announced[-1] == (None if speaks else line, ())
+    assert (line in capsys.readouterr().err) == prints
+    assert processes.announced[-1] == (None if prints else line, ())
 
 
-@pytest.mark.parametrize("speaks", [True, False])
+@pytest.mark.parametrize("prints", [True, False])
 def test_line_of_another_rank_is_printed_by_the_one_that_speaks(
-    exit_codes, capsys, speaks
+    exit_codes, capsys, prints
 ):
-    processes = OneOfTwo(True, speaks)
+    processes = OneOfTwo(True, prints)
     fail_in_a_thread(processes, lambda: None, OtherRankFailed(0, "what it was"))
-    assert ("what it was\n" in capsys.readouterr().err) == speaks
+    assert ("what it was\n" in capsys.readouterr().err) == prints
 
 
 def test_rank_that_is_gone_is_the_cause_of_what_follows(exit_codes, capsys):
-    processes = OneOfTwo(True, speaks=True, gone=[0])
+    processes = OneOfTwo(True, prints=True, gone=[0])
     error = PeerError("its server has ended")
     error.add_note("in epoch 2")
     fail_in_a_thread(processes, lambda: None, error)
@@ -101,9 +101,9 @@ def test_rank_that_is_gone_is_the_cause_of_what_follows(exit_codes, capsys):
     assert processes.announced[-1] == (None, [0])
 
 
-@pytest.mark.parametrize("speaks", [True, False])
-def test_rank_that_said_why_it_went_is_not_reported_again(exit_codes, capsys, speaks):
-    processes = OneOfTwo(True, speaks, gone=[0], is_told=True)
+@pytest.mark.parametrize("prints", [True, False])
+def test_rank_that_said_why_it_went_is_not_reported_again(exit_codes, capsys, prints):
+    processes = OneOfTwo(True, prints, gone=[0], was_printed=True)
     fail_in_a_thread(processes, lambda: None, RankGoneError("rank 0 is gone", [0]))
     assert "rank 0 is gone" not in capsys.readouterr().err
     assert processes.announced == ["to the keeper", (None, [0])]
@@ -113,7 +113,7 @@ def test_error_raised_while_a_signal_ends_the_work_is_not_the_cause(exit_codes, 
     error = BufferError("cannot close exported pointers exist")
     error.__context__ = OSError("in between")
     error.__context__.__context__ = Terminated("SIGINT")
-    fail_in_a_thread(OneOfTwo(True, speaks=True), lambda: None, error)
+    fail_in_a_thread(OneOfTwo(True, prints=True), lambda: None, error)
     printed = capsys.readouterr().err
     assert "tierscope: rank 1 of 2 on here failed: Terminated: SIGINT\n" in printed
     assert "BufferError" not in printed

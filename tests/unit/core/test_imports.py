@@ -113,7 +113,7 @@ def test_text_says_what_the_parser_says(script):
 def test_no_module_of_the_benchmark_is_missing_from_its_digest():
     found = {*imported_modules(SCRIPTS / "run_benchmark.py")}
     package = SCRIPTS / "tierscope" / "benchmark"
-    of_other_scripts = {package / "probe_launch.py", package / "training.py"}
+    of_other_scripts = {package / "probe_launch.py", package / "accuracy_study.py"}
     assert {*package.rglob("*.py")} - found == of_other_scripts
 
 

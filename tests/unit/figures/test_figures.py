@@ -26,7 +26,7 @@ from tierscope.analysis.whatif import (
 from tierscope.core import columns
 from tierscope.core.columns import CLASS_TIMES, IMPROVEMENTS
 from tierscope.core.io_class import NET_READ, IOClass
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.figures.breakdown import plot_breakdown

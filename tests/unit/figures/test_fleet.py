@@ -2,7 +2,7 @@ import job_tables
 import numpy as np
 import pytest
 from job_tables import META, READ, tables_of
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import empty_table
 from tierscope.figures.fleet import (
     MOST_JOBS,
@@ -12,7 +12,7 @@ from tierscope.figures.fleet import (
     most_hours,
     plot_fleet,
 )
-from tierscope.figures.jobs.classes import UNSURE
+from tierscope.figures.logs.classes import UNSURE
 from tierscope.figures.style import save_figure
 
 ORIGIN = Origin("Darshan logs")

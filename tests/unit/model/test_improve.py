@@ -15,7 +15,7 @@ from tierscope.core.scenario import Point
 from tierscope.core.tables import check_table
 from tierscope.model.improve import estimate_by_model
 from tierscope.model.simulator.run import simulate_reads, tables_of
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 # Four ranks, one metadata server for all: 1 ms an open; an LFS server for two ranks.
 DEVICES = {

@@ -30,7 +30,7 @@ from tierscope.model.simulator.run import (
     tables_of,
 )
 from tierscope.policies import Pinning
-from tierscope.storage.network import (
+from tierscope.storage.queueing_network import (
     ModelError,
     Network,
     Service,

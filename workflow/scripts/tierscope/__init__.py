@@ -33,5 +33,5 @@ def __getattr__(name: str) -> Any:
     """Load `analyse` when it is used: its libraries take a second."""
     if name == "analyse":
         # Not an import statement: what imports the package does not depend on this.
-        return import_module("tierscope.jobs.analyse").analyse
+        return import_module("tierscope.logs.analyse").analyse
     raise AttributeError(f"module 'tierscope' has no attribute {name!r}")

@@ -21,8 +21,8 @@ from tierscope.model.calibration.result import PARAMETERS, Calibration
 from tierscope.model.calibration.starting_values import with_values
 from tierscope.model.predict import predict
 from tierscope.model.simulator.run import simulate_reads, tables_of
-from tierscope.storage.network import ModelError, network_of
 from tierscope.storage.probes import REPEATS, plan
+from tierscope.storage.queueing_network import ModelError, network_of
 
 ROOT = Path(__file__).parents[4]
 LINK = "gfs.link_bytes_per_s"

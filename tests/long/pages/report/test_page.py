@@ -17,11 +17,11 @@ from tierscope.analysis.search import search_combinations
 from tierscope.analysis.whatif import estimate, make_goal
 from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
 from tierscope.pages.document import Picture, caption_html, render
 from tierscope.pages.report.facts import (
-    Run,
+    ReportedRun,
     devices_table,
     differences_table,
     setting_words,
@@ -140,7 +140,9 @@ def runs_of(io_time):
     """Return all runs of a table, passed."""
     keys = io_time[[*SCENARIO_KEYS, "cache_rate_percent", "repetition"]]
     return [
-        Run(run_of(key, key["cache_rate_percent"], key["repetition"]), audit_of())
+        ReportedRun(
+            run_of(key, key["cache_rate_percent"], key["repetition"]), audit_of()
+        )
         for key in keys.drop_duplicates().to_dict("records")
     ]
 
@@ -409,7 +411,7 @@ def test_each_run_has_its_audit_and_the_io_time_of_every_epoch():
 def test_a_failed_audit_shows_its_numbers():
     io_time = io_time_of()
     runs = runs_of(io_time)
-    runs[0] = Run(runs[0].run, audit_of(passed=False))
+    runs[0] = ReportedRun(runs[0].run, audit_of(passed=False))
     table = runs_table(runs, break_down(io_time))
     assert table["Audit"][0] == "✕ failed: ratio: got 1.4, expected 1.02"
     assert context_of(io_time, runs)["audit"] == (
@@ -420,7 +422,7 @@ def test_a_failed_audit_shows_its_numbers():
 def test_a_run_without_an_audit_or_of_another_experiment_is_not_called_passed():
     mine, other = io_time_of(), io_time_of(system="other")
     runs = runs_of(mine)
-    runs[2] = Run(runs[2].run, None)
+    runs[2] = ReportedRun(runs[2].run, None)
     breakdown = break_down(pd.concat([mine, other]))
     table = runs_table(runs, breakdown)
     assert table["Audit"].tolist() == ["✓ passed"] * 2 + [f"{UNKNOWN} not audited"] * 4
@@ -651,7 +653,7 @@ def test_anonymous_page_says_neither_who_nor_where():
         "tracer": {"runtime": "darshan", "library": "/home/jane/libdarshan.so"},
     }
     io_time = io_time_of()
-    runs = [Run(one.run | identities, one.audit) for one in runs_of(io_time)]
+    runs = [ReportedRun(one.run | identities, one.audit) for one in runs_of(io_time)]
     for one in runs:
         one.run["system"]["gfs"] = one.run["system"]["gfs"] | {"root": "/vol/jane"}
     named, unnamed = (

@@ -32,7 +32,7 @@ from tierscope.storage.clock import Role, Turn, VirtualClock
 rank, folder = int(sys.argv[1]), sys.argv[2]
 class Processes:
     rank, dead_ranks = int(sys.argv[1]), staticmethod(list)
-    look_for_failure = told_of_failure = staticmethod(lambda: None)
+    raise_if_failed = note_failure_printed = staticmethod(lambda: None)
 
 clock = VirtualClock(Processes)
 library, calls = ctypes.CDLL(None), []

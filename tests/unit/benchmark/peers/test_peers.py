@@ -666,7 +666,7 @@ class OneNode:
     def barrier(self):
         pass
 
-    def look_for_failure(self):
+    def raise_if_failed(self):
         pass
 
 

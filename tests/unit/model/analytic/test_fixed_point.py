@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tierscope.model.analytic.fixed_point import Stations, solve_fixed_point
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 DEMANDS = [[2.0, 1.0], [0.5, 3.0]]
 THINK = [4.0, 0.25]

@@ -10,7 +10,7 @@ from tierscope.model.analytic.order_statistics import (
     slowest_probability,
 )
 from tierscope.model.analytic.tiered import RankGroups
-from tierscope.storage.network import Network, TierModel, Workload
+from tierscope.storage.queueing_network import Network, TierModel, Workload
 
 IDLE = TierModel()
 

@@ -17,7 +17,7 @@ from tierscope.data.record_order import RecordOrder
 from tierscope.model.simulator.database_calls import STRIPE_BYTES, DatabaseEpoch
 from tierscope.model.simulator.database_run import simulate_database
 from tierscope.model.simulator.epoch import simulate_epoch
-from tierscope.model.simulator.programs import (
+from tierscope.model.simulator.lmdb_readers import (
     CLOSE,
     OPEN,
     PASS,
@@ -29,7 +29,13 @@ from tierscope.model.simulator.programs import (
     object_servers,
     simulate_programs,
 )
-from tierscope.storage.network import ModelError, Network, Service, TierModel, Workload
+from tierscope.storage.queueing_network import (
+    ModelError,
+    Network,
+    Service,
+    TierModel,
+    Workload,
+)
 
 IDLE = TierModel()
 FULL = VARIANTS["lmdbio-lmm-dio-prov-coal-stag"]

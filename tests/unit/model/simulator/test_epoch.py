@@ -21,7 +21,7 @@ from tierscope.model.simulator.epoch import simulate_epoch
 from tierscope.model.simulator.log import simulated_run_json, write_simulated_log
 from tierscope.model.simulator.run import class_times, simulate_reads, tables_of
 from tierscope.storage.emulated.scale import emulated_machine, scale_lfs
-from tierscope.storage.network import (
+from tierscope.storage.queueing_network import (
     ModelError,
     Network,
     Service,

@@ -20,7 +20,7 @@ from tierscope.model.simulator.placed_events import (
 from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun
 from tierscope.model.simulator.runs import simulate_run
 from tierscope.policies import PLACED, Place, node_policy, of_kind
-from tierscope.storage.network import (
+from tierscope.storage.queueing_network import (
     ModelError,
     Network,
     NodeLinks,

@@ -13,7 +13,7 @@ import pandas as pd
 from tierscope.analysis.drift import drift_words
 from tierscope.analysis.page_cache import verdict_mark, verdict_words
 from tierscope.core.columns import SCENARIO
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.tables import read_table
 
 

@@ -65,7 +65,7 @@ class Keeper:
 
     def __init__(self, launch: str):
         self._launch = f"{os.getuid()}-{launch}"
-        self._told = _SHARED_MEMORY / f"tierscope-{self._launch}.told"
+        self._printed = _SHARED_MEMORY / f"tierscope-{self._launch}.printed"
         self._socket = self._connect()
         self._last = self._connect_again()
 
@@ -83,19 +83,19 @@ class Keeper:
             ],
         )
 
-    def failed(self) -> None:
+    def note_failed(self) -> None:
         """Report that this process knows of a failure and cleans up."""
         self._tell(state=FAILED)
 
-    def told(self) -> None:
+    def note_printed(self) -> None:
         """Report that this process has printed the cause of the failure."""
         with suppress(OSError):
-            self._told.touch()
-        self._tell(told=True)
+            self._printed.touch()
+        self._tell(printed=True)
 
-    def is_told(self) -> bool:
+    def was_printed(self) -> bool:
         """Return whether a process of this machine has printed the cause."""
-        return self._told.exists()
+        return self._printed.exists()
 
     def ended(self) -> None:
         """Report that this process has finished its work."""
@@ -225,7 +225,7 @@ class Watch:
         self._storages: set[LocalStorage] = set()
         self._segments: set[str] = set()
         self._gone = ""  # the message about the first one that died silently
-        self._is_told = False  # whether a rank has printed that something failed
+        self._was_printed = False  # whether a rank has printed that something failed
         self._limits_s = [patience_s, CLEANING_S, patience_s]
         self._deadline_s: float | None = None
         self._epoll = select.epoll()
@@ -293,7 +293,7 @@ class Watch:
         rank.state = message.get("state", rank.state)
         if rank.state == FAILED:
             self._expect_the_end()
-        self._is_told = self._is_told or "told" in message
+        self._was_printed = self._was_printed or "printed" in message
         if "gone" in message:
             rank.gone = message["gone"]
             self._segments.update(message["segments"])
@@ -338,8 +338,8 @@ class Watch:
 
     def _say_who_is_gone(self) -> None:
         """Print which rank died first, unless a rank has reported the failure."""
-        if self._gone and not self._is_told:
-            self._is_told = True
+        if self._gone and not self._was_printed:
+            self._was_printed = True
             with suppress(OSError):  # the launcher is gone as well
                 print(f"tierscope: {self._gone}", file=sys.stderr, flush=True)
 

@@ -128,7 +128,7 @@ class Processes:
     def wait(self, request: Any, poll_s: float = _POLL_S) -> None:
         """Wait for an MPI request, or raise OtherRankFailed."""
         while not request.Test():
-            self.look_for_failure()
+            self.raise_if_failed()
             time.sleep(poll_s)
 
     def gather(self, value: Any) -> list[Any] | None:
@@ -146,7 +146,7 @@ class Processes:
         self.barrier()
         return self.comm.bcast(value)
 
-    def look_for_failure(self) -> None:
+    def raise_if_failed(self) -> None:
         """Raise an error if another process has reported a failure or is gone.
 
         Raises
@@ -156,9 +156,9 @@ class Processes:
         RankGoneError
             If a process of this machine died without a report.
         """
-        self._hear()
+        self._raise_reported_failure()
         if time.monotonic() >= self._next_look_s and (gone := self.dead_ranks()):
-            self._hear()  # it may have reported before it ended
+            self._raise_reported_failure()  # it may have reported before it ended
             raise self.gone_error(gone)
 
     def dead_ranks(self) -> list[int]:
@@ -182,7 +182,7 @@ class Processes:
         return RankGoneError(gone_text(ranks, self.size, self.host), ranks)
 
     @property
-    def speaks(self) -> bool:
+    def prints_failures(self) -> bool:
         """Return whether this process, the first, prints a failure that several saw."""
         gone = self._dead | self._gone_elsewhere
         return self.rank == 0 or (
@@ -202,7 +202,7 @@ class Processes:
         Parameters
         ----------
         line : str or None
-            The message that one process prints (`speaks`); None if already printed.
+            The message that one process prints (`prints_failures`); None if it has.
         gone : iterable of int
             The dead ranks, for processes of other machines.
         """
@@ -213,20 +213,20 @@ class Processes:
         """Record, and tell the keeper, that this process knows of a failure."""
         self.has_failed, self._next_look_s = True, 0.0
         if self._keeper:
-            self._keeper.failed()
+            self._keeper.note_failed()
 
-    def told_of_failure(self) -> None:
+    def note_failure_printed(self) -> None:
         """Tell the keeper that this process has printed the cause of the failure."""
         if self._keeper:
-            self._keeper.told()
+            self._keeper.note_printed()
 
     @property
-    def is_told(self) -> bool:
+    def failure_was_printed(self) -> bool:
         """Return whether a process of this machine has printed the cause of a failure.
 
         A process that may not call MPI cannot announce that it has.
         """
-        return bool(self._keeper and self._keeper.is_told())
+        return bool(self._keeper and self._keeper.was_printed())
 
     def await_stop(self) -> None:
         """Tell the node that this process stopped writing; its first one waits for all.
@@ -248,7 +248,7 @@ class Processes:
         for rank in self._others():
             self.comm.isend(None, rank, _TAG_RELEASED)
 
-    def _hear(self) -> None:
+    def _raise_reported_failure(self) -> None:
         """Raise OtherRankFailed if another process has reported a failure."""
         from mpi4py import MPI
 

@@ -18,7 +18,7 @@ from tierscope.core.validation import ConfigError
 from tierscope.data.tfrecord import DatasetError
 from tierscope.storage.clock import OtherRankFailed
 
-_is_told = False  # by a signal to end
+_must_end = False  # a signal said so
 _DYING_S = 0.05  # from closing its connections until a process is gone
 
 
@@ -62,9 +62,9 @@ def terminate_by_exception() -> None:
 
 def _terminate(signum: int, frame: object) -> None:
     """Raise for the first signal only: more may come while it is handled."""
-    global _is_told
-    if not _is_told:
-        _is_told = True
+    global _must_end
+    if not _must_end:
+        _must_end = True
         raise Terminated(signal.Signals(signum).name)
 
 
@@ -74,9 +74,9 @@ def _ignore_signals() -> None:
     They are blocked, not ignored: Python prints a traceback for a signal that arrives
     immediately before its handler is removed.
     """
-    global _is_told
+    global _must_end
     if threading.current_thread() is threading.main_thread():
-        _is_told = True
+        _must_end = True
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
 
 
@@ -117,17 +117,17 @@ def fail(
     _ignore_signals()  # a signal may follow another rank's failure
     error = _cause(processes, _signal_behind(error) or error)
     if isinstance(error, OtherRankFailed):
-        if error.line and processes.speaks:
+        if error.line and processes.prints_failures:
             _print(error.line)
-            processes.told_of_failure()
+            processes.note_failure_printed()
     else:
         line = _line(processes, error)
         is_shared = isinstance(error, (RankGoneError, Terminated))
-        if isinstance(error, RankGoneError) and processes.is_told:
+        if isinstance(error, RankGoneError) and processes.failure_was_printed:
             line = None  # the rank said why before it went
-        elif not is_shared or processes.speaks:
+        elif not is_shared or processes.prints_failures:
             _report(error, line)
-            processes.told_of_failure()
+            processes.note_failure_printed()
             line = None
         gone = error.args[1] if isinstance(error, RankGoneError) else ()
         processes.announce_failure(line, gone)
@@ -154,7 +154,7 @@ def fail_from_thread(
         else:
             processes.begin_failing()
             _report(error, _line(processes, error))
-            processes.told_of_failure()
+            processes.note_failure_printed()
     except BaseException as another:
         traceback.print_exception(another)
     finally:

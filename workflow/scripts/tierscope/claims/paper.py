@@ -125,7 +125,7 @@ def score_claims(
     model : str
         The system whose devices were emulated or simulated; not used if measured.
     dataset_titles : mapping of str to str, optional
-        What to call each dataset, as for `tierscope.figures.style.scenario_titles`.
+        What to call each dataset, as for `tierscope.core.words.scenario_titles`.
 
     Returns
     -------

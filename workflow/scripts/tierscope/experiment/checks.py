@@ -18,7 +18,7 @@ from tierscope.policies import PEERS, kind_of, of_kind
 from tierscope.storage.clock import MOST_COPIERS
 from tierscope.storage.emulated.library import emulated_gfs
 from tierscope.storage.emulated.scale import emulated_machine, scale_gfs, scale_lfs
-from tierscope.storage.network import ModelError, network_of
+from tierscope.storage.queueing_network import ModelError, network_of
 
 # Above it the four-dimensional grid of the what-if search needs memory and minutes.
 MAX_GRID_STEPS = 100

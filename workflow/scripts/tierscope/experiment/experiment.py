@@ -30,7 +30,7 @@ from tierscope.experiment.job import BenchmarkJob
 from tierscope.experiment.system import System
 from tierscope.policies import PEERS, kind_of, policy_options
 from tierscope.storage.emulated.library import DEVICES_VERSION
-from tierscope.storage.network import ModelError, network_of
+from tierscope.storage.queueing_network import ModelError, network_of
 
 AUTO = "auto"  # what the configuration leaves to tierscope
 

@@ -25,7 +25,7 @@ class InterfaceError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Job:
+class SnakemakeJob:
     """The facts that we need about a Snakemake job."""
 
     resources: frozenset[str]  # names of those that its rule sets
@@ -183,7 +183,7 @@ class SnakemakeInternals:
         "the marks on files that depend on failed jobs. These files may count as up to "
         "date; delete them to make them again",
     )
-    def jobs_after_failed(self) -> list[Job]:
+    def jobs_after_failed(self) -> list[SnakemakeJob]:
         """Return the jobs that depend on failed jobs, directly or not."""
         dag, found = self._workflow.dag, {}
         for failed in _checked(self._workflow.scheduler.failed, set):
@@ -196,7 +196,7 @@ class SnakemakeInternals:
         "the marks on files that depend on failed jobs. These files may count as up to "
         "date; delete them to make them again",
     )
-    def mark_unfinished(self, job: Job) -> None:
+    def mark_unfinished(self, job: SnakemakeJob) -> None:
         """Mark the files of a job as unfinished."""
         answer = self._workflow.persistence.started(job.original)
         if inspect.iscoroutine(answer):  # as from `finished`: it has done nothing yet
@@ -212,10 +212,10 @@ class SnakemakeInternals:
         return _checked(self._workflow.dag_settings.force_incomplete, bool)
 
 
-def _view(job: Any) -> Job:
+def _view(job: Any) -> SnakemakeJob:
     """Return the facts that we need about a Snakemake job."""
     protected = _checked(job.protected_output, set)
-    return Job(frozenset(job.rule.resources), bool(protected), job)
+    return SnakemakeJob(frozenset(job.rule.resources), bool(protected), job)
 
 
 def refuse_prefix(snakemake: SnakemakeInternals, results: str) -> None:

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from tierscope.analysis.accuracy import REFERENCE, WANTED_POWER, final_accuracy
-from tierscope.core.sources import source_note
+from tierscope.core.provenance import source_note
 from tierscope.figures.style import new_figure, styled
 
 _MINUS = "\N{MINUS SIGN}"

@@ -16,7 +16,7 @@ from tierscope.analysis.breakdown import (
 from tierscope.analysis.intervals import BEST_METHOD, BestRates, best_rates
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import NET_READ
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     epoch_words,
     in_seconds,

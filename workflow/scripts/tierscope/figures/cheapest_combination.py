@@ -9,7 +9,7 @@ from matplotlib.transforms import offset_copy
 
 from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.sources import RULE_NOTE, Origin
+from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.core.words import (
     epoch_words,
     goal_notes,

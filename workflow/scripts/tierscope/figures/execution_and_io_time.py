@@ -10,7 +10,7 @@ from tierscope.analysis.breakdown import (
     epoch_times,
 )
 from tierscope.core.columns import SCENARIO
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     epoch_words,
     scenario_titles,

@@ -11,8 +11,8 @@ from matplotlib.patches import Patch
 
 from tierscope.core.columns import JOB_CLASS, LOWER_BOUNDS
 from tierscope.core.job_words import bounds_words, printable, shortened
-from tierscope.core.sources import Origin
-from tierscope.figures.jobs.classes import (
+from tierscope.core.provenance import Origin
+from tierscope.figures.logs.classes import (
     UNSURE,
     Palette,
     bound_notes,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from tierscope.analysis.breakdown import io_time_spread
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.sources import METHOD_WORDS, Origin, method_notes
+from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
 from tierscope.core.words import (
     epoch_words,
     improvement_words,
@@ -61,7 +61,7 @@ def plot_improvement(
     provenance, dataset_titles
         As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
     model : str, optional
-        What the model is (`tierscope.core.sources.model_words`), if it is one method.
+        What the model is (`tierscope.core.provenance.model_words`), if it is one.
 
     Returns
     -------

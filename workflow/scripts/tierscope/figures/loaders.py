@@ -11,7 +11,7 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.lmdb_loaders import LOADERS as DATABASES
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import class_handles, styled, titled, write_around
 

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from tierscope.analysis.intervals import METHOD, NO_INTERVAL
 from tierscope.analysis.nodes import hit_law, per_record
 from tierscope.analysis.savings import cut_words, interval_words
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.policies import terminal_lines
 from tierscope.figures.style import new_figure, styled, titled
@@ -59,7 +59,7 @@ def plot_nodes(
     epochs, savings, switches : DataFrame
         Tables ``node_epochs``, ``node_savings`` and ``node_switches``.
     stated : sequence of mapping
-        What papers state, as `tierscope.claims.policies.stated_numbers` returns it.
+        What papers state, as `tierscope.claims.other_papers.stated_numbers` returns it.
     provenance, dataset_titles
         As for `tierscope.figures.execution_and_io_time.plot_execution_and_io_time`.
     notes : sequence of str, optional

@@ -21,7 +21,7 @@ from tierscope.analysis.intervals import (
 from tierscope.analysis.policies import ESTIMATED, is_reference
 from tierscope.analysis.savings import is_undecided
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import class_handles, styled, titled, write_around
 

@@ -14,7 +14,7 @@ from tierscope.analysis.intervals import LEVEL_PERCENT
 from tierscope.analysis.prediction import SCALING, compare_points, study_words
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.studies import AS_WRITTEN
 from tierscope.core.words import scenario_titles
 from tierscope.figures.style import (

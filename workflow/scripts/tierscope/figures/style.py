@@ -37,7 +37,7 @@ from tierscope.analysis.intervals import (
 )
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.words import (
     CACHE_RATE_LABEL,
     epoch_words,

@@ -16,7 +16,7 @@ from tierscope.analysis.breakdown import io_time_spread
 from tierscope.analysis.whatif import cheapest_sufficient
 from tierscope.core.columns import SCENARIO
 from tierscope.core.io_class import IOClass
-from tierscope.core.sources import METHOD_WORDS, Origin, method_notes
+from tierscope.core.provenance import METHOD_WORDS, Origin, method_notes
 from tierscope.core.words import (
     epoch_words,
     goal_notes,
@@ -85,7 +85,7 @@ def plot_sufficient_combinations(
     classes : pair of str
         The I/O classes on the x and the y axis.
     model : str, optional
-        What the model is (`tierscope.core.sources.model_words`), if it is one method.
+        What the model is (`tierscope.core.provenance.model_words`), if it is one.
 
     Returns
     -------

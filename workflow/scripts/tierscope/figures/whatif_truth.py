@@ -15,7 +15,7 @@ from tierscope.analysis.intervals import (
 )
 from tierscope.analysis.whatif_truth import ESTIMATORS
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
-from tierscope.core.sources import Origin
+from tierscope.core.provenance import Origin
 from tierscope.core.verdict import HOLDS, UNDECIDED, judge
 from tierscope.core.words import CACHE_RATE_LABEL, improvement_words, scenario_titles
 from tierscope.figures.style import new_figure, source_notes, styled, titled

@@ -1,9 +1,10 @@
 """The demand of a file at the stations of a tier, for bounds and queueing models.
 
-Stations are those of `tierscope.storage.network`. A station with one queue for several
-kinds of visits (open and close; whole and last requests) has a service time of mixed
-mean, whose variation includes the mixture. First come, first served with different
-means has no product form. So waiting is computed with the mixed mean and variation:
+Stations are those of `tierscope.storage.queueing_network`. A station with one queue for
+several kinds of visits (open and close; whole and last requests) has a service time of
+mixed mean, whose variation includes the mixture. First come, first served with
+different means has no product form. So waiting is computed with the mixed mean and
+variation:
 this is exact for an open M/G/1 queue and an approximation in a closed network.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.policies import Pinning
-from tierscope.storage.network import (
+from tierscope.storage.queueing_network import (
     ModelError,
     Network,
     Service,

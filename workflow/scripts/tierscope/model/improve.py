@@ -1,11 +1,11 @@
 """Estimate by the model the I/O time of an epoch after improving some I/O classes.
 
 The paper's rule (`tierscope.analysis.whatif`) does not move waiting between devices.
-The model is a closed network of queues (`tierscope.storage.network`), in which waiting
-moves to the next busy device. The model gives the factor by which an improvement
-changes the I/O time of the slowest process. The estimate is the measured I/O time times
-that factor. So without an improvement the estimate is the measured time, and
-errors that the model makes in all cases cancel out.
+The model is a closed network of queues (`tierscope.storage.queueing_network`), in which
+waiting moves to the next busy device. The model gives the factor by which an
+improvement changes the I/O time of the slowest process. The estimate is the measured
+I/O time times that factor. So without an improvement the estimate is the measured time,
+and errors that the model makes in all cases cancel out.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ from tierscope.model.simulator.run import (
     slowest_class_times,
     workload_of,
 )
-from tierscope.storage.network import ModelError, Network, Workload, network_of
+from tierscope.storage.queueing_network import ModelError, Network, Workload, network_of
 
 NO_RANK = -1  # the model's slowest process is not a rank of the run
 

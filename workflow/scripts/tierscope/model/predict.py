@@ -32,7 +32,7 @@ from tierscope.model.simulator.run import (
     slowest_class_times,
     workload_of,
 )
-from tierscope.storage.network import ModelError, Network, Workload, network_of
+from tierscope.storage.queueing_network import ModelError, Network, Workload, network_of
 
 SIMULATION, ORDER_STATISTICS = "simulation", "order-statistics"
 ANALYTIC = ("bounds", "mva", ORDER_STATISTICS)

@@ -56,11 +56,11 @@ class Ranks(Protocol):
 
     rank: int
 
-    def look_for_failure(self) -> None:
+    def raise_if_failed(self) -> None:
         """Raise OtherRankFailed if another process has reported a failure."""
 
-    def told_of_failure(self) -> bool:
-        """Return whether a process has reported a failure."""
+    def note_failure_printed(self) -> None:
+        """Tell the keeper that this process has printed the cause of the failure."""
 
     def dead_ranks(self) -> list[int]:
         """Return the processes of this machine that died silently."""
@@ -345,7 +345,7 @@ class VirtualClock:
         instant_ns = self._library.tierscope_clock_barrier(True)
         while instant_ns == _NOT_YET:
             # Lets MPI make progress: others may still be leaving a collective call.
-            self._processes.look_for_failure()
+            self._processes.raise_if_failed()
             instant_ns = self._library.tierscope_clock_barrier(False)
         return self._instant(instant_ns) * 1e-9
 
@@ -511,7 +511,7 @@ class VirtualClock:
                 raise self._reason
             end_s = time.monotonic() + _REPORT_S
             while time.monotonic() < end_s:
-                self._processes.look_for_failure()
+                self._processes.raise_if_failed()
                 time.sleep(_SIGNALS_S)
             raise OtherRankFailed(_ANOTHER)
 
@@ -559,7 +559,7 @@ class VirtualClock:
                     file=sys.stderr,
                     flush=True,
                 )
-                self._processes.told_of_failure()
+                self._processes.note_failure_printed()
                 return
 
 

@@ -16,7 +16,7 @@ from tierscope.core.tables import check_table
 from tierscope.trace.log import (
     COLUMNS,
     WRITE_COLUMNS,
-    Job,
+    JobRecord,
     LogError,
     Names,
     read_posix,
@@ -117,7 +117,7 @@ def _no_rows(name: str) -> pd.DataFrame:
 def _attribute(
     log: str | Path,
     tiers: Mapping[str, Roots],
-    job: Job,
+    job: JobRecord,
     columns: dict[str, np.ndarray],
     names: Names,
     places: dict[str, np.ndarray],
@@ -279,7 +279,7 @@ def _nothing_found(tiers: Mapping[str, Roots], names: Names) -> str:
 
 def _check_counters(
     log: str | Path,
-    job: Job,
+    job: JobRecord,
     columns: dict[str, np.ndarray],
     names: Names,
     found: np.ndarray,

@@ -13,7 +13,7 @@ from tierscope.trace.darshan.container import (
     BIG,
     ZLIB,
     Container,
-    Job,
+    JobRecord,
     LogError,
     open_container,
 )
@@ -21,7 +21,7 @@ from tierscope.trace.darshan.module_records import FOPENS, RECORD_TYPES
 from tierscope.trace.darshan.names import Names, read_names
 from tierscope.trace.posix_records import POSIX_MODULE
 
-__all__ = ["COLUMNS", "WRITE_COLUMNS", "Job", "LogError", "Names", "read_posix"]
+__all__ = ["COLUMNS", "WRITE_COLUMNS", "JobRecord", "LogError", "Names", "read_posix"]
 
 COLUMNS = {
     "id": "id",
@@ -41,7 +41,7 @@ WRITE_COLUMNS = {
 
 def read_posix(
     path: str | Path, columns: Mapping[str, str] = COLUMNS
-) -> tuple[Job, dict[str, np.ndarray], Names]:
+) -> tuple[JobRecord, dict[str, np.ndarray], Names]:
     """Read the job, some counters and the names of a log.
 
     Parameters
@@ -53,7 +53,7 @@ def read_posix(
 
     Returns
     -------
-    job : Job
+    job : JobRecord
     columns : dict of str to ndarray, shape (n_records,)
         The keys of `columns`.
     names : Names

@@ -10,8 +10,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_tierscope.errors import error_line
 from snakemake_logger_plugin_tierscope.failure import Failure
-from snakemake_logger_plugin_tierscope.jobs import Job
-from snakemake_logger_plugin_tierscope.plan import plan_lines
+from snakemake_logger_plugin_tierscope.jobs import SnakemakeJob
+from snakemake_logger_plugin_tierscope.plan import planned_lines
 from snakemake_logger_plugin_tierscope.profile import refuse_unknown_profile
 from snakemake_logger_plugin_tierscope.progress import Progress
 from snakemake_logger_plugin_tierscope.screen import Screen
@@ -33,7 +33,7 @@ class LogHandler(LogHandlerBase):
         self._is_verbose = settings.verbose or settings.printshellcmds
         self._is_quiet = "all" in map(str, settings.quiet or ())
         self._progress: Progress | None = None
-        self._running: dict[int, Job] = {}
+        self._running: dict[int, SnakemakeJob] = {}
         self._planned: list[logging.LogRecord] = []
         self._failures: dict[int, Failure] = {}
         self._errors: list[str] = []
@@ -85,7 +85,7 @@ class LogHandler(LogHandlerBase):
         """Show a message without an event, unless it is noise."""
         text = record.getMessage()
         if self._is_dry and text.startswith("This was a dry-run"):
-            self._say(plan_lines(self._planned))
+            self._say(planned_lines(self._planned))
         elif INTERRUPTED.match(text):
             self._is_interrupted = True
         elif self._is_interrupted and record.levelno < logging.ERROR:
@@ -108,7 +108,7 @@ class LogHandler(LogHandlerBase):
             self._planned.append(record)
             return
         self._failures.pop(record.jobid, None)  # it is tried again
-        self._running[record.jobid] = Job(record)
+        self._running[record.jobid] = SnakemakeJob(record)
         if self._watcher is None:
             self._watcher = threading.Thread(target=self._watch, daemon=True)
             self._watcher.start()
@@ -132,7 +132,7 @@ class LogHandler(LogHandlerBase):
 
         Ctrl-C ends jobs: jobs that end after it have not failed.
         """
-        job = self._running.pop(record.jobid, None) or Job(record)
+        job = self._running.pop(record.jobid, None) or SnakemakeJob(record)
         self._follow(job)
         if self._is_interrupted:
             return
@@ -154,7 +154,7 @@ class LogHandler(LogHandlerBase):
                     self._follow(job)
                 self._show_status()
 
-    def _follow(self, job: Job) -> None:
+    def _follow(self, job: SnakemakeJob) -> None:
         """Show the new lines of a job's log."""
         for line in job.news():
             if not self._screen.is_terminal or line.is_head:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from snakemake_logger_plugin_tierscope.jobs import PROGRESS, Job, text_of
+from snakemake_logger_plugin_tierscope.jobs import PROGRESS, SnakemakeJob, text_of
 
 OWN_WORDS = "tierscope: "
 _RANK = re.compile(r"\brank \d+")
@@ -61,7 +61,7 @@ def _once(lines: Iterable[str]) -> list[str]:
 class Failure:
     """A failed job with its record and its logs."""
 
-    def __init__(self, job: Job, record: logging.LogRecord):
+    def __init__(self, job: SnakemakeJob, record: logging.LogRecord):
         self._job, self._message = job, (record.rule_msg or "").strip()
         self._external = getattr(record, "aux", {}) or {}
         # The scheduler's logs come after those of the job.

@@ -54,7 +54,7 @@ class Line:
     is_head: bool = False
 
 
-class Job:
+class SnakemakeJob:
     """A job of a Snakemake record, and its log up to the last read."""
 
     def __init__(self, record: logging.LogRecord, now=time.monotonic):

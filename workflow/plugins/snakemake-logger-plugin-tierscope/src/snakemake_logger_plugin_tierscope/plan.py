@@ -41,7 +41,7 @@ def why(reason: str) -> str:
     return (own or kinds or [""])[0]
 
 
-def plan_lines(records: Sequence[logging.LogRecord]) -> list[str]:
+def planned_lines(records: Sequence[logging.LogRecord]) -> list[str]:
     """Return the plan of the jobs that a dry run has named."""
     by_rule: dict[str, list[logging.LogRecord]] = {}
     for record in records:

@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from snakemake_logger_plugin_tierscope.jobs import Job
+from snakemake_logger_plugin_tierscope.jobs import SnakemakeJob
 from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
 POINT_RULE = "run_benchmark"
@@ -40,7 +40,7 @@ class Progress:
             return f"{jobs} to do."
         return f"{plural(self._n_points, 'point')} to measure, and {jobs} more."
 
-    def finished(self, job: Job) -> None:
+    def finished(self, job: SnakemakeJob) -> None:
         """Count a job that has ended, and the points that its launch has measured."""
         if job.is_point:
             self._points_done += 1
@@ -62,7 +62,7 @@ class Progress:
         """Return the time since the start."""
         return duration(self._now() - self._start_s)
 
-    def so_far(self, running: Iterable[Job] = ()) -> str:
+    def so_far(self, running: Iterable[SnakemakeJob] = ()) -> str:
         """Return the finished points and jobs, including points of running launches."""
         launches = [job for job in running if job.points_done]
         measured = self._measured + sum(job.points_done for job in launches)

@@ -47,7 +47,7 @@ class _Plan:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Stretch:
     """Consecutive records of a fetch that one call reads."""
 
     tier: str
@@ -271,7 +271,7 @@ class DatabaseLoader:
         records: np.ndarray,
         offsets: np.ndarray,
         order: np.ndarray,
-    ) -> Iterator[tuple[_Run, np.ndarray]]:
+    ) -> Iterator[tuple[_Stretch, np.ndarray]]:
         """Yield each read, and the positions of its records.
 
         An explicit read joins consecutive records of a tier; mapped records are
@@ -288,7 +288,7 @@ class DatabaseLoader:
             first, last = records[members[0]], records[members[-1]]
             start = int(offsets[first])
             length = int(offsets[last]) + n_bytes - start
-            yield _Run(TIERS[tiers[members[0]]], start, length, int(first)), members
+            yield _Stretch(TIERS[tiers[members[0]]], start, length, int(first)), members
 
     def _consume(
         self, plan: _Plan, part: _Part, stores: dict, offsets: np.ndarray | None

@@ -93,7 +93,7 @@ class NodePeers:
                 self._stage,
                 [self._dataset.file_name(i) for i in mine],
                 processes.node,
-                processes.look_for_failure,
+                processes.raise_if_failed,
             )
         self._stage_in_time_s = self._clock.barrier() - start_s
         self._say(self._summary())

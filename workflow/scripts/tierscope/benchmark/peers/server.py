@@ -190,7 +190,7 @@ class PeerServer:
         with self._lock:
             self._epoll.register(connection, 0)  # no events yet
             self._strangers[connection.fileno()] = stranger
-            self._hear(stranger)
+            self._receive_token(stranger)
             is_one_too_many = len(self._strangers) > self._n_strangers
         if is_one_too_many:
             self._close_stranger(at_any_age=True)
@@ -199,13 +199,13 @@ class PeerServer:
         """Handle a connection that has data."""
         with self._lock:
             if stranger := self._strangers.get(descriptor):
-                self._hear(stranger)
+                self._receive_token(stranger)
                 return
             connection = self._connections.get(descriptor)
         if connection:
             self._serve_request(connection)
 
-    def _hear(self, stranger: _Stranger) -> None:
+    def _receive_token(self, stranger: _Stranger) -> None:
         """Receive part of a token; trust a sender of our token. Needs the lock."""
         connection = stranger.connection
         try:
@@ -268,7 +268,7 @@ class PeerServer:
             oldest = min(self._strangers.values(), key=lambda one: one.deadline_s)
             if oldest.deadline_s > time.monotonic() and not at_any_age:
                 return False
-            self._hear(oldest)
+            self._receive_token(oldest)
             if self._strangers.pop(oldest.connection.fileno(), None):
                 self._close(oldest.connection)
         return True

@@ -9,7 +9,7 @@ def stage_in(
     copy: Callable[[str], None],
     names: Sequence[str],
     node: int,
-    look_for_failure: Callable[[], None] = lambda: None,
+    raise_if_failed: Callable[[], None] = lambda: None,
 ) -> None:
     """Copy the files with these names, one after the other.
 
@@ -21,7 +21,7 @@ def stage_in(
         Names of the files.
     node : int
         Index of this node.
-    look_for_failure : callable
+    raise_if_failed : callable
         Raises an error if another process has failed; called before each file.
 
     Raises
@@ -30,7 +30,7 @@ def stage_in(
         If a file cannot be copied: the dataset would be incomplete.
     """
     for name in names:
-        look_for_failure()
+        raise_if_failed()
         try:
             copy(name)
         except OSError as error:

@@ -97,7 +97,7 @@ class NodePlacement:
             self._server.check()
             time_s = 0.0
             if is_drained:
-                time_s = self._server.drain(self._processes.look_for_failure)
+                time_s = self._server.drain(self._processes.raise_if_failed)
             self._drain_times_s.append(time_s)
         if is_drained:
             self._clock.barrier()

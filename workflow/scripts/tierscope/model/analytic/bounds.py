@@ -19,7 +19,7 @@ from tierscope.model.demands import (
     file_demand,
     hit_fraction,
 )
-from tierscope.storage.network import Network, Workload
+from tierscope.storage.queueing_network import Network, Workload
 
 
 @dataclass(frozen=True)

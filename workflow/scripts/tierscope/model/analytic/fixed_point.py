@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.model.simulator.events import compiled
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 _STEPS = (0.9, 0.3)  # of the fixed point; the second if the first does not converge
 _EXTRAPOLATE_EVERY = 12  # iterations

@@ -40,7 +40,7 @@ from tierscope.model.analytic.tiered import (
 )
 from tierscope.model.demands import KINDS, check_modelled, file_demand
 from tierscope.policies import Pinning
-from tierscope.storage.network import Network, TierModel, Workload
+from tierscope.storage.queueing_network import Network, TierModel, Workload
 
 _DEVIATIONS = 6  # considered range of a hit count, in standard deviations
 _NEVER = 1e-300  # replaces probability 0 in logarithms

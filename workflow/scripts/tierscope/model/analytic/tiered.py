@@ -31,7 +31,7 @@ from tierscope.model.demands import (
     StationDemand,
     file_demand,
 )
-from tierscope.storage.network import Network, TierModel, Workload
+from tierscope.storage.queueing_network import Network, TierModel, Workload
 
 GFS, LFS = 0, 2  # where a tier's classes begin in the order of `IOClass`
 

@@ -45,7 +45,7 @@ from tierscope.model.calibration.result import (
     PARAMETERS,
     Calibration,
 )
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 
 def calibrated(

@@ -29,7 +29,7 @@ from tierscope.model.calibration.starting_values import (
     with_values,
 )
 from tierscope.model.simulator.run import planned_reads, workload_of
-from tierscope.storage.network import ModelError, network_of
+from tierscope.storage.queueing_network import ModelError, network_of
 
 NOISE = 0.01  # relative precision of any time, at best
 _CLEARLY = 3.0  # standard errors by which any other solution must be worse

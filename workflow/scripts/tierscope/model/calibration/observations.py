@@ -12,8 +12,8 @@ from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.core.io_class import total_s
 from tierscope.core.scenario import Point
 from tierscope.model.simulator.run import PlannedReads, SimulatedReads, class_times
-from tierscope.storage.network import ModelError, Network, Workload
 from tierscope.storage.probes import plan
+from tierscope.storage.queueing_network import ModelError, Network, Workload
 
 
 def measured_epochs(

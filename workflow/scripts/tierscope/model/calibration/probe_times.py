@@ -12,8 +12,8 @@ import numpy as np
 
 from tierscope.core.description import ProbeDescription
 from tierscope.model.simulator.epoch import simulate_epoch
-from tierscope.storage.network import Network, TierModel, Workload, network_of
 from tierscope.storage.probes import Probe, plan, probe_files
+from tierscope.storage.queueing_network import Network, TierModel, Workload, network_of
 
 
 def probe_times(probed: ProbeDescription, n_osts: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from tierscope.core.columns import TABLES
 from tierscope.core.description import RunDescription
 from tierscope.model.calibration.identifiability import LARGEST_ERROR, NOTHING_KNOWN
 from tierscope.model.calibration.starting_values import with_values
-from tierscope.storage.network import ModelError
+from tierscope.storage.queueing_network import ModelError
 
 IN_SERIES = ("gfs.ost_bandwidth_bytes_per_s", "gfs.link_bytes_per_s")
 _SUMMED = ("gfs.open_s", "gfs.close_s")

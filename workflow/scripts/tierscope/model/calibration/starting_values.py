@@ -15,8 +15,8 @@ from tierscope.core.columns import CLASSES
 from tierscope.core.description import ProbeDescription, RunDescription
 from tierscope.model.calibration.observations import Point, ProbeTime
 from tierscope.model.simulator.run import workload_of
-from tierscope.storage.network import Network, network_of
 from tierscope.storage.probes import plan
+from tierscope.storage.queueing_network import Network, network_of
 
 _REFERENCE = {
     "gfs.open_s": 1e-3,

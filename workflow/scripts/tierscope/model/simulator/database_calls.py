@@ -16,7 +16,7 @@ from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.lmdb.pages import META_BYTES
 from tierscope.data.lmdb.reads import cut, is_joined, touched_pages
 from tierscope.data.record_order import RecordOrder
-from tierscope.model.simulator.programs import (
+from tierscope.model.simulator.lmdb_readers import (
     CLOSE,
     OPEN,
     PASS,
@@ -28,7 +28,7 @@ from tierscope.model.simulator.programs import (
     Programs,
     object_servers,
 )
-from tierscope.storage.network import Network
+from tierscope.storage.queueing_network import Network
 
 # Default stripe size of `lfs setstripe -c`, by which the file is striped.
 STRIPE_BYTES = 1 << 20

@@ -23,7 +23,7 @@ from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import FRAMING_BYTES
 from tierscope.model.simulator.database_calls import STRIPE_BYTES, DatabaseEpoch
-from tierscope.model.simulator.programs import (
+from tierscope.model.simulator.lmdb_readers import (
     TIERS,
     SimulatedPrograms,
     simulate_programs,
@@ -38,7 +38,7 @@ from tierscope.model.simulator.run import (
     run_tables,
     stream,
 )
-from tierscope.storage.network import network_of
+from tierscope.storage.queueing_network import network_of
 
 # Usual page size of the machine that writes the file, on any simulating machine.
 PAGE_BYTES = 4096

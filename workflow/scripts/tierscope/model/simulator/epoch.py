@@ -1,8 +1,8 @@
 """Simulate an epoch: ranks read their files from two tiers, event by event.
 
-The network is closed (see `tierscope.storage.network`): a rank makes one call at a
-time, so while it waits at one station it is absent from the others. Service times are
-drawn from the given generator; all else is exact (see
+The network is closed (see `tierscope.storage.queueing_network`): a rank makes one call
+at a time, so while it waits at one station it is absent from the others. Service times
+are drawn from the given generator; all else is exact (see
 `tierscope.model.simulator.events`).
 """
 
@@ -26,7 +26,7 @@ from tierscope.model.simulator.events import (
     run_events,
     to_ns,
 )
-from tierscope.storage.network import (
+from tierscope.storage.queueing_network import (
     DISTRIBUTIONS,
     ModelError,
     Network,

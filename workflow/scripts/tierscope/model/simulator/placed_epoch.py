@@ -56,15 +56,15 @@ from tierscope.model.simulator.placed_events import (
     READ,
     STOP_NS,
     STOPPED,
-    Epoch,
     Machine,
     Nodes,
+    PlacedEpochState,
     PlacedReads,
     State,
     run_placed,
 )
 from tierscope.policies.copy_limits import READ_BYTES
-from tierscope.storage.network import ModelError, Network, TierModel, Workload
+from tierscope.storage.queueing_network import ModelError, Network, TierModel, Workload
 
 
 class Decider(Protocol):
@@ -228,7 +228,7 @@ class PlacedStorage:
         instants_ns = np.zeros((len(files), 5), np.int64)
         peer_lfs_ns = np.zeros((self.n_ranks, 2), np.int64)
         busy_ns = np.zeros_like(self._free_ns)
-        epoch = Epoch(
+        epoch = PlacedEpochState(
             PlacedReads(files, place, instants_ns, peer_lfs_ns),
             self._machine,
             self._nodes,
@@ -248,7 +248,7 @@ class PlacedStorage:
 
     def _run(
         self,
-        epoch: Epoch,
+        epoch: PlacedEpochState,
         generator: np.random.Generator,
         decider: Decider | None,
         at_end: Callable[[], bool],

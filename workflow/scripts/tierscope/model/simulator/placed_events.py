@@ -183,7 +183,7 @@ class State(NamedTuple):
     copy_ns: np.ndarray
 
 
-class Epoch(NamedTuple):
+class PlacedEpochState(NamedTuple):
     """All that `run_placed` works on; nodes and state are kept from epoch to epoch."""
 
     reads: PlacedReads
@@ -485,7 +485,7 @@ def run_placed(epoch, generator):
 
     Parameters
     ----------
-    epoch : Epoch
+    epoch : PlacedEpochState
         What is simulated; what happens is noted there.
     generator : numpy.random.Generator
         Draws the service times.

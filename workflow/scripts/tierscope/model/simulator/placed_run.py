@@ -39,12 +39,12 @@ from tierscope.model.simulator.run import (
     workload_of,
 )
 from tierscope.policies import NodePolicy, node_policy
-from tierscope.storage.network import ModelError, Network, Workload, network_of
+from tierscope.storage.queueing_network import ModelError, Network, Workload, network_of
 
 _MOST_CHECKED_READS = 100_000  # checking their decisions takes about 4 s
 
 
-class _Run:
+class _PlacedRun:
     """The common part of runs with these policies."""
 
     def __init__(self, description: RunDescription, point: Point):
@@ -76,7 +76,7 @@ class _Run:
         return stream(SERVICES, *self._seeds, epoch)
 
 
-class DynamicRun(_Run):
+class DynamicRun(_PlacedRun):
     """A run of a policy that decides while it runs.
 
     Parameters
@@ -179,7 +179,7 @@ class DynamicRun(_Run):
             )
 
 
-class AdHocRun(_Run):
+class AdHocRun(_PlacedRun):
     """A run of the ad hoc file system.
 
     Parameters

@@ -27,7 +27,7 @@ from tierscope.model.simulator.epoch import (
 )
 from tierscope.model.simulator.events import NS_PER_S
 from tierscope.policies import held_files, strata
-from tierscope.storage.network import Network, Workload, network_of
+from tierscope.storage.queueing_network import Network, Workload, network_of
 
 # Streams of random numbers; pinning has stream 1.
 SLOWNESS, SERVICES, STAGE_IN = 0, 2, 3

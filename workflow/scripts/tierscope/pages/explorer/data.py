@@ -206,7 +206,7 @@ def embedded_points(
     io_time : DataFrame, shape (n_processes * 4, 14)
         Table ``io_time``.
     scenarios : DataFrame
-        Its scenarios, as made by `tierscope.figures.style.scenario_titles`.
+        Its scenarios, as made by `tierscope.core.words.scenario_titles`.
     max_improvement_percent : int
         End of the sliders.
 

@@ -22,7 +22,7 @@ from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.whatif import best_point
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
 from tierscope.core.io_class import IOClass
-from tierscope.core.sources import model_note, source_note
+from tierscope.core.provenance import model_note, source_note
 from tierscope.core.words import epoch_words, in_seconds, scenario_titles
 from tierscope.pages.explorer.data import (
     ModelAnswers,
@@ -104,7 +104,7 @@ def build_explorer(
     pairs : sequence of pairs of str, optional
         Pairs of I/O classes for which `estimates` holds every cell of the map.
     model : str, optional
-        What the model is (`tierscope.core.sources.model_words`).
+        What the model is (`tierscope.core.provenance.model_words`).
     note : str, optional
         What a reader must know before all else.
 

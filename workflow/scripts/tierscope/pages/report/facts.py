@@ -32,7 +32,7 @@ _IDENTIFYING = (
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportedRun:
     """A run's `run.json` and its `audit.json`, None if it was not audited."""
 
     run: Mapping[str, Any]

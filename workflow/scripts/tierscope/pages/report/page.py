@@ -12,14 +12,14 @@ from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.intervals import BEST_METHOD, METHOD
 from tierscope.analysis.scorecard import scorecard_title
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
-from tierscope.core.sources import Origin, source_note
+from tierscope.core.provenance import Origin, source_note
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
 from tierscope.core.words import epoch_words, scenario_titles
 from tierscope.pages import scorecard
 from tierscope.pages.document import Picture, caption_html
 from tierscope.pages.report.facts import (
     SIMULATED,
-    Run,
+    ReportedRun,
     count_words,
     devices_table,
     differences_table,
@@ -56,7 +56,7 @@ def report_context(
     epoch: int,
     dataset_titles: Mapping[str, str],
     paper: str,
-    runs: Sequence[Run],
+    runs: Sequence[ReportedRun],
     simulations: Sequence[Mapping[str, Any]] = (),
     pictures: Sequence[Picture],
     captions: Mapping[str, str],
@@ -85,7 +85,7 @@ def report_context(
         What to call each dataset.
     paper : str
         The paper of the claims, as it is cited.
-    runs : sequence of Run
+    runs : sequence of ReportedRun
         The runs of the experiment, in the order of the table; none if simulated.
     simulations : sequence of mapping
         The `simulation.json` of each scenario in the order of the tables, if simulated.
@@ -107,7 +107,7 @@ def report_context(
         Whether to leave out who ran it and where (`without_identities`).
     """
     if anonymous:
-        runs = [Run(without_identities(run.run), run.audit) for run in runs]
+        runs = [ReportedRun(without_identities(run.run), run.audit) for run in runs]
     if simulations:
         scenarios = [simulation["scenario"] for simulation in simulations]
         breakdown = select_scenarios(breakdown, scenarios)  # in their order
@@ -217,7 +217,7 @@ def devices_note(contents: Sequence[Mapping[str, Any]]) -> str:
 
 
 def headline(
-    runs: Sequence[Run], n_runs: int, contents: Sequence[Mapping[str, Any]]
+    runs: Sequence[ReportedRun], n_runs: int, contents: Sequence[Mapping[str, Any]]
 ) -> str:
     """Return size and dates of the experiment in a line."""
     kind = "simulated run" if any(map(is_simulated, contents)) else "run"

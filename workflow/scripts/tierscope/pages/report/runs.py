@@ -9,7 +9,7 @@ import pandas as pd
 from tierscope.analysis.intervals import METHOD, NO_INTERVAL, unit_words
 from tierscope.core.columns import RUN_KEYS, SCENARIO
 from tierscope.core.words import epoch_words, scenario_titles
-from tierscope.pages.report.facts import SIMULATED, Run, count_words
+from tierscope.pages.report.facts import SIMULATED, ReportedRun, count_words
 from tierscope.pages.report.marks import (
     FAILED,
     FLAG,
@@ -22,7 +22,7 @@ from tierscope.pages.report.marks import (
 _RUN = list(RUN_KEYS)
 
 
-def all_run_keys(runs: Sequence[Run], breakdown: pd.DataFrame) -> pd.DataFrame:
+def all_run_keys(runs: Sequence[ReportedRun], breakdown: pd.DataFrame) -> pd.DataFrame:
     """Return the keys of all runs: first those given, then others of the table."""
     given = [run.keys for run in runs]
     keys = pd.concat([pd.DataFrame(given, columns=_RUN), breakdown[_RUN]])
@@ -30,7 +30,7 @@ def all_run_keys(runs: Sequence[Run], breakdown: pd.DataFrame) -> pd.DataFrame:
 
 
 def runs_table(
-    runs: Sequence[Run],
+    runs: Sequence[ReportedRun],
     breakdown: pd.DataFrame,
     dataset_titles: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
@@ -38,7 +38,7 @@ def runs_table(
 
     Parameters
     ----------
-    runs : sequence of Run
+    runs : sequence of ReportedRun
         The runs, in the order of the rows.
     breakdown : DataFrame
         Table ``breakdown``. Runs that are only in this table come last, as not audited.
@@ -89,7 +89,7 @@ def _audit_cell(audit: Mapping[str, Any] | None) -> str:
     return f"{FAILED} failed: {'; '.join(words)}"
 
 
-def audit_words(runs: Sequence[Run], n_runs: int) -> str:
+def audit_words(runs: Sequence[ReportedRun], n_runs: int) -> str:
     """Return how many runs passed their audit."""
     audits = [run.audit for run in runs if run.audit is not None]
     n_passed = sum(audit["passed"] for audit in audits)
@@ -145,7 +145,7 @@ def spread_table(spread: pd.DataFrame, titles: pd.DataFrame) -> pd.DataFrame:
     spread : DataFrame
         Table ``spread``.
     titles : DataFrame
-        What `tierscope.figures.style.scenario_titles` returns.
+        What `tierscope.core.words.scenario_titles` returns.
 
     Returns
     -------

@@ -44,7 +44,7 @@ def summary_table(
     breakdown, spread, goals, combinations : DataFrame
         These tables; without a goal of a scenario its last columns are empty.
     titles : DataFrame
-        What `tierscope.figures.style.scenario_titles` returns.
+        What `tierscope.core.words.scenario_titles` returns.
     epoch : int
         The epoch, counted from 0.
     estimates : DataFrame, optional

@@ -262,7 +262,7 @@ def improve_tier(
 
     Parameters
     ----------
-    station : Device or tierscope.storage.network.TierModel
+    station : Device or tierscope.storage.queueing_network.TierModel
         The tier without improvements.
     tier : {"gfs", "lfs"}
         Which tier it is.

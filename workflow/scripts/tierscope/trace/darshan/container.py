@@ -102,7 +102,7 @@ class Region(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Job:
+class JobRecord:
     """The job data of a log; times are seconds since 1970.
 
     `exe` is the command line, in which bytes that are no UTF-8 are escapes, and
@@ -282,7 +282,7 @@ class Container:
         if rest:
             raise self.error(f"corrupt in its {what}: the last one is cut.")
 
-    def read_job(self) -> Job:
+    def read_job(self) -> JobRecord:
         """Read the job region: record, command line and mounts."""
         layout = _FORMATS[self.version].job
         if self.order == BIG:
@@ -314,7 +314,7 @@ class Container:
         exe, mounts = _exe_and_mounts(text)
         left_bytes = _JOB_REGION_BYTES - layout.itemsize - 1 - len(text)
         lines = metadata.decode("utf-8", "replace").split("\n")
-        return Job(
+        return JobRecord(
             uid=job["uid"],
             job_id=job["job_id"],
             n_processes=n_processes,

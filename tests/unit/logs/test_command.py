@@ -1,0 +1,63 @@
+"""The command of the installed package."""
+
+from pathlib import Path
+
+import pytest
+from tierscope.logs.command import main
+
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
+
+
+def test_without_words_it_says_what_it_can_do(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert "tables" in text
+    assert "workflow/Snakefile as a module" in text
+
+
+def test_tables_are_listed_with_their_number_of_columns(capsys):
+    main(["tables"])
+    assert "manifest                 4\n" in capsys.readouterr().out
+
+
+def test_columns_of_a_table_have_type_and_values(capsys):
+    main(["table", "goals"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["source", "str", "emulated,", *SOURCES]
+    assert any(line.split()[:2] == ["n_osts", "int64"] for line in lines)
+
+
+def test_unknown_table_is_refused_with_the_known_ones(capsys):
+    with pytest.raises(SystemExit):
+        main(["table", "goal"])
+    assert "invalid choice: 'goal' (choose from" in capsys.readouterr().err
+
+
+def test_version_is_not_that_of_another_installed_package(
+    tmp_path, monkeypatch, capsys
+):
+    (other := tmp_path / "tierscope-9.dist-info").mkdir()
+    (other / "METADATA").write_text("Name: tierscope\nVersion: 9\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"tierscope of {SCRIPTS}, not installed\n"
+
+
+@pytest.mark.parametrize("wrong", [["--log-folder", "x"], ["--paths"], ["ls"]])
+def test_tracing_refuses_what_it_does_not_know_as_a_failure_of_its_own(capsys, wrong):
+    """The traced command may end with 2, too."""
+    assert main(["trace", *wrong, "--", "true"]) == 125
+    *usage, reason = capsys.readouterr().err.splitlines()
+    assert usage[0].startswith("usage: tierscope trace [--logs DIR]")
+    assert reason.startswith("tierscope trace: error: ")
+    assert wrong[0] in reason
+
+
+def test_other_commands_refuse_with_2(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["tables", "--all"])
+    assert "usage: tierscope [-h]" in capsys.readouterr().err
+
+
+SOURCES = ["measured,", "simulated,", "trained"]

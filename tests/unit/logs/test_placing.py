@@ -1,0 +1,33 @@
+import pytest
+from job_logs import write_job_log
+from tierscope.logs.placing import place_names
+from tierscope.logs.tiers import tiers_of
+from tierscope.trace.any_log import read_any_log
+
+
+@pytest.mark.parametrize(
+    ("tiers", "path", "expected"),
+    [
+        ({"gfs": "/data"}, "/data/a", "gfs"),
+        ({"gfs": "/data"}, "/data/sub/a", "gfs"),
+        ({"gfs": "/data"}, "/data2/a", None),
+        ({"gfs": "/data"}, "/data", "gfs"),
+        ({"gfs": "/data*"}, "/data2/a", "gfs"),
+        ({"gfs": "/data*"}, "/data2", "gfs"),
+        ({"gfs": "/x/*/mine"}, "/x/any/mine/a", "gfs"),
+        ({"gfs": "/x/*/mine"}, "/x/any/more/mine/a", None),
+        ({"root": "/", "gfs": "/data"}, "/data/a", "gfs"),
+        ({"gfs": "/data", "root": "/"}, "/data/a", "gfs"),
+        ({"root": "/"}, "/a", "root"),
+        ({"root": "/"}, "<STDIN>", None),
+        ({"a": "/x", "b": "/x/y"}, "/x/y/file", "b"),
+        ({"a": "/x.y"}, "/xzy/file", None),
+        ({"a": "/x/data.h5"}, "/x/data.h5", "a"),
+        ({"a": "/x", "b": "/x/data.h5"}, "/x/data.h5", "b"),
+    ],
+)
+def test_the_longest_prefix_decides(tmp_path, tiers, path, expected):
+    log = write_job_log(tmp_path / "log.darshan", [("POSIX", 0, path, {"opens": 1})])
+    listed = tiers_of(tiers)
+    (position,) = place_names(read_any_log(log).names, listed)
+    assert (listed[position].name if position >= 0 else None) == expected

@@ -1,0 +1,145 @@
+"""The command ``tierscope``: it traces any command, and lists the tables."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+
+from tierscope.core.columns import TABLES, allowed_values
+from tierscope.core.validation import ConfigError
+from tierscope.logs.traced.command import FAILED, recover, trace
+
+_ABOUT = """\
+tierscope measures how a hierarchical storage system serves distributed training, breaks
+the I/O time of the slowest process down, and says which improvements meet a goal.
+
+The experiments are a Snakemake workflow: clone the project and type `make run`, or
+import workflow/Snakefile as a module of your own Snakefile. This is its library:
+
+    >>> import tierscope
+    >>> tables = tierscope.analyse("/darshan-logs/2026/11")
+"""
+
+
+_TRACE = """\
+Run COMMAND, and write a Darshan log of each of its processes that opens, reads, writes
+or looks up files. The exit status is that of COMMAND.
+
+    tierscope trace --paths /data -- torchrun --nproc-per-node 2 train.py
+
+If tierscope itself was killed, write the logs of what it has counted until then:
+
+    tierscope trace --recover darshan-logs
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    end = given.index("--") if "--" in given else len(given)
+    try:
+        asked, unknown = _parser().parse_known_args(given[:end])
+        if unknown:
+            asked.refuse(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit as refusal:
+        if refusal.code and given[0] == "trace":
+            return FAILED  # 2 may be a status of the traced command
+        raise
+    if asked.command == "tables":
+        print("\n".join(f"{name:22} {len(TABLES[name]):3}" for name in TABLES))
+    elif asked.command == "table":
+        print("\n".join(map("  ".join, column_rows(asked.name))))
+    elif asked.command == "trace":
+        return _trace(asked, given[end + 1 :])
+    else:
+        _parser().print_help(sys.stdout)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return what reads the arguments up to ``--``."""
+    parser = argparse.ArgumentParser(
+        prog="tierscope",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    parser.set_defaults(refuse=parser.error)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.add_parser("tables", help="list the tables and how many columns each has")
+    one = commands.add_parser("table", help="list the columns of a table")
+    one.add_argument("name", choices=TABLES, metavar="NAME")
+    tracing = commands.add_parser(
+        "trace",
+        help="run any command and leave a Darshan log of each of its processes",
+        usage="tierscope trace [--logs DIR] [--paths PATH ...] -- COMMAND ...\n"
+        "       tierscope trace --recover DIR",
+        description=_TRACE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tracing.set_defaults(refuse=tracing.error)
+    tracing.add_argument(
+        *("--logs", "-l"),
+        metavar="DIR",
+        type=Path,
+        default=Path("darshan-logs"),
+        help="folder of the logs (default: %(default)s)",
+    )
+    tracing.add_argument(
+        *("--paths", "-p"),
+        metavar="PATH",
+        nargs="+",
+        default=[],
+        help="trace these files and folders only (default: all but the system's)",
+    )
+    tracing.add_argument(
+        "--recover",
+        metavar="DIR",
+        type=Path,
+        help="folder of logs in which a killed call has left its counts",
+    )
+    return parser
+
+
+def _trace(asked: argparse.Namespace, command: Sequence[str]) -> int:
+    """Run ``tierscope trace`` and return the exit status of its command."""
+    if asked.recover and command:
+        _fail("trace: got --recover and a command, expected one of them.")
+        return FAILED
+    if not asked.recover and not command:
+        _fail("trace: got no command; write it behind --.")
+        return FAILED
+    try:
+        if asked.recover:
+            return recover(asked.recover)
+        return trace(command, asked.logs, asked.paths)
+    except (ConfigError, OSError) as error:
+        _fail(f"trace: {error}")
+        return FAILED
+
+
+def _fail(reason: str) -> None:
+    """Say in one line why the command cannot do what was asked."""
+    print(f"tierscope {reason}", file=sys.stderr)
+
+
+def column_rows(table: str) -> list[tuple[str, str, str]]:
+    """Return name, type and allowed values of the columns of a table."""
+    width = max(map(len, TABLES[table]))
+    return [
+        (f"{column:{width}}", f"{kind:7}", ", ".join(allowed_values(table, column)))
+        for column, kind in TABLES[table].items()
+    ]
+
+
+def _version() -> str:
+    """Return the version of this package, if it is the installed one."""
+    folder = Path(__file__).parents[2]
+    for installed in distributions(name="tierscope", path=[str(folder)]):
+        return f"tierscope {installed.version}"
+    return f"tierscope of {folder}, not installed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+"""Say in sentences what a reader must know of a job's logs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tierscope.core.columns import INTERFACES
+from tierscope.core.job_words import count_words, number_words
+from tierscope.core.scenario import size_words
+from tierscope.logs.grouping import NO_PROCESS, LogGroup
+from tierscope.logs.summary import (
+    CUT_EXE,
+    CUT_MOUNTS,
+    NO_EXE,
+    NO_MOUNTS,
+    NO_RUN_TIME,
+    STILL_RUNNING,
+    UNCOUNTED,
+    Summary,
+)
+from tierscope.logs.summed_files import MOST_FILES
+from tierscope.logs.tiers import OTHER, ROOT, UNNAMED
+from tierscope.trace.any_log import MPI_IO
+
+MOST_RANKS_NAMED = 10
+_AT_LEAST = "so times are at least those that are listed."
+_COUNTED = (
+    (
+        *("n_shared_records", "record holds", "records hold"),
+        "sums over all processes, so times of processes are bounds.",
+    ),
+    (
+        *("n_nameless_records", "record has", "records have"),
+        f"no name (tier {UNNAMED}).",
+    ),
+)
+_FLAWS = (
+    (
+        *("negative_times", "time is", "times are"),
+        "below 0 in the logs and counted as 0",
+    ),
+    (
+        *("negative_counters", "counter is", "counters are"),
+        "below 0 in the logs and counted as 0",
+    ),
+    ("bytes_alone", "record has", "records have", "bytes but no reads or writes"),
+    ("calls_alone", "record has", "records have", "reads or writes but no time"),
+)
+_LACKING = (
+    (NO_EXE, "log has", "logs have", "no command line, so its program is unknown."),
+    (
+        *(CUT_EXE, "log has", "logs have"),
+        "the beginning of its command line only; programs are told by it.",
+    ),
+    (
+        *(NO_MOUNTS, "log has", "logs have"),
+        f"no mount table, so paths are tier {OTHER}: name the tiers.",
+    ),
+)
+
+
+def remarks_of(group: LogGroup, parts: Sequence[Summary], most_s: float) -> str:
+    """Return what a reader must know of a job's logs, in sentences.
+
+    Parameters
+    ----------
+    group : LogGroup
+    parts : sequence of Summary
+        Of its logs.
+    most_s : float
+        The most seconds that its slowest process can have spent; infinite: unknown.
+    """
+    found = [*_of_logs(parts), *_waiting(group, parts, most_s), *_missing_logs(group)]
+    return " ".join(found)
+
+
+def _of_logs(parts: Sequence[Summary]) -> list[str]:
+    """Return what the logs of a job lack or hold beside what is counted."""
+    return [
+        *_of_times(parts),
+        *_of_places(parts),
+        *_of_span(parts),
+        *_of_reading(parts),
+    ]
+
+
+def _of_times(parts: Sequence[Summary]) -> list[str]:
+    """Return why times may be bounds."""
+    remarks = []
+    lost = {module for part in parts for module in part.facts["partial"]}
+    partial = sorted(lost & set(INTERFACES))
+    if partial:
+        words = f"The runtime lost records of {', '.join(partial)}, {_AT_LEAST}"
+        remarks.append(words)
+    for fact, one, several, words in _COUNTED:
+        if number := sum(part.facts[fact] for part in parts):
+            remarks.append(f"{count_words(number, one, several)} {words}")
+    for flaw, one, several, words in _FLAWS:
+        number = sum(
+            flaws.get(flaw, 0)
+            for part in parts
+            for interface, flaws in part.facts["flaws"].items()
+            if interface != MPI_IO
+        )
+        if number:
+            counted = count_words(number, one, several)
+            remarks.append(f"{counted} {words}, {_AT_LEAST}")
+    if any(part.facts["hides_calls"] for part in parts):
+        remarks.append(
+            f"The logs have MPI-IO calls without the POSIX calls that they make, "
+            f"{_AT_LEAST}"
+        )
+    modules = {module for part in parts for module in part.facts["modules"]}
+    if uncounted := sorted(modules & UNCOUNTED):
+        remarks.append(
+            f"Calls of {' and '.join(uncounted)} are not counted and reach no POSIX "
+            f"call, {_AT_LEAST}"
+        )
+    if n_mappings := sum(part.facts["n_mappings"] for part in parts):
+        sizes = [part.facts["mapped_bytes"] for part in parts]
+        size = "" if None in sizes else f" ({size_words(sum(sizes))})"
+        maps = count_words(n_mappings, "mapping of a file", "mappings of files")
+        remarks.append(f"What went through {maps}{size} is not measured.")
+    if modules and not modules & {"POSIX", MPI_IO}:
+        remarks.append(
+            "No log has records of POSIX: there were no such calls, or the module of "
+            "Darshan was off."
+        )
+    return remarks
+
+
+def _of_places(parts: Sequence[Summary]) -> list[str]:
+    """Return why programs and tiers may be unknown."""
+    remarks = []
+    for lack, one, several, words in _LACKING:
+        if number := sum(lack in part.facts["lacks"] for part in parts):
+            remarks.append(f"{count_words(number, one, several)} {words}")
+    if any(part.facts["n_files"] > MOST_FILES for part in parts):
+        remarks.append(
+            f"The sums of files and folders count the {MOST_FILES:,} with the most "
+            "time of each log."
+        )
+    if folders := _folders(parts, "root_folders"):
+        remarks.append(
+            f"Only / of the mount table holds {folders}, so this is tier {ROOT}. If "
+            "a link leads to another file system, name the tiers."
+        )
+    with_table = [part for part in parts if NO_MOUNTS not in part.facts["lacks"]]
+    others = _folders(with_table, "other_folders")
+    if others:
+        remarks.append(
+            f"No entry of the mount table holds {others}, so this is tier {OTHER}: "
+            "name the tiers."
+        )
+    tiers = {cell[1] for part in parts for cell in part.cells}
+    if with_table and not others and OTHER in tiers <= {OTHER, UNNAMED}:
+        remarks.append(f"No path is below a prefix of a tier, so all is tier {OTHER}.")
+    is_cut = any(CUT_MOUNTS in part.facts["lacks"] for part in parts)
+    if is_cut and (folders or others):
+        remarks.append("A mount table may be cut: a log has room for some mounts only.")
+    return remarks
+
+
+def _folders(parts: Sequence[Summary], fact: str) -> str:
+    """Return folders of logs in words, at most `MOST_RANKS_NAMED`."""
+    folders = sorted({one for part in parts for one in part.facts[fact]})
+    return ", ".join(folders[:MOST_RANKS_NAMED])
+
+
+def _of_span(parts: Sequence[Summary]) -> list[str]:
+    """Return what is unknown of when and where processes ran."""
+    remarks = []
+    if any(NO_RUN_TIME in part.facts["lacks"] for part in parts):
+        remarks.append(
+            "A log does not tell when it began or ended, so its run time is unknown."
+        )
+    hosts = [part.facts["metadata"].get("host") for part in parts]
+    if any(hosts) and not all(hosts):
+        remarks.append("A log names no host, so the number of nodes is unknown.")
+    ends = [part.facts["metadata"].get("end") for part in parts]
+    if n_killed := ends.count("last call"):
+        remarks.append(
+            count_words(
+                n_killed,
+                "process was killed; its log ends with its last call.",
+                "processes were killed; their logs end with their last calls.",
+            )
+        )
+    if n_running := ends.count(STILL_RUNNING):
+        each = "process was", "processes were"
+        remarks.append(
+            f"{count_words(n_running, *each)} still running when the log was written, "
+            f"{_AT_LEAST}"
+        )
+    return remarks
+
+
+def _of_reading(parts: Sequence[Summary]) -> list[str]:
+    """Return what is not counted, and which reader was used."""
+    remarks = []
+    if any(cell[2] == MPI_IO for part in parts for cell in part.cells):
+        remarks.append("MPI-IO makes POSIX calls, so its times are not counted.")
+    if any(part.facts["reader"] == "PyDarshan" for part in parts):
+        remarks.append("PyDarshan read logs that tierscope's own reader does not read.")
+    return remarks
+
+
+def _waiting(group: LogGroup, parts: Sequence[Summary], most_s: float) -> list[str]:
+    """Return that MPI-IO calls took longer than the POSIX calls that they make."""
+    mean_s = sum(
+        sum_s
+        for part in parts
+        for cell, sum_s in zip(part.cells, part.sums["sum_s"], strict=True)
+        if cell[2] == MPI_IO
+    )
+    mean_s /= group.n_processes
+    if not mean_s > most_s:
+        return []
+    return [
+        f"A process spent {number_words(mean_s)} s on average in MPI-IO calls, more "
+        "than any process spent in POSIX and STDIO calls. In collective calls "
+        "processes wait for each other and exchange data; no class counts that."
+    ]
+
+
+def _missing_logs(group: LogGroup) -> list[str]:
+    """Return which processes have no log, if each process should have one."""
+    known = set(group.processes) - {NO_PROCESS}
+    if len(group.logs) == 1 or len(known) == group.n_processes:
+        return []
+    missing = np.setdiff1d(np.arange(group.n_processes), sorted(known))
+    return [
+        f"No log is of rank {rank_words(missing, group.n_processes)}: without I/O "
+        "there is none, or it is missing."
+    ]
+
+
+def rank_words(ranks: np.ndarray, n_processes: int) -> str:
+    """Return ranks in words: a list, cut if it is long."""
+    if len(ranks) == n_processes > 1:
+        return f"any of {n_processes}"
+    named = ", ".join(map(str, ranks[:MOST_RANKS_NAMED].tolist()))
+    left = len(ranks) - MOST_RANKS_NAMED
+    return f"{named} and {left} more" if left > 0 else named

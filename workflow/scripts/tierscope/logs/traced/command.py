@@ -1,0 +1,237 @@
+"""Run any command under our tracer, and leave one Darshan log a process."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tierscope.core.validation import ConfigError
+from tierscope.logs.traced.call import (
+    Call,
+    left_folders,
+    prepare_folder,
+    this_call,
+)
+from tierscope.logs.traced.library import tracer_library
+
+# Darshan's own, but /dev/shm and /var/tmp hold data. The longest prefix decides.
+INCLUDED = ("/", "/dev/shm/", "/var/tmp/", "/var/opt/cray/dws/mounts/")
+EXCLUDED = (
+    *("/etc/", "/dev/", "/usr/", "/bin/", "/boot/", "/lib/", "/lib64/", "/opt/"),
+    *("/sbin/", "/sys/", "/proc/", "/var/"),
+)
+NOT_FOUND, NOT_EXECUTABLE, FAILED = 127, 126, 125  # exit statuses, as those of `env`
+_FORWARDED = {
+    *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
+    *(signal.SIGUSR1, signal.SIGUSR2),
+}
+_FROM_KERNEL = 0x80  # si_code of what a terminal sends, to the command as well
+_GRACE_S = 5  # for processes that outlive the command
+
+
+def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
+    """Run a command and write a log of each of its processes that made calls.
+
+    Parameters
+    ----------
+    command : sequence of str
+    logs : Path
+        Folder of the logs.
+    paths : sequence of str
+        Files and folders to trace; if none, what Darshan traces by default, and
+        ``/dev/shm`` and ``/var/tmp``.
+
+    Returns
+    -------
+    int
+        Exit status of the command, 128 + n if signal n has ended it.
+
+    Raises
+    ------
+    ConfigError
+        If nothing can be traced, or the logs cannot be written.
+    """
+    library = tracer_library()
+    call = this_call()
+    _tell_of_killed_calls(logs)
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
+        prepare_folder(spools, call)
+    except OSError as error:
+        raise ConfigError(
+            f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
+            f"({error.strerror})."
+        ) from error
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
+    try:
+        environment = _environment(library, spools, paths)
+        for path in paths:
+            if not os.path.exists(path):
+                _say(
+                    f"--paths: {path} does not exist; it is traced if the command "
+                    "makes a file or folder of this name."
+                )
+        began_s = time.time()
+        try:
+            child = subprocess.Popen(
+                command,
+                env=environment,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, signals),
+            )
+        except OSError as error:
+            shutil.rmtree(spools, ignore_errors=True)
+            _say(f"{command[0]}: {error.strerror}")
+            missing = isinstance(error, FileNotFoundError)
+            return NOT_FOUND if missing else NOT_EXECUTABLE
+        _wait(child)
+        finished = replace(call, began_s=began_s, ended_s=time.time())
+        _write_logs(spools, logs, finished, child.pid)
+    finally:
+        while signal.sigtimedwait(_FORWARDED, 0):
+            pass  # came while the logs were written
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+    status = child.returncode
+    return 128 - status if status < 0 else status
+
+
+def recover(folder: Path) -> int:
+    """Write the logs of calls that were killed before they wrote them.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the logs, or the hidden folder in it that a killed call has left.
+
+    Returns
+    -------
+    int
+        0, or `FAILED` if a log is missing that another try may give.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing to recover, or it is of a call that may still run.
+    """
+    left = left_folders(folder)
+    if not left:
+        raise ConfigError(
+            f"--recover: got {str(folder)!r}, expected a folder of logs in which a "
+            "killed call of `tierscope trace` has left its counts (.tierscope-...)."
+        )
+    running = [(spools, call) for spools, call in left if call.may_run()]
+    for spools, call in running:
+        if spools == folder and call.host != os.uname().nodename:
+            continue  # named, so its user knows that it has ended
+        raise ConfigError(
+            f"--recover: {spools} is of process {call.pid} on {call.host}, which "
+            "still runs."
+            if call.host == os.uname().nodename
+            else f"--recover: {spools} is of process {call.pid} on {call.host}; if it "
+            "has ended, name this folder."
+        )
+    written = [_write_logs(spools, spools.parent, call) for spools, call in left]
+    return 0 if all(written) else FAILED
+
+
+def _tell_of_killed_calls(logs: Path) -> None:
+    """Say which calls were killed before they wrote their logs."""
+    for spools, call in left_folders(logs):
+        if not call.may_run():
+            _say(
+                f"{spools} holds the counts of a call that was killed; `tierscope "
+                f"trace --recover {logs}` writes its logs."
+            )
+
+
+def _environment(library: Path, spools: Path, paths: Sequence[str]) -> dict[str, str]:
+    """Return the environment in which the command and its children are traced."""
+    preloaded = filter(None, [str(library), os.environ.get("LD_PRELOAD")])
+    return os.environ | {
+        "LD_PRELOAD": ":".join(preloaded),
+        "TIERSCOPE_TRACE_SPOOL": str(spools),
+        "TIERSCOPE_TRACE_RANK": "0",
+        "TIERSCOPE_TRACE_PREFIXES": "\n".join(
+            map(_prefix, paths) if paths else INCLUDED
+        ),
+        "TIERSCOPE_TRACE_EXCLUDED": "" if paths else "\n".join(EXCLUDED),
+        "TIERSCOPE_TRACE_PROCESSES": "1",
+    }
+
+
+def _prefix(path: str) -> str:
+    """Return what names a file or folder, and all that is in the folder."""
+    if not path or "\n" in path:
+        raise ConfigError(f"--paths: got {path!r}, expected a path without new lines.")
+    return f"{os.path.abspath(path).rstrip('/')}/"
+
+
+def _wait(child: subprocess.Popen) -> None:
+    """Wait until a command ends; signals to us go to it, unless it has them, too."""
+    while child.poll() is None:
+        got = signal.sigwaitinfo({*_FORWARDED, signal.SIGCHLD})
+        if got.si_signo in _FORWARDED and got.si_code != _FROM_KERNEL:
+            child.send_signal(got.si_signo)
+
+
+def _write_logs(
+    spools: Path, logs: Path, call: Call, command_pid: int | None = None
+) -> bool:
+    """Write the logs of a call, and say what they hold.
+
+    The counts are removed, unless another try may give more; then this returns False.
+    """
+    # After the command: numpy and others take half a second.
+    from tierscope.logs.traced.processes import read_processes, write_process_logs
+
+    deadline_s = time.monotonic() + _GRACE_S
+    processes = read_processes(spools)
+    while any(one.still_runs() for one in processes) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+        processes = read_processes(spools)
+    written, losses, may_succeed = write_process_logs(processes, logs, call)
+    losses += [_loss_words(path) for path in sorted(spools.glob("*/*.incomplete"))]
+    if command_pid and not any(one.pid == command_pid for one in processes):
+        losses.append(
+            "the command did not load the tracer: it is linked statically, changes its "
+            f"user, is of another architecture, or cannot write to {logs}."
+        )
+    if running := [one.pid for one in processes if one.still_runs()]:
+        losses.append(
+            f"process {running[0]} still runs: its later calls are in no log."
+            if len(running) == 1
+            else f"{len(running)} processes still run (such as {running[0]}): their "
+            "later calls are in no log."
+        )
+    n, silent = len(processes), sum(not one.spools for one in processes)
+    who = f"{silent} of {n} processes" if n > 1 else "its only process"
+    without = f"; {who} recorded no call on a traced path" if silent else ""
+    _say(f"{len(written)} log{'s' * (len(written) != 1)} in {logs}{without}.")
+    for loss in losses:
+        _say(loss)
+    if may_succeed:
+        _say(
+            f"the counts stay in {spools}; `tierscope trace --recover {logs}` tries "
+            "again."
+        )
+        return False
+    shutil.rmtree(spools, ignore_errors=True)
+    return True
+
+
+def _loss_words(marker: Path) -> str:
+    """Return what the file says that a process makes if it cannot record any call."""
+    _, pid, number, _ = marker.name.split(".")
+    reason = os.strerror(int(number))
+    return f"process {pid} could not record its calls ({reason}): no log."
+
+
+def _say(line: str) -> None:
+    """Print a line; the command's own output stays as it is."""
+    print(f"tierscope trace: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,395 @@
+"""What processes a traced command had, and one Darshan log of each that made calls.
+
+``workflow/native/trace.c`` appends a line to a file for each start, spool and end of a
+process: the event, its process id, its parent's, when the kernel started it, the time
+in nanoseconds since 1970, its rank, and a detail. A folder a host holds this file and
+the spools. A process that executes another program goes on as the same process.
+"""
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tierscope.core.job_words import count_words
+from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
+from tierscope.logs.traced.call import EVENTS, Call, ticks_of
+from tierscope.trace.any_log import read_any_log
+from tierscope.trace.darshan.container import LogError
+from tierscope.trace.darshan.module_records import STDIO_RECORD
+from tierscope.trace.log_writer import (
+    LONGEST_NAME_BYTES,
+    METADATA_BYTES,
+    write_any_log,
+)
+from tierscope.trace.posix_records import END_TIMES, START_TIMES
+from tierscope.trace.spool import join_spools, open_spool
+
+# The first that any process has says the ranks: those inside it inherit the others.
+RANK_VARIABLES = (
+    *("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
+    "SLURM_PROCID",
+)
+_STREAM_MARK = b"\1"  # before the path of a file used as a stream
+# Counters of such a record that STDIO calls otherwise.
+_STREAM_COUNTERS = {"STDIO_FDOPENS": "POSIX_DUPS", "STDIO_FLUSHES": "POSIX_FSYNCS"}
+_MOST_PARENTS, _LONGEST_PROGRAM = 30, 100  # the metadata of a log has 1023 bytes
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+-]+")
+
+
+@dataclass(frozen=True)
+class TracedProcess:
+    """A process of a traced command.
+
+    Parameters
+    ----------
+    host : str
+    pid, parent : int
+    ticks : int
+        When the kernel started it; tells processes with one id apart.
+    started_ns : int
+        Nanoseconds since 1970.
+    ended_ns : int or None
+        None if it was killed or still runs.
+    launched_as : str
+        What its launcher calls it, such as ``RANK=3``; ``-`` if nothing.
+    exe : str
+        Its command line, the last one if it has executed programs.
+    spools : tuple of Path
+        Empty if it recorded no call on a traced path.
+    loss : str
+        Why the tracer could not start in it; empty if it could.
+    """
+
+    host: str
+    pid: int
+    parent: int
+    ticks: int
+    started_ns: int
+    ended_ns: int | None
+    launched_as: str
+    exe: str
+    spools: tuple[Path, ...]
+    loss: str = ""
+
+    def still_runs(self) -> bool:
+        """Return whether this process of this host has not ended."""
+        if self.ended_ns is not None or self.host != os.uname().nodename:
+            return False
+        return ticks_of(self.pid) == self.ticks
+
+
+def read_processes(spool_dir: Path) -> list[TracedProcess]:
+    """Return the processes of all hosts that have traced into a folder, by start."""
+    processes = []
+    for events in sorted(spool_dir.glob(f"*/{EVENTS}")):
+        lines = events.read_bytes().decode("utf-8", "replace").split("\n")[:-1]
+        stories: dict[tuple[str, str], list[list[str]]] = {}
+        for line in lines:
+            event = line.split(" ", 6)  # a full disk may have cut one
+            if len(event) == 7 and all(map(str.isdecimal, event[1:5])):
+                stories.setdefault((event[1], event[3]), []).append(event)
+        processes += [_process(events.parent, story) for story in stories.values()]
+    return sorted(processes, key=lambda one: (one.started_ns, one.host, one.pid))
+
+
+def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
+    """Return the process of some events."""
+    _, pid, parent, ticks, started_ns, _, _ = story[0]
+    ended = [int(event[4]) for event in story if event[0] == "end"]
+    commands = [event[6] for event in story if event[0] == "start"]
+    ranks = [event[5] for event in story if event[5] != "-"]
+    return TracedProcess(
+        host=folder.name,
+        pid=int(pid),
+        parent=int(parent),
+        ticks=int(ticks),
+        started_ns=int(started_ns),
+        ended_ns=ended[-1] if ended and story[-1][0] == "end" else None,
+        launched_as=ranks[-1] if ranks else "-",
+        exe=commands[-1].strip() if commands else "",
+        spools=tuple(folder / event[6] for event in story if event[0] == "spool"),
+        loss=next((event[6] for event in story if event[0] == "loss"), ""),
+    )
+
+
+def parents_of(processes: Sequence[TracedProcess]) -> list[list[int]]:
+    """Return the ids of each process's parents among some, the nearest first.
+
+    Parameters
+    ----------
+    processes : sequence of TracedProcess
+        Sorted by start. The kernel gives ids again, so a parent is the latest process
+        with its id that started before.
+    """
+    latest: dict[tuple[str, int], list[int]] = {}
+    all_parents = []
+    for process in processes:
+        parents = latest.get((process.host, process.parent), [])
+        all_parents.append(parents)
+        latest[process.host, process.pid] = [process.pid, *parents][:_MOST_PARENTS]
+    return all_parents
+
+
+def ranks_of(processes: Sequence[TracedProcess]) -> dict[TracedProcess, int]:
+    """Return the rank of each process that a launcher has given one.
+
+    Launchers may be nested. So of the variables that processes have, only the first of
+    `RANK_VARIABLES` counts: that of the inner launcher.
+    """
+    for name in RANK_VARIABLES:
+        prefix = f"{name}="
+        ranks = {
+            one: int(one.launched_as.removeprefix(prefix))
+            for one in processes
+            if one.launched_as.startswith(prefix)
+        }
+        if ranks:
+            return ranks
+    return {}
+
+
+class Written(NamedTuple):
+    """What came of writing the logs of a call.
+
+    Parameters
+    ----------
+    logs : list of Path
+    losses : list of str
+        What is missing, a sentence each. A log that cannot be written costs no other.
+    may_succeed : bool
+        Whether another try may give more, as after making room on a full disk.
+    """
+
+    logs: list[Path]
+    losses: list[str]
+    may_succeed: bool
+
+
+def write_process_logs(
+    processes: Sequence[TracedProcess], logs: Path, call: Call
+) -> Written:
+    """Write a log of each process that recorded calls.
+
+    Parameters
+    ----------
+    processes : sequence of TracedProcess
+        From `read_processes`.
+    logs : Path
+        Folder of the logs.
+    call : Call
+    """
+    written, losses, may_succeed = [], [], False
+    for process, metadata in zip(processes, _metadata(processes, call), strict=True):
+        if process.loss:
+            losses.append(
+                f"process {process.pid} could not record its calls ({process.loss}): "
+                "no log."
+            )
+        if not process.spools:
+            continue
+        path = logs / _log_name(process, call)
+        try:
+            losses += [
+                f"{path}: is partial, as {reason}."
+                for reason in _write_log(process, path, call, metadata)
+            ]
+        except (LogError, OSError, ValueError) as error:
+            losses.append(f"no log of process {process.pid} ({process.exe}): {error}")
+            may_succeed |= isinstance(error, OSError)
+            continue
+        written.append(path)
+    return Written(written, losses, may_succeed)
+
+
+def _metadata(processes: Sequence[TracedProcess], call: Call) -> list[dict[str, str]]:
+    """Return what the log of each process says of it.
+
+    Only here are all processes known, also those without a log. So here, by the rules
+    of `tierscope.logs.grouping`, it is decided with which process each one counts.
+    """
+    facts = []
+    ranks = ranks_of(processes)
+    for process, ids in zip(processes, parents_of(processes), strict=True):
+        metadata = {"host": process.host, "pid": str(process.pid)}
+        if ids:
+            metadata["parents"] = ",".join(map(str, ids))
+        if process in ranks:
+            metadata["rank"] = str(ranks[process])
+        times_s = process.started_ns * 1e-9, (process.ended_ns or 0) * 1e-9
+        identity = Path(), os.getuid(), call.job_id, 1
+        facts.append(LogFacts(*identity, *times_s, process.exe, metadata))
+    all_metadata = []
+    parents = nearest_parents(facts)
+    for one, rank, first in zip(facts, *ranks_and_firsts(facts, parents), strict=True):
+        named = first  # what Python has started anew has no program of its own
+        while facts[named].child_of_multiprocessing and parents[named] is not None:
+            named = parents[named]
+        metadata = {
+            "tracer": "tierscope builtin",
+            "group": call.group,
+            **one.metadata,
+            "process": f"{processes[first].pid}-{processes[first].ticks}",
+            "program": facts[named].program[:_LONGEST_PROGRAM],
+            "command_began": f"{call.began_s:.6f}",
+        }
+        if call.ended_s is not None:
+            metadata["command_ended"] = f"{call.ended_s:.6f}"
+        if rank is not None:
+            metadata["rank"] = str(rank)
+        all_metadata.append(metadata)
+    return all_metadata
+
+
+def _write_log(
+    process: TracedProcess, path: Path, call: Call, metadata: Mapping[str, str]
+) -> list[str]:
+    """Write the log of a process, and return why it is partial; empty if it is not."""
+    spools = [open_spool(spool) for spool in process.spools]
+    records, names = join_spools(spools)
+    reasons = sorted(
+        {
+            f"some calls were not recorded ({os.strerror(s.lost)})"
+            for s in spools
+            if s.lost
+        }
+    )
+    long = {
+        one for one, name in names.items() if _path_bytes(name) > LONGEST_NAME_BYTES
+    }
+    if long:
+        records = records[~np.isin(records["id"], np.array([*long], np.uint64))]
+        names = {one: name for one, name in names.items() if one not in long}
+        reasons.append(
+            f"{count_words(len(long), 'path is', 'paths are')} longer than "
+            f"{LONGEST_NAME_BYTES} bytes"
+        )
+    if not len(records):
+        raise LogError(process.spools[0], f"has no record{': '.join(['', *reasons])}.")
+    # Those of a child count from where its parent's do.
+    shift_s = (min(spool.origin_ns for spool in spools) - process.started_ns) * 1e-9
+    for field in START_TIMES + END_TIMES:
+        records[field] += np.where(records[field] == 0, 0, shift_s)
+    ended_s, end = _end_of(process, records)
+    modules, paths = split_streams(records, names)
+    mapped_bytes = sum(spool.mapped_bytes for spool in spools)
+    unchecked = path.with_name(f".{path.name}.unchecked")
+    try:
+        write_any_log(
+            unchecked,
+            modules,
+            paths,
+            n_processes=1,
+            exe=process.exe,
+            mounts=call.mounts,
+            started_s=process.started_ns * 1e-9,
+            ended_s=ended_s,
+            metadata=fit_metadata(
+                {"end": end, "mapped_bytes": str(mapped_bytes), **metadata}
+            ),
+            partial=[name for name in modules if reasons],
+            job_id=call.job_id,
+        )
+        _check(unchecked, modules)
+        unchecked.replace(path)
+    finally:
+        unchecked.unlink(missing_ok=True)
+    return reasons
+
+
+def _path_bytes(name: bytes) -> int:
+    """Return the length of a path, without the mark of a stream."""
+    return len(name.removeprefix(_STREAM_MARK))
+
+
+def _end_of(process: TracedProcess, records: np.ndarray) -> tuple[float, str]:
+    """Return when a process has ended, in seconds since 1970, and how that is known."""
+    if process.ended_ns is not None:
+        return process.ended_ns * 1e-9, "exit"
+    if process.still_runs():
+        return time.time(), "still running"
+    last_s = max((records[field].max(initial=0) for field in END_TIMES), default=0)
+    return process.started_ns * 1e-9 + float(last_s), "last call"
+
+
+def fit_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata that fit into a log: long values are cut, the longest first."""
+    fitting = dict(metadata)
+    while (
+        sum(len(f"{key}={value}\n".encode()) for key, value in fitting.items())
+        >= METADATA_BYTES
+    ):
+        longest = max(fitting, key=lambda key: len(fitting[key]))
+        value = fitting[longest]
+        # Of a list of process ids, whole ones.
+        fitting[longest] = value.rpartition(",")[0] or value[: len(value) // 2]
+    return fitting
+
+
+def split_streams(
+    records: np.ndarray, names: Mapping[int, bytes]
+) -> tuple[dict[str, np.ndarray], dict[int, bytes]]:
+    """Return the records of the POSIX and STDIO modules, and the path of each id.
+
+    Parameters
+    ----------
+    records : ndarray of POSIX_RECORD, shape (n_records,)
+    names : mapping of int to bytes
+        Path of each record id, after a mark if its record is of streams.
+    """
+    ids = {name: record_id for record_id, name in names.items()}
+    is_stream = np.array(
+        [names[one].startswith(_STREAM_MARK) for one in records["id"].tolist()], bool
+    )
+    paths = {
+        of: name for of, name in names.items() if not name.startswith(_STREAM_MARK)
+    }
+    modules = {"POSIX": records[~is_stream]}
+    if is_stream.any():
+        streams = records[is_stream]
+        converted = np.zeros(len(streams), STDIO_RECORD)
+        for field in STDIO_RECORD.names:
+            posix = field.replace("STDIO_", "POSIX_")
+            converted[field] = streams[_STREAM_COUNTERS.get(field, posix)]
+        for i, record_id in enumerate(converted["id"].tolist()):
+            path = names[record_id].removeprefix(_STREAM_MARK)
+            converted["id"][i] = ids.get(path, record_id)
+            paths[int(converted["id"][i])] = path
+        modules["STDIO"] = converted
+    return modules, paths
+
+
+def _check(path: Path, modules: Mapping[str, np.ndarray]) -> None:
+    """Raise an OSError unless a log can be read back, for example on a full disk."""
+    try:
+        found = read_any_log(path).records
+    except LogError as error:
+        raise OSError(f"the log was not written completely: {error}") from error
+    got = {name: len(records.ids) for name, records in found.items()}
+    expected = {name: len(records) for name, records in modules.items() if len(records)}
+    if got != expected:
+        raise OSError(f"{path}: got {got} records back, expected {expected}.")
+
+
+def _log_name(process: TracedProcess, call: Call) -> str:
+    """Return the name that Darshan would give a log."""
+    program = os.path.basename(process.exe.partition(" ")[0])
+    start = time.localtime(process.started_ns // 10**9)
+    second = 3600 * start.tm_hour + 60 * start.tm_min + start.tm_sec
+    identity = f"{process.host} {process.pid} {process.ticks} {process.started_ns}"
+    number = int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest())
+    return (
+        f"{_safe(call.user)}_{_safe(program)}_id{call.job_id}-{process.pid}"
+        f"_{start.tm_mon}-{start.tm_mday}-{second}-{number}.darshan"
+    )
+
+
+def _safe(name: str) -> str:
+    """Return a name without what a file's name or Darshan's would not have."""
+    return _NOT_IN_NAMES.sub("-", name)[:100].lstrip(".-") or "unknown"
