@@ -82,6 +82,7 @@ lint: setup
 	ruff check .
 	ruff format --check .
 	snakefmt --check Snakefile workflow/Snakefile workflow/rules
+	find workflow/native tests -name '*.[ch]' | xargs clang-format --dry-run --Werror
 	codespell
 	@printf '%s\n' config/*.yaml | TIERSCOPE_GFS_ROOT=/gfs xargs -P 2 -I {} sh -c \
 	  'found=$$(snakemake --lint --configfile {} 2>&1) || { echo "{}: $$found"; exit 1; }'

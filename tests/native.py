@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,11 +19,16 @@ def compiled_library(name: str) -> Path:
     return folder / f"libtierscope_{name}.so"
 
 
-def compile_library(folder: Path, name: str, sources: Path = NATIVE) -> None:
+def compile_library(folder: Path, name: str, sources: Sequence[Path] = ()) -> None:
     """Compile a preload library without a warning."""
     if not (compiler := shutil.which("cc")):
         pytest.skip("needs a C compiler")
     library = folder / f"libtierscope_{name}.so"
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
-    command = [compiler, *flags, "-o", library, sources / f"{name}.c", "-ldl"]
-    subprocess.run(command, check=True, timeout=HANG_S)
+    command = [compiler, *flags, "-o", library, *(sources or sources_of(name))]
+    subprocess.run([*command, "-ldl"], check=True, timeout=HANG_S)
+
+
+def sources_of(name: str) -> list[Path]:
+    """Return the sources of a preload library: a folder, and what all share."""
+    return [NATIVE / "preload.c", *sorted((NATIVE / name).glob("*.c"))]

@@ -1,8 +1,8 @@
 /*
- * The least that any tracer of this kind does, to find its floor: it knows a file by its
- * path, reads the clock before and after each call, and adds time, calls and bytes to a
- * record in a mapped file, which outlives the process. Nothing else: no threads, no
- * forks, no other calls, none of Darshan's other counters.
+ * The least that any tracer of this kind does, to find its floor: it knows a file by
+ * its path, reads the clock before and after each call, and adds time, calls and bytes
+ * to a record in a mapped file, which outlives the process. Nothing else: no threads,
+ * no forks, no other calls, none of Darshan's other counters.
  *
  * TIERSCOPE_TRACE_SPOOL: a folder. TIERSCOPE_TRACE_PREFIXES: one prefix of paths.
  */

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from native import sources_of
 
 HERE = Path(__file__).parent
-TRACER = HERE.parents[1] / "workflow" / "native" / "trace.c"
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def standin(tmp_path_factory):
     folder = tmp_path_factory.mktemp("standin")
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
     places = [f'-DPYTHON="{sys.executable}"', f'-DWRITER="{HERE / "write_log.py"}"']
-    sources = [HERE / "runtime_standin.c", TRACER, mpi]
+    sources = [HERE / "runtime_standin.c", *sources_of("trace"), mpi]
     command = [compiler, *flags, *places, "-o", folder / "libdarshan.so", *sources]
     command += ["-ldl", f"-Wl,-rpath,{mpi.parent}"]
     subprocess.run(command, check=True, timeout=60)

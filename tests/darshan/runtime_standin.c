@@ -1,7 +1,7 @@
 /*
  * A stand-in for Darshan's MPI runtime, for tests only: it is ours and NOT Darshan.
  *
- * Compiled with our tracer (workflow/native/trace.c) into a `libdarshan.so`, it does
+ * Compiled with our tracer (workflow/native/trace) into a `libdarshan.so`, it does
  * what Darshan is documented to do as far as the benchmark depends on it: it counts
  * from MPI_Init to MPI_Finalize in any process that calls them, paths that a
  * NAME_INCLUDE line of $DARSHAN_CONFIG_PATH matches, and MPI_Finalize writes one log of

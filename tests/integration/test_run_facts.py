@@ -15,7 +15,7 @@ FACTS = "results/tiny/tables/run_facts.parquet"
 
 def change_tracer(project, folder):
     """Give a copy of the native code another tracer; return the folder of libraries."""
-    with (folder / "trace.c").open("a") as source:
+    with (folder / "trace" / "trace.c").open("a") as source:
         source.write('const char tierscope_trace_is[] = "another";\n')
     make = ["make", "--silent", "-C", folder]
     subprocess.run(make, env=project.environment, check=True)

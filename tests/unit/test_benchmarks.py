@@ -211,7 +211,7 @@ def test_clocks_that_do_not_agree_are_a_failure(finish, real_s, status):
 def waits(tmp_path_factory):
     """Return a function that runs code on a file that waits: it counts waits, bytes."""
     folder = tmp_path_factory.mktemp("waiting")
-    compile_library(folder, "waiting", BENCHMARKS)
+    compile_library(folder, "waiting", [BENCHMARKS / "waiting.c"])
     file, state = folder / "slow", folder / "state"
     file.write_bytes(bytes(8))
 

@@ -40,7 +40,8 @@ static void temporary(int fd) {
 
 static void make_temporaries(void) {
   char a[] = "mkstemp.XXXXXX", b[] = "mkostemp.XXXXXX", c[] = "mkstemps.XXXXXX.end";
-  char d[] = "mkostemps.XXXXXX.end", e[] = "mkstemp64.XXXXXX", f[] = "mkostemp64.XXXXXX";
+  char d[] = "mkostemps.XXXXXX.end", e[] = "mkstemp64.XXXXXX",
+       f[] = "mkostemp64.XXXXXX";
   char g[] = "mkstemps64.XXXXXX.end", h[] = "mkostemps64.XXXXXX.end";
   temporary(mkstemp(a));
   temporary(mkostemp(b, O_CLOEXEC));
@@ -53,7 +54,9 @@ static void make_temporaries(void) {
 }
 
 static void open_beneath(void) {
-  struct { uint64_t flags, mode, resolve; } how = {O_RDWR | O_CREAT, 0640, 0};
+  struct {
+    uint64_t flags, mode, resolve;
+  } how = {O_RDWR | O_CREAT, 0640, 0};
   int (*call)(int, const char *, void *, size_t) = dlsym(RTLD_DEFAULT, "openat2");
   int fd = call ? call(AT_FDCWD, "openat2", &how, sizeof how) : -1;
   if (fd >= 0)
@@ -135,15 +138,19 @@ static void wait_for(struct aiocb *block, ssize_t bytes) {
 
 static void read_later(void) {
   char data[3000] = {0};
-  struct aiocb one = {.aio_fildes = make("aio", 5000), .aio_buf = data,
-                      .aio_nbytes = 3000, .aio_offset = 1000};
+  struct aiocb one = {.aio_fildes = make("aio", 5000),
+                      .aio_buf = data,
+                      .aio_nbytes = 3000,
+                      .aio_offset = 1000};
   DO(aio_read(&one));
   wait_for(&one, 3000);
   one.aio_nbytes = 2000;
   DO(aio_write(&one));
   wait_for(&one, 2000);
-  struct aiocb many = {.aio_fildes = make("lio_listio", 5000), .aio_buf = data,
-                       .aio_nbytes = 1000, .aio_lio_opcode = LIO_READ};
+  struct aiocb many = {.aio_fildes = make("lio_listio", 5000),
+                       .aio_buf = data,
+                       .aio_nbytes = 1000,
+                       .aio_lio_opcode = LIO_READ};
   struct aiocb *list[] = {&many, NULL};
   DO(lio_listio(LIO_WAIT, list, 2, NULL));
   wait_for(&many, 1000);
@@ -162,11 +169,11 @@ static void use_streams(void) {
   char text[100];
   fpos_t start;
   FILE *words = fopen("words", "w+");
-  putw(77, words); /* 4 bytes */
+  putw(77, words);           /* 4 bytes */
   fprintf(words, "12 34\n"); /* 6 */
   fgetpos(words, &start);
   rewind(words);
-  expect(getw(words) == 77, "getw"); /* 4 */
+  expect(getw(words) == 77, "getw");                                   /* 4 */
   expect(fscanf(words, "%d", &number) == 1 && number == 12, "fscanf"); /* 2 */
   fsetpos(words, &start);
   fclose(words);
@@ -195,11 +202,11 @@ static void use_streams(void) {
 /* The last one: the buffer is not empty when the program ends. */
 static void use_standard_output(void) {
   expect(freopen("stdout", "w", stdout) != NULL, "freopen");
-  printf("%s", "abc"); /* 3 */
-  print_listed(NULL, "%s", "de"); /* 2 */
+  printf("%s", "abc");             /* 3 */
+  print_listed(NULL, "%s", "de");  /* 2 */
   print_listed(stdout, "%s", "f"); /* 1 */
-  puts("1234"); /* 5 */
-  putchar('z'); /* 1 */
+  puts("1234");                    /* 5 */
+  putchar('z');                    /* 1 */
   fflush(NULL);
   putchar_unlocked('y'); /* 1 */
 }

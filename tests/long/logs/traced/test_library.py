@@ -28,16 +28,14 @@ def installed(tmp_path, monkeypatch):
     """Return the folder of an installed package's source, with an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "native"
-    folder.mkdir()
-    shutil.copy(NATIVE / "trace.c", folder)
+    shutil.copytree(NATIVE, folder)
+    (folder / "Makefile").unlink()
     return folder
 
 
 def test_clone_compiles_into_its_results(tmp_path):
     native = tmp_path / "workflow" / "native"
-    native.mkdir(parents=True)
-    for name in ("Makefile", "trace.c"):
-        shutil.copy(NATIVE / name, native)
+    shutil.copytree(NATIVE, native)
     library = tracer_library(native)
     assert library.relative_to(tmp_path / "results" / "native").name == (
         "libtierscope_trace.so"
@@ -101,8 +99,8 @@ def test_new_source_replaces_a_library(tmp_path):
     shutil.copytree(NATIVE, native)
     library = tracer_library(native)
     before = library.read_bytes()
-    (native / "trace.c").open("a").write("int tierscope_is_new;\n")
-    os.utime(native / "trace.c", (time.time() + 60,) * 2)
+    (native / "trace" / "trace.c").open("a").write("int tierscope_is_new;\n")
+    os.utime(native / "trace" / "trace.c", (time.time() + 60,) * 2)
     assert tracer_library(native).read_bytes() != before
 
 
@@ -114,7 +112,7 @@ def test_installed_package_compiles_once_into_the_cache(
     assert library.read_bytes()[:4] == b"\x7fELF"
     monkeypatch.setenv("CC", "no-such-compiler")
     assert tracer_library(installed) == library
-    (installed / "trace.c").open("a").write("/* a new version */\n")
+    (installed / "trace" / "trace.c").open("a").write("/* a new version */\n")
     with pytest.raises(
         ConfigError, match="no-such-compiler: not found, but the tracer"
     ):
@@ -129,7 +127,7 @@ def test_clone_whose_path_cannot_be_preloaded_uses_the_cache(installed, tmp_path
 
 
 def test_source_that_does_not_compile_is_one_line(installed):
-    (installed / "trace.c").write_text("int main(void) { return nothing; }\n")
+    (installed / "trace" / "trace.c").write_text("int main(void) { return nothing; }\n")
     with pytest.raises(ConfigError, match="compiling the tracer failed") as caught:
         tracer_library(installed)
     assert "\n" not in str(caught.value)

@@ -1,7 +1,7 @@
 """Turn the spools of the preload tracer into one Darshan log.
 
-The layout is that of ``workflow/native/trace.c``: a header, then entries of a record
-and its path. A process has one spool in a run. A rank has several spools if its child
+The layout is that of ``workflow/native/trace/trace.h``: a header, then entries of a
+record and its path. A process has one spool in a run. A rank has several spools if its child
 processes read.
 """
 

@@ -27,7 +27,7 @@ def tracer_library(native: Path = NATIVE) -> Path:
     Parameters
     ----------
     native : Path
-        Folder of ``trace.c``; a clone has a ``Makefile`` beside it.
+        Folder of ``preload.c`` and ``trace``; a clone has a ``Makefile`` beside them.
 
     Raises
     ------
@@ -40,11 +40,12 @@ def tracer_library(native: Path = NATIVE) -> Path:
         target = f"../../results/native/{machine}/{library.name}"
         _compile(["make", "--silent", "-C", str(native), target])
     else:
-        source = native / "trace.c"
-        digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+        sources = tracer_sources(native)
+        texts = b"".join(path.read_bytes() for path in sources)
+        digest = hashlib.sha256(texts).hexdigest()[:16]
         library = _cache() / f"libtierscope_trace-{machine}-{digest}.so"
         if not library.is_file():
-            _compile_into_cache(source, library)
+            _compile_into_cache([one for one in sources if one.suffix == ".c"], library)
     if _SEPARATORS & set(str(library)):
         raise ConfigError(
             f"{library}: got a space or colon, expected none in the path of a library "
@@ -53,20 +54,25 @@ def tracer_library(native: Path = NATIVE) -> Path:
     return library
 
 
+def tracer_sources(native: Path) -> list[Path]:
+    """Return the files that the tracer is made of, headers as well."""
+    return sorted([*native.glob("preload.[ch]"), *native.glob("trace/*.[ch]")])
+
+
 def _cache() -> Path:
     """Return the user's folder for what can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base).absolute() / "tierscope"
 
 
-def _compile_into_cache(source: Path, library: Path) -> None:
+def _compile_into_cache(sources: list[Path], library: Path) -> None:
     """Compile the tracer; another process may be doing the same."""
     temporary = library.with_suffix(f".{platform.node()}.{os.getpid()}")
     flags = ["-O2", "-shared", "-fPIC", "-pthread"]
     compiler = os.environ.get("CC") or "cc"
     try:
         library.parent.mkdir(parents=True, exist_ok=True)
-        _compile([compiler, *flags, "-o", str(temporary), str(source), "-ldl"])
+        _compile([compiler, *flags, "-o", str(temporary), *map(str, sources), "-ldl"])
         temporary.replace(library)
     except OSError as error:
         raise ConfigError(f"cannot make {library}: {error.strerror}.") from error

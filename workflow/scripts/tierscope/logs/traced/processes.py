@@ -1,6 +1,6 @@
 """What processes a traced command had, and one Darshan log of each that made calls.
 
-``workflow/native/trace.c`` appends a line to a file for each start, spool and end of a
+``workflow/native/trace`` appends a line to a file for each start, spool and end of a
 process: the event, its process id, its parent's, when the kernel started it, the time
 in nanoseconds since 1970, its rank, and a detail. A folder a host holds this file and
 the spools. A process that executes another program goes on as the same process.

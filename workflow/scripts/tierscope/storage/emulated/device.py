@@ -1,6 +1,6 @@
 """Emulated devices: their parameters and their configuration file.
 
-``workflow/native/device.c`` implements the devices. It is a library that is preloaded
+``workflow/native/device`` implements the devices. It is a library that is preloaded
 into the reading processes, which make real calls. This module writes the library's
 configuration file, with one device per line.
 """

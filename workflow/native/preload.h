@@ -1,0 +1,108 @@
+/*
+ * What our preload libraries share: the functions behind ours, memory, descriptors,
+ * paths.
+ *
+ * Each library has a copy of preload.c. Nothing of it is visible outside the library,
+ * so that neither another one nor the program can take its place.
+ */
+#ifndef TIERSCOPE_PRELOAD_H
+#define TIERSCOPE_PRELOAD_H
+
+#undef _FORTIFY_SOURCE /* its inline open() and read() are what we define */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifndef CLOSE_RANGE_CLOEXEC /* glibc before 2.34 */
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+#pragma GCC visibility push(hidden)
+
+/* ---- The functions behind ours ------------------------------------------------ */
+
+/* Finds a function in the libraries behind ours; one that sets ENOSYS if none has it.
+ */
+void *find_next(void *_Atomic *found, const char *name);
+
+static inline void *next_function(void *_Atomic *found, const char *name) {
+  void *function = *found;
+  return LIKELY(function != NULL) ? function : find_next(found, name);
+}
+
+/* The next library's definition of a function: another preload library's or libc's. */
+#define REAL(name) REAL_AS(name, #name)
+#define REAL_AS(name, symbol)                                                          \
+  ({                                                                                   \
+    static void *_Atomic found_;                                                       \
+    (__typeof__(&name))next_function(&found_, symbol);                                 \
+  })
+
+/* The mode argument that open has only if it may create a file. */
+#define MODE_ARGUMENT(mode, flags)                                                     \
+  mode_t mode = 0;                                                                     \
+  if ((flags) & (O_CREAT | __O_TMPFILE)) {                                             \
+    va_list arguments;                                                                 \
+    va_start(arguments, flags);                                                        \
+    mode = va_arg(arguments, mode_t);                                                  \
+    va_end(arguments);                                                                 \
+  }
+
+/* ---- Memory ------------------------------------------------------------------- */
+
+/*
+ * Without a search for libc's function: the search may allocate memory, and an
+ * allocator that is not libc's may call mmap for it.
+ */
+void *map_anonymous(void *wanted, size_t bytes, int protection, int flags, int fd);
+
+/*
+ * Zeroed memory, NULL if there is none; keeps errno. Not from malloc: a signal handler
+ * may have interrupted it.
+ */
+void *map_memory(size_t bytes, int flags);
+
+/* ---- Descriptors -------------------------------------------------------------- */
+
+/* What a descriptor means to a library, in two levels; Linux has numbers below 2^30. */
+enum { LEAF_BITS = 15, LEAF_SLOTS = 1 << LEAF_BITS, N_LEAVES = 1 << (30 - LEAF_BITS) };
+typedef _Atomic uintptr_t meaning; /* 0: nothing */
+extern meaning *_Atomic descriptor_leaves[N_LEAVES];
+
+/* NULL: nobody has noted a number like this, or no descriptor has it. */
+static inline meaning *slot_of(int fd) {
+  if (fd < 0 || fd >> LEAF_BITS >= N_LEAVES)
+    return NULL;
+  meaning *leaf = descriptor_leaves[fd >> LEAF_BITS];
+  return leaf ? &leaf[fd & (LEAF_SLOTS - 1)] : NULL;
+}
+
+/* The slot of a number, made if it is new; NULL if there is no memory. */
+meaning *make_slot(int fd);
+
+void forget_slots(unsigned first, unsigned last);
+
+/* ---- Paths -------------------------------------------------------------------- */
+
+/* Writes the folder of a descriptor, or the current one; false if it is unknown. */
+bool folder_of(int directory_fd, char *path, size_t bytes);
+
+/*
+ * Adds a component to a path that ends at `end`, as text: `.` adds nothing, `..`
+ * removes one. Returns the new end. The component may lie in the same memory, behind
+ * the end.
+ */
+size_t add_component(char *path, size_t end, const char *component, size_t length);
+
+#pragma GCC visibility pop
+
+#endif

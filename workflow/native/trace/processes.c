@@ -1,0 +1,234 @@
+/*
+ * Processes of a command: what `tierscope trace` is told of them, and forks.
+ */
+#include "trace.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * What `tierscope trace` wants to know of each process, a line an event:
+ * EVENT PID PARENT TICKS TIME_NS RANK DETAIL. TICKS is when the kernel started the
+ * process, as PIDs come again; RANK is a variable of its launcher, such as RANK=3, or
+ * -.
+ */
+#define RANK_BYTES 64
+char events_path[PATH_BYTES];
+static unsigned long long process_ticks;
+
+/* Reads the beginning of a file as text; empty if that fails. */
+static void read_text(const char *path, char *text, size_t bytes) {
+  ssize_t length = -1;
+  int fd = REAL(open)(path, O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    length = REAL(read)(fd, text, bytes - 1);
+    REAL(close)(fd);
+  }
+  length = length < 0 ? 0 : length;
+  for (ssize_t i = 0; i < length; i++)
+    if (text[i] == '\0' || text[i] == '\n')
+      text[i] = ' ';
+  text[length] = '\0';
+}
+
+/* The 22nd field of /proc/self/stat; the second may hold spaces, and ends with `)`. */
+static unsigned long long read_ticks(void) {
+  char text[1024];
+  read_text("/proc/self/stat", text, sizeof text);
+  const char *field = strrchr(text, ')');
+  for (int i = 3; field && i <= 22; i++)
+    field = strchr(field + 1, ' ');
+  return field ? strtoull(field + 1, NULL, 10) : 0;
+}
+
+/*
+ * What the launcher calls this process. Of Slurm, only in a step: the shell of a batch
+ * script has a number, too, which all its processes inherit.
+ */
+static void read_rank(char *text) {
+  snprintf(text, RANK_BYTES, "-");
+  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                      "PMIX_RANK", "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *rank = getenv(names[i]);
+    if (!rank || !*rank || strlen(rank) > 9 || rank[strspn(rank, "0123456789")])
+      continue;
+    if (names[i][0] == 'S' && !getenv("SLURM_STEP_ID"))
+      continue;
+    snprintf(text, RANK_BYTES, "%s=%s", names[i], rank);
+    return;
+  }
+}
+
+/* Appends an event; in a single call, so that those of processes do not mix. */
+void note_event(const char *event, const char *detail) {
+  if (!*events_path)
+    return;
+  int saved_errno = errno;
+  char rank[RANK_BYTES], head[256];
+  struct timespec time;
+  read_rank(rank);
+  clock_gettime(CLOCK_REALTIME, &time);
+  snprintf(head, sizeof head, "%s %d %d %llu %lld %s ", event, (int)process_id,
+           (int)getppid(), process_ticks, time.tv_sec * 1000000000LL + time.tv_nsec,
+           rank);
+  struct iovec line[] = {
+      {head, strlen(head)}, {(char *)detail, strlen(detail)}, {"\n", 1}};
+  struct held_signal held;
+  hold_size_signal(&held);
+  int fd = REAL(open)(events_path,
+                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (fd >= 0) {
+    ssize_t written = REAL(writev)(fd, line, 3);
+    (void)written; /* a process without events is not told of, as on a full disk */
+    REAL(close)(fd);
+  }
+  release_size_signal(&held);
+  errno = saved_errno;
+}
+
+void note_start(void) {
+  char command[3840];
+  if (!*events_path)
+    return;
+  int saved_errno = errno;
+  process_ticks = read_ticks();
+  read_text("/proc/self/cmdline", command, sizeof command);
+  note_event("start", command);
+  errno = saved_errno;
+}
+
+/* Not of a child of vfork, which uses its parent's memory. */
+void note_end(void) {
+  if (*events_path && getpid() == process_id)
+    note_event("end", "");
+}
+
+/* Makes this host's folder for spools and events; false if that fails. */
+bool enter_host_folder(const char *spool_dir, char *folder, size_t bytes) {
+  char host[256];
+  if (gethostname(host, sizeof host) != 0)
+    return false;
+  host[sizeof host - 1] = '\0';
+  int length = snprintf(folder, bytes, "%s/%s", spool_dir, host);
+  if (length < 0 || (size_t)length >= bytes) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+    return false;
+  snprintf(events_path, sizeof events_path, "%s/%s/processes", spool_dir, host);
+  return true;
+}
+
+/* ---- Forks ---------------------------------------------------------------------- */
+
+/*
+ * Whether this may be a child that uses its parent's memory. The child of vfork also
+ * uses the memory of its parent's thread, which waits until the child has ended. getpid
+ * costs as much as the rest of a close, so it is called only after a vfork.
+ */
+static _Thread_local bool has_vforked __attribute__((tls_model("initial-exec")));
+static bool has_cloned; /* a process with this memory; by another call than vfork */
+
+bool is_child_in_memory(void) {
+  if (LIKELY(!has_vforked && !has_cloned))
+    return false;
+  if (getpid() != process_id)
+    return true;
+  has_vforked = false;
+  return false;
+}
+
+/* Whether the forking thread holds the locks; a handler that must not wait does not. */
+static _Thread_local bool fork_has_locks __attribute__((tls_model("initial-exec")));
+
+static void before_fork(void) {
+  fork_has_locks = become_busy();
+  if (!fork_has_locks)
+    return;
+  pthread_mutex_lock(&files.lock);
+  pthread_mutex_lock(&spool.lock);
+}
+
+static void after_fork_in_parent(void) {
+  if (!fork_has_locks)
+    return;
+  pthread_mutex_unlock(&spool.lock);
+  pthread_mutex_unlock(&files.lock);
+  become_free();
+}
+
+/*
+ * The child keeps its descriptors' files but counts into its own spool: the previous
+ * counts belong to the parent. Threads that do not exist in the child may have held
+ * locks.
+ */
+static void after_fork_in_child(void) {
+  process_id = getpid();
+  forget_asynchronous_locks();
+  if (!fork_has_locks) { /* what its handler has interrupted still uses the spool */
+    current_run = NULL;
+    note_start();
+    return;
+  }
+  for (size_t i = 0; i < files.capacity; i++)
+    if (files.slots[i].file)
+      pthread_mutex_init(&files.slots[i].file->lock, NULL);
+  forget_records();
+  leave_spool();
+  note_start();
+  pthread_mutex_unlock(&spool.lock);
+  pthread_mutex_unlock(&files.lock);
+  become_free();
+}
+
+static pid_t (*next_vfork)(void);
+static void (*next_exit)(int);
+
+void watch_processes(void) {
+  process_id = getpid();
+  next_vfork = (pid_t (*)(void))dlsym(RTLD_NEXT, "vfork");
+  next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/*
+ * The child returns into our caller before the parent does, so we must not use the
+ * stack: the compiler must turn the call into a jump, as it does from level 2 on.
+ */
+__attribute__((optimize("O2"))) pid_t vfork(void) {
+  has_vforked = true;
+  return next_vfork();
+}
+
+int clone(int (*function)(void *), void *stack, int flags, void *argument, ...) {
+  va_list arguments;
+  va_start(arguments, argument);
+  void *parent_id = va_arg(arguments, void *);
+  void *thread_memory = va_arg(arguments, void *);
+  void *child_id = va_arg(arguments, void *);
+  va_end(arguments);
+  if (flags & CLONE_VM && !(flags & CLONE_THREAD))
+    has_cloned = true;
+  return REAL(clone)(function, stack, flags, argument, parent_id, thread_memory,
+                     child_id);
+}
+
+/* What ends a process without its destructors, as the children of multiprocessing. */
+__attribute__((noreturn)) void _exit(int status) {
+  note_end();
+  if (next_exit)
+    next_exit(status);
+  syscall(SYS_exit_group, status);
+  __builtin_unreachable();
+}
+
+__attribute__((noreturn)) void _Exit(int status) { _exit(status); }
