@@ -1,8 +1,8 @@
 """The clock of a launch: that of this machine or of the emulated machine.
 
 In virtual time no process sleeps for a device. The preloaded library
-(`workflow/native/device/virtual_time.h`) keeps a clock for the reader, the consumer
-and the copiers of each process, and computes every call's time from the queues. Driver and
+(`workflow/native/device/virtual_time.h`) keeps a clock for the reader, the consumer and
+the copiers of each process, and computes every call's time from the queues. Driver and
 probes ask the clock for barriers and instants, and report the consumer's actions to it.
 Policies and peers take turns by the clock, so their decisions follow virtual time and
 not the timing of this machine's sockets.

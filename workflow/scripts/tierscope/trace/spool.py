@@ -1,8 +1,8 @@
 """Turn the spools of the preload tracer into one Darshan log.
 
 The layout is that of ``workflow/native/trace/trace.h``: a header, then entries of a
-record and its path. A process has one spool in a run. A rank has several spools if its child
-processes read.
+record and its path. A process has one spool in a run. A rank has several spools if its
+child processes read.
 """
 
 import os
