@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = [ROOT, *sorted((ROOT / "workflow" / "plugins").iterdir())]
@@ -133,3 +135,56 @@ def test_clone_has_a_command_that_runs_its_own_code(tmp_path):
         check=True,
     )
     assert "of_this_clone" in done.stdout
+
+
+_LINT_EACH = """
+import os, sys
+
+sys.path.append(sys.argv[1])  # nothing else is installed
+import snakemake.cli
+
+for config in sys.argv[2:]:
+    if not (pid := os.fork()):
+        snakemake.cli.main(["--lint", "--configfile", config])
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(f"{config}: does not pass")
+"""
+
+
+_KINDS_OF_CONFIG = [
+    f"config/{name}.yaml" for name in ("config", "logs", "paper", "policies", "realfs")
+]
+
+
+def _with_dependencies(name, found):
+    """Return the distributions that a package needs, itself included."""
+    distribution = metadata.distribution(name)
+    if distribution.name in found:
+        return found
+    found[distribution.name] = distribution
+    for text in distribution.requires or ():
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            _with_dependencies(requirement.name, found)
+    return found
+
+
+def test_workflow_is_read_where_only_snakemake_is_installed(tmp_path):
+    """As the catalogue of workflows reads it; scripts need all that is pinned."""
+    (installed := tmp_path / "installed").mkdir()
+    for distribution in _with_dependencies("snakemake", {}).values():
+        for top in {file.parts[0] for file in distribution.files} - {".."}:
+            if not (installed / top).exists():
+                (installed / top).symlink_to(distribution.locate_file(top))
+    assert not (installed / "numpy").exists()
+    for name in ("Snakefile", "config", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _LINT_EACH, installed, *_KINDS_OF_CONFIG],
+        cwd=tmp_path,
+        env=os.environ | {"TIERSCOPE_GFS_ROOT": "/gfs"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("in a good condition") == len(_KINDS_OF_CONFIG)

@@ -8,12 +8,14 @@ files with the same seed, record by record, so every read is random.
 
 import math
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import n_on_lfs
 from tierscope.data.shuffle import epoch_files, epoch_order, process_share
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class RecordOrder:
 
     def of_process(
         self, rank: int, node: int, node_rank: int, epoch: int
-    ) -> np.ndarray:
+    ) -> "np.ndarray":
         """Return the records that a process reads in an epoch, in reading order.
 
         Parameters
@@ -60,6 +62,8 @@ class RecordOrder:
         epoch : int
             The epoch.
         """
+        import numpy as np
+
         seeds = {
             "shuffle": self.shuffle,
             "seed": self.seed,
@@ -80,7 +84,7 @@ class RecordOrder:
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
-    def of_processes(self, epoch: int) -> list[np.ndarray]:
+    def of_processes(self, epoch: int) -> "list[np.ndarray]":
         """Return the records of all processes in an epoch, by rank."""
         n_processes = self.n_nodes * self.processes_per_node
         if self.order == "records":
@@ -113,14 +117,16 @@ class RecordOrder:
         )
         return math.ceil(n_blocks / self.n_nodes) * n_steps * self.batch_size
 
-    def _steps(self, block: int) -> list[np.ndarray]:
+    def _steps(self, block: int) -> "list[np.ndarray]":
         """Return the records of a block that the node consumes in each step."""
+        import numpy as np
+
         start = block * self.block_records
         records = np.arange(start, min(start + self.block_records, self.n_records))
         size = self.batch_size * self.processes_per_node
         return [records[at : at + size] for at in range(0, len(records), size)]
 
-    def readers(self, nodes: list[int], epoch: int) -> np.ndarray:
+    def readers(self, nodes: list[int], epoch: int) -> "np.ndarray":
         """Return the process that reads each record in an epoch.
 
         Parameters
@@ -135,6 +141,8 @@ class RecordOrder:
         ndarray of int, shape (n_records,)
             The rank; -1 if no process reads the record.
         """
+        import numpy as np
+
         reader = np.full(self.n_records, -1)
         if self.order == "records":  # independent of the nodes
             for rank, part in enumerate(self.of_processes(epoch)):
@@ -147,7 +155,7 @@ class RecordOrder:
         return reader
 
 
-def first_records(n_records: int, cache_rate_percent: int) -> np.ndarray:
+def first_records(n_records: int, cache_rate_percent: int) -> "np.ndarray":
     """Return whether each record is on the LFS, which holds the first ones.
 
     The LFS holds the first part of the file, so that the copy is one contiguous range;
@@ -155,6 +163,8 @@ def first_records(n_records: int, cache_rate_percent: int) -> np.ndarray:
     blocks, so that the cache rate equals that of other loaders. Two calls read the
     block at the border.
     """
+    import numpy as np
+
     return np.arange(n_records) < n_on_lfs(n_records, cache_rate_percent)
 
 

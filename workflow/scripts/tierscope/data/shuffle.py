@@ -5,8 +5,10 @@ computes its own part without communication.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def process_share(n_files: int, rank: int, n_processes: int) -> slice:
@@ -23,8 +25,8 @@ def epoch_files(
     seed: int,
     repetition: int,
     epoch: int,
-    strata: np.ndarray | None = None,
-) -> np.ndarray:
+    strata: "np.ndarray | None" = None,
+) -> "np.ndarray":
     """Return the files that a process reads in an epoch, in reading order.
 
     Parameters
@@ -54,14 +56,16 @@ def epoch_files(
 
 
 def _parts(
-    order: np.ndarray,
+    order: "np.ndarray",
     ranks: Iterable[int],
     n_processes: int,
     shuffle: str,
     seeds: tuple[int, int, int],
-    strata: np.ndarray | None,
-) -> Iterator[np.ndarray]:
+    strata: "np.ndarray | None",
+) -> "Iterator[np.ndarray]":
     """Yield the parts of processes from distributed files, in reading order."""
+    import numpy as np
+
     if strata is not None:
         shares = stratified_shares(order, strata, ranks, n_processes)
         for rank, part in zip(ranks, shares, strict=True):
@@ -76,22 +80,26 @@ def _parts(
 
 def _dealt(
     n_files: int, shuffle: str, seed: int, repetition: int, epoch: int
-) -> np.ndarray:
+) -> "np.ndarray":
     """Return the order in which files are distributed to the processes."""
+    import numpy as np
+
     if shuffle == "biased":
         return np.arange(n_files)
     seeds = (seed, repetition, epoch) if shuffle == "global" else (seed, repetition)
     return np.random.default_rng(seeds).permutation(n_files)
 
 
-def _order_within(*seeds: int) -> np.random.Generator:
+def _order_within(*seeds: int) -> "np.random.Generator":
     """Return the generator of the order of a process's part of both strata."""
+    import numpy as np
+
     return np.random.default_rng(np.random.SeedSequence(seeds, spawn_key=(2,)))
 
 
 def stratified_shares(
-    order: np.ndarray, strata: np.ndarray, ranks: Iterable[int], n_processes: int
-) -> Iterator[np.ndarray]:
+    order: "np.ndarray", strata: "np.ndarray", ranks: Iterable[int], n_processes: int
+) -> "Iterator[np.ndarray]":
     """Yield processes' parts of an order whose two strata are distributed separately.
 
     Let the share of rank r (`process_share`) be positions T_r to T_r+1 of n, and let K
@@ -111,6 +119,8 @@ def stratified_shares(
     n_processes : int
         Number of processes.
     """
+    import numpy as np
+
     in_first = strata[order]
     first, others = order[in_first], order[~in_first]
     for rank in ranks:
@@ -128,8 +138,8 @@ def epoch_order(
     seed: int,
     repetition: int,
     epoch: int,
-    strata: np.ndarray | None = None,
-) -> np.ndarray:
+    strata: "np.ndarray | None" = None,
+) -> "np.ndarray":
     """Return the files that all processes read in an epoch, by process.
 
     Parameters
@@ -142,6 +152,8 @@ def epoch_order(
     ndarray of int, shape (n_files,)
         `epoch_files` of rank 0, then of rank 1, and so on.
     """
+    import numpy as np
+
     order = _dealt(n_files, shuffle, seed, repetition, epoch)
     if shuffle == "global" and strata is None:  # all parts, one after the other
         return order

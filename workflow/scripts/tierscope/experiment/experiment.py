@@ -6,8 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from tierscope.core.columns import MODEL
 from tierscope.core.description import (
     LoaderSettings,
@@ -137,28 +135,38 @@ class Experiment:
             for sweep in self.sweeps.values()
             if point in sweep.get(scenario, ())
         )
-        return next(
-            part for part in self._launches_of(scenario, points) if point in part
-        )
+        launches = self._launches_of(points)
+        launch = next(launch for launch in launches if point in launch)
+        if self.source != "measured":
+            return launch
+        return self._in_random_order(scenario, launch)
 
-    def _launches_of(
-        self, scenario: Scenario, points: Sequence[Point]
-    ) -> list[tuple[Point, ...]]:
-        """Return the points of each launch in the order in which it runs them.
+    def _launches_of(self, points: Sequence[Point]) -> list[tuple[Point, ...]]:
+        """Return the points of each launch.
 
         On real tiers each repetition has a launch of its own, as repetitions of one
-        launch share its luck, and runs its points in a random order, so that drift of
-        the machine does not look like an effect of the cache rate.
+        launch share its luck.
         """
         if self.source != "measured":
             return [tuple(points)]
-        launches = []
-        for repetition in sorted({point.repetition for point in points}):
-            part = [point for point in points if point.repetition == repetition]
-            seeds = (self.training.seed, repetition, zlib.crc32(scenario.name.encode()))
-            order = np.random.default_rng(seeds).permutation(len(part))
-            launches.append(tuple(part[i] for i in order))
-        return launches
+        return [
+            tuple(point for point in points if point.repetition == repetition)
+            for repetition in sorted({point.repetition for point in points})
+        ]
+
+    def _in_random_order(
+        self, scenario: Scenario, launch: tuple[Point, ...]
+    ) -> tuple[Point, ...]:
+        """Return the points of a launch in the order in which it runs them.
+
+        Drift of the machine then does not look like an effect of the cache rate.
+        """
+        import numpy as np
+
+        repetition = launch[0].repetition
+        seeds = (self.training.seed, repetition, zlib.crc32(scenario.name.encode()))
+        order = np.random.default_rng(seeds).permutation(len(launch))
+        return tuple(launch[i] for i in order)
 
     @property
     def launches_several(self) -> bool:
@@ -173,7 +181,7 @@ class Experiment:
             for scenario, points in sweep.items():
                 new = [one for one in points if (scenario, one) not in known]
                 known.update((scenario, one) for one in new)
-                parts = self._launches_of(scenario, new) if new else []
+                parts = self._launches_of(new) if new else []
                 launches += [(scenario, part) for part in parts]
         return launches
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tierscope.core.scenario import Dataset
-from tierscope.data.lmdb.file import page_ranges
-from tierscope.data.lmdb.layout import Provenance
-from tierscope.data.tfrecord import FRAMING_BYTES
 from tierscope.policies import PEERS, Pinning, of_kind, owner_nodes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tierscope.data.lmdb.layout import Provenance
 
 _PAGE_BYTES = 4096  # of the machine that writes a database; the usual one
 
@@ -37,6 +37,8 @@ def files_on_node(
     pinned = Pinning(dataset.n_files, rate, seed, repetition)
     if policy not in of_kind(PEERS) or not pinned.n_on_lfs:
         return pinned.n_on_lfs
+    import numpy as np
+
     staged_owners = _owners(dataset, n_nodes)[pinned.on_lfs()]
     return int(np.bincount(staged_owners).max())
 
@@ -53,6 +55,9 @@ def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:
     rate : int
         Cache rate in percent.
     """
+    from tierscope.data.lmdb.file import page_ranges
+    from tierscope.data.tfrecord import FRAMING_BYTES
+
     provenance = _provenance(
         dataset.n_files,
         dataset.file_size_bytes - FRAMING_BYTES,
@@ -63,12 +68,14 @@ def database_bytes(dataset: Dataset, lmdb: Mapping[str, Any], rate: int) -> int:
 
 
 @lru_cache
-def _owners(dataset: Dataset, n_nodes: int) -> np.ndarray:
+def _owners(dataset: Dataset, n_nodes: int) -> "np.ndarray":
     """Return the node that owns each file: int, shape (n_files,)."""
     return owner_nodes(map(dataset.file_name, range(dataset.n_files)), n_nodes)
 
 
 @lru_cache
-def _provenance(n_records: int, value_bytes: int, per_commit: int) -> Provenance:
+def _provenance(n_records: int, value_bytes: int, per_commit: int) -> "Provenance":
     """Return how a database is written; its layout is computed only once."""
+    from tierscope.data.lmdb.layout import Provenance
+
     return Provenance(n_records, value_bytes, per_commit, _PAGE_BYTES)

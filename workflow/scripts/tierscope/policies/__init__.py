@@ -6,9 +6,7 @@ simulator take the held files all at once (`held_files`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point, Scenario
@@ -21,6 +19,9 @@ from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 from tierscope.policies.pinning import Pinning
 from tierscope.policies.static import Fixed
 from tierscope.policies.view import NodeView, Policy, nothing
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _COPIES = ("copy_threads", "drain", "hand_over")
 
@@ -96,13 +97,13 @@ def policy_options(policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def held_files(
     policy: str, n_files: int, cache_rate_percent: int, seed: int, repetition: int
-) -> np.ndarray:
+) -> "np.ndarray":
     """Return which files each LFS holds before the first epoch: bool, (n_files,)."""
     pinning = Pinning(n_files, cache_rate_percent, seed, repetition)
     return POLICIES[policy].held(pinning)
 
 
-def strata(policy: str, on_lfs: np.ndarray) -> np.ndarray | None:
+def strata(policy: str, on_lfs: "np.ndarray") -> "np.ndarray | None":
     """Return the strata of a policy's shuffle (see `data.shuffle`), or None."""
     return on_lfs if POLICIES[policy].is_stratified else None
 
@@ -112,7 +113,7 @@ def node_policy(
     point: Point,
     ranks: Sequence[int],
     node: int | None = None,
-    orders: Sequence[np.ndarray] | None = None,
+    orders: "Sequence[np.ndarray] | None" = None,
 ) -> NodePolicy:
     """Return the policy of one node at the start of a run.
 

@@ -6,17 +6,19 @@ without chunks: a file's owner is the hash of its path modulo the number of node
 
 from collections.abc import Iterable
 from hashlib import blake2b
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tierscope.policies.node import Place
 from tierscope.policies.static import Fixed
 from tierscope.policies.view import NodeView
 
+if TYPE_CHECKING:
+    import numpy as np
+
 NO_NODE = -1  # owns nothing: only a mount knows the owners
 
 
-def owner_nodes(paths: Iterable[str], n_nodes: int) -> np.ndarray:
+def owner_nodes(paths: Iterable[str], n_nodes: int) -> "np.ndarray":
     """Return the node that owns each path: int, shape (n_files,).
 
     Parameters
@@ -26,6 +28,8 @@ def owner_nodes(paths: Iterable[str], n_nodes: int) -> np.ndarray:
     n_nodes : int
         Number of nodes.
     """
+    import numpy as np
+
     digests = (blake2b(path.encode(), digest_size=8).digest() for path in paths)
     hashes = [int.from_bytes(digest, "big") % n_nodes for digest in digests]
     return np.array(hashes, np.int64)
@@ -44,7 +48,7 @@ class AdHoc(Fixed):
         The reading node; `NO_NODE` if staged files are read through a mount.
     """
 
-    def __init__(self, staged: np.ndarray, owners: np.ndarray, node: int):
+    def __init__(self, staged: "np.ndarray", owners: "np.ndarray", node: int):
         super().__init__(staged & (owners == node))
         self.staged, self.owners, self.node = staged, owners, node
 
@@ -54,8 +58,10 @@ class AdHoc(Fixed):
             return Place.GFS
         return Place.LFS if self.owners[file_id] == self.node else Place.PEER
 
-    def files_of(self, node: int) -> np.ndarray:
+    def files_of(self, node: int) -> "np.ndarray":
         """Return the staged files that a node owns, ascending."""
+        import numpy as np
+
         return np.flatnonzero(self.staged & (self.owners == node))
 
 

@@ -6,12 +6,14 @@ the files that its processes will read most often, in the order of first use.
 
 from collections import Counter
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tierscope.data.shuffle import epoch_files, process_share
 from tierscope.policies.node import Action, Copy, NodeStore, Place
 from tierscope.policies.view import NodeView
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def node_accesses(
@@ -23,8 +25,8 @@ def node_accesses(
     seed: int,
     repetition: int,
     n_epochs: int,
-    orders: Sequence[np.ndarray] | None = None,
-) -> np.ndarray:
+    orders: "Sequence[np.ndarray] | None" = None,
+) -> "np.ndarray":
     """Return the files that a node's processes read in all epochs, in order.
 
     Within an epoch the processes take turns, as they do at equal speed.
@@ -44,6 +46,8 @@ def node_accesses(
     -------
     ndarray of int, shape (n_reads,)
     """
+    import numpy as np
+
     epochs = []
     for epoch in range(n_epochs):
         if orders is not None:
@@ -68,8 +72,8 @@ def node_accesses(
 
 
 def files_to_fetch(
-    accesses: np.ndarray, sizes: np.ndarray, quota_bytes: int
-) -> np.ndarray:
+    accesses: "np.ndarray", sizes: "np.ndarray", quota_bytes: int
+) -> "np.ndarray":
     """Return the files that a clairvoyant node fetches, in the order of first use.
 
     Parameters
@@ -82,6 +86,8 @@ def files_to_fetch(
         Space on the LFS. The most frequent files are taken until one does not fit; of
         equally frequent files, those used first.
     """
+    import numpy as np
+
     files, first, n_uses = np.unique(accesses, return_index=True, return_counts=True)
     best = np.lexsort((first, -n_uses))
     best = best[np.cumsum(sizes[files[best]]) <= quota_bytes]
@@ -104,7 +110,7 @@ class Clairvoyant:
         Number of fetches under way.
     """
 
-    def __init__(self, store: NodeStore, accesses: np.ndarray, n_ahead: int):
+    def __init__(self, store: NodeStore, accesses: "np.ndarray", n_ahead: int):
         self.store, self._n_ahead = store, n_ahead
         wanted = files_to_fetch(accesses, store.sizes, store.quota_bytes)
         self._waiting = dict.fromkeys(wanted.tolist())

@@ -7,9 +7,10 @@ reports how each copy ended.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Place(StrEnum):
@@ -67,7 +68,7 @@ class NodeStore:
         Most bytes that held and reserved files may take together.
     """
 
-    def __init__(self, sizes: np.ndarray, quota_bytes: int):
+    def __init__(self, sizes: "np.ndarray", quota_bytes: int):
         self.sizes, self.quota_bytes = sizes, quota_bytes
         self.used_bytes = 0
         self.held: dict[int, None] = {}  # oldest placement or use first

@@ -1,10 +1,12 @@
 """Pinning: a fixed part of the dataset is on every node's LFS (paper Sec. 4.2)."""
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tierscope.core.scenario import n_on_lfs
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,10 @@ class Pinning:
         """Return how many files are on every node's LFS."""
         return n_on_lfs(self.n_files, self.cache_rate_percent)
 
-    def on_lfs(self) -> np.ndarray:
+    def on_lfs(self) -> "np.ndarray":
         """Return whether each file is on the LFS: bool, shape (n_files,)."""
+        import numpy as np
+
         # A separate stream: `default_rng(seed)` is that of the first epoch's shuffle.
         stream = np.random.SeedSequence((self.seed, self.repetition), spawn_key=(1,))
         order = np.random.default_rng(stream).permutation(self.n_files)

@@ -1,8 +1,11 @@
 """Policies that decide before the first epoch, as state machines of a node."""
 
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tierscope.policies.node import Action, Place
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Fixed:
@@ -14,7 +17,7 @@ class Fixed:
         Whether each file is on the LFS.
     """
 
-    def __init__(self, on_lfs: np.ndarray):
+    def __init__(self, on_lfs: "np.ndarray"):
         self._on_lfs = on_lfs
 
     def start(self) -> list[Action]:

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
 from tierscope.policies.kinds import RunKind
 from tierscope.policies.node import NodePolicy, NodeStore
 from tierscope.policies.pinning import Pinning
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _STREAM = 7  # others: pinning, shuffle, samples, training, simulator
 
@@ -37,7 +38,7 @@ class NodeView:
     point: Point
     ranks: Sequence[int]
     node: int | None = None
-    orders: Sequence[np.ndarray] | None = None
+    orders: "Sequence[np.ndarray] | None" = None
 
     @property
     def n_files(self) -> int:
@@ -62,15 +63,19 @@ class NodeView:
 
     def store(self) -> NodeStore:
         """Return the node's empty LFS, with the space of the cache rate."""
+        import numpy as np
+
         size = self.description.dataset.file_size_bytes
         sizes = np.broadcast_to(size, self.n_files)
         return NodeStore(sizes, quota_bytes=self.pinning.n_on_lfs * size)
 
-    def generator(self) -> np.random.Generator:
+    def generator(self) -> "np.random.Generator":
         """Return a generator for the policy of this node, in this repetition.
 
         Its stream differs from those of the shuffle, the pinned part and samples.
         """
+        import numpy as np
+
         seeds = (self.pinning.seed, self.pinning.repetition, min(self.ranks))
         stream = np.random.SeedSequence(seeds, spawn_key=(_STREAM,))
         return np.random.default_rng(stream)
@@ -80,8 +85,10 @@ class NodeView:
         return self.description.policy_options[name]
 
 
-def nothing(pinning: Pinning) -> np.ndarray:
+def nothing(pinning: Pinning) -> "np.ndarray":
     """Return that no file is held: bool, shape (n_files,)."""
+    import numpy as np
+
     return np.zeros(pinning.n_files, bool)
 
 
@@ -113,6 +120,6 @@ class Policy:
     kind: RunKind
     of_node: Callable[[NodeView], NodePolicy]
     options: tuple[str, ...] = ()
-    held: Callable[[Pinning], np.ndarray] = nothing
+    held: "Callable[[Pinning], np.ndarray]" = nothing
     is_stratified: bool = False
     evicts: bool = False

@@ -15,8 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from tierscope.core.columns import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
 from tierscope.storage.mounts import Mount
 
@@ -160,6 +158,8 @@ def residency(paths: Iterable[str]) -> Residency:
 
 def _residency(path: str) -> Residency:
     """Return how many pages of a file are resident."""
+    import numpy as np
+
     descriptor = os.open(path, os.O_RDONLY)
     try:
         state = os.fstat(descriptor)

@@ -17,12 +17,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tierscope.core.description import ProbeDescription
 from tierscope.storage.page_cache import drop_opened
+
+if TYPE_CHECKING:
+    import numpy as np
 
 RATE, LATENCY = "rate", "latency"
 REPEATS = 7
@@ -136,13 +137,15 @@ def _files_per_client(n_files: int, n_processes: int) -> int:
 
 def probe_files(
     probed: ProbeDescription, probe: Probe, rank: int, repeat: int
-) -> np.ndarray:
+) -> "np.ndarray":
     """Return the files that a process uses in a probe: int, shape (files_per_client,).
 
     The processes take the files of a consecutive window in turn, so at any time they
     use many object servers. Each repeat on the GFS uses the next window, and the single
     client the window after that; the LFS holds only the first window.
     """
+    import numpy as np
+
     n_files, _, n_processes = _sizes(probed)
     in_turn = _files_per_client(n_files, n_processes)
     n_windows = n_files // (n_processes * in_turn)

@@ -13,9 +13,8 @@ emulated devices (`tierscope.storage.emulated.device`); the numbers come from se
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 from tierscope.core.machine import Machine
 from tierscope.storage.emulated.device import Device
@@ -27,6 +26,9 @@ from tierscope.storage.emulated.scale import (
     scale_lfs,
     scale_network,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class ModelError(ValueError):
@@ -144,16 +146,20 @@ class TierModel:
         """Return how many groups of servers some ranks need."""
         return -(-n_ranks // (self.group_size or n_ranks))
 
-    def request_service_s(self, request_bytes: np.ndarray) -> np.ndarray:
+    def request_service_s(self, request_bytes: "np.ndarray") -> "np.ndarray":
         """Return an object server's mean service time of each request."""
         return self.request_s + request_bytes / (self.bandwidth_bytes_per_s or math.inf)
 
-    def request_link_s(self, request_bytes: np.ndarray) -> np.ndarray:
+    def request_link_s(self, request_bytes: "np.ndarray") -> "np.ndarray":
         """Return the time of each request on a link."""
         return request_bytes / (self.link_bytes_per_s or math.inf)
 
-    def draw_slowness(self, n_ranks: int, generator: np.random.Generator) -> np.ndarray:
+    def draw_slowness(
+        self, n_ranks: int, generator: "np.random.Generator"
+    ) -> "np.ndarray":
         """Return the factor of each object server: shape (n_groups * n_servers,)."""
+        import numpy as np
+
         n_servers = self.n_groups(n_ranks) * self.n_object_servers
         return np.exp(self.object_server_spread * generator.standard_normal(n_servers))
 
@@ -247,19 +253,23 @@ class Workload:
             _check_number(name, getattr(self, name), at_least=0, whole=True)
         _check_number("compute_time_s", self.compute_time_s, at_least=0)
 
-    def call_bytes(self) -> np.ndarray:
+    def call_bytes(self) -> "np.ndarray":
         """Return the bytes of each read call of a file: int, shape (n_calls,)."""
         return _pieces(self.file_size_bytes, self.buffer_bytes or self.file_size_bytes)
 
-    def request_bytes(self, tier: TierModel) -> np.ndarray:
+    def request_bytes(self, tier: TierModel) -> "np.ndarray":
         """Return the size of each request of a file: int, shape (n_requests,)."""
+        import numpy as np
+
         return np.concatenate(
             [_pieces(call, tier.request_bytes) for call in self.call_bytes()]
         )
 
 
-def _pieces(total: int, largest: int) -> np.ndarray:
+def _pieces(total: int, largest: int) -> "np.ndarray":
     """Return the sizes into which a size is cut."""
+    import numpy as np
+
     sizes = np.full(-(-total // largest), largest)
     sizes[-1] = total - largest * (len(sizes) - 1)
     return sizes
@@ -402,16 +412,16 @@ def _check_number(
     whole: bool = False,
 ) -> None:
     """Refuse a value that is not a finite number of the wanted type and range."""
-    kinds = (int, np.integer) if whole else (int, float, np.number)
-    fits = isinstance(value, kinds) and not isinstance(value, bool)
+    kind = Integral if whole else Real
+    fits = isinstance(value, kind) and not isinstance(value, bool)
     fits = fits and math.isfinite(value)
     if above is not None:
         fits, wanted = fits and value > above, f"above {above}"
     else:
         fits, wanted = fits and value >= at_least, f"of at least {at_least}"
     if not fits:
-        kind = "an integer" if whole else "a number"
-        raise ModelError(f"{name}: got {value!r}, expected {kind} {wanted}.")
+        words = "an integer" if whole else "a number"
+        raise ModelError(f"{name}: got {value!r}, expected {words} {wanted}.")
 
 
 def _check_one_of(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -9,9 +9,8 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
-
-import numpy as np
 
 DEVICES_VARIABLE = "TIERSCOPE_DEVICES"
 STATE_VARIABLE = "TIERSCOPE_DEVICE_STATE"
@@ -101,7 +100,7 @@ class Device:
         value, (minimum, maximum) = getattr(self, name), _RANGES[name]
         if value is None and name.endswith("bytes_per_s"):
             return
-        kind = (int, np.integer) if name in _WHOLE else (int, float, np.number)
+        kind = Integral if name in _WHOLE else Real
         is_number = isinstance(value, kind) and not isinstance(value, bool)
         if not is_number or not minimum <= value <= maximum:
             raise ValueError(
