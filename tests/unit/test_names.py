@@ -24,6 +24,8 @@ SOURCES = sorted(
     for pattern in ("workflow/**/*.py", "workflow/native/*.[ch]", "workflow/**/*.smk")
     for path in ROOT.glob(pattern)
 )
+# Of the package when asked for, and of the workflow that another one imports.
+OTHER_NAMES = {"analyse", "onerror", "onstart", "onsuccess"}
 # A word, and the module that defines what it means in code.
 WORDS = {
     "Run": "core/description.py",
@@ -36,7 +38,7 @@ WORDS = {
 @cache
 def defined(path):
     """Return the names that a module defines, and those in its classes."""
-    names = {"analyse"} if path == PACKAGE / "__init__.py" else set()  # when asked for
+    names = set(OTHER_NAMES if path == PACKAGE / "__init__.py" else ())
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names.add(node.name)

@@ -41,6 +41,7 @@ from tierscope.experiment.config import read_experiment
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
     SnakemakeInternals,
+    place_results,
     refuse_prefix,
     try_to,
 )
@@ -75,7 +76,9 @@ try:
         config.update(with_kinds(defaults, *given, "config"))
         EXPERIMENT = read_experiment(config, *RESOURCES)
     NAME = config["experiment"]
-    RESULTS = f"results/{NAME}"
+    RESULTS = try_to(
+        lambda: place_results(SNAKEMAKE, NAME), logger.warning, f"results/{NAME}"
+    )
     if not IS_JOB:
         try_to(lambda: refuse_prefix(SNAKEMAKE, RESULTS), logger.warning)
 except (ConfigError, InterfaceError) as error:

@@ -124,6 +124,7 @@ def take_over(staged: Path, run: Path) -> None:
 @contextmanager
 def one_launch_at_a_time() -> Iterator[int]:
     """Wait for any other launch in this folder, and hold the lock, a descriptor."""
+    LOCK.parent.mkdir(exist_ok=True)  # results may lie elsewhere
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         is_batch_job = os.environ.get("SLURM_JOB_ID") or os.environ.get("PJM_JOBID")

@@ -4,6 +4,7 @@ A new version that answers otherwise fails the test which names the question.
 """
 
 import json
+import re
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +17,10 @@ from tierscope.experiment.snakemake_internals import (
     INTERFACES,
     WRITTEN_FOR,
     InterfaceError,
-    Job,
     SnakemakeInternals,
+    SnakemakeJob,
     after_failure,
+    place_results,
     refuse_prefix,
     try_to,
 )
@@ -101,6 +103,7 @@ rule launch:
 note("is_job", ASKED.is_job())
 note("is_remote_job", ASKED.is_remote_job())
 note("place", ASKED.place("results/mine"))
+note("results_folder", ASKED.results_folder())
 note("configuration_files", [path.name for path in ASKED.configuration_files()])
 entries, made = ASKED.command_line()
 note("command_line", [*entries, made["key"]["b"]])
@@ -202,6 +205,7 @@ def test_written_for_the_installed_version():
         ("is_remote_job", "remote", True),
         ("of job", "failed", [True, False]),
         ("place", "failed", "results/mine"),
+        ("results_folder", "failed", "results"),
         ("configuration_files", "failed", ["given.yaml", "in.yaml"]),
         ("command_line", "failed", ["key={b: 1}", "1"]),
         ("command_line", "remote", ["key={b: 1}", "1"]),
@@ -257,7 +261,7 @@ class Empty:
 
 ARGUMENTS = {
     "place": ("results/mine",),
-    "mark_unfinished": (Job(frozenset(), False, Empty()),),
+    "mark_unfinished": (SnakemakeJob(frozenset(), False, Empty()),),
 }
 
 
@@ -415,6 +419,27 @@ def test_prefix_of_an_import_is_refused_in_one_line(placed):
     asked = SnakemakeInternals(named(modifier, "modifier", "path_modifier"))
     with pytest.raises(ConfigError, match=f"results/mine at {placed}, expected none"):
         refuse_prefix(asked, "results/mine")
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("results", "results/mine"),
+        ("./a-1/b_2/", "a-1/b_2/mine"),
+        ("/scratch/me@site", "/scratch/me@site/mine"),
+    ],
+)
+def test_results_lie_in_the_folder_that_an_import_names(folder, expected):
+    asked = SnakemakeInternals(named(lambda _: folder, "pathvars", "apply"))
+    assert place_results(asked, "mine") == expected
+
+
+@pytest.mark.parametrize("folder", ["", "a b", "{sample}", "$HOME/x", "a*", "a\nb"])
+def test_folder_of_results_that_a_rule_would_take_apart_is_refused(folder):
+    asked = SnakemakeInternals(named(lambda _: folder, "pathvars", "apply"))
+    words = re.escape(f"pathvars: results: got {folder!r}, expected a path of letters")
+    with pytest.raises(ConfigError, match=words):
+        place_results(asked, "mine")
 
 
 # ---- the rules on the installed Snakemake --------------------------------------------

@@ -5,6 +5,8 @@ wrong answer becomes one line that names the interface and what does not work no
 """
 
 import inspect
+import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from tierscope.core.validation import ConfigError
 WRITTEN_FOR = "9.27.1"
 # {question: the interface of Snakemake that answers it}, filled by `_asks`.
 INTERFACES: dict[str, str] = {}
+_PLACE = re.compile(r"[\w.@+/-]+")  # no shell, wildcard or glob takes it apart
 
 
 class InterfaceError(RuntimeError):
@@ -117,6 +120,14 @@ class SnakemakeInternals:
         """Return the place of a path of our rules in a workflow that imports ours."""
         modifier = self._workflow.modifier.path_modifier
         return str(_checked(modifier.replace_prefix(path), str))
+
+    @_asks(
+        "workflow.pathvars.apply",
+        "the place that an importing workflow wants for results (pathvars)",
+    )
+    def results_folder(self) -> str:
+        """Return the folder of results: ``results``, unless `pathvars` name another."""
+        return _checked(self._workflow.pathvars.apply("<results>"), str)
 
     @_asks("workflow.configfiles", "the check of keys that a file has twice")
     def configuration_files(self) -> list[Path]:
@@ -218,6 +229,23 @@ def _view(job: Any) -> SnakemakeJob:
     return SnakemakeJob(frozenset(job.rule.resources), bool(protected), job)
 
 
+def place_results(snakemake: SnakemakeInternals, experiment: str) -> str:
+    """Return the folder of an experiment's results, below that of all results.
+
+    Raises
+    ------
+    ConfigError
+        If `pathvars` of the importing workflow give a path with other characters.
+    """
+    folder = snakemake.results_folder()
+    if not _PLACE.fullmatch(folder):
+        raise ConfigError(
+            f"pathvars: results: got {folder!r}, expected a path of letters, digits "
+            "and the characters . _ - + @ /"
+        )
+    return os.path.normpath(f"{folder}/{experiment}")
+
+
 def refuse_prefix(snakemake: SnakemakeInternals, results: str) -> None:
     """Refuse an import that places our results where launches do not write them.
 
@@ -230,7 +258,7 @@ def refuse_prefix(snakemake: SnakemakeInternals, results: str) -> None:
         raise ConfigError(
             f"module: prefix or replace_prefix: got one that places {results} at "
             f"{placed}, expected none: launches write below {results}; leave it out, "
-            "and give the experiment its own name"
+            'and say by pathvars: results="FOLDER" where results shall lie'
         )
 
 
