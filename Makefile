@@ -152,5 +152,6 @@ docs: setup
 	$(BIN)/python workflow/scripts/write_documents.py
 
 clean:
-	rm -rf results scratch .snakemake .pytest_cache .ruff_cache
+	find results -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
+	rm -rf scratch .snakemake .pytest_cache .ruff_cache
 	find workflow -name "*.nb[ci]" -delete

@@ -33,6 +33,35 @@ def test_catalogue_of_workflows_takes_it():
         "report",
     }
     assert usage["usage"]["mandatory-flags"].keys() == {"desc", "flags"}
+    # Until somebody has made the environment from a channel.
+    assert usage["usage"]["software-stack-deployment"]["conda"] is False
+
+
+def test_services_run_what_everybody_runs():
+    """And fetch nothing that the lock does not pin."""
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    steps = yaml.safe_load(text)["jobs"]["checks"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    assert "://" not in text
+
+
+def test_clean_clone_has_a_folder_of_results_that_says_what_comes(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    (tmp_path / "results" / "mine").mkdir(parents=True)
+    (tmp_path / "workflow").mkdir()
+    page = tmp_path / "results" / "README.md"
+    shutil.copy(ROOT / "results" / "README.md", page)
+    for name in (".launch", "mine/run.json", "mine/README.md"):
+        (tmp_path / "results" / name).touch()
+    git = ["git", "-C", tmp_path]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    status = [*git, "status", "--porcelain", "--untracked-files=all", "results"]
+    done = subprocess.run(status, capture_output=True, text=True, check=True)
+    assert done.stdout == "?? results/README.md\n"
+    subprocess.run(["make", "--silent", "clean"], cwd=tmp_path, check=True)
+    assert [*(tmp_path / "results").iterdir()] == [page]
 
 
 def test_citation_has_what_its_format_requires():
