@@ -573,6 +573,18 @@ def test_launch_runs_the_points_of_the_first_sweep_that_has_its_point(config):
     assert set(everything) == {*experiment.sweep[small], *of_truth}
 
 
+def test_launch_on_real_tiers_runs_a_repetition_in_an_order_of_the_seed(config):
+    update_config(config, read_yaml(ROOT / "config" / "realfs.yaml"))
+    experiment = read_experiment(config, RESOURCES)
+    (scenario,) = experiment.sweep
+    launch = experiment.launched_with(scenario, Point(40, 0))
+    assert [point.cache_rate_percent for point in launch] == [
+        *(90, 80, 50, 70, 30, 10, 40, 0, 60, 100, 20)
+    ]
+    assert {point.repetition for point in launch} == {0}
+    assert (scenario, tuple(sorted(launch))) in experiment.launches
+
+
 def test_default_studies_run_nothing_twice(config):
     experiment = read_experiment(config, RESOURCES)
     small = Scenario("small", 60, "pinning", "tensorflow")
