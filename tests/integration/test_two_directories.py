@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 from integration.conftest import ROOT, Project
-from tierscope.core.columns import BLOCK_DEVICE
+from tierscope.core.machine import BLOCK_DEVICE
 from tierscope.core.tables import read_table
 from tierscope.storage.mounts import mount_of
 from tierscope.storage.page_cache import told_by

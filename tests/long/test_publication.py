@@ -152,7 +152,8 @@ def test_clone_has_a_command_that_runs_its_own_code(tmp_path):
     (binaries / "tierscope").write_text("#!/bin/sh\necho of pip\n")
     made = ["make", "--silent", "-o", ".venv/.ready", ".venv/bin/tierscope"]
     subprocess.run(made, cwd=clone, check=True)
-    text = clone / "workflow" / "scripts" / "tierscope" / "core" / "columns.py"
+    package = clone / "workflow" / "scripts" / "tierscope"
+    text = package / "core" / "columns" / "benchmark.py"
     text.write_text(text.read_text().replace('"manifest": {', '"of_this_clone": {', 1))
     done = subprocess.run(
         [binaries / "tierscope", "tables"],

@@ -6,7 +6,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierscope.core.columns import TABLES, allowed_values
+from tierscope.core.columns import COLUMNS, allowed_values
 from tierscope.core.validation import SCHEMAS, expectation, read_schema, read_yaml
 
 ROOT = SCHEMAS.parents[1]
@@ -30,7 +30,7 @@ sizes are bytes. A table is checked when it is written and when it is read.
 
 `tierscope.core.tables.read_table(path, name)` reads one.
 
-This page is generated from `workflow/scripts/tierscope/core/columns.py`: `make docs`.
+This page is generated from `workflow/scripts/tierscope/core/columns/`: `make docs`.
 """
 
 
@@ -103,12 +103,19 @@ def config_readme() -> str:
 def tables_page() -> str:
     """Return the text of docs/tables.md."""
     parts = [TABLES_INTRODUCTION]
-    for name, columns in TABLES.items():
+    header = ("column", "type", "unit", "values", "meaning")
+    for name, columns in COLUMNS.items():
         rows = [
-            (f"`{column}`", kind, ", ".join(allowed_values(name, column)))
-            for column, kind in columns.items()
+            (
+                f"`{column}`",
+                one.kind,
+                one.unit,
+                ", ".join(allowed_values(name, column)),
+                one.meaning,
+            )
+            for column, one in columns.items()
         ]
-        parts += [f"\n## `{name}`\n", table(rows, ("column", "type", "values"))]
+        parts += [f"\n## `{name}`\n", table(rows, header)]
     return "\n".join(parts)
 
 

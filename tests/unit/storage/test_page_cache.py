@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tierscope.core.columns import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
+from tierscope.core.machine import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
 from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import (
     Residency,

@@ -12,7 +12,7 @@ from tierscope.benchmark.observations.page_cache import (
     PageCache,
     files_below,
 )
-from tierscope.core.columns import BLOCK_DEVICE
+from tierscope.core.machine import BLOCK_DEVICE
 from tierscope.data.tfrecord import generate_files
 from tierscope.storage.mounts import mount_of
 from tierscope.storage.page_cache import drop_pages, told_by

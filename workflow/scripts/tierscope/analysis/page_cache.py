@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import (
+from tierscope.core.columns import RUN_KEYS, TABLES
+from tierscope.core.description import Run, run_keys
+from tierscope.core.io_class import IOClass
+from tierscope.core.machine import (
     BLOCK_DEVICE,
     MEMORY,
     NOTHING,
     RESIDENT_PAGES,
-    RUN_KEYS,
     SERVER,
-    TABLES,
 )
-from tierscope.core.description import Run, run_keys
-from tierscope.core.io_class import IOClass
 from tierscope.policies import kind_of
 
 DEVICE, MIXED, PAGE_CACHE, UNKNOWN = "device", "mixed", "page cache", "unknown"

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# What tells whether reads of a tier left the page cache.
+BLOCK_DEVICE, SERVER, MEMORY = "block device", "server", "memory"
+RESIDENT_PAGES, NOTHING = "resident pages", "nothing"
+
 
 class TierError(RuntimeError):
     """A tier's directory cannot be used."""

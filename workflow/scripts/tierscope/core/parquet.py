@@ -15,15 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tierscope.core.columns import (
-    ALLOWED,
+    COLUMNS,
     FLAG,
     INTEGER,
     LATER,
-    MAY_BE_MISSING,
-    MINIMUM,
     NUMBER,
     TABLES,
     TEXT,
+    Column,
 )
 
 # Of each kind of column: its Arrow type, and NumPy's kinds of what may be in it.
@@ -108,25 +107,30 @@ def check_numbers(values: np.ndarray, kind: str, where: str) -> None:
         raise TableError(f"table column {where}: got {values.dtype}, expected {kind}.")
     if kind == FLAG:
         return
-    name = where.split(".")[1]
+    contract = _contract(where)
     if not (is_finite := np.isfinite(values).all()):
         if np.isinf(values).any():
             raise TableError(f"table column {where}: got infinite values.")
-        if not {name, where} & MAY_BE_MISSING:
+        if not contract.may_be_missing:
             raise TableError(
                 f"table column {where}: got missing values, expected none."
             )
-    lowest = MINIMUM.get(where, MINIMUM.get(name, 0))
     present = values if is_finite else values[~np.isnan(values)]
-    if len(present) and (least := present.min()) < lowest:
+    if len(present) and (least := present.min()) < contract.least:
         raise TableError(
-            f"table column {where}: got {least}, expected at least {lowest}."
+            f"table column {where}: got {least}, expected at least {contract.least}."
         )
 
 
-def vocabulary(where: str) -> set[str] | None:
-    """Return the words that a column may hold; None if they may be any."""
-    return ALLOWED.get(where, ALLOWED.get(where.split(".")[1]))
+def _contract(where: str) -> Column:
+    """Return the contract of a column."""
+    table, name = where.split(".")
+    return COLUMNS[table][name]
+
+
+def vocabulary(where: str) -> frozenset[str]:
+    """Return the words that a column may hold; none if they may be any."""
+    return _contract(where).words
 
 
 def check_words(words: set[str], where: str) -> None:

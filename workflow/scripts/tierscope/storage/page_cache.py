@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierscope.core.columns import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
+from tierscope.core.machine import BLOCK_DEVICE, MEMORY, RESIDENT_PAGES, SERVER
 from tierscope.storage.mounts import Mount
 
 _BLOCK_TYPES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "overlay"}

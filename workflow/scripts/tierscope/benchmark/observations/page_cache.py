@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.processes import Processes
-from tierscope.core.columns import MEMORY
 from tierscope.core.description import RunDescription
+from tierscope.core.machine import MEMORY
 from tierscope.storage.mounts import Mount, mount_of
 from tierscope.storage.page_cache import (
     Residency,

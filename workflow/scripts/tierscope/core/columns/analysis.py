@@ -1,0 +1,290 @@
+"""Tables of I/O times, breakdowns, estimates, goals, and what was measured how."""
+
+from tierscope.core.columns.benchmark import N_RANKS, NETWORK, SHUFFLE
+from tierscope.core.columns.column import (
+    ANY_NUMBER,
+    Columns,
+    count,
+    flag,
+    number,
+    percent,
+    points,
+    seconds,
+    size,
+    text,
+    whole_percent,
+)
+from tierscope.core.columns.shared import (
+    CACHE_RATE,
+    CLASS_TIMES,
+    CV,
+    EPOCH,
+    IMPROVEMENTS,
+    IO_CLASS,
+    METHOD,
+    N_REPETITIONS,
+    RANK,
+    RUN_KEYS,
+    SCENARIO_KEYS,
+    SLOWEST_RANK,
+    SOURCE,
+    TIER,
+)
+from tierscope.core.machine import (
+    BLOCK_DEVICE,
+    MEMORY,
+    NOTHING,
+    RESIDENT_PAGES,
+    SERVER,
+)
+
+_GOAL_OF = text(
+    "Whether the goal is one of I/O time or of execution time.",
+    words=("io_time", "execution_time"),
+)
+_GOAL = seconds("The largest time of an epoch that meets the goal.")
+
+_IO_TIME: Columns = {
+    "epoch": EPOCH,
+    "rank": RANK,
+    "io_class": IO_CLASS,
+    "time_s": seconds("Time that the process spent in this class."),
+    "operations": count(
+        "Number of reads, or in a metadata class of opens; an open and its close count "
+        "as one, and so does a page fault of mapped memory."
+    ),
+    "bytes": size("Bytes that were read; 0 in metadata classes."),
+}
+
+_VERDICTS: Columns = {
+    "epoch": EPOCH,
+    "tier": TIER,
+    "bytes": size("Bytes that all processes read from the tier in the epoch."),
+    "verdict": text(
+        "From where `bytes` came: at least 95 % from the `device`, at most 5 % (`page "
+        "cache`), in between (`mixed`), or `unknown`.",
+        words=("device", "mixed", "page cache", "unknown"),
+    ),
+    "device_percent": percent(
+        "Part of `bytes` that came from the device; missing if unknown.",
+        may_be_missing=True,
+    ),
+    "told_by": text(
+        "What tells the verdict: a counter of block devices or servers, a sample of "
+        "resident pages, the type of a file system in memory, or nothing.",
+        words=(BLOCK_DEVICE, SERVER, RESIDENT_PAGES, MEMORY, NOTHING),
+    ),
+    "reason": text(
+        "Why the verdict cannot be known, or that the files are in memory; otherwise "
+        "empty."
+    ),
+    "names": text(
+        "Whether names and inodes were dropped from the machines' caches before the "
+        "epoch, kept, or are always in memory.",
+        words=("dropped", "kept", "in memory"),
+    ),
+}
+
+_DRIFT: Columns = {
+    "tier": TIER,
+    "before_s": seconds("Time of the sentinel's reads before the run's epochs."),
+    "after_s": seconds("Time of the sentinel's reads after the run's epochs."),
+    "median_s": seconds(
+        "Median time of all reads of the same files, before and after all runs."
+    ),
+    "drift_percent": percent(
+        "By how much the reads before or after took longer than the median, whichever "
+        "differ more; below 0 if they were shorter.",
+        ANY_NUMBER,
+    ),
+    "max_drift_percent": whole_percent("The largest drift that is not flagged."),
+    "flagged": flag(
+        "Whether `drift_percent` is larger than `max_drift_percent`, up or down."
+    ),
+}
+
+_SPREAD: Columns = {
+    "cache_rate_percent": CACHE_RATE,
+    "epoch": EPOCH,
+    "quantity": text(
+        "Execution time, the largest of the processes, or I/O time, that of the "
+        "slowest process.",
+        words=("execution time", "I/O time"),
+    ),
+    "n_repetitions": N_REPETITIONS,
+    "mean_s": seconds("Mean of the quantity over the repetitions."),
+    "sd_s": seconds(
+        "Standard deviation over the repetitions; missing if there is one.",
+        may_be_missing=True,
+    ),
+    "low_s": seconds(
+        "Lower end of the 95 % confidence interval of the mean; missing if there is "
+        "one repetition.",
+        ANY_NUMBER,
+        may_be_missing=True,
+    ),
+    "high_s": seconds(
+        "Upper end of the 95 % confidence interval of the mean; missing if there is "
+        "one repetition.",
+        may_be_missing=True,
+    ),
+    "cv": CV,
+    "max_spread_percent": whole_percent(
+        "The largest `cv` in percent that is not flagged."
+    ),
+    "flagged": flag("Whether `cv` is larger than `max_spread_percent`."),
+}
+
+_GOALS: Columns = {
+    "epoch": EPOCH,
+    "goal_of": _GOAL_OF,
+    "goal_s": _GOAL,
+    "difference_s": seconds(
+        "Mean of execution time minus I/O time, which turns an I/O time into an "
+        "execution time; 0 for a goal of I/O time.",
+        ANY_NUMBER,
+    ),
+    "best_cache_rate_percent": whole_percent(
+        "Cache rate with the least I/O time without improvement."
+    ),
+    "best_io_time_s": seconds(
+        "I/O time at `best_cache_rate_percent`, mean over the repetitions."
+    ),
+    "n_combinations": count("Number of combinations of improvements in the grid."),
+    "n_sufficient": count(
+        "Number of combinations that meet the goal at some cache rate."
+    ),
+    "n_minimal": count(
+        "Number of combinations that meet the goal, and not if any improvement is one "
+        "step smaller."
+    ),
+}
+
+_COMBINATIONS: Columns = {
+    "epoch": EPOCH,
+    "goal_of": _GOAL_OF,
+    "goal_s": _GOAL,
+    **IMPROVEMENTS,
+    "cost": number("Cost of the improvements, by the configured cost per percent."),
+    "cheapest": flag("Whether this is the cheapest combination; one of equal ones."),
+    "min_cache_rate_percent": whole_percent(
+        "The least cache rate with which the combination meets the goal."
+    ),
+    "lfs_gib_per_node": number(
+        "What a node's LFS must hold at `min_cache_rate_percent`.", unit="GiB"
+    ),
+    "io_time_s": seconds(
+        "Estimated I/O time at `min_cache_rate_percent`, mean over the repetitions."
+    ),
+    "cv": CV,
+    "in_every_repetition": flag(
+        "Whether each repetition meets the goal at `min_cache_rate_percent`."
+    ),
+    "best_cache_rate_percent": whole_percent(
+        "Cache rate with the least estimated I/O time with this combination."
+    ),
+    "best_io_time_s": seconds(
+        "Estimated I/O time at `best_cache_rate_percent`, mean over the repetitions."
+    ),
+}
+
+_ACCURACY_TESTS: Columns = {
+    "source": SOURCE,
+    "network": NETWORK,
+    "shuffle": SHUFFLE,
+    "n_ranks": N_RANKS,
+    "n_repetitions": count(
+        "Number of pairs of trainings that begin with the same weights."
+    ),
+    "chance_percent": percent("Accuracy of guessing."),
+    "best_possible_percent": percent(
+        "Accuracy of the best classifier on the test samples."
+    ),
+    "global_accuracy_percent": percent(
+        "Accuracy after the last epoch with global shuffle, mean over the repetitions."
+    ),
+    "accuracy_percent": percent(
+        "Accuracy after the last epoch with this shuffle, mean over the repetitions."
+    ),
+    "difference_points": points(
+        "Accuracy with this shuffle minus that with global shuffle, mean of the pairs.",
+        ANY_NUMBER,
+    ),
+    "difference_sd_points": points("Standard deviation of the pairs' differences."),
+    "low_90_points": points(
+        "Lower end of the 90 % confidence interval of the difference.", ANY_NUMBER
+    ),
+    "high_90_points": points(
+        "Upper end of the 90 % confidence interval of the difference.", ANY_NUMBER
+    ),
+    "low_95_points": points(
+        "Lower end of the 95 % confidence interval of the difference.", ANY_NUMBER
+    ),
+    "high_95_points": points(
+        "Upper end of the 95 % confidence interval of the difference.", ANY_NUMBER
+    ),
+    "difference_p": number("p value of the paired t test for a difference."),
+    "different": flag("Whether `difference_p` is below 0.05."),
+    "margin_points": points("The largest difference that does not matter."),
+    "equivalence_p": number(
+        "The larger p value of the two one-sided tests for a difference within the "
+        "margin."
+    ),
+    "equivalent": flag(
+        "Whether `equivalence_p` is below 0.05: the difference is within the margin."
+    ),
+    "shown_margin_points": points(
+        "The smallest margin within which these trainings show the difference to be."
+    ),
+    "power_margin_points": points(
+        "The margin that so many pairs would show with a probability of 80 % if there "
+        "were no difference."
+    ),
+    "power_percent": percent(
+        "Probability that so many pairs show the given margin if there is no "
+        "difference."
+    ),
+}
+
+_RUN_FACTS: Columns = {
+    "part": text(
+        "What the fact is about; the first three parts must be the same in all runs "
+        "of a table, unless `allow_mixed` names them.",
+        words=("tracer", "libraries", "modules", "machine", "software"),
+    ),
+    "fact": text("Name of the fact."),
+    "value": text("The value that some runs have; `unknown` if they did not note it."),
+    "n_runs": count("Number of runs, or of launches of probes, with this value."),
+    "run": text("Folder of the newest run, or launch of probes, with this value."),
+}
+
+TABLES: dict[str, Columns] = {
+    "io_time": RUN_KEYS | _IO_TIME,
+    "verdicts": RUN_KEYS | _VERDICTS,
+    "drift": RUN_KEYS | _DRIFT,
+    "breakdown": RUN_KEYS
+    | {
+        "epoch": EPOCH,
+        "io_class": IO_CLASS,
+        "slowest_rank": SLOWEST_RANK,
+        "time_s": seconds("Time that the slowest process spent in this class."),
+        "share": number(
+            "Part of the slowest process's I/O time that `time_s` is, from 0 to 1."
+        ),
+    },
+    "spread": SCENARIO_KEYS | _SPREAD,
+    "estimates": RUN_KEYS
+    | {"epoch": EPOCH, "method": METHOD}
+    | IMPROVEMENTS
+    | {
+        "io_time_s": seconds(
+            "I/O time of the process that is the slowest with this improvement."
+        ),
+        "slowest_rank": SLOWEST_RANK,
+    }
+    | CLASS_TIMES,
+    "goals": SCENARIO_KEYS | _GOALS,
+    "combinations": SCENARIO_KEYS | _COMBINATIONS,
+    "accuracy_tests": _ACCURACY_TESTS,
+    "run_facts": _RUN_FACTS,
+}

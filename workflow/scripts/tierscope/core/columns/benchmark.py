@@ -1,0 +1,195 @@
+"""Tables that datasets, launches and trainings leave."""
+
+import math
+
+from tierscope.core.columns.column import (
+    FLAG,
+    NUMBER,
+    Columns,
+    count,
+    flag,
+    percent,
+    seconds,
+    size,
+    text,
+)
+from tierscope.core.columns.shared import (
+    DATASET,
+    EPOCH,
+    FILE_ID,
+    N_OSTS,
+    NODE,
+    PAGE_CACHE,
+    RANK,
+    REPETITION,
+    RUN_KEYS,
+    SOURCE,
+    SYSTEM,
+    TIER,
+    WAITS,
+)
+
+# Columns that older tables lack, as tables without such observations do.
+LATER = {name: math.nan for name, one in PAGE_CACHE.items() if one.kind == NUMBER}
+LATER |= {name: False for name, one in PAGE_CACHE.items() if one.kind == FLAG}
+
+# Written by the launch itself, with the log: only a whole run can be repeated.
+OF_A_LAUNCH = {
+    "run_epochs",
+    "decisions",
+    "peer_reads",
+    "read_calls",
+    "record_reads",
+    "faults",
+}
+
+NETWORK = text(
+    "Which normalisation the trained network has.",
+    words=("plain", "batch-norm", "sync-batch-norm"),
+)
+SHUFFLE = text(
+    "How samples are shared out to the processes: anew in every epoch (`global`), once "
+    "(`local`), or once in the order of their classes (`biased`).",
+    words=("global", "local", "biased"),
+)
+N_RANKS = count("Number of processes that train together.")
+
+_RUN_EPOCHS: Columns = {
+    "rank": RANK,
+    "node": NODE,
+    "epoch": EPOCH,
+    "execution_time_s": seconds(
+        "Time of the epoch from barrier to barrier, on the process's clock."
+    ),
+    "samples": count("Number of samples that the process got in the epoch."),
+    "bytes": size("Bytes of `samples`, as the loader counts them."),
+    "lfs_files": count("Number of `samples` that came from the node's own LFS."),
+    "gfs_files": count("Number of `samples` that came from the GFS."),
+    "lfs_fill_time_s": seconds(
+        "Time that it took to fill the LFS of all nodes before the first epoch; 0 in "
+        "virtual time and in simulations, where filling costs nothing."
+    ),
+    **PAGE_CACHE,
+}
+
+_DECISIONS: Columns = {
+    "node": NODE,
+    "step": count("Number of the row among those of its node, counted from 0."),
+    "time_s": seconds("Time since the first epoch began."),
+    "event": text(
+        "What happens: a read begins or ends, a copy to the LFS is ordered (`copy`), "
+        "complete (`placed`) or lost (`failed`), or a file is removed from the LFS.",
+        words=("begin", "end", "copy", "placed", "failed", "evict"),
+    ),
+    "epoch": count("Epoch of the read, copy or removal, counted from 0."),
+    "rank": count(
+        "Process that reads; of copies and removals the process with the node's server."
+    ),
+    "file_id": FILE_ID,
+    "place": text(
+        "Where the file is read, to where it is copied, from where it is removed, or "
+        "where it stays (`failed`).",
+        words=("gfs", "lfs", "peer"),
+    ),
+    "detail": text(
+        "How a complete copy got its bytes (`handed over` by the reader, or `read "
+        "again`), or why it failed (the LFS was `full`, or another `error`).",
+        words=("", "handed over", "read again", "full", "error"),
+    ),
+}
+
+_READ_CALLS: Columns = {
+    "rank": RANK,
+    "epoch": EPOCH,
+    "tier": TIER,
+    "kind": text(
+        "What the call gets: pages of the database's tree, records (`data`), or pages "
+        "that an emulated device charges for a page fault (`fault`).",
+        words=("tree", "data", "fault"),
+    ),
+    "mapped": flag("Whether mapped memory is touched, rather than a read call made."),
+    "offset": size("Place in the file where the bytes begin."),
+    "bytes": size("Bytes that the call got."),
+    "time_s": seconds("Time of the call, or of touching the memory."),
+    "faults": count(
+        "Number of page faults of the thread in `time_s`; on emulated tiers 1 if the "
+        "call is of kind `fault`, and 0 otherwise."
+    ),
+}
+
+_PROBES: Columns = {
+    "source": SOURCE,
+    "system": SYSTEM,
+    "dataset": DATASET,
+    "n_osts": N_OSTS,
+    "probe": text("Name of the micro-probe."),
+    "tier": TIER,
+    "operation": text("System call that the probe makes.", ("open", "read", "close")),
+    "n_clients": count("Number of processes that make the calls at the same time."),
+    "repeat": count("Number of the repeat, counted from 0."),
+    "operations": count("Number of calls of all processes."),
+    "bytes": size("Bytes that all calls read."),
+    "time_s": seconds(
+        "Time from the first start to the last end of a process; on several machines "
+        "the longest time of a process."
+    ),
+    "mean_call_s": seconds("Mean time of a call."),
+}
+
+TABLES: dict[str, Columns] = {
+    "manifest": {
+        "file_id": count("Number of the file, or of the record in a database."),
+        "path": text("Path of the file below the root of the GFS."),
+        "size_bytes": size("Size of the file, or of the record."),
+        "ost": count(
+            "OST, or emulated object server, with the file; -1 if unknown or several.",
+            least=-1,
+        ),
+    },
+    "run_epochs": _RUN_EPOCHS,
+    "epochs": RUN_KEYS | _RUN_EPOCHS,
+    "decisions": _DECISIONS,
+    "peer_reads": {
+        "rank": RANK,
+        "epoch": EPOCH,
+        "file_id": FILE_ID,
+        "owner": count(
+            "Node that owns the file and serves it; -1 if only the mounted file system "
+            "knows it.",
+            least=-1,
+        ),
+        "bytes": size("Bytes of the file that were received."),
+        "time_s": seconds("Time from the request to the last byte."),
+        "lfs_read_time_s": seconds(
+            "Part of `time_s` in which the owner read its LFS, as it reports; 0 if "
+            "the owner is unknown."
+        ),
+        "lfs_meta_time_s": seconds(
+            "Part of `time_s` in which the owner's LFS did metadata operations, as it "
+            "reports; 0 if the owner is unknown."
+        ),
+    },
+    "read_calls": _READ_CALLS,
+    "record_reads": {
+        "rank": count("MPI rank of the process that got the record."),
+        "epoch": EPOCH,
+        "tier": TIER,
+        "file_id": count("Number of the record in the database."),
+        "reader": count("MPI rank of the process that read the record from the file."),
+    },
+    "faults": {"rank": RANK, "epoch": EPOCH} | WAITS,
+    "probes": _PROBES,
+    "accuracy": {
+        "source": SOURCE,
+        "network": NETWORK,
+        "shuffle": SHUFFLE,
+        "n_ranks": N_RANKS,
+        "n_classes": count("Number of classes that the network tells apart."),
+        "repetition": REPETITION,
+        "epoch": EPOCH,
+        "accuracy_percent": percent(
+            "Part of the test samples that the network classifies right after the "
+            "epoch."
+        ),
+    },
+}

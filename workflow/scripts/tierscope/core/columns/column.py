@@ -1,0 +1,90 @@
+"""What a column of a table is: its type, unit, range and meaning."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+INTEGER, NUMBER, TEXT, FLAG = "int64", "float64", "str", "bool"
+ANY_NUMBER = -math.inf  # as the least: numbers below 0 are allowed
+
+
+class Column(NamedTuple):
+    """The contract of a column.
+
+    Parameters
+    ----------
+    kind : str
+        `INTEGER`, `NUMBER`, `TEXT` or `FLAG`.
+    meaning : str
+        One sentence.
+    unit : str
+        Such as ``s``; empty for counts, ratios and words.
+    least : float
+        The least number that is allowed; `ANY_NUMBER` for all.
+    may_be_missing : bool
+        Whether a `NUMBER` may be missing.
+    words : frozenset of str
+        The texts that are allowed; empty if all are.
+    """
+
+    kind: str
+    meaning: str
+    unit: str = ""
+    least: float = 0
+    may_be_missing: bool = False
+    words: frozenset[str] = frozenset()
+
+
+Columns = dict[str, Column]  # of a table, by name and in order
+
+
+def count(meaning: str, least: int = 0) -> Column:
+    """Return a column of whole numbers without a unit."""
+    return Column(INTEGER, meaning, "", least)
+
+
+def size(meaning: str) -> Column:
+    """Return a column of whole bytes."""
+    return Column(INTEGER, meaning, "bytes")
+
+
+def whole_percent(meaning: str) -> Column:
+    """Return a column of settings in percent, which are whole numbers."""
+    return Column(INTEGER, meaning, "%")
+
+
+def number(
+    meaning: str, unit: str = "", least: float = 0, may_be_missing: bool = False
+) -> Column:
+    """Return a column of numbers."""
+    return Column(NUMBER, meaning, unit, least, may_be_missing)
+
+
+def seconds(meaning: str, least: float = 0, may_be_missing: bool = False) -> Column:
+    """Return a column of times."""
+    return Column(NUMBER, meaning, "s", least, may_be_missing)
+
+
+def hours(meaning: str, may_be_missing: bool = False) -> Column:
+    """Return a column of node-hours or process-hours."""
+    return Column(NUMBER, meaning, "h", 0, may_be_missing)
+
+
+def percent(meaning: str, least: float = 0, may_be_missing: bool = False) -> Column:
+    """Return a column of results in percent."""
+    return Column(NUMBER, meaning, "%", least, may_be_missing)
+
+
+def points(meaning: str, least: float = 0, may_be_missing: bool = False) -> Column:
+    """Return a column of results in percentage points."""
+    return Column(NUMBER, meaning, "points", least, may_be_missing)
+
+
+def text(meaning: str, words: Iterable[str] = (), unit: str = "") -> Column:
+    """Return a column of texts; without words any text is allowed."""
+    return Column(TEXT, meaning, unit, words=frozenset(words))
+
+
+def flag(meaning: str) -> Column:
+    """Return a column that says yes or no."""
+    return Column(FLAG, meaning)

@@ -1,0 +1,303 @@
+"""Tables on models: their parameters, their predictions, and how true these are."""
+
+from tierscope.core.columns.column import (
+    ANY_NUMBER,
+    Columns,
+    count,
+    flag,
+    number,
+    percent,
+    points,
+    seconds,
+    text,
+    whole_percent,
+)
+from tierscope.core.columns.shared import (
+    CACHE_RATE,
+    IMPROVEMENTS,
+    IO_CLASS,
+    N_REPETITIONS,
+    SCENARIO_KEYS,
+    SOURCE,
+    SYSTEM,
+)
+from tierscope.core.io_class import IOClass
+
+_CALIBRATION = text("Name of the calibration that gives the model its parameters.")
+_MODEL = text("Name of the model.")
+# Who says what an improvement brings; `base` is the time without it.
+_ESTIMATORS = {
+    "measured": "measured on faster devices",
+    "rule": "by the paper's rule",
+    "model": "by the model",
+}
+_TIMES = {"base": "without the improvement"} | _ESTIMATORS
+
+
+def _ends(name: str, of: str, unit: str) -> Columns:
+    """Return the columns of both ends of an interval."""
+    make = percent if unit == "percent" else points
+    return {
+        f"{name}_{end}_{unit}": make(
+            f"{word} end of the 95 % confidence interval of `{of}`; missing if there "
+            "is one repetition.",
+            ANY_NUMBER,
+            may_be_missing=True,
+        )
+        for end, word in (("low", "Lower"), ("high", "Upper"))
+    }
+
+
+def _errors(name: str, whose: str) -> Columns:
+    """Return the columns of the error of a promised cut."""
+    error = f"{name}_error_points"
+    return {
+        error: points(f"{whose} cut minus the measured one.", ANY_NUMBER),
+        **_ends(f"{name}_error", error, "points"),
+    }
+
+
+def _error_summary(name: str, whose: str) -> Columns:
+    """Return the columns of the errors over the cache rates."""
+    return {
+        f"{name}_mean_error_points": points(
+            f"{whose} absolute error, mean over the cache rates."
+        ),
+        f"{name}_largest_error_points": points(
+            f"{whose} error at the cache rate where it is farthest from 0.", ANY_NUMBER
+        ),
+        f"{name}_largest_error_cache_rate_percent": whole_percent(
+            f"Cache rate of `{name}_largest_error_points`."
+        ),
+    }
+
+
+_WHATIF_TRUTH: Columns = {
+    "n_repetitions": N_REPETITIONS,
+    "base_io_time_s": seconds(
+        "I/O time of the slowest process on the original devices, mean over epochs "
+        "and repetitions."
+    ),
+    "improved_io_time_s": seconds(
+        "I/O time of the slowest process on the faster devices, mean over epochs and "
+        "repetitions."
+    ),
+    "rule_io_time_s": seconds(
+        "I/O time that the paper's rule promises for the faster devices."
+    ),
+    "model_io_time_s": seconds(
+        "I/O time on the original devices times the ratio that the model promises."
+    ),
+    "measured_cut_percent": percent(
+        "By how much `improved_io_time_s` is below `base_io_time_s`, as a mean of "
+        "pairs of runs.",
+        ANY_NUMBER,
+    ),
+    **_ends("measured_cut", "measured_cut_percent", "percent"),
+    "rule_cut_percent": percent(
+        "By how much `rule_io_time_s` is below `base_io_time_s`, mean likewise.",
+        ANY_NUMBER,
+    ),
+    "model_cut_percent": percent(
+        "By how much `model_io_time_s` is below `base_io_time_s`, mean likewise.",
+        ANY_NUMBER,
+    ),
+    **_errors("rule", "The rule's"),
+    **_errors("model", "The model's"),
+    **{
+        f"{name}_among_best": flag(
+            f"Whether this cache rate cannot be told from the best one, {how}."
+        )
+        for name, how in _TIMES.items()
+    },
+    "model": _MODEL,
+    "calibration": _CALIBRATION,
+}
+
+_WHATIF_TRUTH_SUMMARY: Columns = {
+    "model": _MODEL,
+    "calibration": _CALIBRATION,
+    "n_points": count("Number of cache rates."),
+    "n_repetitions": count("The smallest number of repetitions of a cache rate."),
+    "cut_half_width_points": points(
+        "Half the width of the 95 % confidence interval of the measured cut, median "
+        "over the cache rates; missing if there is one repetition.",
+        may_be_missing=True,
+    ),
+    **_error_summary("rule", "The rule's"),
+    **_error_summary("model", "The model's"),
+    **{
+        f"{name}_best_cache_rate_percent": whole_percent(
+            f"Cache rate with the least mean I/O time, {how}."
+        )
+        for name, how in _TIMES.items()
+    },
+    **{
+        f"{name}_best_set_percent": text(
+            f"Cache rates that cannot be told from the best one, {how}, in words.",
+            unit="%",
+        )
+        for name, how in _TIMES.items()
+    },
+    **{
+        f"{name}_best_cut_percent": percent(
+            f"By how much the least I/O time, {how}, is below the least without the "
+            "improvement.",
+            ANY_NUMBER,
+        )
+        for name, how in _ESTIMATORS.items()
+    },
+}
+
+_PREDICTIONS: Columns = {
+    "calibration": _CALIBRATION,
+    "model": _MODEL,
+    "cache_rate_percent": CACHE_RATE,
+    "held_out": flag("Whether the calibration was not fitted to this cache rate."),
+    "io_class": IO_CLASS,
+    "predicted_s": seconds(
+        "Predicted time of the slowest process in this class, mean over epochs and "
+        "repetitions."
+    ),
+    "measured_s": seconds(
+        "Measured time of the slowest process in this class, mean over epochs and "
+        "repetitions."
+    ),
+    "measured_low_s": seconds(
+        "Lower end of the 95 % confidence interval of `measured_s`; missing if there "
+        "is one repetition.",
+        ANY_NUMBER,
+        may_be_missing=True,
+    ),
+    "measured_high_s": seconds(
+        "Upper end of the 95 % confidence interval of `measured_s`; missing if there "
+        "is one repetition.",
+        may_be_missing=True,
+    ),
+    "measured_io_time_low_s": seconds(
+        "Lower end of the 95 % confidence interval of the sum of `measured_s` over the "
+        "classes; missing if there is one repetition.",
+        ANY_NUMBER,
+        may_be_missing=True,
+    ),
+    "measured_io_time_high_s": seconds(
+        "Upper end of the 95 % confidence interval of the sum of `measured_s` over the "
+        "classes; missing if there is one repetition.",
+        may_be_missing=True,
+    ),
+}
+
+_PREDICTION_ERRORS: Columns = {
+    "calibration": _CALIBRATION,
+    "model": _MODEL,
+    "n_points": count("Number of cache rates that are held out of the calibration."),
+    "n_with_interval": count(
+        "Number of held-out cache rates with an interval of the measured I/O time."
+    ),
+    "n_inside": count(
+        "Number of held-out cache rates whose predicted I/O time lies in this interval."
+    ),
+    "mape_percent": percent(
+        "Absolute error of the predicted I/O time of the slowest process, mean over "
+        "the held-out cache rates."
+    ),
+    "largest_error_percent": percent(
+        "The largest absolute error of the predicted I/O time at a held-out cache rate."
+    ),
+    "mean_error_percent": percent(
+        "Error of the predicted I/O time, mean over the held-out cache rates; above 0 "
+        "if predicted too long.",
+        ANY_NUMBER,
+    ),
+    **{
+        f"{one}_share_error_points": points(
+            f"Absolute error of the share of {one.label} in the I/O time, mean over "
+            "the held-out cache rates."
+        )
+        for one in IOClass
+    },
+    "dominant_right_percent": percent(
+        "Part of the held-out cache rates at which the class that takes longest is "
+        "predicted."
+    ),
+    "dominant_wrong_at_percent": text(
+        "Held-out cache rates at which another class is predicted to take longest, "
+        "with commas between.",
+        unit="%",
+    ),
+    "undecided_at_percent": text(
+        "Held-out cache rates at which the intervals of the two longest measured "
+        "classes overlap, with commas between.",
+        unit="%",
+    ),
+    "best_predicted_percent": whole_percent(
+        "Cache rate of the whole sweep with the least predicted I/O time."
+    ),
+    "best_measured_percent": whole_percent(
+        "Cache rate of the whole sweep with the least measured I/O time."
+    ),
+    "best_measured_set_percent": text(
+        "Cache rates that cannot be told from the best measured one, in words.",
+        unit="%",
+    ),
+    "best_in_set": flag(
+        "Whether `best_predicted_percent` is in `best_measured_set_percent`."
+    ),
+    "best_within_one_step": flag(
+        "Whether the best predicted and the best measured cache rate are the same, or "
+        "neighbours in the sweep."
+    ),
+    "repeat_cv_percent": percent(
+        "Standard deviation of the I/O time over the repetitions divided by the mean, "
+        "median over the held-out cache rates and epochs; missing if there is one "
+        "repetition.",
+        may_be_missing=True,
+    ),
+    "largest_repeat_cv_percent": percent(
+        "The largest such ratio of a cache rate and epoch; missing if there is one "
+        "repetition.",
+        may_be_missing=True,
+    ),
+    "goal_percent": whole_percent("The goal for `mape_percent`."),
+    "error_goal_met": flag(
+        "Whether `mape_percent` is at most the goal, or at most `repeat_cv_percent`."
+    ),
+    "dominant_goal_met": flag("Whether `dominant_right_percent` is at least 95."),
+}
+
+TABLES: dict[str, Columns] = {
+    "calibration": {
+        "source": SOURCE,
+        "system": SYSTEM,
+        "calibration": text("Name of the calibration."),
+        "parameter": text("Tier and key of `devices` that was fitted."),
+        "unit": text("Unit of the value: seconds or bytes a second."),
+        "value": number(
+            "Value of the parameter, in its unit.", "", ANY_NUMBER, may_be_missing=True
+        ),
+        "standard_error": number(
+            "Standard error of the value, in its unit; missing if it was not fitted.",
+            may_be_missing=True,
+        ),
+        "status": text(
+            "Whether the data tell the value (`fitted`), tell it only together with "
+            "another one (`joined`), tell a limit of it (`bound`), or it is that of "
+            "the system file (`kept`).",
+            words=("fitted", "joined", "bound", "kept"),
+        ),
+        "reason": text("Why the parameter has this status."),
+        "lower_bound": number("The least value that the fit may give, in its unit."),
+        "upper_bound": number("The largest value that the fit may give, in its unit."),
+        "n_observations": count("Number of terms of the fit's sum of squares."),
+        "rms_percent": percent(
+            "Root of the mean square of the terms: how far model and data differ."
+        ),
+    },
+    "whatif_truth": SCENARIO_KEYS
+    | {"cache_rate_percent": CACHE_RATE}
+    | IMPROVEMENTS
+    | _WHATIF_TRUTH,
+    "whatif_truth_summary": SCENARIO_KEYS | IMPROVEMENTS | _WHATIF_TRUTH_SUMMARY,
+    "predictions": SCENARIO_KEYS | _PREDICTIONS,
+    "prediction_errors": SCENARIO_KEYS | _PREDICTION_ERRORS,
+}

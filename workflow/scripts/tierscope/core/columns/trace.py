@@ -1,0 +1,101 @@
+"""Tables that are made from a run's log and from what it notes beside it."""
+
+from tierscope.core.columns.column import Columns, count, seconds, size
+from tierscope.core.columns.shared import (
+    COPIES,
+    EPOCH,
+    EVICTED_FILES,
+    FAILED_FILES,
+    NODE,
+    PLACED_FILES,
+    RANK,
+    RUN_KEYS,
+    TIER,
+)
+
+_BYTES_READ = size("Bytes that were read.")
+_META_TIME = seconds(
+    "Time of metadata operations: open and close, but also stat and seek."
+)
+_FILE_ID = count("Number of the file in its dataset; 0 for the file of a database.")
+
+_RUN_STAGE_IN: Columns = {
+    "node": NODE,
+    **COPIES,
+    "stage_in_time_s": seconds(
+        "Time of the stage-in from barrier to barrier, the same on all nodes."
+    ),
+}
+
+_RUN_PEERS: Columns = {
+    "rank": RANK,
+    "node": NODE,
+    "epoch": EPOCH,
+    "peer_files": count("Number of files that the process read from other nodes."),
+    "peer_bytes": size("Bytes of `peer_files`."),
+    "net_read_time_s": seconds(
+        "Time from request to last byte, summed over `peer_files`: that of class "
+        "NET-READ."
+    ),
+    "peer_lfs_read_time_s": seconds(
+        "Part of `net_read_time_s` in which the owners read their LFS."
+    ),
+    "peer_lfs_meta_time_s": seconds(
+        "Part of `net_read_time_s` in which the owners' LFS did metadata operations."
+    ),
+    "network_time_s": seconds(
+        "Rest of `net_read_time_s`: the network, and waiting for owners."
+    ),
+}
+
+_RUN_BACKGROUND: Columns = {
+    "node": NODE,
+    "epoch": count("Epoch in which the copies began, counted from 0."),
+    "placed_files": PLACED_FILES,
+    "handed_over_files": count(
+        "Number of `placed_files` whose bytes a reader had read and handed over."
+    ),
+    "failed_files": FAILED_FILES,
+    "evicted_files": EVICTED_FILES,
+    **COPIES,
+    "drain_time_s": seconds(
+        "Time that the node waited for its copies after the epoch; part of no epoch."
+    ),
+}
+
+TABLES: dict[str, Columns] = {
+    "file_records": {
+        "rank": RANK,
+        "epoch": EPOCH,
+        "tier": TIER,
+        "file_id": _FILE_ID,
+        "opens": count("Number of opens; a read from another node counts as one."),
+        "reads": count("Number of read calls; one from another node counts as one."),
+        "bytes_read": _BYTES_READ,
+        "read_time_s": seconds(
+            "Time of the read calls; of a read from another node, from the request to "
+            "the last byte."
+        ),
+        "meta_time_s": _META_TIME,
+    },
+    "background_records": {
+        "rank": count("MPI rank of the process that made the calls."),
+        "epoch": count("Epoch in which the copy began, counted from 0."),
+        "tier": TIER,
+        "file_id": _FILE_ID,
+        "opens": count("Number of opens of the file."),
+        "reads": count("Number of read calls."),
+        "bytes_read": _BYTES_READ,
+        "read_time_s": seconds("Time of the read calls."),
+        "writes": count("Number of write calls."),
+        "bytes_written": size("Bytes that were written."),
+        "write_time_s": seconds("Time of the write calls."),
+        "meta_time_s": _META_TIME,
+    },
+    "run_stage_in": _RUN_STAGE_IN,
+    "stage_in": RUN_KEYS | _RUN_STAGE_IN,
+    "run_peers": _RUN_PEERS,
+    "peers": RUN_KEYS | _RUN_PEERS,
+    "run_background": _RUN_BACKGROUND,
+    "background": RUN_KEYS | _RUN_BACKGROUND,
+}
