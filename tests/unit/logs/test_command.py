@@ -27,6 +27,13 @@ def test_columns_of_a_table_have_type_and_values(capsys):
     assert any(line.split()[:2] == ["n_osts", "int64"] for line in lines)
 
 
+def test_columns_of_a_table_have_their_meaning_below(capsys):
+    main(["table", "jobs"])
+    lines = capsys.readouterr().out.splitlines()
+    (below,) = (i + 1 for i, line in enumerate(lines) if line.startswith("n_logs"))
+    assert lines[below] == "    Number of logs of the job."
+
+
 def test_unknown_table_is_refused_with_the_known_ones(capsys):
     with pytest.raises(SystemExit):
         main(["table", "goal"])

@@ -2,11 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
-from tierscope.core.columns import TABLES, allowed_values
+from tierscope.core.columns import COLUMNS, TABLES, allowed_values
 from tierscope.core.validation import ConfigError
 from tierscope.logs.traced.command import FAILED, recover, trace
 
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.command == "tables":
         print("\n".join(f"{name:22} {len(TABLES[name]):3}" for name in TABLES))
     elif asked.command == "table":
-        print("\n".join(map("  ".join, column_rows(asked.name))))
+        print("\n".join(column_lines(asked.name)))
     elif asked.command == "trace":
         return _trace(asked, given[end + 1 :])
     else:
@@ -124,13 +124,13 @@ def _fail(reason: str) -> None:
     print(f"tierscope {reason}", file=sys.stderr)
 
 
-def column_rows(table: str) -> list[tuple[str, str, str]]:
-    """Return name, type and allowed values of the columns of a table."""
+def column_lines(table: str) -> Iterator[str]:
+    """Yield two lines for each column: name, type and allowed values; its meaning."""
     width = max(map(len, TABLES[table]))
-    return [
-        (f"{column:{width}}", f"{kind:7}", ", ".join(allowed_values(table, column)))
-        for column, kind in TABLES[table].items()
-    ]
+    for name, column in COLUMNS[table].items():
+        values = ", ".join(allowed_values(table, name))
+        yield f"{name:{width}}  {column.kind:7}  {values}"
+        yield f"    {column.meaning}"
 
 
 def _version() -> str:
