@@ -67,17 +67,7 @@ def read_samples(paths: Sequence[str]) -> Samples:
 def initial_weights(
     n_features: int, n_classes: int, network: str, seeds: Sequence[int]
 ) -> list[np.ndarray]:
-    """Return random weights of a network, as `logits` takes them.
-
-    Parameters
-    ----------
-    n_features, n_classes : int
-        Width of input and output.
-    network : {"plain", "batch-norm", "sync-batch-norm"}
-        Without or with batch normalisation of the hidden layers.
-    seeds : sequence of int
-        Determine the weights.
-    """
+    """Return random weights, as `logits` takes them; `seeds` determine them."""
     generator = np.random.default_rng(
         np.random.SeedSequence(tuple(seeds), spawn_key=(4,))
     )
@@ -105,17 +95,9 @@ def logits(
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Return a network's output and the statistics of its normalisation.
 
-    Parameters
-    ----------
-    weights : sequence of tensors
-        For each layer the matrix and the shift, and the scale for hidden layers with
-        batch normalisation.
-    features : tensor, shape (n_samples, n_features)
-        Input.
-    network : {"plain", "batch-norm", "sync-batch-norm"}
-        Which network.
-    statistics : sequence of tensors
-        Mean and variance of each hidden layer; if empty, those of `features`.
+    `weights` has for each layer the matrix and the shift, and the scale for hidden
+    layers with batch normalisation. `statistics` are mean and variance of each hidden
+    layer; if empty, those of `features` (n_samples, n_features).
     """
     weights, known, used = iter(weights), iter(statistics), []
     layer = features
@@ -283,14 +265,8 @@ class Trainer:
 def as_one_process(values: tf.Tensor) -> tf.Tensor:
     """Return the batches of all processes as those of one.
 
-    Parameters
-    ----------
-    values : tensor, shape (n_processes, n_steps, batch_size, ...)
-        What each process has in each step.
-
-    Returns
-    -------
-    tensor, shape (1, n_steps, n_processes * batch_size, ...)
+    Shape (n_processes, n_steps, batch_size, ...) becomes (1, n_steps, n_processes *
+    batch_size, ...).
     """
     n_processes, n_steps, batch_size, *rest = values.shape
     order = [1, 0, *range(2, len(values.shape))]
@@ -299,10 +275,5 @@ def as_one_process(values: tf.Tensor) -> tf.Tensor:
 
 
 def batches_of(order: np.ndarray, schedule: Schedule) -> np.ndarray:
-    """Return the files of every process's batches.
-
-    Returns
-    -------
-    ndarray of int, shape (n_processes, n_steps, batch_size)
-    """
+    """Return every process's batches of files: (n_processes, n_steps, batch_size)."""
     return order.reshape(schedule.n_processes, -1, schedule.batch_size)

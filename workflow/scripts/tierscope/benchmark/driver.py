@@ -38,19 +38,9 @@ from tierscope.storage.tier import make_epoch_aliases
 class Benchmark:
     """A launch: everything that its points share.
 
-    Parameters
-    ----------
-    description : RunDescription
-        What the scenario's measurements depend on.
-    processes : Processes
-        The MPI processes.
-    tracer : object
-        Has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()` and
-        `writes_log_at_end` (the log appears, and the run is complete, when MPI ends).
-    emulation : tierscope.storage.emulated.library.Emulation or None
-        The emulated devices; None where no tier is emulated.
-    say : callable
-        Prints a line of progress (rank 0 only).
+    `tracer` has `begin(folder)`, `end()`, `write_log(path, duration_s)`, `describe()`
+    and `writes_log_at_end`: the log appears, and the run is complete, when MPI ends.
+    `emulation` is None where no tier is emulated. `say` prints on rank 0 only.
     """
 
     description: RunDescription
@@ -126,10 +116,7 @@ class Benchmark:
     def finish(self) -> None:
         """Complete a run whose log was written when MPI ended (rank 0).
 
-        Raises
-        ------
-        LogError
-            If the log is missing, incomplete or that of another run.
+        Raises a LogError if the log is missing, incomplete or that of another run.
         """
         self._writer.finish()
 

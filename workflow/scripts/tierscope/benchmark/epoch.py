@@ -11,19 +11,9 @@ def run_epoch(
 ) -> tuple[float, int, int]:
     """Read one epoch's files and return (time from barrier to barrier, samples, bytes).
 
-    Parameters
-    ----------
-    batches : iterator of (samples, bytes)
-        This process's epoch, as a loader returns it.
-    clock : Clock
-        Provides the barrier and the time, and is notified of each batch.
-    compute_time_s : float
-        Time after each batch, in seconds, in place of a training step.
-
-    Raises
-    ------
-    BenchmarkError, OtherRankFailed
-        If the launch was stopped during the epoch (`Clock.check`).
+    `batches` are (samples, bytes), and `compute_time_s` passes after each of them in
+    place of a training step. Raises the error with which the launch was stopped
+    (`Clock.check`).
     """
     start_s = clock.barrier()
     samples = n_bytes = 0

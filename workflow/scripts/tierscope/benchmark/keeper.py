@@ -50,17 +50,12 @@ _HIGH, _BELOW_LIMIT = 1 << 16, 16  # a descriptor above all others
 
 
 class Keeper:
-    """A rank's two connections to the keeper of its machine.
+    """A rank's two connections to its machine's keeper, which the first rank starts.
 
-    The first rank of a machine starts the keeper. The first connection replaces the
-    unused standard input and carries the messages. The second has a high descriptor and
-    only shows that the rank ends. When a process ends, older kernels close its lowest
-    descriptor first and newer ones its highest. The launcher watches one in between.
-
-    Parameters
-    ----------
-    launch : str
-        Name of the launch, the same for all its processes and for no other launch.
+    The first connection replaces the unused standard input and carries the messages.
+    The second has a high descriptor and only shows that the rank ends: older kernels
+    close the lowest descriptor first and newer ones the highest. The launcher watches
+    one in between.
     """
 
     def __init__(self, launch: str):
@@ -206,14 +201,8 @@ class _Rank:
 class Watch:
     """What the keeper does from the first process to the last.
 
-    Parameters
-    ----------
-    launch : str
-        User id and name of the launch.
-    listener : socket
-        Where the processes connect.
-    patience_s : float
-        Time in which all ranks must notice a failure.
+    `launch` is the user id and the name. All ranks must notice a failure in
+    `patience_s`.
     """
 
     def __init__(

@@ -31,21 +31,9 @@ def check_room(
 ) -> None:
     """Refuse a launch whose files do not fit into the LFS; all processes call this.
 
-    Files that an earlier launch left there are removed first.
-
-    Parameters
-    ----------
-    processes, storage : Processes, LocalStorage
-        The MPI processes, and this node's part of the LFS.
-    parts : iterable of (int, int)
-        Number and size in bytes of the files that this node must hold, one tuple per
-        point.
-
-    Raises
-    ------
-    TierError
-        On the first process, with the bytes needed and free on a file system that
-        all its nodes share.
+    Files that an earlier launch left are removed first. `parts` has number and bytes of
+    a node's files for each point. The TierError of the first process says what is
+    needed and free on a file system that all its nodes share.
     """
     root, claim = storage.data_root.parent, None
     if processes.node_rank == 0:
@@ -65,11 +53,7 @@ def check_room(
 def why_no_room(claims: Iterable[tuple[tuple[str, int], int, int]]) -> str | None:
     """Return on which file system the LFS does not fit, None if it fits on all.
 
-    Parameters
-    ----------
-    claims : iterable of ((str, int), int, int)
-        For every node: machine and device of its file system, bytes needed and bytes
-        free.
+    A claim of a node: machine and device of its file system, bytes needed, bytes free.
     """
     by_place: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for place, n_bytes, n_free in claims:
@@ -113,19 +97,8 @@ def exchange_files(
 ) -> None:
     """Change which files every node's LFS holds, without timing.
 
-    Pinned sets of one seed are nested: a higher cache rate adds files to those already
-    present.
-
-    Parameters
-    ----------
-    processes, storage : Processes, LocalStorage
-        The MPI processes, and this node's claimed part of the LFS.
-    folder : str
-        Name of the folder to fill.
-    held, wanted : ndarray of bool, shape (n_files,)
-        Which files the LFS holds, and which it must hold.
-    dataset : Dataset
-        The dataset of the files.
+    Pinned sets of one seed are nested: a higher cache rate adds files to those present.
+    `held` and `wanted` say of each file whether the LFS holds and must hold it.
     """
     path, part, n_parts = (
         storage.folder / folder,

@@ -47,19 +47,7 @@ _POLL_S = 0.00005
 
 @dataclass
 class ProbeLaunch:
-    """Runs all probes of a dataset on one OST count.
-
-    Parameters
-    ----------
-    description : ProbeDescription
-        Settings that determine the probes.
-    processes : Processes
-        The MPI processes.
-    emulation : tierscope.storage.emulated.library.Emulation or None
-        As for `tierscope.benchmark.driver.Benchmark`.
-    say : callable
-        Prints a line of progress (rank 0 only).
-    """
+    """Runs all probes of a dataset on one OST count; `emulation` may be None."""
 
     description: ProbeDescription
     processes: Processes

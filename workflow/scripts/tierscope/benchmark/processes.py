@@ -36,18 +36,8 @@ class Processes:
     """The MPI processes of a launch; waiting for them neither spins nor hangs.
 
     Ranks may share cores. So a waiting rank sleeps between polls (0.5 ms, the precision
-    of epoch times), and each poll checks whether another rank has failed.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Comm
-        All processes of the launch.
-    system : mapping
-        `n_nodes`, `processes_per_node` and `virtual_nodes` of the system.
-    launch : str
-        Name of the launch, the same for all its processes and for no other launch.
-    keeper : Keeper, optional
-        Outlives the processes of this machine, and ends those that hang.
+    of epoch times), and each poll checks whether another rank has failed. A `keeper`
+    outlives the processes of its machine, and ends those that hang.
     """
 
     def __init__(
@@ -147,14 +137,9 @@ class Processes:
         return self.comm.bcast(value)
 
     def raise_if_failed(self) -> None:
-        """Raise an error if another process has reported a failure or is gone.
+        """Raise an OtherRankFailed if a process has reported a failure.
 
-        Raises
-        ------
-        OtherRankFailed
-            If another process has reported a failure.
-        RankGoneError
-            If a process of this machine died without a report.
+        A RankGoneError says that one of this machine died without a report.
         """
         self._raise_reported_failure()
         if time.monotonic() >= self._next_look_s and (gone := self.dead_ranks()):
@@ -199,12 +184,8 @@ class Processes:
     ) -> None:
         """Tell all other ranks that this one has failed.
 
-        Parameters
-        ----------
-        line : str or None
-            The message that one process prints (`prints_failures`); None if it has.
-        gone : iterable of int
-            The dead ranks, for processes of other machines.
+        One process prints the line (`prints_failures`), unless it is None. `gone` are
+        the dead ranks, for processes of other machines.
         """
         for rank in self._others():
             self.comm.isend((line, list(gone)), rank, _TAG_FAILED)

@@ -23,24 +23,8 @@ from tierscope.core.scenario import Point
 class Measured:
     """Measurements of all processes at one point, gathered on rank 0.
 
-    Parameters
-    ----------
-    point : Point
-        The point.
-    started : datetime
-        Start of the epochs.
-    fill_time_s : float
-        Time that the nodes took to fill their LFS.
-    rows : list of list of dict
-        Rows of the table of epochs, by rank.
-    lfs_roots : list of str
-        The LFS's data directory, by rank.
-    gathered : object
-        Data that the source of the samples gathered from all ranks.
-    page_cache : mapping, optional
-        What tells whether reads left the page cache (`PageCache.describe`).
-    sentinel : mapping, optional
-        Times of the sentinel's reads by tier, before and after the epochs.
+    `fill_time_s` is that of the nodes' LFS, `rows` and `lfs_roots` are by rank, and
+    `gathered` is what the source of the samples gathered.
     """
 
     point: Point

@@ -8,13 +8,7 @@ _PREFIX = "/dev/shm/mpich_"
 
 
 def mpi_segments(maps: str) -> set[str]:
-    """Return the files of MPICH's shared memory that a process has mapped.
-
-    Parameters
-    ----------
-    maps : str
-        Content of `/proc/PID/maps`.
-    """
+    """Return the files of MPICH's shared memory in the content of `/proc/PID/maps`."""
     fields = (line.split(maxsplit=5) for line in maps.splitlines())
     names = (one[5] for one in fields if len(one) == 6)
     return {name for name in names if name.startswith(_PREFIX) and " " not in name}

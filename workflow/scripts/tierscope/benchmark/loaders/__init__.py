@@ -45,22 +45,10 @@ def make_loader(
     buffer_bytes: int,
     in_virtual_time: bool = False,
 ) -> Loader:
-    """Return the loader of this name.
+    """Return the loader of this name, one of `FILE_LOADERS`.
 
-    Parameters
-    ----------
-    name : str
-        One of `FILE_LOADERS`.
-    batch_size : int
-        Samples per step.
-    read_threads : int
-        Files read at the same time.
-    prefetch_batches : int
-        Batches read ahead of the consumer; 0 reads only on demand.
-    buffer_bytes : int
-        Size of a read.
-    in_virtual_time : bool
-        Whether the launch runs in virtual time, which has one reading thread.
+    `read_threads` files are read at the same time, of which virtual time has one. With
+    `prefetch_batches` 0 it reads only on demand. `buffer_bytes` is the size of a read.
     """
     with _without_garbage_collection():
         chosen = FILE_LOADERS[name](in_virtual_time)

@@ -59,23 +59,9 @@ class _Stretch:
 class DatabaseLoader:
     """Reads records of a database, with or without the optimisations of LMDBIO.
 
-    Parameters
-    ----------
-    settings : LmdbSettings
-        Settings of the loader.
-    batch_size : int
-        Records per step.
-    provenance : Provenance
-        How the file was written.
-    checksums : ndarray of int, shape (n_records,)
-        CRC-32C of each record's value.
-    processes : tierscope.benchmark.processes.Processes
-        All processes of the launch.
-    emulated : set of str
-        Tiers with emulated devices.
-    clock : Clock
-        The clock of the launch. The thread that asks for batches also reads, so the
-        calls take that thread's time.
+    `checksums` are CRC-32C of each record's value, and `emulated` the tiers with
+    emulated devices. The thread that asks for batches also reads, so calls take its
+    time.
     """
 
     def __init__(

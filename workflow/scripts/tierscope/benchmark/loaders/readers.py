@@ -18,16 +18,8 @@ _TAG_PLACES, _TAG_TURN = 81, 82
 class ReaderGroup:
     """One reader and the processes of its node that share it, or a process alone.
 
-    Parameters
-    ----------
-    processes : tierscope.benchmark.processes.Processes
-        All processes of the launch.
-    shared : bool
-        Whether one process of a node reads for all of them.
-    clock : Clock
-        Lets them wait for each other within an epoch.
-    n_places : int
-        Records whose places one reader sends to the others; 0 for none (collective).
+    They wait for each other on `clock`. A reader sends the others the places of
+    `n_places` records at a time; 0: in one collective call.
     """
 
     def __init__(self, processes, shared: bool, clock: Clock, n_places: int):
@@ -91,15 +83,7 @@ class ReaderGroup:
         return self._readers.allgather(value)
 
     def send_places(self, offsets: np.ndarray, wanted: Sequence[np.ndarray]) -> None:
-        """Send each other reader the places of the records that it wants.
-
-        Parameters
-        ----------
-        offsets : ndarray of int, shape (n_records,)
-            Places of all records.
-        wanted : sequence of ndarray of int
-            Numbers of the records that each reader wants.
-        """
+        """Send each other reader the places of its wanted records, given by number."""
 
         def send() -> None:
             requests = [

@@ -40,17 +40,7 @@ _USED = np.dtype(
 
 
 class RecordReference(NamedTuple):
-    """A sample that is a record of a database.
-
-    Parameters
-    ----------
-    tier : {"gfs", "lfs"}
-        The tier from which it is read.
-    path : str
-        The database file on that tier.
-    record : int
-        Number of the record.
-    """
+    """A sample that is a record of a database, and the tier from which it is read."""
 
     tier: str
     path: str
@@ -80,15 +70,6 @@ class ReadLog:
     Faults and context switches are those of the thread while it reads, not while it
     waits for other processes. On emulated tiers they would be those of this machine, so
     they are not counted: a call has one charged fault, and table `faults` has no row.
-
-    Parameters
-    ----------
-    rank : int
-        The process.
-    clock : Clock
-        Times the calls.
-    is_counted : bool
-        Whether faults and context switches are counted.
     """
 
     rank: int

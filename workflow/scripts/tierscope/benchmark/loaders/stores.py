@@ -24,19 +24,7 @@ from tierscope.data.tfrecord import DatasetError
 class CalledStore:
     """A database file that is read by explicit calls (LMDBIO's DIO).
 
-    Parameters
-    ----------
-    tier, path : str
-        The tier and the file on it.
-    provenance : Provenance
-        How the file was written.
-    log : ReadLog
-        Log of every call.
-
-    Raises
-    ------
-    DatasetError
-        If the file was cut short.
+    Raises a DatasetError if the file was cut short.
     """
 
     def __init__(self, tier: str, path: str, provenance: Provenance, log: ReadLog):
@@ -82,24 +70,10 @@ class CalledStore:
 class MappedStore:
     """A database file that LMDB maps.
 
-    A tracer of calls does not see page faults, so they are timed here. An emulated
-    device does not see them either: there a read of `fault_bytes`, the part of a file
-    that the kernel loads at a fault, is charged in place of each fault.
-
-    Parameters
-    ----------
-    tier, path, provenance, log
-        As for `CalledStore`.
-    fault_bytes : int or None
-        Size of the read that replaces a fault, on an emulated tier only.
-    charges_tree : bool
-        Whether this process is charged for the pages of the tree, which a node loads
-        into its memory once for all its processes.
-
-    Raises
-    ------
-    DatasetError
-        If LMDB cannot open the file, or the file was cut short.
+    No tracer of calls sees page faults, so they are timed here. On an emulated tier a
+    read of `fault_bytes`, what the kernel loads at a fault, is charged for each; pages
+    of the tree only if `charges_tree`. A DatasetError says that the file cannot be
+    mapped or is cut short.
     """
 
     def __init__(

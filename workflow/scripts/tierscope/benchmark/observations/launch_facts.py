@@ -34,22 +34,9 @@ _DIGITS = 12  # of a digest, in messages
 class RankFacts:
     """What a process runs with.
 
-    Parameters
-    ----------
-    node : int
-        Its node.
-    host : str
-        Its machine.
-    folder : str
-        Folder of its modules.
-    libraries : mapping of str to mapping
-        The loaded tracer and devices: digests by names of files.
-    affinity : str
-        Processors on which it may run.
-    modules : str or None
-        Digest of its modules, from the first process with this machine and folder.
-    machine : mapping or None
-        Processor and mounts, from the same process.
+    `folder` is that of its modules, `libraries` digests of the loaded tracer and
+    devices, `affinity` the processors. `modules` (a digest) and `machine` (processor,
+    mounts) come from one process of a machine and folder.
     """
 
     node: int
@@ -66,24 +53,9 @@ def gather_facts(
 ) -> dict[str, Any]:
     """Return a launch's part of `run.json` on rank 0, nothing elsewhere; all call this.
 
-    Libraries are small, so each process reads its own. One process of each machine
-    reads the modules: they are many files on one file system, and processes are many.
-
-    Parameters
-    ----------
-    processes : Processes
-        The MPI processes.
-    script : str
-        Name of the script that they run.
-    system : Machine
-        Where they run, with its tiers.
-    tracer : object, optional
-        Has `library`, the library that traces.
-
-    Raises
-    ------
-    ConfigError
-        On rank 0, if a process has loaded other libraries or modules than rank 0.
+    Each process reads its own small libraries. One process of each machine reads the
+    modules: they are many files, and processes are many. A ConfigError on rank 0 says
+    which process has loaded others than rank 0.
     """
     place = (processes.host, str(_SCRIPTS))
     first = processes.comm.allgather(place).index(place)
@@ -122,14 +94,9 @@ def with_facts_of_machines(gathered: Sequence[RankFacts]) -> list[RankFacts]:
 
 
 def refuse_other_loads(ranks: Sequence[RankFacts]) -> None:
-    """Refuse processes that have loaded something else than rank 0.
+    """Refuse, by a ConfigError, processes that have loaded something else than rank 0.
 
-    A process without a library is not refused here: `refuse_unless_loaded` says why.
-
-    Raises
-    ------
-    ConfigError
-        With the first such rank, its host, what it has and what rank 0 has.
+    One without a library is not refused here: `refuse_unless_loaded` says why.
     """
     first = ranks[0]
     for rank, one in enumerate(ranks):

@@ -36,14 +36,7 @@ Paths = Mapping[str, Sequence[str]]
 class PageCache:
     """The page cache of a node during the epochs of a launch on real tiers.
 
-    Parameters
-    ----------
-    description : RunDescription
-        Settings that determine the measurements.
-    processes : Processes
-        The MPI processes.
-    roots : mapping of str to path
-        The data directory of each tier, which must exist.
+    `roots` are the tiers' data directories, which must exist.
     """
 
     def __init__(
@@ -64,10 +57,7 @@ class PageCache:
     def begin_epoch(self, paths: Paths) -> None:
         """Make an epoch cold if it must be, and note what the cache holds.
 
-        Parameters
-        ----------
-        paths : mapping of str to sequence of str
-            The files of each tier that this process will read, or may read.
+        `paths` are the files of each tier that this process will read, or may read.
         """
         self._paths = paths
         found = {tier: self._look(tier) for tier in self._told}

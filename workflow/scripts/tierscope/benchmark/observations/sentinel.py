@@ -31,16 +31,10 @@ def sentinel_files(dataset: Dataset, rank: int, n_processes: int) -> list[int]:
 
 
 class Sentinel:
-    """The sentinel's reads of this process.
+    """The sentinel's reads of this process, of files that no point changes.
 
-    Parameters
-    ----------
-    processes : Processes
-        The MPI processes, all on one machine.
-    gfs_paths : sequence of str
-        Files on the GFS that no point changes.
-    cold : bool
-        Whether the pages that were read leave the page cache again.
+    All processes are on one machine. If `cold`, what was read leaves the page cache
+    again.
     """
 
     def __init__(self, processes: Processes, gfs_paths: Sequence[str], cold: bool):

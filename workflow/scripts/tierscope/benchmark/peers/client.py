@@ -39,24 +39,9 @@ class Transport(Protocol):
 class PeerClient:
     """Asks the owners' servers; a connection is kept and serves one read at a time.
 
-    Parameters
-    ----------
-    addresses : mapping of int to (str, int)
-        Host and port of each node's server.
-    owners : ndarray of int, shape (n_files,)
-        Each file's owner.
-    file_name : callable
-        Returns the name of a file.
-    file_size_bytes : int
-        Exact size of each file.
-    token : bytes
-        The launch's secret.
-    node, rank : int
-        This process's node, and the process.
-    clock : Clock
-        Clock of the launch.
-    timeout_s : float
-        Time without a byte and without progress after which a server is given up.
+    `addresses` has host and port of each node's server, `owners` each file's node. The
+    `token` is the launch's secret. A server is given up after `timeout_s` without a
+    byte and without progress.
     """
 
     def __init__(
@@ -84,13 +69,9 @@ class PeerClient:
     def fetch(self, epoch: int, file_id: int) -> tuple[bytes, float, float, float]:
         """Return a file, the seconds it took, and those of its owner's LFS.
 
-        The request waits until the owner has a free thread, so there are never more
-        requests under way than threads.
-
-        Raises
-        ------
-        PeerError
-            If the owner does not answer, or cannot read the file.
+        It waits until the owner has a free thread, so requests under way are never more
+        than threads. Raises a PeerError if the owner does not answer, or cannot read
+        the file.
         """
         node, events = self.owner(file_id), self._clock.events
         start_ns = self._clock.ask_owner(node)
@@ -186,25 +167,7 @@ class PeerFeed:
 
     The feed fetches a peer's file when the loader asks for its path, and keeps it in
     memory under a path until the loader has read it. So every loader can read it.
-
-    Parameters
-    ----------
-    policy : AdHoc
-        Decides the places of files.
-    transport : Transport
-        Gets the files of peers.
-    log : PeerReads
-        Takes a row for each file of a peer.
-    epoch : int
-        The epoch.
-    files : sequence of int
-        The files in reading order.
-    folders : mapping of Place to str
-        Folders on the GFS and the node's own LFS, under the epoch's aliases.
-    file_name : callable
-        Returns the name of a file.
-    clock : Clock
-        Clock of the launch.
+    `folders` are those on the GFS and the own LFS, under the epoch's aliases.
     """
 
     def __init__(

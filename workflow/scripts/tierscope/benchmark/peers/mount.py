@@ -40,23 +40,10 @@ def _prefix() -> str:
 class MountedFiles:
     """The files of a dataset in a mounted ad hoc file system (a `Transport`).
 
-    Other users may also write to the mount. So the folder's name is unpredictable, only
-    this user may use it, no link is followed, and files are removed only through a
-    descriptor of a folder of this user.
-
-    Parameters
-    ----------
-    mount : Path
-        Mount point.
-    name : str
-        Name of the measurement's folder in it (`folder_name`), the same in all
-        processes.
-    file_name : callable
-        Returns the name of a file.
-    buffer_bytes : int
-        Size of a read.
-    watch : callable
-        Makes a context for calls with a path, which gives up calls that hang.
+    Other users may write to the mount, too. So the folder's name is unpredictable and
+    the same in all processes (`folder_name`), only this user may use it, no link is
+    followed, and files are removed only through a descriptor. `watch` gives up calls
+    that hang.
     """
 
     def __init__(
@@ -116,40 +103,20 @@ class MountedFiles:
             os.unlink(name, dir_fd=self._descriptor)
 
     def make(self) -> None:
-        """Make the folder, and mark that this process uses it.
-
-        Raises
-        ------
-        OSError
-            If it cannot be made, or exists.
-        """
+        """Make the folder, which must not exist, and mark that this process uses it."""
         with self._watch(self.folder):
             os.mkdir(self.folder, 0o700)
             self.open()
             Lease(self.folder / NAME, "a launch", folder=self._descriptor).take()
 
     def open(self) -> None:
-        """Open the folder, once.
-
-        Raises
-        ------
-        FolderError
-            If it is not a directory that only this user may use.
-        OSError
-            If it does not exist.
-        """
+        """Open the folder, once; a FolderError if others may use it, too."""
         if self._descriptor is None:
             with self._watch(self.folder):
                 self._descriptor = open_own(self.folder)
 
     def check(self) -> None:
-        """Stop if another folder has replaced ours.
-
-        Raises
-        ------
-        TierError
-            If it was replaced or is missing.
-        """
+        """Stop by a TierError if another folder has replaced ours, or it is missing."""
         with self._watch(self.folder):
             try:
                 found = os.lstat(self.folder)
@@ -164,10 +131,7 @@ class MountedFiles:
     def remove(self) -> None:
         """Remove the folder; files that cannot be removed stay.
 
-        Raises
-        ------
-        TierError
-            If another folder has replaced it.
+        Raises a TierError if another folder has replaced it.
         """
         if self._descriptor is None:
             return
@@ -200,10 +164,7 @@ def remove_left(mount: Path, watch: Watch = nullcontext) -> None:
 def _remove(folder: Path, descriptor: int, watch: Watch) -> None:
     """Remove a folder file by file, because many take long; its lease comes last.
 
-    Raises
-    ------
-    OSError
-        The first one, after removing all files that can be removed.
+    The first OSError is raised after all files that can be removed are gone.
     """
     with watch(folder):
         names = set(os.listdir(descriptor)) - {NAME}
@@ -234,15 +195,7 @@ def check_room(mount: Path, n_bytes: int) -> str | None:
 
 
 def check_apart(mount: Path, tiers: Mapping[str, Path]) -> str | None:
-    """Return why a mount is not separate from the tiers, None if it is.
-
-    Parameters
-    ----------
-    mount : Path
-        Mount point; exists.
-    tiers : mapping of str to Path
-        A directory of each tier.
-    """
+    """Return why a mount is not separate from the tiers' directories, None if it is."""
     device = os.stat(mount).st_dev
     for tier, folder in tiers.items():
         if os.stat(folder).st_dev == device:
@@ -259,27 +212,10 @@ def check_live(
 ) -> None:
     """Make the folder, and check that each node can read a file of another node.
 
-    The first process of each node writes a sentinel file. The first process of the
-    preceding node reads it; on a system of one node it reads its own.
-
-    Parameters
-    ----------
-    files : MountedFiles
-        The files below the mount; their folder is made by the first process.
-    processes : Processes
-        The MPI processes; all call this.
-    launch : str
-        Name of the launch, the content of the sentinel files.
-    n_bytes : int
-        Space that is needed.
-    tiers : mapping of str to Path
-        A directory of each tier; the mount must be on none of their file systems.
-
-    Raises
-    ------
-    TierError
-        On all processes, if the mount is missing, too small, not shared, or on the file
-        system of a tier.
+    The first process of each node writes a sentinel file, which that of the preceding
+    node reads; one node reads its own. All processes call this, and all raise a
+    TierError if the mount is missing, too small, not shared, or on the file system of a
+    tier.
     """
     mount = files.folder.parent
     n_nodes = len(processes.hosts)

@@ -33,19 +33,8 @@ def listening_address(
 ) -> tuple[str, str]:
     """Return the interface and the address on which a node's server listens.
 
-    Parameters
-    ----------
-    interface : str or None
-        Interface of the system file; if None, the one that reaches the next node.
-    machines : sequence of str
-        Names of the machines of the job, each at least once.
-    machine : str
-        Name of this machine.
-
-    Raises
-    ------
-    PeerError
-        If the interface does not exist, or no route leads to the next node.
+    Without a configured interface it is the one that reaches the next of `machines`. A
+    PeerError says that it does not exist, or that no route leads there.
     """
     addresses = own_addresses()
     names = {address: name for name, address in addresses.items()}

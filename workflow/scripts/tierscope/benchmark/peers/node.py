@@ -33,24 +33,8 @@ from tierscope.storage.tier import STAGE_IN_EPOCH, peer_alias
 class NodePeers:
     """Stage-in, the node's server, and a client of the other nodes' servers.
 
-    The server belongs to the node's first process.
-
-    Parameters
-    ----------
-    description : RunDescription
-        Settings that determine the measurements.
-    point : Point
-        Cache rate and repetition.
-    processes : Processes
-        The MPI processes.
-    copier : Copier
-        Copies files from the GFS to the node's LFS.
-    say : callable
-        Prints a line, on the first process.
-    end : callable
-        Ends the launch with a reason, from any thread.
-    clock : Clock
-        Clock of the launch.
+    The server belongs to the node's first process. `copier` copies from the GFS to the
+    LFS, `say` prints on rank 0, and `end` ends the launch from any thread.
     """
 
     def __init__(

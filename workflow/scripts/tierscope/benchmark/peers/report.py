@@ -18,14 +18,7 @@ def write_peer_reads(
 ) -> dict[str, Any]:
     """Write the table `peer_reads` of a run; return its part of `run.json`.
 
-    Parameters
-    ----------
-    folder : Path
-        The run's folder.
-    reports : iterable of mapping
-        Reports of all processes (`NodePeers.report`), rank 0 first.
-    tier_roots : mapping of str to sequence of str
-        Data directories by tier.
+    `reports` are those of `NodePeers.report` of all processes, rank 0 first.
     """
     reports = list(reports)
     reads = joined([report["peer_reads"] for report in reports])

@@ -13,21 +13,8 @@ def stage_in(
 ) -> None:
     """Copy the files with these names, one after the other.
 
-    Parameters
-    ----------
-    copy : callable
-        Copies the file with a given name.
-    names : sequence of str
-        Names of the files.
-    node : int
-        Index of this node.
-    raise_if_failed : callable
-        Raises an error if another process has failed; called before each file.
-
-    Raises
-    ------
-    TierError
-        If a file cannot be copied: the dataset would be incomplete.
+    `raise_if_failed` is called before each. A TierError says which file cannot be
+    copied: the dataset would be incomplete.
     """
     for name in names:
         raise_if_failed()

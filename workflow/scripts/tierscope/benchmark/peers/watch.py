@@ -13,17 +13,9 @@ from tierscope.benchmark.placement.messages import TIMEOUT_S
 class MountWatch:
     """A thread that ends the launch if an operation on a path of a mount hangs.
 
-    The watch cannot free the calling thread and does not notify it. An operation on a
-    path, such as reading a whole file, costs the caller only a note of when it began.
-
-    Parameters
-    ----------
-    mount : Path
-        Mount point of the file system.
-    end : callable
-        Ends the launch, given the reason; called once, in the watch's thread.
-    timeout_s : float
-        Time after which an operation on a path is given up.
+    It cannot free the calling thread and does not notify it. An operation costs the
+    caller only a note of when it began. `end` gets the reason, once, in the watch's
+    thread.
     """
 
     def __init__(

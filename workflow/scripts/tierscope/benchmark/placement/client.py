@@ -20,20 +20,8 @@ from tierscope.storage.clock import Clock, Role, Turn
 class PlacementClient:
     """Asks a node's placement server; each thread has a connection of its own.
 
-    Every request has its own turn, which lasts until the answer arrives.
-
-    Parameters
-    ----------
-    address : bytes
-        The server's socket.
-    node, rank : int
-        Index of the node, this process.
-    clock : Clock
-        Gives the turns.
-    teller : Role
-        The role that reports ended reads.
-    timeout_s : float
-        Time without an answer after which the server is given up.
+    Every request has its own turn, which lasts until the answer arrives. `teller` is
+    the role that reports ended reads.
     """
 
     def __init__(
@@ -119,18 +107,7 @@ class PlacementClient:
 class NodeFeed:
     """A process's files of an epoch, placed by its node's policy (a loader's `Feed`).
 
-    Parameters
-    ----------
-    client : PlacementClient
-        Asks the policy.
-    epoch : int
-        The epoch.
-    files : sequence of int
-        The files in reading order.
-    folders : mapping of Place to str
-        Folders of the files by place, under the epoch's aliases.
-    file_name : callable
-        Returns the name of a file.
+    `folders` are those of each place, under the epoch's aliases.
     """
 
     def __init__(

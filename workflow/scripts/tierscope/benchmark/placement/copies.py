@@ -23,14 +23,7 @@ def is_full(error: BaseException) -> bool:
 class Copier:
     """Copies a dataset's files from the GFS to a node's LFS, through the aliases.
 
-    Parameters
-    ----------
-    gfs_root, lfs_root : Path
-        The tiers' data directories.
-    gfs_folder, lfs_folder : str
-        Folders of the files below them.
-    file_size_bytes : int
-        Exact size of each file.
+    The folders are below the tiers' data directories; all files have the same size.
     """
 
     gfs_root: Path
@@ -42,19 +35,8 @@ class Copier:
     def copy(self, name: str, epoch: int, content: bytes | None) -> None:
         """Write a file under a temporary name and rename it.
 
-        Parameters
-        ----------
-        name : str
-            Name of the file on both tiers.
-        epoch : int
-            Epoch of the traffic.
-        content : bytes, optional
-            The file, if a reader handed it over; otherwise it is read from the GFS.
-
-        Raises
-        ------
-        OSError
-            If it cannot be read or written whole; then no file remains.
+        Without `content`, which a reader hands over, it is read from the GFS. After an
+        OSError no file remains.
         """
         if content is None:
             content = self.read(name, epoch)

@@ -15,15 +15,7 @@ from tierscope.storage.clock import Clock, ClockStoppedError, Role, Turn
 
 @dataclass(frozen=True)
 class CopyOrder:
-    """An order for a copy.
-
-    Parameters
-    ----------
-    file_id, epoch : int
-        The file, and the epoch of its traffic.
-    content : Future or None
-        Will hold the file if a reader hands it over; otherwise it is read again.
-    """
+    """An order for a copy; `content` will hold the file if a reader hands it over."""
 
     file_id: int
     epoch: int
@@ -34,21 +26,8 @@ class CopyThreads:
     """Makes copies first come, first served, one at a time per thread.
 
     A copy goes to the copier that has been free for longest, of several to the first.
-    One thread calls all methods except `stop`.
-
-    Parameters
-    ----------
-    n_threads, node, rank : int
-        Copies at a time; index of the node; this process.
-    copy : callable
-        Makes a copy, given its order and the handed-over bytes, if any.
-    report : callable
-        Called in the copier's turn with the copier, the order, the error or None, and
-        the instant.
-    fail : callable
-        Called with an error that ends a copier.
-    clock : Clock
-        Gives the turns.
+    One thread calls all methods except `stop`. `report` is called in the copier's turn
+    with copier, order, error or None, and the instant; `fail` with what ends a copier.
     """
 
     def __init__(

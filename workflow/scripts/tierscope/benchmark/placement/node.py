@@ -15,22 +15,7 @@ from tierscope.storage.clock import Clock, Role
 class NodePlacement:
     """The node's server, in its first process, and this process's client of it.
 
-    Parameters
-    ----------
-    description : RunDescription
-        What the scenario's measurements depend on.
-    point : Point
-        Cache rate and repetition.
-    processes : Processes
-        The MPI processes.
-    copier : Copier
-        Copies files to the node's LFS.
-    say : callable
-        Prints a line, on any process.
-    clock : Clock
-        Clock of the launch.
-    teller : Role
-        The loader's role that reports ended reads.
+    `say` prints on any process; `teller` is the loader's role that reports ended reads.
     """
 
     def __init__(

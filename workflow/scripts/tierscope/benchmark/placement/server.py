@@ -129,12 +129,8 @@ class PlacementServer:
         """Wait until no copy is under way, and return the waiting time in seconds.
 
         Copies that the policy orders during the wait begin at `resume`; `meanwhile` is
-        called repeatedly.
-
-        Raises
-        ------
-        PlacementError
-            If the server has ended, or copies hang.
+        called repeatedly. Raises a PlacementError if the server has ended, or copies
+        hang.
         """
         start_ns = self._clock.take_turn(Role.CONSUMER, Turn.ENDING_EPOCH)
         drained = threading.Event()

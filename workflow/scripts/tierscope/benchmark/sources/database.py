@@ -39,13 +39,7 @@ def database_folder(dataset: Dataset, n_osts: int) -> str:
 
 
 class Database:
-    """The database of a scenario.
-
-    Parameters
-    ----------
-    description : RunDescription
-        Settings that determine the measurements; has a section `lmdb`.
-    """
+    """The database of a scenario, whose description has a section `lmdb`."""
 
     def __init__(self, description: RunDescription):
         self._description = description
@@ -61,13 +55,7 @@ class Database:
 
     @cached_property
     def provenance(self) -> Provenance:
-        """Return how the file was written.
-
-        Raises
-        ------
-        TierError
-            If the database is missing or was not written as described.
-        """
+        """Return how the file was written; a TierError if it is missing or another."""
         folder, dataset = self.gfs_folder, self._description.dataset
         if not (folder / DATA_FILE).is_file():
             raise TierError(
@@ -102,13 +90,7 @@ class Database:
         )
 
     def check(self, processes) -> None:
-        """Refuse a damaged database before any read; the first process checks it.
-
-        Raises
-        ------
-        DatasetError, TierError
-            On the first process.
-        """
+        """Refuse a damaged database before any read; the first process does so."""
         if processes.rank == 0:
             provenance = self.provenance
             check_tree(self.gfs_folder / DATA_FILE, provenance)

@@ -32,20 +32,8 @@ from tierscope.storage.tier import epoch_alias
 class LaunchSite:
     """Objects that the parts of a launch share.
 
-    Parameters
-    ----------
-    description : RunDescription
-        Settings that determine the measurements.
-    processes : Processes
-        The MPI processes.
-    storage : LocalStorage
-        This node's part of the LFS.
-    emulation : tierscope.storage.emulated.library.Emulation or None
-        The emulated devices; None where no tier is emulated.
-    say : callable
-        Prints a line of progress (rank 0 only).
-    release : callable
-        Ends placement and removes the contents of this node's LFS.
+    `emulation` is None where no tier is emulated, `say` prints on rank 0 only, and
+    `release` ends placement and empties this node's LFS.
     """
 
     description: RunDescription
@@ -93,17 +81,10 @@ class LaunchSite:
 
 @dataclass(frozen=True)
 class EpochReads:
-    """The reads of this process in an epoch.
+    """The reads of this process in an epoch: the samples and bytes of each batch.
 
-    Parameters
-    ----------
-    batches : iterator of (int, int)
-        The loader's epoch: samples and bytes of each batch.
-    n_planned : int
-        Number of files whose reads virtual time must plan.
-    places : callable
-        Returns the number of samples that came from the LFS and from the GFS, after
-        the epoch.
+    Virtual time must plan the reads of `n_planned` files. After the epoch `places`
+    returns how many samples came from the LFS and from the GFS.
     """
 
     batches: Iterator[tuple[int, int]]
@@ -115,11 +96,6 @@ class FileSource:
     """The files of a dataset, placed by a static policy before the first epoch.
 
     Other sources override what differs. `loader` reads the samples.
-
-    Parameters
-    ----------
-    site : LaunchSite
-        Objects that the source shares with the rest of the launch.
     """
 
     has_copies = False  # whether aliases of background traffic are needed
@@ -204,12 +180,8 @@ class FileSource:
     def fill(self, held: np.ndarray) -> float:
         """Claim every node's LFS, fill it, and return the time that took in seconds.
 
-        The processes of a node share the work; nodes fill at the same time.
-
-        Parameters
-        ----------
-        held : ndarray of int, shape (n_held,)
-            The samples that the LFS must hold.
+        The processes of a node share the work; nodes fill at the same time. `held` are
+        the numbers of the samples that the LFS must hold.
         """
         processes, storage = self.site.processes, self.site.storage
         processes.barrier()
@@ -364,13 +336,6 @@ class FileSource:
     ) -> dict[str, Any]:
         """Write the tables of this kind of run, and return their part of `run.json`.
 
-        Parameters
-        ----------
-        folder : Path
-            The run's folder.
-        gathered : object
-            Result of `gather`.
-        tier_roots : mapping of str to sequence of str
-            Data directories by tier.
+        `gathered` is the result of `gather`; `tier_roots` are data directories by tier.
         """
         return {}
