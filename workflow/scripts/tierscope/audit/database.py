@@ -26,14 +26,8 @@ def check_database(
 ) -> list[Check]:
     """Return the checks by record, which replace the checks by file.
 
-    Parameters
-    ----------
-    file_records, epochs : DataFrame
-        Tables `file_records` (of the tracer's log) and `run_epochs`.
-    tables : mapping of str to DataFrame
-        Tables `record_reads` and `read_calls` of the run.
-    run : Run
-        The run.
+    `tables` has `record_reads` and `read_calls` of the run, and `file_records` are
+    those of the tracer's log.
     """
     reads, calls = tables["record_reads"], tables["read_calls"]
     provenance = Provenance(**run.database)
@@ -159,16 +153,9 @@ def with_mapped_reads(
 ) -> pd.DataFrame:
     """Return the records of the log with the page faults, which the log lacks.
 
-    The time that the process takes to touch all pages of a record counts as time of the
-    tier's READ class, and every page fault as a read. Emulated tiers do not need this:
-    their log has the reads that are charged for faults.
-
-    Parameters
-    ----------
-    file_records, calls : DataFrame
-        Tables `file_records` and `read_calls`.
-    run : Run
-        The run.
+    The time to touch all pages of a record counts as time of the tier's READ class, and
+    every page fault as a read. The log of emulated tiers has the reads that are charged
+    for faults.
     """
     mapped = calls[calls["mapped"] & ~calls["tier"].isin(run.system.emulated_tiers)]
     if mapped.empty:

@@ -38,12 +38,7 @@ def check_decisions(
 ) -> Iterator[Check]:
     """Yield the checks of a run whose policy decided while it ran.
 
-    Parameters
-    ----------
-    file_records, decisions, background : DataFrame
-        Tables `file_records`, `decisions` and `background_records` of the run.
-    run : Run
-        The run.
+    `background` is its table `background_records`.
     """
     yield from _check_reads(file_records, decisions)
     n_per_node = run.system.processes_per_node

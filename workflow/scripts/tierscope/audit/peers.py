@@ -23,18 +23,8 @@ def check_peers(
 ) -> Iterator[Check]:
     """Yield the checks of a run of an ad hoc file system.
 
-    Parameters
-    ----------
-    file_records : DataFrame
-        Table `file_records` of the run, with the reads from peers.
-    peer_reads : DataFrame
-        Table `peer_reads` of the run.
-    served, staged : DataFrame
-        Tables `background_records` of the servers' reads for peers, and of stage-in.
-    epochs : DataFrame
-        Table `run_epochs` of the run.
-    run : Run
-        The run.
+    `file_records` has the reads from peers. `served` and `staged` are tables
+    `background_records` of the servers' reads for peers, and of stage-in.
     """
     node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]
     n_nodes = run.system.n_nodes

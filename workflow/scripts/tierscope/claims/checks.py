@@ -43,20 +43,8 @@ def check_arguments(
 ) -> None:
     """Refuse parameters that a formula does not take, and missing ones.
 
-    Parameters
-    ----------
-    name : str
-        Name of the formula in the file.
-    formula : callable
-        The function that measures a claim: from tables, and from parameters by name.
-    n_tables : int
-        How many tables it is given.
-    given : iterable of str
-        Names of the parameters.
-    where : str
-        Key path of the claim.
-    of : str, optional
-        Its other arguments, in words.
+    The formula measures a claim from tables, and from the parameters that are `given`
+    by name. `where` is the claim's key path, `of` its other arguments in words.
     """
     try:
         inspect.signature(formula).bind(*[None] * n_tables, **dict.fromkeys(given))

@@ -26,14 +26,8 @@ from tierscope.core.verdict import (
 class Runs:
     """Runs of one dataset and OST count on which claims are checked.
 
-    Parameters
-    ----------
-    epochs, totals : DataFrame
-        Tables ``policy_epochs`` and ``policy_totals``.
-    loader : str
-        The loader of files with which policies are judged.
-    where : str, optional
-        Where the runs come from, in words, for messages.
+    The tables are ``policy_epochs`` and ``policy_totals``; `loader` is that of files
+    with which policies are judged, and `where` the runs' place in messages.
     """
 
     epochs: pd.DataFrame

@@ -252,22 +252,8 @@ def least_improvement(
 ) -> Measured:
     """Return the least improvement of a class that meets the goal at a cache rate.
 
-    Parameters
-    ----------
-    scenario : ScenarioTables
-        The scenario.
-    io_class : str
-        The class whose improvement in percent is returned.
-    others : sequence of str
-        Classes that may improve too, up to the end of the grid.
-    fixed_percent : mapping of str to int
-        Improvements in percent that are made in any case.
-    at_percent : int
-        The cache rate in percent.
-    grid : mapping
-        ``max_improvement_percent`` and ``step_percent`` of the grid.
-    goal : mapping
-        As for `goal_s`.
+    `others` may improve too, up to the end of the grid, and `fixed_percent` are made in
+    any case. The goal is that of `goal_s`.
     """
     rate, limit_s = scenario.rate(at_percent), goal_s(scenario, goal)
     steps = range(0, grid["max_improvement_percent"] + 1, grid["step_percent"])

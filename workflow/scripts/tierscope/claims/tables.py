@@ -20,18 +20,8 @@ _HALF_STEP_PERCENT = 2.5  # of the paper's cache rates
 class ScenarioTables:
     """The measurements of an experiment in one scenario.
 
-    Parameters
-    ----------
-    io_time, epochs : DataFrame
-        The scenario's rows of these tables, all epochs; `epochs` may be empty.
-    breakdown : DataFrame
-        The scenario's rows of table ``breakdown``, of one epoch.
-    epoch : int
-        That epoch, counted from 0.
-    title : str
-        Title of the scenario, such as ``128 KiB files, 60 OSTs``.
-    whole, repetition : ScenarioTables and int, optional
-        The scenario that this is one repetition of, and which.
+    `breakdown` is of one epoch; the other tables are of all, and `epochs` may be empty.
+    `whole` is the scenario that this is a single repetition of.
     """
 
     io_time: pd.DataFrame

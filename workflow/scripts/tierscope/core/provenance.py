@@ -77,14 +77,9 @@ _EVALUATIONS = {
 
 
 def model_words(model: str, calibration: str | None) -> str:
-    """Return what the model of an estimate is.
+    """Return what the model of an estimate is; its service times are of a calibration.
 
-    Parameters
-    ----------
-    model : {"simulation", "order-statistics"}
-        How the network of queues is evaluated.
-    calibration : str, optional
-        The calibration that its service times are from; default: the system's file.
+    Without one they are those of the system's file.
     """
     fitted = "service times of the system's file"
     if calibration is not None:

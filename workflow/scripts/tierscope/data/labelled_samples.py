@@ -111,13 +111,7 @@ def records_of(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 class LabelledSampleWriter(SampleWriter):
-    """Writes files of one sample and its label.
-
-    Parameters
-    ----------
-    records : ndarray of `RECORD`
-        Output of `records_of`; a file's id is the index of its record.
-    """
+    """Writes files of one sample and its label; a file's id is its record's index."""
 
     def __init__(self, records: np.ndarray):
         super().__init__(FILE_SIZE_BYTES)

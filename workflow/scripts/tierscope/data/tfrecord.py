@@ -51,13 +51,7 @@ def framed(payload: bytes) -> bytes:
 
 
 class SampleWriter:
-    """Writes dataset files of one size.
-
-    Parameters
-    ----------
-    file_size_bytes : int
-        Exact size of each file, framing included; at least `MINIMUM_FILE_BYTES`.
-    """
+    """Writes files of one exact size with framing, at least `MINIMUM_FILE_BYTES`."""
 
     def __init__(self, file_size_bytes: int):
         if file_size_bytes < MINIMUM_FILE_BYTES:
@@ -93,19 +87,8 @@ class SampleWriter:
     def write(self, path: str, file_id: int, write_in: str | None = None) -> None:
         """Write a file under a temporary name and rename it.
 
-        Parameters
-        ----------
-        path : str
-            Path of the file.
-        file_id : int
-            Id in its header.
-        write_in : str, optional
-            Folder on the same file system for the temporary file; default: the file's.
-
-        Raises
-        ------
-        DatasetError
-            If it cannot be written completely; then no file remains.
+        The temporary file may be in another folder on the same file system
+        (`write_in`). After a DatasetError no file remains.
         """
         folder, name = os.path.split(path)
         temporary = os.path.join(
@@ -188,12 +171,8 @@ def _remove_quietly(path: str) -> None:
 def present_files(folder: Path, file_size_bytes: int) -> set[str]:
     """Return the names of the dataset files in a folder, after checking their sizes.
 
-    Temporary and unfinished files of an interrupted run are removed.
-
-    Raises
-    ------
-    DatasetError
-        If a file has another size: it is not ours, because ours appear complete.
+    Temporary and unfinished files are removed. A DatasetError names a file of another
+    size: it is not ours, because ours appear complete.
     """
     present = set()
     _remove_unfinished(folder, file_size_bytes)

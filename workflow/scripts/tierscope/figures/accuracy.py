@@ -144,13 +144,7 @@ def _draw_differences(ax: Axes, accuracy: pd.DataFrame, tests: pd.DataFrame) -> 
 
 
 def difference_range(accuracy: pd.DataFrame) -> tuple[float, float]:
-    """Return the least and the largest difference to global shuffle, in points.
-
-    Parameters
-    ----------
-    accuracy : DataFrame
-        Table ``accuracy``.
-    """
+    """Return the least and the largest difference to global shuffle, in points."""
     finals = [
         final_accuracy(rows) for _, rows in accuracy.groupby("network", sort=False)
     ]

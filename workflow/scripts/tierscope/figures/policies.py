@@ -349,13 +349,7 @@ def _notes(provenance: Origin, summary: pd.DataFrame, n_repetitions: int) -> lis
 
 
 def network_notes(policy_epochs: pd.DataFrame) -> list[str]:
-    """Return a note on reads from other nodes on emulated tiers, if there are any.
-
-    Parameters
-    ----------
-    policy_epochs : DataFrame
-        Table ``policy_epochs``.
-    """
+    """Return a note on reads from other nodes on emulated tiers, if there are any."""
     is_emulated = policy_epochs["source"] == "emulated"
     if not (policy_epochs.loc[is_emulated, f"{NET_READ}_s"] > 0).any():
         return []

@@ -153,14 +153,7 @@ def source_notes(
 ) -> list[str]:
     """Return the notes below a figure: the source, the repetitions, the flags.
 
-    Parameters
-    ----------
-    provenance : Origin
-        Where the numbers come from.
-    spread : DataFrame
-        Rows of table ``spread`` that concern the figure.
-    scenarios : DataFrame
-        What `scenario_titles` returns.
+    `spread` has the rows that concern the figure.
     """
     least, most = spread["n_repetitions"].min(), spread["n_repetitions"].max()
     repetitions = f"{most} repetitions"
@@ -210,19 +203,8 @@ def _drifted(spread: pd.DataFrame, provenance: Origin) -> pd.DataFrame:
 def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
     """Draw the mean over the repetitions as a line, with its interval.
 
-    The interval is a band; at a single cache rate it is a bar. Where there is one
-    repetition, there is no band.
-
-    Parameters
-    ----------
-    ax : Axes
-        Where to draw.
-    points : DataFrame
-        ``cache_rate_percent`` and a time of each repetition.
-    time : str
-        The column of the time, in seconds.
-    **line
-        Properties of the line.
+    The interval is a band; at a single cache rate it is a bar. One repetition has none.
+    `time` is the column of the time in seconds, beside ``cache_rate_percent``.
     """
     sns = _seaborn()
     spread = {"err_style": "band", "err_kws": BAND}

@@ -276,13 +276,7 @@ def _joined(frames: Sequence[pd.DataFrame], name: str) -> pd.DataFrame:
 def _filtered(
     groups: Sequence[LogGroup], logs: Logs, wanted: Mapping[str, Any]
 ) -> list[LogGroup]:
-    """Return the jobs that a filter keeps.
-
-    Raises
-    ------
-    ConfigError
-        If there are jobs, and the filter keeps none.
-    """
+    """Return the jobs that a filter keeps; a ConfigError if it keeps none."""
     wanted = {key: str(value) for key, value in wanted.items() if value is not None}
     known: dict[str, Counter] = {key: Counter() for key in wanted}
     kept = []
@@ -389,20 +383,9 @@ def bottleneck(
 ) -> tuple[str, str]:
     """Return the class on which the slowest process spends most, and how much that is.
 
-    Parameters
-    ----------
-    classes : sequence of (tier, interface, operation)
-    least_s, most_s : ndarray, shape (n_classes,)
-        Seconds of the slowest process by class; not finite: unknown.
-
-    Returns
-    -------
-    label : str
-        The class; the largest three of several, if the bounds do not tell which one it
-        is; ``none`` if no process spent time on I/O.
-    share : str
-        How much of the time it is, in words, such as ``61 % of it``. No percentage if
-        records were lost.
+    Both are words. If bounds leave it open, the label has the largest three classes.
+    The share, such as ``61 % of it``, has no percentage if records were lost: then a
+    time in `most_s` is not finite.
     """
     is_bounded = np.isfinite(most_s).all()
     most_s = np.where(np.isfinite(most_s), most_s, least_s)

@@ -63,12 +63,8 @@ def hours_unit(job: JoinedJob) -> tuple[str, float]:
 def faster_meta(whole: Phase) -> tuple[str, tuple[float, float]]:
     """Return on which tier a metadata server of twice the speed helps a job most.
 
-    Returns
-    -------
-    tier : str
-        Empty if the job has no metadata time.
-    saved : (float, float)
-        Least and most seconds that the slowest process would save; infinite: unknown.
+    Beside the tier, which is empty without metadata time, the least and most seconds
+    that the slowest process would save; infinite: unknown.
     """
     # Lost records may be of metadata operations.
     most_s = 0.0 if np.isfinite(whole.times.total_most_s).all() else np.inf

@@ -57,19 +57,10 @@ def command_times_s(metadata: Mapping[str, str]) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What a log says about its job.
+    """What a log says about its job; times are seconds since 1970.
 
-    Parameters
-    ----------
-    path : Path
-    uid, job_id, n_processes : int
-    started_s, ended_s : float
-        Seconds since 1970.
-    exe : str
-        The command line.
-    metadata : mapping of str to str
-    has_io : bool
-        Whether it has a record on a tier; a shell or another helper may have none.
+    `has_io` says whether it has a record on a tier; a shell or another helper may have
+    none.
     """
 
     path: Path
@@ -137,20 +128,10 @@ class LogFacts:
 
 @dataclass(frozen=True)
 class LogGroup:
-    """The logs of a job.
+    """The logs of a job, by start; its name can be that of a folder.
 
-    Parameters
-    ----------
-    name : str
-        Name of the job, usable as the name of a folder.
-    logs : tuple of Path
-        By start.
-    processes : tuple of int
-        Of each log its process, which may have several logs; `NO_PROCESS` for a helper.
-        Of a log of several processes, the first one: 0.
-    n_processes : int
-    grouped_by : str
-        In words.
+    Of each log `processes` has its process, which may have several logs; `NO_PROCESS`
+    for a helper, and 0, the first one, for a log of several processes.
     """
 
     name: str
@@ -200,17 +181,9 @@ def group_logs(
 ) -> list[LogGroup]:
     """Return the jobs of some logs, by start.
 
-    Parameters
-    ----------
-    facts : iterable of LogFacts
-    group : {"auto", "one"} or mapping
-        ``one``: each log is a job. A mapping has regular expressions for the paths of
-        logs of one process: `job` and, optionally, `process`. Their first group, or
-        what they match if they have none, names the job and the process.
-
-    Returns
-    -------
-    list of LogGroup
+    With ``one`` each log is a job. A mapping has regular expressions for the paths of
+    logs of one process: `job` and, optionally, `process`. Their first group, or what
+    they match if they have none, names the job and the process.
     """
     ordered = sorted(facts, key=LogFacts.order)
     process_of = None
@@ -459,19 +432,9 @@ def ranks_and_firsts(
 ) -> tuple[list[int | None], list[int]]:
     """Return the rank of each log's process, and the position of whom it counts with.
 
-    Parameters
-    ----------
-    logs : sequence of LogFacts
-        Sorted by start.
-    parents : sequence of int or None
-        From `nearest_parents`.
-
-    Returns
-    -------
-    ranks : list of int or None
-        What a launcher has given the process or the nearest parent that has one.
-    firsts : list of int
-        Of a worker the position of its trainer, of others their own.
+    Logs are sorted by start. A rank is what a launcher has given the process or the
+    nearest parent that has one. A worker counts with its trainer, others with
+    themselves.
     """
     workers = _workers(logs, parents)
     ranks: list[int | None] = []

@@ -40,17 +40,10 @@ Class = tuple[str, str, str]  # tier, interface, operation
 
 @dataclass(frozen=True)
 class Phase:
-    """The times of all processes of a job in an epoch, or in the whole job.
+    """The times of all processes of a job in an epoch or the whole job (`WHOLE_JOB`).
 
-    Parameters
-    ----------
-    epoch : int
-        `WHOLE_JOB` or the epoch.
-    classes : list of (tier, interface, operation)
-        Those that count, in the order of the columns of `times`.
-    times, recorded : ProcessTimes
-        What processes spent, without an upper bound where a log lost records, and what
-        their logs hold of it.
+    `classes` are those that count, in the order of the columns of `times`. These have
+    no upper bound where a log lost records; `recorded` is what the logs hold.
     """
 
     epoch: int
@@ -71,19 +64,11 @@ class Phase:
         return EXACT if self.times.is_exact else BOUNDS
 
     def slowest(self) -> tuple[np.ndarray, tuple[float, float], np.ndarray, np.ndarray]:
-        """Return the slowest process: candidates, its time, and its time by class.
+        """Return the slowest process: candidates, and bounds of its time and classes.
 
-        If records were lost, any process may be the slowest, and this is the one with
-        the most recorded time.
-
-        Returns
-        -------
-        ranks : ndarray of int
-            The processes that may be the slowest.
-        bounds : (float, float)
-            Least and most seconds of the slowest process; infinite: unknown.
-        least_s, most_s : ndarray, shape (n_classes,)
-            Seconds by class of whichever of them is the slowest.
+        Bounds are seconds; infinite: unknown. Those by class are of whichever candidate
+        is the slowest. If records were lost, any process may be it, and this is the one
+        with the most recorded time.
         """
         total_s = slowest_bounds(self.recorded)[0], slowest_bounds(self.times)[1]
         least_s, most_s = slowest_class_bounds(self.recorded)
@@ -111,15 +96,8 @@ def join(
 ) -> JoinedJob:
     """Join the summaries of a job's logs.
 
-    Parameters
-    ----------
-    group : LogGroup
-        The logs of the job, and the process of each.
-    logs : mapping of Path to (LogFacts, Summary)
-    processes_per_node : int, optional
-        For the number of nodes, which no log says.
-    most_files : int
-        How many files and folders table ``job_files`` holds.
+    No log says `processes_per_node`, for the number of nodes. Table ``job_files`` holds
+    `most_files` files, and as many folders.
     """
     parts = [logs[path][1] for path in group.logs]
     cells = sorted({tuple(cell) for part in parts for cell in part.cells})

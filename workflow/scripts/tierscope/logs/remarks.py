@@ -62,13 +62,7 @@ _LACKING = (
 def remarks_of(group: LogGroup, parts: Sequence[Summary], most_s: float) -> str:
     """Return what a reader must know of a job's logs, in sentences.
 
-    Parameters
-    ----------
-    group : LogGroup
-    parts : sequence of Summary
-        Of its logs.
-    most_s : float
-        The most seconds that its slowest process can have spent; infinite: unknown.
+    `most_s` is the most that its slowest process can have spent; infinite: unknown.
     """
     found = [*_of_logs(parts), *_waiting(group, parts, most_s), *_missing_logs(group)]
     return " ".join(found)

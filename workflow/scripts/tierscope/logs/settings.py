@@ -55,19 +55,9 @@ def is_of_logs(config: Mapping[str, Any]) -> bool:
 
 
 def read_settings(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> Settings:
-    """Check a configuration of logs.
+    """Check a configuration of logs; a ConfigError names key, value and expectation.
 
-    Parameters
-    ----------
-    config : mapping
-        The merged configuration of Snakemake.
-    defaults : mapping
-        The default experiment, over which it was laid. Its keys mean nothing here.
-
-    Raises
-    ------
-    ConfigError
-        One line that names the key, the value and what was expected.
+    Snakemake has laid it over `defaults`, an experiment whose keys mean nothing here.
     """
     known = {LOGS, "experiment", *_DEFAULTS}
     own = {
@@ -123,12 +113,7 @@ def find_logs(patterns: Sequence[str]) -> list[str]:
     """Return the logs that paths, folders and patterns name, sorted.
 
     A path that is named without a pattern is returned even if it does not exist: the
-    analysis refuses it by name.
-
-    Raises
-    ------
-    ConfigError
-        If a pattern or a folder has no log.
+    analysis refuses it by name. A ConfigError names a pattern or folder without logs.
     """
     found: set[str] = set()
     for pattern in patterns:

@@ -125,22 +125,10 @@ class _Lanes:
 def summarise(
     log: AnyLog, digest: str, tiers: Sequence[TierPrefix] | str, epochs: str | None
 ) -> Summary:
-    """Sum up a log.
+    """Sum up a log, whose content `digest` identifies.
 
-    Parameters
-    ----------
-    log : AnyLog
-    digest : str
-        Identifies the log's content.
-    tiers : sequence of TierPrefix, or ``auto``
-        ``auto``: those of the log's mount table.
-    epochs : str, optional
-        Regular expression; its group is a file's epoch, a whole number.
-
-    Raises
-    ------
-    LogError
-        If the expression finds something other than a number.
+    `tiers` are given, or ``auto``: those of the log's mount table. The group of
+    `epochs` is a file's epoch; a LogError says if it is no number.
     """
     if is_auto := tiers == AUTO:
         tiers = proposed_tiers(log.mounts)
@@ -450,19 +438,8 @@ def of_each_process(
 ) -> dict[str, np.ndarray]:
     """Return rows of a summary with a row of each process instead of `EACH_OTHER`.
 
-    Parameters
-    ----------
-    rows : mapping of str to sequence
-        `Summary.times` or `Summary.totals`.
-    key : {"cell", "epoch"}
-        What divides the rows of a process.
-    n_processes : int
-        Of the log.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Whole numbers for ``rank`` and `key`, else floats with NaN for None.
+    `rows` are `Summary.times` with key ``cell``, or `Summary.totals` with ``epoch``.
+    Rank and key are whole numbers, the others floats with NaN for None.
     """
     found = {
         name: np.array(values, np.int64 if name in ("rank", key) else float)

@@ -21,17 +21,8 @@ def sums_by_name(
 ) -> dict[str, np.ndarray]:
     """Return time and counts of each name over all processes, without MPI-IO.
 
-    Parameters
-    ----------
-    log : AnyLog
-    names_of : mapping of str to ndarray of int, shape (n_records,)
-        By interface the position of each record's name; the number of names if it has
-        none.
-
-    Returns
-    -------
-    dict of str to ndarray, shape (n_names + 1,)
-        ``time_s`` and counters; the last entry is of records without a name.
+    `names_of` has by interface the position of each record's name, the number of names
+    if it has none. So the last entry of each sum is of records without a name.
     """
     n_names = len(log.names.ids)
     sums = {
@@ -92,13 +83,8 @@ def root_folders(
 ) -> list[str]:
     """Return the folders of / with noticeable time that may be links to elsewhere.
 
-    They can be that if the mount table has a file system of another machine.
-
-    Parameters
-    ----------
-    folders : mapping of str to sequence
-        From `top_folders`.
-    tiers : sequence of TierPrefix
+    They can be that if the mount table has a file system of another machine. `folders`
+    are those of `top_folders`.
     """
     if not any(tier.fs_type and tier.name not in OF_THE_MACHINE for tier in tiers):
         return []

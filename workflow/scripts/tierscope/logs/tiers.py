@@ -34,16 +34,9 @@ class TierPrefix:
 def tiers_of(prefixes: Mapping[str, str | Sequence[str]]) -> list[TierPrefix]:
     """Return the tiers of a configuration.
 
-    Parameters
-    ----------
-    prefixes : mapping of str to str or sequence of str
-        Absolute prefixes by name. A prefix ends where a component of a path ends. In a
-        component ``*`` stands for any text.
-
-    Raises
-    ------
-    ConfigError
-        If a prefix is not absolute or is given twice, or a name is reserved.
+    A prefix is absolute and ends where a component of a path ends; ``*`` stands for any
+    text in a component. A ConfigError refuses others, one given twice, and reserved
+    names.
     """
     tiers = []
     for name, given in prefixes.items():

@@ -43,18 +43,11 @@ JobClass = tuple[str, str, str]  # tier, interface, operation
 
 @dataclass(frozen=True)
 class ImprovedSlowest:
-    """Bounds of the slowest process's time after improvements, in seconds.
+    """Bounds of the slowest process's seconds after improvements, one entry each.
 
-    Arrays have one entry an improvement; an upper bound is infinite if records were
+    What is saved is by how much that is shorter than without the improvement, 0 or
+    more. Exact times have equal bounds; an upper bound is infinite if records were
     lost.
-
-    Parameters
-    ----------
-    least_s, most_s : ndarray
-        Its time then; both are the exact value if the times are exact.
-    saved_least_s, saved_most_s : ndarray
-        How much shorter that is than the slowest process's time without the
-        improvement, 0 or more.
     """
 
     least_s: np.ndarray
@@ -176,24 +169,10 @@ def estimate_job(
 ) -> pd.DataFrame:
     """Estimate what improvements of classes would bring to a job in an epoch.
 
-    Parameters
-    ----------
-    job : str
-        The job's name.
-    epoch : int
-        The epoch, -1 for no epoch.
-    times : ProcessTimes
-        The times of all its processes.
-    classes : sequence of (tier, interface, operation)
-        The counted classes, in the order of `times`.
-
-    Returns
-    -------
-    DataFrame, shape (n_improvements, 10)
-        Table ``job_estimates``, with 25, 50, 100 and 200 % more throughput of each
-        class that has at least 1 % of the slowest process's time, of each pair of
-        these, of all metadata of a tier ("metadata server of gfs"), and of everything
-        on a tier. It is empty if there is no time at all.
+    Table ``job_estimates``: 25, 50, 100 and 200 % more throughput of each counted class
+    with at least 1 % of the slowest process's time, of each pair of these, of all
+    metadata of a tier ("metadata server of gfs"), and of everything on a tier. Empty
+    without time.
     """
     improvements = _improvements(times, classes)
     percents = np.zeros((len(improvements) * len(PERCENTS), len(classes)), np.int64)

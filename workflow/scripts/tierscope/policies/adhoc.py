@@ -19,15 +19,7 @@ NO_NODE = -1  # owns nothing: only a mount knows the owners
 
 
 def owner_nodes(paths: Iterable[str], n_nodes: int) -> "np.ndarray":
-    """Return the node that owns each path: int, shape (n_files,).
-
-    Parameters
-    ----------
-    paths : iterable of str
-        Paths below the dataset's folder, as in its manifest.
-    n_nodes : int
-        Number of nodes.
-    """
+    """Return the node that owns each path below the dataset's folder: (n_files,)."""
     import numpy as np
 
     digests = (blake2b(path.encode(), digest_size=8).digest() for path in paths)
@@ -38,14 +30,8 @@ def owner_nodes(paths: Iterable[str], n_nodes: int) -> "np.ndarray":
 class AdHoc(Fixed):
     """Reads staged files from their owner and the others from the GFS.
 
-    Parameters
-    ----------
-    staged : ndarray of bool, shape (n_files,)
-        Whether each file is in the ad hoc file system.
-    owners : ndarray of int, shape (n_files,)
-        The node that owns each staged file.
-    node : int
-        The reading node; `NO_NODE` if staged files are read through a mount.
+    `staged` and `owners` have an entry a file. The node is the reading one; `NO_NODE`
+    if staged files are read through a mount.
     """
 
     def __init__(self, staged: "np.ndarray", owners: "np.ndarray", node: int):

@@ -29,22 +29,8 @@ def node_accesses(
 ) -> "np.ndarray":
     """Return the files that a node's processes read in all epochs, in order.
 
-    Within an epoch the processes take turns, as they do at equal speed.
-
-    Parameters
-    ----------
-    n_files, ranks, n_processes
-        Size of the dataset, processes on the node, number of all processes.
-    shuffle, seed, repetition
-        As for `epoch_files`.
-    n_epochs : int
-        Passes over the dataset.
-    orders : sequence of ndarray, optional
-        Order of all processes' reads in each epoch (`epoch_order`), if known.
-
-    Returns
-    -------
-    ndarray of int, shape (n_reads,)
+    Within an epoch the processes take turns, as they do at equal speed. `orders` are
+    those of all processes' reads in each epoch (`epoch_order`), if known.
     """
     import numpy as np
 
@@ -76,15 +62,8 @@ def files_to_fetch(
 ) -> "np.ndarray":
     """Return the files that a clairvoyant node fetches, in the order of first use.
 
-    Parameters
-    ----------
-    accesses : ndarray of int, shape (n_reads,)
-        The node's reads in order.
-    sizes : ndarray of int, shape (n_files,)
-        Size of each file in bytes.
-    quota_bytes : int
-        Space on the LFS. The most frequent files are taken until one does not fit; of
-        equally frequent files, those used first.
+    The most frequent of its reads are taken until one does not fit into `quota_bytes`;
+    of equally frequent files, those used first.
     """
     import numpy as np
 
@@ -98,16 +77,8 @@ class Clairvoyant:
     """Fetches the most frequently used files of the node in the order of use.
 
     If a reader reads a file before its fetch, the file is placed then (its bytes may be
-    handed over). A file without further reads is no longer fetched.
-
-    Parameters
-    ----------
-    store : NodeStore
-        The node's LFS, empty.
-    accesses : ndarray of int, shape (n_reads,)
-        The node's reads in order (`node_accesses`).
-    n_ahead : int
-        Number of fetches under way.
+    handed over). A file without further reads is no longer fetched. `n_ahead` fetches
+    are under way; the store is empty at first.
     """
 
     def __init__(self, store: NodeStore, accesses: "np.ndarray", n_ahead: int):

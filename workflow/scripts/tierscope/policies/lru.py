@@ -12,12 +12,7 @@ class LeastRecentlyUsed:
     """Places each file that is read, and evicts the least recently used files.
 
     Files that are being read or copied are not evicted. If that leaves no space, the
-    new file is not placed.
-
-    Parameters
-    ----------
-    store : NodeStore
-        The node's LFS, empty.
+    new file is not placed. The store is empty at first.
     """
 
     def __init__(self, store: NodeStore):

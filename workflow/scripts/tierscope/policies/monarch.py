@@ -12,14 +12,9 @@ STOP_RULES = ("first-misfit", "first-fit")
 class Monarch:
     """Places a file after its first read if there is space.
 
-    Parameters
-    ----------
-    store : NodeStore
-        The node's LFS, empty.
-    stop : {"first-misfit", "first-fit"}
-        What happens when a file does not fit: all placement ends (Monarch's code), or
-        smaller files may still be placed (its paper). Files of one size make no
-        difference.
+    If one does not fit, all placement ends (`stop` ``first-misfit``, Monarch's code),
+    or smaller files may still be placed (``first-fit``, its paper). Files of one size
+    make no difference. The store is empty at first.
     """
 
     def __init__(self, store: NodeStore, stop: str):

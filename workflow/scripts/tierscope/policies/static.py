@@ -9,13 +9,7 @@ if TYPE_CHECKING:
 
 
 class Fixed:
-    """Files on the LFS stay there, and no files are added.
-
-    Parameters
-    ----------
-    on_lfs : ndarray of bool, shape (n_files,)
-        Whether each file is on the LFS.
-    """
+    """Files on the LFS stay there, and no files are added."""
 
     def __init__(self, on_lfs: "np.ndarray"):
         self._on_lfs = on_lfs

@@ -274,15 +274,7 @@ def to_ns(time_s: float) -> int:
 class VirtualClock:
     """The clock of the emulated machine, as this process sees it.
 
-    Parameters
-    ----------
-    processes : Ranks
-        The MPI processes: the rank of this one, and the dead ones.
-
-    Raises
-    ------
-    TierError
-        If the library is not loaded or has no state for this process.
+    Raises a TierError if the library is not loaded or has no state for this process.
     """
 
     is_virtual = True
@@ -323,16 +315,9 @@ class VirtualClock:
     ) -> None:
         """Announce the reads of this process in the epoch that the next barrier begins.
 
-        Parameters
-        ----------
-        n_files, file_bytes : int
-            Number of files, each of one sample, and their size.
-        batch_size, prefetch_batches : int
-            Samples of a batch, and batches that the loader holds ready.
-        sample_s : float
-            Processor time of a sample, in seconds.
-        teller : Role, optional
-            The role that reports each ended read to a policy.
+        Each file is a sample, which takes `sample_s` seconds of the processor. The
+        loader holds `prefetch_batches` ready, and `teller` reports each ended read to a
+        policy.
         """
         self._n_received.clear()
         numbers = n_files, file_bytes, batch_size, prefetch_batches, to_ns(sample_s)
@@ -418,12 +403,8 @@ class VirtualClock:
     def set_network(self, n_threads: int, way_s: float, transfer_s: float) -> None:
         """Describe the network between nodes (one process, between epochs).
 
-        Parameters
-        ----------
-        n_threads : int
-            Requests that a node serves at the same time.
-        way_s, transfer_s : float
-            Latency of a message, and time of a file on a link.
+        A node serves `n_threads` requests at a time. A message takes `way_s` seconds,
+        and a file `transfer_s` on a link.
         """
         times_ns = to_ns(way_s), to_ns(transfer_s)
         self._library.tierscope_clock_network(n_threads, *times_ns)
@@ -461,14 +442,8 @@ class VirtualClock:
     def meet(self, group: int, n_members: int, meet: Callable[[], None]) -> None:
         """Wait for all members of a group; their clocks move to the latest one.
 
-        Parameters
-        ----------
-        group : int
-            A number unique to the group; a process is in one meeting at a time.
-        n_members : int
-            Processes of the group.
-        meet : callable
-            Not called.
+        The number of the group is unique; a process is in one meeting at a time. `meet`
+        is not called.
         """
         if self._library.tierscope_clock_meet(group, n_members):
             self.check()
@@ -476,10 +451,7 @@ class VirtualClock:
     def give_token(self, send: Callable[[], None]) -> None:
         """Release the processes that wait for this process's next token, now or later.
 
-        Raises
-        ------
-        ValueError
-            If this process has given the largest number of tokens in this epoch.
+        Raises a ValueError after the largest number of tokens in an epoch.
         """
         if self._library.tierscope_clock_give():
             raise ValueError("virtual time: got more tokens than are remembered.")
@@ -498,12 +470,8 @@ class VirtualClock:
     def check(self) -> None:
         """Raise the reason if the launch was stopped; a signal handler runs first.
 
-        Raises
-        ------
-        RankGoneError
-            If this process has detected that another one is dead.
-        OtherRankFailed
-            If another process has stopped the launch; with its message, if known.
+        A RankGoneError says that this process has found another one dead, an
+        OtherRankFailed that another has stopped the launch, with its message if known.
         """
         if self._library.tierscope_clock_is_stopped():
             time.sleep(_SIGNALS_S)
@@ -617,21 +585,8 @@ def create_virtual_state(
 ) -> None:
     """Create the file that ``TIERSCOPE_DEVICE_STATE`` names, for virtual time.
 
-    Parameters
-    ----------
-    library : Path
-        ``libtierscope_device.so``.
-    config : Path
-        File written by `tierscope.storage.emulated.device.write_device_config`.
-    state : Path
-        The file to create; it must not exist.
-    n_processes : int
-        Processes of the launch.
-
-    Raises
-    ------
-    OSError
-        If the file exists or cannot be created.
+    It must not exist (OSError). `config` is what
+    `tierscope.storage.emulated.device.write_device_config` wrote.
     """
     create: Any = bind(ctypes.CDLL(str(library))).tierscope_clock_create
     error = create(bytes(config), bytes(state), n_processes)

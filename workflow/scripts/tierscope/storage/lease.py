@@ -31,18 +31,10 @@ class LeaseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that holds a lease.
+    """A process that holds a lease; `what` names it in messages to others.
 
-    Parameters
-    ----------
-    what : str
-        What it is, for messages to others: ``snakemake of experiment x``.
-    token : str
-        Distinguishes this lease from every other one.
-    host, boot, namespace : str, str, int
-        Machine, its start, and the name space of its process numbers.
-    pid, started : int
-        Process number and start time in clock ticks after boot.
+    Machine, its start, and the name space of process numbers say where it is; `started`
+    is in clock ticks after boot. The token tells this lease from every other one.
     """
 
     what: str
@@ -286,21 +278,8 @@ def held(path: Path, what: str) -> Iterator[None]:
 def hold_lease(path: Path, what: str, *, only_own: bool = False) -> Lease:
     """Take a lease and give it back when this process ends.
 
-    Parameters
-    ----------
-    path : Path
-        The lease's file; its folder is made if it is missing.
-    what : str
-        What this process is, for messages to others.
-    only_own : bool
-        As for `Lease`.
-
-    Raises
-    ------
-    LeaseError
-        If another process holds it.
-    OSError
-        If the file cannot be written.
+    A missing folder is made; `what` names this process in messages to others. Raises a
+    LeaseError if another process holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = Lease(path, what, only_own=only_own)

@@ -256,13 +256,7 @@ def _leases(root: int) -> list[str]:
 
 
 def _mark(root: int) -> None:
-    """Write the marker into a root, if it is missing.
-
-    Raises
-    ------
-    OSError
-        If something that is not a file has its name.
-    """
+    """Write the marker into a root, if it is missing; an OSError if it is no file."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         descriptor = os.open(MARKER, flags, 0o600, dir_fd=root)

@@ -28,14 +28,7 @@ _FIELD = re.compile(r"\b(?:lmm_)?(stripe_count|stripe_offset|pool): +(\S+)")
 class Layout:
     """A plain layout, of a file or of a folder for its new files.
 
-    Parameters
-    ----------
-    stripe_count : int
-        Number of OSTs that a file's data are striped over.
-    ost : int
-        OST of the first stripe; -1 for a folder whose files Lustre distributes.
-    pool : str, optional
-        OST pool.
+    `ost` has the first stripe; -1 for a folder whose files Lustre distributes.
     """
 
     stripe_count: int

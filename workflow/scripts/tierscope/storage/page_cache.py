@@ -106,12 +106,8 @@ def nfs_bytes(mountstats: str, point: str) -> int | None:
 def lustre_bytes(folder: Path, source: str) -> int | None:
     """Return the bytes that a Lustre client's OSCs have read, None if not readable.
 
-    Parameters
-    ----------
-    folder : Path
-        Such as `/proc/fs/lustre`; holds `osc/FSNAME-OST*/stats`.
-    source : str
-        The mount's source, such as ``10.0.0.1@tcp:/FSNAME`` or a folder below it.
+    The folder, such as `/proc/fs/lustre`, holds `osc/FSNAME-OST*/stats`. A mount's
+    source is such as ``10.0.0.1@tcp:/FSNAME``, or a folder below it.
     """
     name = source.partition(":/")[2].partition("/")[0]
     found, total = False, 0

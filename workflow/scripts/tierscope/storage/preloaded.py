@@ -12,15 +12,7 @@ _DELETED = " (deleted)"  # after the path of a mapped file that is no longer the
 
 
 def is_loaded(library: Path, maps: str | None = None) -> bool:
-    """Return whether this process has loaded a library.
-
-    Parameters
-    ----------
-    library : Path
-        The library's file, or a link to it.
-    maps : str, optional
-        Content of ``/proc/self/maps``.
-    """
+    """Return whether this process has loaded a library, given by its file or a link."""
     names = {library.name, library.resolve().name}
     for path in _mapped_files(maps):
         if os.path.basename(path) in names:

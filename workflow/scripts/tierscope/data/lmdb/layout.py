@@ -65,18 +65,9 @@ class _TreePage:
 class _Pages:
     """LMDB's allocation of pages: free pages, and the changes of a transaction.
 
-    Attributes
-    ----------
-    next_number : int
-        First page beyond the file.
-    saved : dict of int to list of int
-        The database of free pages: the pages that each transaction has freed.
-    saved_in : int or None
-        The page of that database.
-    taken : list of int or None
-        Free pages that this transaction has taken over, None if none.
-    taken_until : int
-        Last transaction whose pages were taken over.
+    `next_number` is the first page beyond the file. `saved` is the database of free
+    pages, by the transaction that freed them, on page `saved_in`. `taken` are free
+    pages that this transaction has taken over, of transactions up to `taken_until`.
     """
 
     next_number: int = N_META_PAGES

@@ -65,19 +65,9 @@ class Meta:
 
 
 def read_meta(read: Read, path: str) -> Meta:
-    """Return the newer metadata of a file.
+    """Return the newer metadata of a file; a DatasetError if it is not one of LMDB 0.9.
 
-    Parameters
-    ----------
-    read : callable
-        Returns the bytes at (offset, number of bytes) of the file.
-    path : str
-        Name of the file, for messages.
-
-    Raises
-    ------
-    DatasetError
-        If it is not an LMDB 0.9 file.
+    `read` returns the bytes at (offset, number of bytes).
     """
     first = _parse_meta(read(0, META_BYTES), path)
     second = _parse_meta(read(first.page_bytes, META_BYTES), path)

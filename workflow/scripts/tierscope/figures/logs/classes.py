@@ -129,12 +129,8 @@ def classes_of(rows: pd.DataFrame) -> list[tuple]:
 def visible(widest: Mapping[tuple, float], longest: float) -> list[tuple]:
     """Return the classes with a part of a bar that can be seen, for the legend.
 
-    Parameters
-    ----------
-    widest : mapping of (tier, interface, operation) to float
-        The largest part of each class, in the order of stacks.
-    longest : float
-        The length of the longest bar.
+    `widest` has the largest part of each class, in the order of stacks; `longest` is
+    the length of the longest bar.
     """
     found = [one for one in widest if widest[one] > _LEAST_SEEN * longest]
     kept = sorted(found, key=lambda one: -widest[one])[:_MOST_IN_LEGEND]

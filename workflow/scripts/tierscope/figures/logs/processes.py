@@ -93,12 +93,7 @@ def median_bounds(ordered: pd.DataFrame) -> tuple[float, float]:
 def class_times(times: pd.DataFrame, ranks: pd.Series) -> dict[tuple, np.ndarray]:
     """Return the least seconds of each counted class, for processes in this order.
 
-    Parameters
-    ----------
-    times : DataFrame
-        What `times_in` returns for one job and epoch.
-    ranks : Series of int
-        The processes.
+    The times are those of `times_in` for one job and epoch.
     """
     rows = counted(times)
     wide = rows.pivot_table(

@@ -34,21 +34,9 @@ _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 class Call:
     """What the logs of one call of ``tierscope trace`` have in common.
 
-    Parameters
-    ----------
-    host : str
-        Of the call, not of all its processes.
-    pid, ticks : int
-        Its process, and when the kernel started that.
-    user, group : str
-        `group` is found in the metadata of all logs of the call.
-    job_id : int
-    mounts : mapping of str to str
-        Type of the file system by mount point.
-    began_s : float
-        When the command began, in seconds since 1970.
-    ended_s : float or None
-        When it ended; None if the call was killed before.
+    The host is that of the call, and `ticks` when the kernel started its process.
+    `group` is in the metadata of all its logs. The command began and ended in seconds
+    since 1970; no end: the call was killed before.
     """
 
     host: str
@@ -104,10 +92,7 @@ def prepare_folder(spools: Path, call: Call) -> None:
 def left_folders(folder: Path) -> list[tuple[Path, Call]]:
     """Return the folders of spools in a folder of logs, or the folder itself.
 
-    Raises
-    ------
-    ConfigError
-        If what is known of a call cannot be read.
+    Raises a ConfigError if what is known of a call cannot be read.
     """
     found = [folder] if (folder / _CALL).is_file() else sorted(folder.glob(_FOLDERS))
     return [(one, _read_call(one)) for one in found if (one / _CALL).is_file()]
@@ -138,12 +123,6 @@ def job_and_group(environ: Mapping[str, str], pid: int, parent: int) -> tuple[in
 
     A launcher may start ``tierscope trace`` once a rank: then the group is the
     launcher's, if it runs on one machine or a scheduler knows it.
-
-    Parameters
-    ----------
-    environ : mapping of str to str
-    pid, parent : int
-        This process and the one that has started it.
     """
     is_launched = any(name in environ for name in LAUNCHED)
     caller = parent if is_launched else pid

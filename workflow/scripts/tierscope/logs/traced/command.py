@@ -38,24 +38,9 @@ _GRACE_S = 5  # for processes that outlive the command
 def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
     """Run a command and write a log of each of its processes that made calls.
 
-    Parameters
-    ----------
-    command : sequence of str
-    logs : Path
-        Folder of the logs.
-    paths : sequence of str
-        Files and folders to trace; if none, what Darshan traces by default, and
-        ``/dev/shm`` and ``/var/tmp``.
-
-    Returns
-    -------
-    int
-        Exit status of the command, 128 + n if signal n has ended it.
-
-    Raises
-    ------
-    ConfigError
-        If nothing can be traced, or the logs cannot be written.
+    Without `paths` it traces what Darshan traces by default, and ``/dev/shm`` and
+    ``/var/tmp``. The exit status is the command's, 128 + n if signal n has ended it. A
+    ConfigError says why nothing can be traced or written.
     """
     library = tracer_library()
     call = this_call()
@@ -104,20 +89,9 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
 def recover(folder: Path) -> int:
     """Write the logs of calls that were killed before they wrote them.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the logs, or the hidden folder in it that a killed call has left.
-
-    Returns
-    -------
-    int
-        0, or `FAILED` if a log is missing that another try may give.
-
-    Raises
-    ------
-    ConfigError
-        If there is nothing to recover, or it is of a call that may still run.
+    The folder is that of the logs, or the hidden one that a call has left. Returns 0,
+    or `FAILED` if a log is missing that another try may give. A ConfigError says that
+    there is nothing to recover, or that the call may still run.
     """
     left = left_folders(folder)
     if not left:

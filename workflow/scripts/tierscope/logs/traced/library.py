@@ -24,15 +24,8 @@ _SEPARATORS = set(" \t\n:")  # of LD_PRELOAD, which cannot quote them
 def tracer_library(native: Path = NATIVE) -> Path:
     """Return the library, compiled if it is missing or old.
 
-    Parameters
-    ----------
-    native : Path
-        Folder of ``preload.c`` and ``trace``; a clone has a ``Makefile`` beside them.
-
-    Raises
-    ------
-    ConfigError
-        If it cannot be compiled, or its path cannot be preloaded.
+    `native` has ``preload.c`` and ``trace``; a clone has a ``Makefile`` beside them. A
+    ConfigError says that it cannot be compiled, or that its path cannot be preloaded.
     """
     machine = platform.machine()
     if (native / "Makefile").is_file() and not _SEPARATORS & set(str(native)):

@@ -45,26 +45,11 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.+-]+")
 
 @dataclass(frozen=True)
 class TracedProcess:
-    """A process of a traced command.
+    """A process of a traced command; times are nanoseconds since 1970.
 
-    Parameters
-    ----------
-    host : str
-    pid, parent : int
-    ticks : int
-        When the kernel started it; tells processes with one id apart.
-    started_ns : int
-        Nanoseconds since 1970.
-    ended_ns : int or None
-        None if it was killed or still runs.
-    launched_as : str
-        What its launcher calls it, such as ``RANK=3``; ``-`` if nothing.
-    exe : str
-        Its command line, the last one if it has executed programs.
-    spools : tuple of Path
-        Empty if it recorded no call on a traced path.
-    loss : str
-        Why the tracer could not start in it; empty if it could.
+    Its start in the kernel's `ticks` tells processes with one id apart. `launched_as`
+    is what its launcher calls it, such as ``RANK=3``, or ``-``. No spools: it recorded
+    no call on a traced path. `loss` says why the tracer could not start in it.
     """
 
     host: str
@@ -122,11 +107,8 @@ def _process(folder: Path, story: Sequence[Sequence[str]]) -> TracedProcess:
 def parents_of(processes: Sequence[TracedProcess]) -> list[list[int]]:
     """Return the ids of each process's parents among some, the nearest first.
 
-    Parameters
-    ----------
-    processes : sequence of TracedProcess
-        Sorted by start. The kernel gives ids again, so a parent is the latest process
-        with its id that started before.
+    The kernel gives ids again, so a parent is the latest process with its id that
+    started before. Processes are sorted by start.
     """
     latest: dict[tuple[str, int], list[int]] = {}
     all_parents = []
@@ -156,15 +138,10 @@ def ranks_of(processes: Sequence[TracedProcess]) -> dict[TracedProcess, int]:
 
 
 class Written(NamedTuple):
-    """What came of writing the logs of a call.
+    """What came of writing the logs of a call: what is missing, a sentence each.
 
-    Parameters
-    ----------
-    logs : list of Path
-    losses : list of str
-        What is missing, a sentence each. A log that cannot be written costs no other.
-    may_succeed : bool
-        Whether another try may give more, as after making room on a full disk.
+    A log that cannot be written costs no other. Another try may give more
+    (`may_succeed`), as after making room on a full disk.
     """
 
     logs: list[Path]
@@ -175,16 +152,7 @@ class Written(NamedTuple):
 def write_process_logs(
     processes: Sequence[TracedProcess], logs: Path, call: Call
 ) -> Written:
-    """Write a log of each process that recorded calls.
-
-    Parameters
-    ----------
-    processes : sequence of TracedProcess
-        From `read_processes`.
-    logs : Path
-        Folder of the logs.
-    call : Call
-    """
+    """Write a log of each process that recorded calls, into the folder of the logs."""
     written, losses, may_succeed = [], [], False
     for process, metadata in zip(processes, _metadata(processes, call), strict=True):
         if process.loss:
@@ -337,11 +305,7 @@ def split_streams(
 ) -> tuple[dict[str, np.ndarray], dict[int, bytes]]:
     """Return the records of the POSIX and STDIO modules, and the path of each id.
 
-    Parameters
-    ----------
-    records : ndarray of POSIX_RECORD, shape (n_records,)
-    names : mapping of int to bytes
-        Path of each record id, after a mark if its record is of streams.
+    A name has a mark before the path if its record is of streams.
     """
     ids = {name: record_id for record_id, name in names.items()}
     is_stream = np.array(

@@ -127,14 +127,9 @@ def _check_prefix(prefix: str) -> None:
 
 
 def write_device_config(devices: Sequence[Device], path: str | Path) -> None:
-    """Write the file that ``TIERSCOPE_DEVICES`` names.
+    """Write the file that ``TIERSCOPE_DEVICES`` names, which must not exist.
 
-    Parameters
-    ----------
-    devices : sequence of Device
-        The devices, one line each, in the order of their counts.
-    path : path-like
-        The file to write; it must not exist.
+    It has a line for each device, in the order of their counts.
     """
     _check_devices(devices)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -119,15 +119,8 @@ def modelled_machine(
 ) -> ModelledMachine:
     """Return the machine that a system's `devices` describe, with this OST count.
 
-    Parameters
-    ----------
-    devices : mapping
-        Its `n_processes`, `gfs` and `lfs`.
-    n_osts : int
-        OSTs over which the files are spread.
-    processes_per_lfs_server : int, optional
-        Processes that share an LFS server, if not the number of the devices. The
-        service time is inversely proportional to it.
+    The service time of an LFS server is inversely proportional to the processes that
+    share it, which may be others than the devices say.
     """
     lfs = LfsModel(**devices["lfs"])
     if processes_per_lfs_server is not None:
@@ -187,15 +180,7 @@ def scale_gfs(
 
 
 def lfs_groups(machine: ModelledMachine, n_processes: int) -> list[range]:
-    """Return the ranks that share each LFS server; the last group may be smaller.
-
-    Parameters
-    ----------
-    machine : ModelledMachine
-        The machine at its full size.
-    n_processes : int
-        Processes of the small run.
-    """
+    """Return the ranks that share each LFS server; the last group may be smaller."""
     _check_processes(n_processes)
     size = machine.lfs.processes_per_server
     starts = range(0, n_processes, size)
