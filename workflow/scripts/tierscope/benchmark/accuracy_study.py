@@ -186,7 +186,7 @@ class Schedule:
     learning_rate: float
 
     def learning_rate_of(self, epoch: int) -> float:
-        """Return the learning rate of an epoch."""
+        """Return a rate that falls evenly to 0 after the last epoch."""
         return self.learning_rate * (1 - epoch / self.epochs)
 
 

@@ -71,7 +71,7 @@ ALL_CLASSES: tuple[IOClass | NetClass, ...] = (*IOClass, NET_READ)
 
 
 def io_class_of(name: str) -> IOClass | NetClass:
-    """Return the class of this name."""
+    """Return the class of this name; a ValueError if there is none."""
     return NET_READ if name == NET_READ else IOClass(name)
 
 

@@ -185,7 +185,7 @@ def _keys_of_other_kinds(
 
 
 def accepts(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Return whether a schema accepts a value."""
+    """Return whether a value is valid, without the reason."""
     return _validator()(schema).is_valid(value)
 
 

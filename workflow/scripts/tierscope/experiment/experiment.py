@@ -122,7 +122,7 @@ class Experiment:
         return {scenario: tuple(some) for scenario, some in points.items()}
 
     def scenario(self, name: str) -> Scenario:
-        """Return the scenario of this name."""
+        """Return the scenario of the sweeps that has this name."""
         return next(scenario for scenario in self.all_points if scenario.name == name)
 
     def launched_with(self, scenario: Scenario, point: Point) -> tuple[Point, ...]:

@@ -301,7 +301,7 @@ class _Overlap:
         return log.started_s < self.ended_s or log.started_s == self.started_s
 
     def add(self, logs: Sequence[LogFacts]) -> None:
-        """Add logs."""
+        """Add logs, and widen the time from the first start to the last end."""
         self.logs += logs
         self.started_s = min(self.started_s, *(log.started_s for log in logs))
         self.ended_s = max(self.ended_s, *(log.ended_s for log in logs))

@@ -134,7 +134,7 @@ def launch_facts(ranks: Sequence[RankFacts]) -> dict[str, Any]:
 
 
 def _machine_facts(system: Machine) -> dict[str, Any]:
-    """Return the facts of this machine."""
+    """Return what can change the speed of this machine: processor and mounts."""
     mounts = {name: mount_facts(t.data_root()) for name, t in system.tiers.items()}
     return {"cpu_model": cpu_model(), "governor": governor(), "mounts": mounts}
 

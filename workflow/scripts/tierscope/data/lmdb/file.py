@@ -93,7 +93,7 @@ def read_records(folder: Path) -> np.ndarray:
 
 
 def key_of(record: int) -> bytes:
-    """Return the key of a record."""
+    """Return a record's number with leading zeros, so that keys sort as numbers."""
     return b"%0*d" % (KEY_BYTES, record)
 
 

@@ -225,7 +225,7 @@ class Layout:
         return first + files % n_servers
 
     def links(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the link of each rank."""
+        """Return the number of the link that each rank's reads pass."""
         return self.first_link + ranks * self.tier.n_links // self.n_ranks
 
 
