@@ -27,9 +27,11 @@ def test_columns_of_a_table_have_type_and_values(capsys):
     assert any(line.split()[:2] == ["n_osts", "int64"] for line in lines)
 
 
-def test_columns_of_a_table_have_their_meaning_below(capsys):
+def test_columns_of_a_table_have_their_unit_and_below_their_meaning(capsys):
     main(["table", "jobs"])
     lines = capsys.readouterr().out.splitlines()
+    started = "started_s    float64  s       at least 0"
+    assert started in lines
     (below,) = (i + 1 for i, line in enumerate(lines) if line.startswith("n_logs"))
     assert lines[below] == "    Number of logs of the job."
 

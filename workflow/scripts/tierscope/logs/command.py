@@ -125,11 +125,11 @@ def _fail(reason: str) -> None:
 
 
 def column_lines(table: str) -> Iterator[str]:
-    """Yield two lines for each column: name, type and allowed values; its meaning."""
+    """Yield two lines for each column: name, type, unit and values; its meaning."""
     width = max(map(len, TABLES[table]))
     for name, column in COLUMNS[table].items():
         values = ", ".join(allowed_values(table, name))
-        yield f"{name:{width}}  {column.kind:7}  {values}"
+        yield f"{name:{width}}  {column.kind:7}  {column.unit:6}  {values}".rstrip()
         yield f"    {column.meaning}"
 
 

@@ -100,7 +100,7 @@ _LOGS: Columns = {
     "run_time_s": _RUN_TIME,
     "modules": text("Modules of Darshan with data, with commas between."),
     "partial": text("Modules that lost records, with commas between."),
-    "n_records": count("Number of records of the interfaces that count."),
+    "n_records": count("Number of records of POSIX, STDIO and MPI-IO."),
     "n_shared_records": count("Number of records that all processes share."),
     "n_nameless_records": count("Number of records without a path."),
     "n_mappings": count(
