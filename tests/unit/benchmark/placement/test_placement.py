@@ -14,7 +14,6 @@ from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.placement.client import NodeFeed, PlacementClient
 from tierscope.benchmark.placement.copies import TEMPORARY_PREFIX, Copier
-from tierscope.benchmark.placement.decisions import Decisions
 from tierscope.benchmark.placement.messages import PLACES, REQUEST, Kind
 from tierscope.benchmark.placement.server import PlacementServer
 from tierscope.benchmark.run_folder import write_decisions
@@ -22,6 +21,7 @@ from tierscope.core.scenario import Point
 from tierscope.data.shuffle import epoch_files
 from tierscope.data.tfrecord import generate_files
 from tierscope.policies import Place, node_policy, policy_options
+from tierscope.policies.decisions import Decisions
 from tierscope.storage.clock import RealClock, Role
 from tierscope.storage.tier import epoch_alias, make_epoch_aliases
 

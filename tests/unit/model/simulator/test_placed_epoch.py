@@ -20,6 +20,7 @@ from tierscope.model.simulator.placed_events import (
 from tierscope.model.simulator.placed_run import AdHocRun, DynamicRun
 from tierscope.model.simulator.runs import simulate_run
 from tierscope.policies import PLACED, Place, node_policy, of_kind
+from tierscope.policies.decisions import Decisions
 from tierscope.storage.queueing_network import (
     ModelError,
     Network,
@@ -288,13 +289,13 @@ def test_lru_below_the_whole_dataset_hits_less_than_monarch():
 @pytest.mark.parametrize("policy", of_kind(PLACED))
 def test_simulated_decisions_are_checked(policy, monkeypatch):
     simulate_run(describe(policy), at(50))
-    note = Placement._note
+    add = Decisions.add
 
-    def wrong(self, number, event, epoch, file_id, place, *more, **options):
+    def wrong(self, event, epoch, file_id, place, *more, **options):
         place = Place.LFS if event == "begin" else place
-        note(self, number, event, epoch, file_id, place, *more, **options)
+        add(self, event, epoch, file_id, place, *more, **options)
 
-    monkeypatch.setattr(Placement, "_note", wrong)
+    monkeypatch.setattr(Decisions, "add", wrong)
     with pytest.raises(ModelError, match="that the policy would not make"):
         simulate_run(describe(policy), at(50))
 

@@ -16,7 +16,6 @@ from typing import Protocol
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.placement.copies import is_full
 from tierscope.benchmark.placement.copy_threads import CopyOrder, CopyThreads
-from tierscope.benchmark.placement.decisions import Decisions
 from tierscope.benchmark.placement.messages import (
     ANSWER,
     PLACES,
@@ -26,6 +25,7 @@ from tierscope.benchmark.placement.messages import (
     receive,
 )
 from tierscope.policies.copy_limits import HELD_BYTES
+from tierscope.policies.decisions import Decisions
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 from tierscope.storage.clock import Clock, Role, Turn
 

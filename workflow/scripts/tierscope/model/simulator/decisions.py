@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from tierscope.core.columns import TABLES
 from tierscope.model.simulator.events import NS_PER_S
 from tierscope.model.simulator.placed_epoch import PlacedStorage
 from tierscope.model.simulator.placed_events import FROM_GFS, FROM_LFS
 from tierscope.policies.copy_limits import HELD_BYTES
+from tierscope.policies.decisions import ROW, Decisions
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 
 _PLACES = {FROM_GFS: Place.GFS, FROM_LFS: Place.LFS}
@@ -26,14 +26,14 @@ COUNTS = ("placed_files", "handed_over_files", "evicted_files")
 
 @dataclass
 class _Node:
-    """A node's policy and its copies."""
+    """A node's policy, what it decided if that is kept, and its copies."""
 
     policy: NodePolicy
+    decisions: Decisions | None
     idle: list[tuple[int, int, int]]  # a heap: epoch and instant when free, copier
     epoch: int = 0
     held_bytes: int = 0
     last_copy_ns: int = 0
-    n_steps: int = 0
     waiting: deque[tuple[int, int, bool]] = field(default_factory=deque)
     held_back: list[int] = field(default_factory=list)
     under_way: dict[int, tuple[int, bool]] = field(default_factory=dict)
@@ -71,11 +71,14 @@ class Placement:
         self._size = storage.workload.file_size_bytes
         self._n_epochs, self._drain, self._hand_over = n_epochs, drain, hand_over
         idle = [(0, 0, copier) for copier in range(storage.n_copiers)]
-        self._nodes = [_Node(policy, list(idle)) for policy in policies]
+        self._nodes = []
+        for number, policy in enumerate(policies):
+            rank = number * self._per_node  # the process that copies and evicts
+            decisions = Decisions(number, rank) if with_decisions else None
+            self._nodes.append(_Node(policy, decisions, list(idle)))
         self._epoch, self._awaits = 0, False
         self.counts = np.zeros((len(COUNTS), len(policies), n_epochs), np.int64)
         self.drain_s = np.zeros((len(policies), n_epochs))
-        self._rows: list[tuple] | None = [] if with_decisions else None
 
     def begin(self) -> None:
         """Let the policies begin: the first epoch starts."""
@@ -111,16 +114,16 @@ class Placement:
         node = self._nodes[number]
         node.epoch = self._epoch
         place = node.policy.begin_read(file_id)
-        if self._rows is not None:
-            self._note(number, "begin", self._epoch, file_id, place, rank)
+        if node.decisions:
+            node.decisions.add("begin", self._epoch, file_id, place, rank)
         return FROM_LFS if place is Place.LFS else FROM_GFS
 
     def ended(self, rank: int, file_id: int, place: int) -> None:
         """Tell a rank's node that it has read a file."""
         number = rank // self._per_node
         node = self._nodes[number]
-        if self._rows is not None:
-            self._note(number, "end", self._epoch, file_id, _PLACES[place], rank)
+        if node.decisions:
+            node.decisions.add("end", self._epoch, file_id, _PLACES[place], rank)
         actions = node.policy.end_read(file_id, _PLACES[place])
         if not actions:
             return
@@ -147,14 +150,16 @@ class Placement:
             heapq.heappush(me.idle, (self._epoch, now_ns, copier))
         self.counts[0, node, epoch] += 1
         self.counts[1, node, epoch] += not from_gfs
-        if self._rows is not None:
+        if me.decisions:
             detail = "read again" if from_gfs else "handed over"
-            self._note(node, "placed", epoch, file_id, Place.LFS, detail=detail)
+            me.decisions.add("placed", epoch, file_id, Place.LFS, detail=detail)
         self._carry_out(node, me.policy.placed(file_id), me.epoch)
 
     def decisions(self) -> pd.DataFrame:
         """Return the table `decisions`; its times are those of no clock, 0."""
-        return pd.DataFrame(self._rows, columns=list(TABLES["decisions"]))
+        kept = [node.decisions for node in self._nodes if node.decisions]
+        rows = [row for one in kept for row in one.rows]
+        return pd.DataFrame(rows, columns=list(ROW.names))
 
     def _carry_out(
         self,
@@ -164,15 +169,16 @@ class Placement:
         handed_over: int | None = None,
     ) -> None:
         """Evict at once, and begin copies or hold them back."""
+        node = self._nodes[number]
         for action in actions:
             file_id = action.file_id
-            if self._rows is not None:
+            if node.decisions:
                 event = "evict" if isinstance(action, Evict) else "copy"
-                self._note(number, event, epoch, file_id, Place.LFS)
+                node.decisions.add(event, epoch, file_id, Place.LFS)
             if isinstance(action, Evict):
                 self.counts[2, number, epoch] += 1
             elif self._awaits:
-                self._nodes[number].held_back.append(file_id)
+                node.held_back.append(file_id)
             else:
                 self._submit(number, file_id, epoch, file_id != handed_over)
 
@@ -193,20 +199,3 @@ class Placement:
         """Begin a copy."""
         self._nodes[number].under_way[copier] = (epoch, from_gfs)
         self._storage.order_copy(number, copier, file_id, epoch, from_gfs)
-
-    def _note(
-        self,
-        number: int,
-        event: str,
-        epoch: int,
-        file_id: int,
-        place: Place,
-        rank: int | None = None,
-        detail: str = "",
-    ) -> None:
-        """Note a row of the table `decisions`."""
-        node = self._nodes[number]
-        rank = number * self._per_node if rank is None else rank
-        row = (number, node.n_steps, 0.0, event, epoch, rank, file_id, place.value)
-        self._rows.append((*row, detail))
-        node.n_steps += 1

@@ -1,4 +1,4 @@
-"""The log of a node's placement server: the node's part of the table `decisions`."""
+"""What a node decides, measured or simulated: its part of the table `decisions`."""
 
 from dataclasses import dataclass, field
 
@@ -6,8 +6,10 @@ import numpy as np
 
 from tierscope.policies.node import Place
 
-_ROW = np.dtype(
+ROW = np.dtype(
     [
+        ("node", "i8"),
+        ("step", "i8"),
         ("time_s", "f8"),
         ("event", "S6"),
         ("epoch", "i4"),
@@ -21,9 +23,9 @@ _ROW = np.dtype(
 
 @dataclass
 class Decisions:
-    """The log of a node's server: one row per event or decision.
+    """The decisions of a node: one row per event or decision, in the order of `ROW`.
 
-    `rank` is the process of the server, which copies and evicts.
+    `rank` is the process that copies and evicts.
     """
 
     node: int
@@ -48,10 +50,10 @@ class Decisions:
         """Add a row (see the table `decisions`)."""
         time_s = (self.now_ns - self.started_ns) / 1e9
         rank = self.rank if rank is None else rank
-        self.rows.append((time_s, event, epoch, rank, file_id, place.value, detail))
+        row = (self.node, len(self.rows), time_s, event, epoch, rank, file_id)
+        self.rows.append((*row, place.value, detail))
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return the node's part of the table `decisions`; texts are bytes."""
-        rows = np.array(self.rows, _ROW)
-        steps = {"node": np.full(len(rows), self.node), "step": np.arange(len(rows))}
-        return steps | {name: rows[name] for name in _ROW.names}
+        rows = np.array(self.rows, ROW)
+        return {name: rows[name] for name in ROW.names}
