@@ -14,7 +14,6 @@ import numpy as np
 from tierscope.core.columns import INTERFACES, OPERATIONS
 from tierscope.core.job_words import as_utf8
 from tierscope.logs.bounds import SharedBounds, SharedRecords, shared_bounds
-from tierscope.logs.placing import place_names
 from tierscope.logs.summed_files import (
     costly_folders,
     root_folders,
@@ -31,6 +30,7 @@ from tierscope.logs.tiers import (
 )
 from tierscope.trace.any_log import LANES, MPI_IO, SHARED, AnyLog, Records
 from tierscope.trace.log import LogError
+from tierscope.trace.placing import place_names
 
 NO_EPOCH = -1
 STILL_RUNNING = "still running"  # how a traced process ended, in metadata
@@ -233,7 +233,7 @@ def _place(log: AnyLog, tiers: Sequence[TierPrefix], epochs: str | None) -> _Pla
     names = list(dict.fromkeys(tier.name for tier in tiers))
     tier_names = [*names, OTHER, UNNAMED]
     of_prefix = np.array([names.index(tier.name) for tier in tiers] + [len(names)])
-    found = place_names(log.names, tiers)
+    found = place_names(log.names, [tier.prefix for tier in tiers])
     used = [tiers[one] for one in np.unique(found[found >= 0])]
     tier_of = np.append(of_prefix[found], len(tier_names) - 1)  # -1: the last entry
     found = _epochs_of(log, epochs) if epochs else np.full(len(log.names.ids), NO_EPOCH)

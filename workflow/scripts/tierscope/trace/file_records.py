@@ -21,6 +21,7 @@ from tierscope.trace.log import (
     Names,
     read_posix,
 )
+from tierscope.trace.placing import Prefix, place_folders
 
 Roots = str | Path | Sequence[str | Path]
 
@@ -155,10 +156,7 @@ def _place_names(
 
     Folders and base names repeat, so each distinct one is examined once.
     """
-    patterns = _tier_patterns(tiers)
-    placed = [_place_folder(log, name, patterns) for name in names.folders.to_pylist()]
-    placed.append((_NO_TIER, _NO_EPOCH))  # for folder -1, no folder
-    tier, alias = np.array(placed, np.int64)[names.folder_of].T
+    tier, alias = _place_folders(log, tiers, names)[names.folder_of].T
     base, base_epoch = _split_aliases(names.bases)
     file_id = _file_ids(base)[names.base_of]
     base_epoch = base_epoch[names.base_of]
@@ -194,8 +192,13 @@ def _root_folders(roots: Roots) -> list[str]:
     return [os.path.abspath(root) for root in roots]
 
 
-def _tier_patterns(tiers: Mapping[str, Roots]) -> list[tuple[int, re.Pattern]]:
-    """Return (position in `tiers`, pattern of its folders), longest root first."""
+def _place_folders(
+    log: str | Path, tiers: Mapping[str, Roots], names: Names
+) -> np.ndarray:
+    """Return tier (a position in `tiers`) and epoch of each folder.
+
+    Shape (n_folders + 1, 2): the last one is no folder.
+    """
     roots = [
         (os.fsencode(root).rstrip(b"/"), tier)
         for tier, folders in enumerate(tiers.values())
@@ -203,22 +206,20 @@ def _tier_patterns(tiers: Mapping[str, Roots]) -> list[tuple[int, re.Pattern]]:
     ]
     if len({root for root, _ in roots}) != len(roots):
         raise ValueError(f"tiers: got {dict(tiers)}, expected different roots.")
-    roots.sort(key=lambda item: -len(item[0]))
-    pattern = rb"(?s:%s((?:\.ep[0-9]+)?(?:/.*)?))"
-    return [(tier, re.compile(pattern % re.escape(root))) for root, tier in roots]
-
-
-def _place_folder(
-    log: str | Path, folder: bytes, patterns: list[tuple[int, re.Pattern]]
-) -> tuple[int, int]:
-    """Return tier and epoch of a folder, `_NO_TIER` if it is below no tier."""
-    for tier, pattern in patterns:
-        if match := pattern.fullmatch(folder):
-            epochs = {int(number) for number in _ALIAS.findall(match[1])}
-            if len(epochs) > 1:
-                raise LogError(log, f"a path names two epochs: {folder!r}.")
-            return tier, epochs.pop() if epochs else _NO_EPOCH
-    return _NO_TIER, _NO_EPOCH
+    prefixes = [
+        Prefix(re.escape(root) + rb"(?:\.ep[0-9]+)?", len(root)) for root, _ in roots
+    ]
+    found = place_folders(names, prefixes).tolist()
+    placed = [(_NO_TIER, _NO_EPOCH)] * len(found)
+    for number, folder in enumerate(names.folders.to_pylist()):
+        if found[number] < 0:
+            continue
+        root, tier = roots[found[number]]
+        epochs = {int(epoch) for epoch in _ALIAS.findall(folder[len(root) :])}
+        if len(epochs) > 1:
+            raise LogError(log, f"a path names two epochs: {folder!r}.")
+        placed[number] = tier, epochs.pop() if epochs else _NO_EPOCH
+    return np.array(placed, np.int64)
 
 
 def _split_aliases(bases: pa.Array) -> tuple[pa.Array, np.ndarray]:

@@ -1,8 +1,8 @@
 import pytest
 from job_logs import write_job_log
-from tierscope.logs.placing import place_names
 from tierscope.logs.tiers import tiers_of
 from tierscope.trace.any_log import read_any_log
+from tierscope.trace.placing import place_names
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,16 @@ from tierscope.trace.any_log import read_any_log
         ({"a": "/x.y"}, "/xzy/file", None),
         ({"a": "/x/data.h5"}, "/x/data.h5", "a"),
         ({"a": "/x", "b": "/x/data.h5"}, "/x/data.h5", "b"),
+        ({"a": "/x/data.h5", "b": "/x"}, "/x/data.h5", "a"),
+        ({"a": "/x/y*", "b": "/*/yz/data.h5"}, "/x/yz/data.h5", "b"),
+        ({"a": "/x/long", "b": "/x/*/*"}, "/x/long/data.h5", "a"),
+        ({"a": "/*", "root": "/"}, "/x/file", "root"),
+        ({"root": "/", "a": "/*"}, "/x/file", "a"),
     ],
 )
 def test_the_longest_prefix_decides(tmp_path, tiers, path, expected):
     log = write_job_log(tmp_path / "log.darshan", [("POSIX", 0, path, {"opens": 1})])
     listed = tiers_of(tiers)
-    (position,) = place_names(read_any_log(log).names, listed)
+    prefixes = [tier.prefix for tier in listed]
+    (position,) = place_names(read_any_log(log).names, prefixes)
     assert (listed[position].name if position >= 0 else None) == expected
