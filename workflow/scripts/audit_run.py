@@ -21,16 +21,19 @@ def read_evidence(
 ) -> Evidence:
     """Return the evidence of a run from these files."""
     names = {Path(path).stem: path for path in tables}
+    files = read_table(manifest, "manifest")
     background = served = None
     if run.background_roots:
-        background = read_background_records(log, run.background_roots)
+        background = read_background_records(log, run.background_roots, files)
     if run.peer_roots:
-        served = read_background_records(log, run.peer_roots)
+        served = read_background_records(log, run.peer_roots, files)
     return Evidence(
         run,
-        read_file_records(log, run.tier_roots, may_be_empty="peer_reads" in names),
+        read_file_records(
+            log, run.tier_roots, files, may_be_empty="peer_reads" in names
+        ),
         read_table(epochs, "run_epochs"),
-        read_table(manifest, "manifest"),
+        files,
         {name: read_table(path, name) for name, path in names.items()},
         background,
         served,

@@ -12,7 +12,11 @@ if __name__ == "__main__":
     run = Run.read(snakemake.input.run)
     epochs = read_table(snakemake.input.epochs, "run_epochs")
     background = sum_background(
-        read_background_records(snakemake.input.log, run.background_roots),
+        read_background_records(
+            snakemake.input.log,
+            run.background_roots,
+            read_table(snakemake.input.manifest, "manifest"),
+        ),
         read_table(snakemake.input.decisions, "decisions"),
         epochs.drop_duplicates("rank").set_index("rank")["node"],
         {node["node"]: node["drain_time_s"] for node in run.placement},

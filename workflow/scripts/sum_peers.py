@@ -13,7 +13,11 @@ if __name__ == "__main__":
     epochs = read_table(snakemake.input.epochs, "run_epochs")
     node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]
     stage_in = sum_stage_in(
-        read_background_records(snakemake.input.log, run.background_roots),
+        read_background_records(
+            snakemake.input.log,
+            run.background_roots,
+            read_table(snakemake.input.manifest, "manifest"),
+        ),
         node_of,
         run.stage_in_time_s,
     )

@@ -60,6 +60,22 @@ def synthetic(paths, ranks=None, **columns):
     return records, dict(zip(records["id"].tolist(), paths, strict=True))
 
 
+def manifest_of(paths):
+    """Return the part of a manifest that tells ids: files by id."""
+    return pd.DataFrame({"file_id": list(paths), "path": list(paths.values())})
+
+
+SMALL = manifest_of({i: f"small/s_{i:05d}.tfrecord" for i in range(200)})
+BINARY = manifest_of({i: f"small/s_{i}.bin" for i in range(100)})
+LARGE = manifest_of({i: f"large/l_{i:05d}.tfrecord" for i in range(10)})
+MANIFEST = pd.concat([SMALL, BINARY, LARGE])
+
+
+def read(log, tiers=TIERS, manifest=MANIFEST, **options):
+    """Return the table of a log's dataset files."""
+    return read_file_records(log, tiers, manifest, **options)
+
+
 @pytest.fixture
 def write(tmp_path):
     """Return a function that writes a log of `synthetic` records."""
@@ -102,7 +118,7 @@ def test_names_are_those_of_pydarshan():
     ],
 )
 def test_log_with_aliases_lists_each_read_once(log, n_files, reads, n_bytes):
-    table = read_file_records(LOGS / f"{log}.darshan", TIERS)
+    table = read(LOGS / f"{log}.darshan")
     assert keys(table) == expected_files(log, n_files)
     assert list(table.columns) == list(TABLES["file_records"])
     assert (table["opens"] == 1).all()
@@ -114,7 +130,7 @@ def test_log_with_aliases_lists_each_read_once(log, n_files, reads, n_bytes):
 @pytest.mark.parametrize("epoch", [0, 1, 2])
 def test_log_of_one_epoch_takes_the_epoch_given(epoch):
     log = f"mpi4_small_perepoch{epoch}"
-    table = read_file_records(LOGS / f"{log}.darshan", TIERS, epoch=epoch)
+    table = read(LOGS / f"{log}.darshan", TIERS, epoch=epoch)
     expected = expected_files(log, 200)
     assert {key[0] for key in expected} == {0}
     assert keys(table) == [(epoch, *key[1:]) for key in expected]
@@ -123,7 +139,7 @@ def test_log_of_one_epoch_takes_the_epoch_given(epoch):
 
 
 def test_log_without_aliases_sums_the_epochs_of_a_rank():
-    table = read_file_records(LOGS / "mpi2_small_noreduce.darshan", TIERS, epoch=0)
+    table = read(LOGS / "mpi2_small_noreduce.darshan", TIERS, epoch=0)
     expected = pd.Series(
         [key[1:] for key in expected_files("mpi2_small_noreduce", 200)]
     )
@@ -138,7 +154,7 @@ def test_read_times_are_those_that_pydarshan_reads():
     report = darshan.DarshanReport(str(log), read_all=False)
     report.mod_read_all_records("POSIX", dtype="numpy")
     timers = np.array([record["fcounters"] for record in report.records["POSIX"]])
-    table = read_file_records(log, TIERS)
+    table = read(log)
     for column, timer in [("read_time_s", "READ_TIME"), ("meta_time_s", "META_TIME")]:
         expected = np.sort(timers[:, TIMERS.index(f"POSIX_F_{timer}")])
         assert np.array_equal(np.sort(table[column]), expected)
@@ -174,18 +190,18 @@ def test_logs_of_older_darshan_agree_with_pydarshan(name):
 
 def test_partial_log_is_refused():
     with pytest.raises(LogError, match=r"mpi4_small_partial64\.darshan: is partial"):
-        read_file_records(LOGS / "mpi4_small_partial64.darshan", TIERS)
+        read(LOGS / "mpi4_small_partial64.darshan")
 
 
 def test_log_without_posix_module_is_refused():
     with pytest.raises(LogError, match="no POSIX module, it has none"):
-        read_file_records(LOGS / "nonmpi_child_uname.darshan", TIERS)
+        read(LOGS / "nonmpi_child_uname.darshan")
 
 
 def test_error_lists_the_modules_of_a_log_without_posix():
     log = Path(darshan.__file__).parent / "tests" / "input" / "noposix.darshan"
     with pytest.raises(LogError, match=r"it has \['LUSTRE', 'STDIO'\]"):
-        read_file_records(log, TIERS)
+        read(log)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +220,12 @@ def test_what_is_no_log_is_refused(tmp_path, content, reason):
     if content is not None:
         log.write_bytes(content)
     with pytest.raises(LogError, match=rf"x\.darshan: .*{reason}"):
-        read_file_records(log, TIERS)
+        read(log)
 
 
 def test_folder_is_refused(tmp_path):
     with pytest.raises(LogError, match="Is a directory"):
-        read_file_records(tmp_path, TIERS)
+        read(tmp_path)
 
 
 @contextmanager
@@ -230,7 +246,7 @@ def test_truncation_anywhere_is_refused(tmp_path, reading):
     for length in range(0, len(whole), 7):
         log.write_bytes(whole[:length])
         with reading(), pytest.raises(LogError, match=r"cut\.darshan: "):
-            read_file_records(log, TIERS)
+            read(log)
 
 
 @pytest.mark.parametrize("damaged", [{0}, {1}, {0, 1}])
@@ -256,16 +272,14 @@ def test_bytes_after_the_end_are_refused(tmp_path):
     log = tmp_path / "long.darshan"
     log.write_bytes((LOGS / "mpi4_large_alias.darshan").read_bytes() + b"\0")
     with pytest.raises(LogError, match="corrupt: got 4249 bytes, expected 4248"):
-        read_file_records(log, TIERS)
+        read(log)
 
 
 WHOLE = {
     log: (LOGS / f"{log}.darshan").read_bytes()
     for log in ("mpi4_small_alias", "mpi4_large_alias", "nonmpi_small_alias")
 }
-TABLES_OF_WHOLE = {
-    log: read_file_records(LOGS / f"{log}.darshan", TIERS) for log in WHOLE
-}
+TABLES_OF_WHOLE = {log: read(LOGS / f"{log}.darshan") for log in WHOLE}
 
 
 @settings(
@@ -293,7 +307,7 @@ def test_flipped_bits_are_refused_or_harmless(
     path.write_bytes(content)
     try:
         with reading():
-            table = read_file_records(path, TIERS)
+            table = read(path)
     except LogError as error:
         assert str(error).startswith(str(path))  # noqa: PT017
     else:
@@ -312,7 +326,7 @@ def test_alias_stands_at_the_root_or_below_it(write):
             "/dev/shm/lfs.ep10/small/s_00015.tfrecord",
         ]
     )
-    assert keys(read_file_records(log, TIERS)) == [
+    assert keys(read(log)) == [
         (3, 0, "gfs", 12),
         (4, 0, "gfs", 13),
         (5, 0, "gfs", 14),
@@ -332,20 +346,20 @@ def test_alias_stands_at_the_root_or_below_it(write):
     ],
 )
 def test_paths_beside_a_root_are_ignored(write, path):
-    table = read_file_records(write([path, "/srv/gfs.ep0/s_7.bin"]), TIERS)
+    table = read(write([path, "/srv/gfs.ep0/s_7.bin"]))
     assert keys(table) == [(0, 0, "gfs", 7)]
 
 
 def test_background_is_told_from_the_epochs_by_path(write):
     paths = [
-        "/srv/gfs.ep0/set/7.tfrecord",
-        "/srv/gfs.bg.ep0/set/7.tfrecord",
-        "/dev/shm/lfs.bg.ep1/node-0/set/.placing-7.tfrecord",
+        "/srv/gfs.ep0/set/s_00007.tfrecord",
+        "/srv/gfs.bg.ep0/set/s_00007.tfrecord",
+        "/dev/shm/lfs.bg.ep1/node-0/set/.placing-s_00007.tfrecord",
     ]
     log = write(paths, POSIX_WRITES=[0, 0, 3], POSIX_BYTES_WRITTEN=[0, 0, 90])
-    assert keys(read_file_records(log, TIERS)) == [(0, 0, "gfs", 7)]
+    assert keys(read(log)) == [(0, 0, "gfs", 7)]
     roots = {tier: f"{root}.bg" for tier, root in TIERS.items()}
-    background = read_background_records(log, roots)
+    background = read_background_records(log, roots, MANIFEST)
     assert keys(background) == [(0, 0, "gfs", 7), (1, 0, "lfs", 7)]
     assert background["writes"].tolist() == [0, 3]
     assert background["bytes_written"].tolist() == [0, 90]
@@ -353,14 +367,14 @@ def test_background_is_told_from_the_epochs_by_path(write):
 
 
 def test_log_without_background_has_no_rows_of_it(write):
-    log = write(["/srv/gfs.ep0/set/7.tfrecord"])
-    assert read_background_records(log, {"gfs": "/srv/gfs.bg"}).empty
+    log = write(["/srv/gfs.ep0/set/s_00007.tfrecord"])
+    assert read_background_records(log, {"gfs": "/srv/gfs.bg"}, MANIFEST).empty
 
 
 def test_longest_of_nested_roots_wins(write):
     tiers = {"gfs": "/data", "lfs": "/data/cache/"}
     log = write(["/data.ep0/s_1.bin", "/data/cache.ep0/s_2.bin", "/data/c.ep0/s_3.bin"])
-    assert keys(read_file_records(log, tiers)) == [
+    assert keys(read(log, tiers)) == [
         (0, 0, "gfs", 1),
         (0, 0, "gfs", 3),
         (0, 0, "lfs", 2),
@@ -370,49 +384,47 @@ def test_longest_of_nested_roots_wins(write):
 def test_relative_roots_count_from_the_working_directory(write, tmp_path, monkeypatch):
     log = write([f"{tmp_path}/gfs.ep0/s_1.bin"])
     monkeypatch.chdir(tmp_path)
-    table = read_file_records(log, {"gfs": "gfs", "lfs": "lfs"})
+    table = read(log, {"gfs": "gfs", "lfs": "lfs"})
     assert keys(table) == [(0, 0, "gfs", 1)]
 
 
 def test_root_is_taken_literally(write):
     tiers = {"gfs": "/g.f(s", "lfs": "/l+fs"}
     log = write(["/gxf(s.ep0/s_1.bin", "/g.f(s.ep0/s_2.bin", "/ll+fs.ep0/s_3.bin"])
-    assert keys(read_file_records(log, tiers)) == [(0, 0, "gfs", 2)]
+    assert keys(read(log, tiers)) == [(0, 0, "gfs", 2)]
 
 
 def test_equal_roots_are_refused(write):
     with pytest.raises(ValueError, match="different roots"):
-        read_file_records(write(["/a.ep0/s_1"]), {"gfs": "/a", "lfs": "/a/"})
+        read(write(["/a.ep0/s_1"]), {"gfs": "/a", "lfs": "/a/"})
+
+
+def test_file_id_is_that_of_the_name_in_the_manifest(write):
+    manifest = manifest_of({7: "set/s_1.bin", 10**18: "ä 3", 0: "set/sub/none.x"})
+    names = ["s_1.bin", "any/ä 3", "none.x.ep0"]
+    table = read(write([f"/srv/gfs.ep0/{name}" for name in names]), manifest=manifest)
+    assert table["file_id"].tolist() == [0, 7, 10**18]
+
+
+def test_database_has_the_id_of_its_first_record(write):
+    records = pd.DataFrame({"file_id": range(5), "path": "set/data.mdb"})
+    table = read(write(["/srv/gfs.ep0/set/data.mdb"]), manifest=records)
+    assert table["file_id"].tolist() == [0]
 
 
 @pytest.mark.parametrize(
-    ("name", "file_id"),
-    [
-        ("s_00012.tfrecord", 12),
-        ("s_12.mp4", 12),
-        ("00012", 12),
-        ("part-3-of-8.tar.gz", 8),
-        ("7z_5x.bin", 5),
-        (".9", 9),
-        ("s_000000000000000000000000000001.bin", 1),
-        ("s_999999999999999999.bin", 999999999999999999),
-    ],
+    "name", [b"s_100.bin", b"s_01.bin", b"S_1.bin", b"s_1.bin.2", b"s_\xff.bin"]
 )
-def test_file_id_is_the_last_number_of_the_stem(write, name, file_id):
-    table = read_file_records(write([f"/srv/gfs.ep0/{name}"]), TIERS)
-    assert table["file_id"].tolist() == [file_id]
+def test_file_that_is_not_in_the_manifest_is_refused(write, name):
+    reason = r"a file is not in the dataset's manifest: '/srv/gfs\.ep0/[sS]_"
+    with pytest.raises(LogError, match=reason):
+        read(write([b"/srv/gfs.ep0/" + name]))
 
 
-@pytest.mark.parametrize("name", ["s.tfrecord", "s.12", "s_99999999999999999999.bin"])
-def test_file_without_usable_number_is_refused(write, name):
-    with pytest.raises(LogError, match=r"no usable number: '/srv/gfs\.ep0/s"):
-        read_file_records(write([f"/srv/gfs.ep0/{name}"]), TIERS)
-
-
-def test_two_files_with_one_id_are_refused(write):
-    log = write(["/srv/gfs.ep0/a_1.bin", "/srv/gfs.ep0/b_1.bin"])
-    with pytest.raises(LogError, match=r"gfs has two files with id 1: .*a_1.*b_1"):
-        read_file_records(log, TIERS)
+def test_manifest_with_two_files_of_one_name_is_refused(write):
+    log, twice = write(["/srv/gfs.ep0/1"]), manifest_of({0: "a/1", 1: "b/1"})
+    with pytest.raises(ValueError, match="manifest: got two files with one name"):
+        read(log, manifest=twice)
 
 
 def test_one_file_may_be_on_both_tiers_and_in_several_folders(write):
@@ -424,7 +436,7 @@ def test_one_file_may_be_on_both_tiers_and_in_several_folders(write):
         ],
         ranks=[0, 0, 1],
     )
-    assert keys(read_file_records(log, TIERS)) == [
+    assert keys(read(log)) == [
         (0, 0, "gfs", 1),
         (0, 0, "lfs", 1),
         (0, 1, "lfs", 1),
@@ -435,22 +447,22 @@ def test_records_of_one_key_are_summed(write):
     log = write(
         ["/srv/gfs.ep0/a/s_1.bin", "/srv/gfs.ep0/b/s_1.bin"], POSIX_OPENS=[1, 2]
     )
-    table = read_file_records(log, TIERS)
+    table = read(log)
     assert table[["opens", "reads", "bytes_read"]].values.tolist() == [[3, 4, 200]]
     assert table[["read_time_s", "meta_time_s"]].values.tolist() == [[0.5, 1.0]]
     paths = ["0/s_1.bin", "0/a/s_2.bin", "0/b/s_2.bin"]
     log = write([f"/srv/gfs.ep0/{path}" for path in paths], POSIX_OPENS=[1, 2, 3])
-    assert read_file_records(log, TIERS)["opens"].tolist() == [1, 5]
+    assert read(log)["opens"].tolist() == [1, 5]
 
 
 def test_missing_epoch_is_refused(write):
     with pytest.raises(LogError, match=r"no epoch.*'/srv/gfs/s_1\.bin'"):
-        read_file_records(write(["/srv/gfs/s_1.bin"]), TIERS)
+        read(write(["/srv/gfs/s_1.bin"]))
 
 
 def test_first_epoch_contradicts_another_one_as_well(write):
     with pytest.raises(LogError, match="contradicts the given epoch 2"):
-        read_file_records(write(["/srv/gfs.ep0/s_1.bin"]), TIERS, epoch=2)
+        read(write(["/srv/gfs.ep0/s_1.bin"]), TIERS, epoch=2)
 
 
 def test_files_of_any_number_are_sorted(write):
@@ -463,7 +475,7 @@ def test_files_of_any_number_are_sorted(write):
             for number in numbers
         ]
     )
-    table = read_file_records(log, TIERS)
+    table = read(log, manifest=manifest_of({n: f"s_{n}.bin" for n in numbers}))
     assert table["epoch"].tolist() == [9, 9, 9, 10, 10, 10]
     assert table["file_id"].tolist() == 2 * sorted(numbers)
 
@@ -471,8 +483,8 @@ def test_files_of_any_number_are_sorted(write):
 def test_epoch_that_contradicts_the_alias_is_refused(write):
     log = write(["/srv/gfs.ep1/s_1.bin", "/srv/gfs/s_2.bin"])
     with pytest.raises(LogError, match="contradicts the given epoch 2"):
-        read_file_records(log, TIERS, epoch=2)
-    assert keys(read_file_records(log, TIERS, epoch=1)) == [
+        read(log, epoch=2)
+    assert keys(read(log, epoch=1)) == [
         (1, 0, "gfs", 1),
         (1, 0, "gfs", 2),
     ]
@@ -490,27 +502,27 @@ def test_epoch_that_contradicts_the_alias_is_refused(write):
 )
 def test_path_with_two_epochs_is_refused(write, path):
     with pytest.raises(LogError, match="two epochs"):
-        read_file_records(write([path]), TIERS)
+        read(write([path]))
 
 
 def test_log_with_no_dataset_file_is_refused(write):
     with pytest.raises(LogError, match=r"no record below .*/srv/gfs.*'/etc/hosts'"):
-        read_file_records(write(["/etc/hosts"]), TIERS)
+        read(write(["/etc/hosts"]))
 
 
 def test_unusual_names_are_read(write):
     names = [
-        b"/srv/gfs.ep0/\xff\n s_1.bin",
+        b"/srv/gfs.ep0/\xff\n /s_1.bin",
         "/srv/gfs.ep0/ä/s_2.bin",
-        "/srv/gfs.ep0//3",
+        "/srv/gfs.ep0//s_3.bin",
     ]
-    table = read_file_records(write(names), TIERS)
+    table = read(write(names))
     assert table["file_id"].tolist() == [1, 2, 3]
 
 
 def test_error_is_one_line(write):
     with pytest.raises(LogError) as caught:
-        read_file_records(write([b"/srv/gfs.ep0/\xff\nx"]), TIERS)
+        read(write([b"/srv/gfs.ep0/\xff\nx"]))
     assert "\n" not in str(caught.value)
 
 
@@ -521,9 +533,9 @@ def test_error_is_one_line(write):
 def test_foreign_ranks_are_refused_in_dataset_records_only(write, rank, reason):
     log = write(["/srv/gfs.ep0/s_1.bin", "/srv/gfs.ep0/s_2.bin"], ranks=[0, rank])
     with pytest.raises(LogError, match=rf"{reason}.* of '/srv/gfs.ep0/s_2.bin'"):
-        read_file_records(log, TIERS)
+        read(log)
     log = write(["/srv/gfs.ep0/s_1.bin", "/etc/hosts"], ranks=[0, rank])
-    assert len(read_file_records(log, TIERS)) == 1
+    assert len(read(log)) == 1
 
 
 @pytest.mark.parametrize(
@@ -540,12 +552,12 @@ def test_foreign_ranks_are_refused_in_dataset_records_only(write, rank, reason):
 def test_impossible_counters_are_refused(write, counter, value, column):
     log = write(["/srv/gfs.ep0/s_1.bin"], **{counter: value})
     with pytest.raises(LogError, match=f"impossible {column}|infinite {column}"):
-        read_file_records(log, TIERS)
+        read(log)
 
 
 def test_partial_flag_is_written_and_refused(write):
     with pytest.raises(LogError, match="is partial"):
-        read_file_records(write(["/srv/gfs.ep0/s_1.bin"], partial=True), TIERS)
+        read(write(["/srv/gfs.ep0/s_1.bin"], partial=True))
 
 
 # Writing
@@ -569,7 +581,7 @@ def test_written_log_is_read_by_pydarshan(write):
 def test_written_log_replaces_an_older_one_and_leaves_nothing_else(write):
     write(["/srv/gfs.ep0/s_1.bin"])
     log = write(["/srv/gfs.ep0/s_2.bin"])
-    assert read_file_records(log, TIERS)["file_id"].tolist() == [2]
+    assert read(log)["file_id"].tolist() == [2]
     assert [file.name for file in log.parent.iterdir()] == ["run.darshan"]
 
 
@@ -578,7 +590,7 @@ def test_log_without_records_is_written_but_holds_no_posix_module(write):
     report = darshan.DarshanReport(str(log), read_all=False)
     assert report.metadata["job"]["nprocs"] == 2
     with pytest.raises(LogError, match="no POSIX module"):
-        read_file_records(log, TIERS)
+        read(log)
 
 
 def test_long_commands_and_mount_tables_are_cut(tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import darshan
 import numpy as np
+import pandas as pd
 import pytest
 from tierscope.trace.file_records import read_file_records
 from tierscope.trace.log import LogError
@@ -20,6 +21,9 @@ from tierscope.trace.spool import merge_records, read_spool, write_log_from_spoo
 
 FILE_BYTES = 1000
 N_FILES = 4
+MANIFEST = pd.DataFrame(
+    {"file_id": range(N_FILES), "path": [f"s_{i}.bin" for i in range(N_FILES)]}
+)
 
 PRELUDE = """
 import ctypes, os, signal, subprocess, sys, threading, time
@@ -712,7 +716,7 @@ def test_log_of_two_ranks_is_read_back(run, tmp_path):
         """
     )
     log = write_log(traced, tmp_path / "x.darshan", n_processes=2)
-    table = read_file_records(log, {"gfs": traced.data})
+    table = read_file_records(log, {"gfs": traced.data}, MANIFEST)
     rows = table[["epoch", "rank", "file_id", "opens", "reads", "bytes_read"]]
     assert rows.values.tolist() == [
         [0, 0, 2, 1, 3, 1000],
@@ -742,7 +746,7 @@ def test_processes_of_one_rank_are_merged(run, tmp_path):
     )
     assert traced.n_spools == 2
     log = write_log(traced, tmp_path / "x.darshan")
-    table = read_file_records(log, {"gfs": traced.data})
+    table = read_file_records(log, {"gfs": traced.data}, MANIFEST)
     assert table["file_id"].tolist() == [0, 1]
     assert table["opens"].tolist() == [2, 1]
     assert table["bytes_read"].tolist() == [2000, 1000]

@@ -13,7 +13,7 @@ from descriptions import describe_scenario
 from tierscope.benchmark.loaders import make_loader
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.placement.client import NodeFeed, PlacementClient
-from tierscope.benchmark.placement.copies import TEMPORARY_PREFIX, Copier
+from tierscope.benchmark.placement.copies import Copier
 from tierscope.benchmark.placement.messages import PLACES, REQUEST, Kind
 from tierscope.benchmark.placement.server import PlacementServer
 from tierscope.benchmark.run_folder import write_decisions
@@ -23,7 +23,7 @@ from tierscope.data.tfrecord import generate_files
 from tierscope.policies import Place, node_policy, policy_options
 from tierscope.policies.decisions import Decisions
 from tierscope.storage.clock import RealClock, Role
-from tierscope.storage.tier import epoch_alias, make_epoch_aliases
+from tierscope.storage.tier import COPYING_PREFIX, epoch_alias, make_epoch_aliases
 
 N_FILES, SIZE, EPOCHS = 12, 256, 3
 CLOCK = RealClock(lambda: None)
@@ -307,7 +307,7 @@ def test_file_appears_on_the_lfs_under_its_name_only_when_it_is_whole(
         os, "rename", lambda a, b: (seen.append(one.on_lfs()), rename(a, b))
     )
     one.storage.copy(name_of(3), 1, None)
-    assert seen == [[TEMPORARY_PREFIX + name_of(3)]]
+    assert seen == [[COPYING_PREFIX + name_of(3)]]
     assert one.on_lfs() == [name_of(3)]
 
 

@@ -630,9 +630,10 @@ class TestRun:
         io_time, epochs = tables_of(description, POINT, reads)
         run = Run.from_json(simulated_run_json(description, POINT))
         write_simulated_log(tmp_path / "log.darshan", description, reads)
-        records = read_file_records(tmp_path / "log.darshan", run.tier_roots)
         dataset = description.dataset
         manifest = make_manifest(dataset, 60, np.zeros(37, int))
+        log = tmp_path / "log.darshan"
+        records = read_file_records(log, run.tier_roots, manifest)
         run_epochs = epochs.drop(columns=list(RUN_KEYS))
         limits = {"io_time_tolerance_percent": 2}
         checks = audit(Evidence(run, records, run_epochs, manifest), limits)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tierscope.core.machine import TierError
 
+COPYING_PREFIX = ".placing-"  # before a file's name until its copy is whole
 STAGE_IN_EPOCH = 0  # in background aliases of stage-in, before all epochs
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tierscope.core.columns import TABLES
 from tierscope.core.tables import check_table
+from tierscope.storage.tier import COPYING_PREFIX
 from tierscope.trace.log import (
     COLUMNS,
     WRITE_COLUMNS,
@@ -29,12 +30,12 @@ _KEYS = ["epoch", "rank", "tier", "file_id"]
 _ALIAS = re.compile(rb"\.ep([0-9]+)(?=/|$)")
 _NO_EPOCH = -1
 _NO_TIER = -1
-_DATABASE = "data.mdb"  # the only file of an LMDB folder
 
 
 def read_file_records(
     log: str | Path,
     tiers: Mapping[str, Roots],
+    manifest: pd.DataFrame,
     epoch: int | None = None,
     may_be_empty: bool = False,
 ) -> pd.DataFrame:
@@ -43,8 +44,8 @@ def read_file_records(
     A path belongs to a tier if it is below a root of the tier or below the root's alias
     ``<root>.ep<N>``; of nested roots the longest wins. The epoch is the N of the alias.
     The suffix may also be at any component below the root. Records of
-    other paths are ignored. The file's id is the last number in its name without
-    suffix (``s_00012.tfrecord`` is 12); ``data.mdb`` of LMDB is 0.
+    other paths are ignored. The file's id is that of its name in the manifest; an LMDB
+    file has the id of its first record.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ def read_file_records(
         A Darshan log of one run.
     tiers : mapping of str to path or sequence of path
         Root folder or folders by tier; nodes may have different ones.
+    manifest : DataFrame
+        The table `manifest` of the dataset.
     epoch : int, optional
         The epoch of a log with one epoch and without aliases.
     may_be_empty : bool
@@ -69,7 +72,7 @@ def read_file_records(
         unambiguously.
     """
     job, columns, names = read_posix(log)
-    places = _place_names(log, tiers, names, epoch)
+    places = _place_names(log, tiers, names, manifest, epoch)
     table = _attribute(log, tiers, job, columns, names, places)
     if table is None:
         if not may_be_empty:
@@ -79,7 +82,7 @@ def read_file_records(
 
 
 def read_background_records(
-    log: str | Path, tiers: Mapping[str, Roots]
+    log: str | Path, tiers: Mapping[str, Roots], manifest: pd.DataFrame
 ) -> pd.DataFrame:
     """Read one row per (rank, epoch, tier, file) of a run's background traffic.
 
@@ -89,6 +92,8 @@ def read_background_records(
         A Darshan log of one run.
     tiers : mapping of str to path or sequence of path
         Root folders of the background's aliases by tier (`background_root`).
+    manifest : DataFrame
+        The table `manifest` of the dataset.
 
     Returns
     -------
@@ -102,7 +107,7 @@ def read_background_records(
         As `read_file_records`.
     """
     job, columns, names = read_posix(log, COLUMNS | WRITE_COLUMNS)
-    places = _place_names(log, tiers, names, None)
+    places = _place_names(log, tiers, names, manifest, None)
     table = _attribute(log, tiers, job, columns, names, places)
     if table is None:
         table = _no_rows("background_records")
@@ -150,7 +155,11 @@ def _attribute(
 
 
 def _place_names(
-    log: str | Path, tiers: Mapping[str, Roots], names: Names, epoch: int | None
+    log: str | Path,
+    tiers: Mapping[str, Roots],
+    names: Names,
+    manifest: pd.DataFrame,
+    epoch: int | None,
 ) -> dict[str, np.ndarray]:
     """Return tier (a position in `tiers`), epoch and file_id of each name.
 
@@ -158,7 +167,7 @@ def _place_names(
     """
     tier, alias = _place_folders(log, tiers, names)[names.folder_of].T
     base, base_epoch = _split_aliases(names.bases)
-    file_id = _file_ids(base)[names.base_of]
+    file_id = _file_ids(base, manifest)[names.base_of]
     base_epoch = base_epoch[names.base_of]
     inside = tier != _NO_TIER
 
@@ -180,8 +189,7 @@ def _place_names(
             f"a path contradicts the given epoch {epoch}",
         )
         alias = np.full_like(alias, epoch)
-    refuse(inside & (file_id < 0), "a file's name has no usable number")
-    _check_file_ids(log, list(tiers), tier, names.base_of, base, file_id)
+    refuse(inside & (file_id < 0), "a file is not in the dataset's manifest")
     return {"tier": tier, "epoch": alias, "file_id": file_id}
 
 
@@ -230,12 +238,21 @@ def _split_aliases(bases: pa.Array) -> tuple[pa.Array, np.ndarray]:
     return pc.replace_substring_regex(bases, r"\.ep[0-9]+$", ""), epochs
 
 
-def _file_ids(bases: pa.Array) -> np.ndarray:
-    """Return the last number in each base name without suffix, -1 for none."""
-    is_database = pc.equal(bases, pa.scalar(_DATABASE, bases.type)).to_numpy(False)
-    stems = pc.replace_substring_regex(bases, r"(?s)^(.+)\.[^.]*$", r"\1")
-    found = _extract_integers(stems, r"(?P<number>[0-9]+)[^0-9]*$")
-    return np.where(is_database, 0, found)
+def _file_ids(bases: pa.Array, manifest: pd.DataFrame) -> np.ndarray:
+    """Return the id of each base name in a manifest, -1 for none.
+
+    Records of a database are in one file; its id is that of the first. A file that is
+    being copied has a name of its own.
+    """
+    files = manifest.drop_duplicates("path")
+    paths = pa.array(files["path"], pa.large_string()).cast(pa.large_binary())
+    names = pc.replace_substring_regex(paths, r"(?s)^.*/", "").cast(bases.type)
+    if len(pc.unique(names)) < len(names):
+        raise ValueError("manifest: got two files with one name, expected one.")
+    copied = rf"^{re.escape(COPYING_PREFIX)}"
+    bases = pc.replace_substring_regex(bases, copied, "")
+    found = pc.index_in(bases, names).fill_null(-1).to_numpy()
+    return np.append(files["file_id"].to_numpy(np.int64), -1)[found]
 
 
 def _extract_integers(texts: pa.Array, pattern: str) -> np.ndarray:
@@ -245,30 +262,6 @@ def _extract_integers(texts: pa.Array, pattern: str) -> np.ndarray:
     fits = pc.less(pc.binary_length(digits), len(str(np.iinfo(np.int64).max)))
     digits = pc.if_else(fits, digits, pa.scalar(None, digits.type))
     return digits.cast("string").cast("int64").fill_null(-1).to_numpy()
-
-
-def _check_file_ids(
-    log: str | Path,
-    tiers: list[str],
-    tier: np.ndarray,
-    base_of: np.ndarray,
-    bases: pa.Array,
-    file_id: np.ndarray,
-) -> None:
-    """Raise a LogError if two base names of one tier have the same file id."""
-    for position, name in enumerate(tiers):
-        inside = tier == position
-        first = pd.DataFrame({"base": base_of[inside], "file_id": file_id[inside]})
-        first = first.drop_duplicates("base")
-        first["base"] = pc.take(bases, pa.array(first["base"])).to_pylist()
-        first = first.drop_duplicates("base")
-        if (twice := first["file_id"].duplicated(keep=False)).any():
-            same = first[twice].sort_values(["file_id", "base"]).head(2)
-            raise LogError(
-                log,
-                f"tier {name} has two files with id {same['file_id'].iloc[0]}: "
-                f"{same['base'].tolist()}.",
-            )
 
 
 def _nothing_found(tiers: Mapping[str, Roots], names: Names) -> str:

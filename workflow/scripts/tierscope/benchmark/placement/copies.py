@@ -8,9 +8,8 @@ from pathlib import Path
 
 from tierscope.data.tfrecord import read_timed, write_all
 from tierscope.policies.copy_limits import READ_BYTES
-from tierscope.storage.tier import background_alias
+from tierscope.storage.tier import COPYING_PREFIX, background_alias
 
-TEMPORARY_PREFIX = ".placing-"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -43,7 +42,7 @@ class Copier:
         else:
             self._check_size(name, content)
         folder = self._lfs(epoch)
-        temporary = os.path.join(folder, TEMPORARY_PREFIX + name)
+        temporary = os.path.join(folder, COPYING_PREFIX + name)
         try:
             descriptor = os.open(
                 temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644
