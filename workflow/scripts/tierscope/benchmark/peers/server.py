@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tierscope.benchmark.node_server import NodeServer
 from tierscope.benchmark.peers import PeerError
 from tierscope.benchmark.peers.network import LOOPBACK
 from tierscope.benchmark.placement.messages import TIMEOUT_S, receive
@@ -24,7 +25,6 @@ REQUEST = struct.Struct("<iqi")
 # LFS took to read, and to open and close.
 ANSWER = struct.Struct("<?qdd")
 MESSAGE_BYTES = 4096  # at most, of a message in place of a file
-_STOP_S = 5.0
 _HANDSHAKE_S = 2.0  # for the token
 _STRANGERS = 64  # connections without a token, besides those of the launch
 _PAUSE_S = 0.01
@@ -42,7 +42,7 @@ class _Stranger:
     received: bytes = b""
 
 
-class PeerServer:
+class PeerServer(NodeServer):
     """Answers requests for the files of one node, several at a time.
 
     The server has no clock: it reads on the clock of the requesting process.
@@ -91,49 +91,27 @@ class PeerServer:
         n_expected: int = 0,
         timeout_s: float = TIMEOUT_S,
     ):
+        listener = socket.create_server((host, 0), backlog=1024)
+        listener.setblocking(False)
+        name = f"the server of node {node} for other nodes"
+        super().__init__(name, PeerError, listener, clock)
         self._path, self._size, self._buffer_bytes = path, file_size_bytes, buffer_bytes
-        self._node, self._token, self._timeout_s = node, token, timeout_s
-        self._clock = clock
-        self.error: BaseException | None = None
-        self._stopping = False
+        self._token, self._timeout_s = token, timeout_s
         self._lock = threading.Lock()
         self._allowed, self._n_strangers = set(allowed), n_expected + _STRANGERS
         self._connections: dict[int, socket.socket] = {}  # trusted ones
         self._strangers: dict[int, _Stranger] = {}
-        self._listener = socket.create_server((host, 0), backlog=1024)
-        self._listener.setblocking(False)
-        self._listener_number = self._listener.fileno()
-        self.port: int = self._listener.getsockname()[1]
-        self._woken, self._wake_up = socket.socketpair()
+        self._listener_number = listener.fileno()
+        self.port: int = listener.getsockname()[1]
         self._epoll = select.epoll()
         self._epoll.register(self._woken, select.EPOLLIN)  # wakes all threads
-        self._epoll.register(self._listener, select.EPOLLIN | select.EPOLLEXCLUSIVE)
-        names = (f"serve-{node}-{number}" for number in range(n_threads))
-        self._threads = [
-            threading.Thread(target=self._serve, name=name, daemon=True)
-            for name in names
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def check(self) -> None:
-        """Raise the error that ended the server, if it has ended."""
-        if self.error is not None:
-            raise self._ended_error() from self.error
-
-    def _ended_error(self) -> PeerError:
-        """Return the error to raise once the server has ended."""
-        return PeerError(
-            f"the server of node {self._node} for other nodes has ended: "
-            f"{type(self.error).__name__}: {self.error}"
-        )
+        self._epoll.register(listener, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+        self._start(f"serve-{node}-{number}" for number in range(n_threads))
 
     def stop(self) -> None:
         """End the server and close its connections."""
         self._end()
-        end = time.monotonic() + _STOP_S
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+        self._join()
 
     def _end(self) -> None:
         """Close all connections, so that the readers notice at once."""
@@ -141,7 +119,7 @@ class PeerServer:
             if self._stopping:
                 return
             self._stopping = True
-            self._wake_up.send(b"\0")
+            self._wake()
             self._listener.close()
             strangers = [one.connection for one in self._strangers.values()]
             for connection in (*self._connections.values(), *strangers):
@@ -151,22 +129,21 @@ class PeerServer:
     # ---- the threads --------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Serve requests until the end or an error."""
-        try:
-            while not self._stopping:
-                for descriptor, _ in self._epoll.poll(self._patience_s(), maxevents=1):
-                    if self._stopping:
-                        return
-                    if descriptor == self._listener_number:
-                        self._accept()
-                    else:
-                        self._take(descriptor)
-                self._close_late_strangers()
-        except BaseException as error:  # the readers must know of any error
-            if not self._stopping:
-                self.error = error
-                self._clock.stop(self._ended_error())
-                self._end()
+        """Serve the next request, whichever thread is first."""
+        for descriptor, _ in self._epoll.poll(self._patience_s(), maxevents=1):
+            if self._stopping:
+                return
+            if descriptor == self._listener_number:
+                self._accept()
+            else:
+                self._take(descriptor)
+        self._close_late_strangers()
+
+    def _fail(self, error: BaseException) -> None:
+        """End the server, unless it ends already."""
+        if not self._stopping:
+            super()._fail(error)
+            self._end()
 
     def _accept(self) -> None:
         """Accept a new connection, unless another thread was faster."""

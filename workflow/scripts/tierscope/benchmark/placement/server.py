@@ -13,6 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
+from tierscope.benchmark.node_server import STOP_S, NodeServer
 from tierscope.benchmark.placement import PlacementError
 from tierscope.benchmark.placement.copies import is_full
 from tierscope.benchmark.placement.copy_threads import CopyOrder, CopyThreads
@@ -29,7 +30,6 @@ from tierscope.policies.decisions import Decisions
 from tierscope.policies.node import Action, Copy, Evict, NodePolicy, Place
 from tierscope.storage.clock import Clock, Role, Turn
 
-_STOP_S = 5.0
 _POLL_S = 0.001
 _MESSAGES = 3  # per kind of failure; further failures are only counted
 _PEER_ID = struct.Struct("3i")  # process, user, group of a socket's other side
@@ -47,7 +47,7 @@ class Storage(Protocol):
         """Remove a file from the LFS."""
 
 
-class PlacementServer:
+class PlacementServer(NodeServer):
     """Decides for the processes of a node and has their files copied.
 
     The decision thread has no clock. It acts at the instant of the caller: a reader or
@@ -88,11 +88,14 @@ class PlacementServer:
         clock: Clock,
         timeout_s: float = TIMEOUT_S,
     ):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind("")  # the kernel chooses a free name
+        listener.listen(128)
+        name = f"the placement server of node {node}"
+        super().__init__(name, PlacementError, listener, clock)
         self._policy, self._storage, self._file_name = policy, storage, file_name
         self._hand_over, self._say, self._timeout_s = hand_over, say, timeout_s
-        self._clock = clock
         self.decisions = Decisions(node, rank)
-        self.error: BaseException | None = None
         self.n_failed = self.n_not_removed = 0
         self._epoch = self._held_bytes = self._n_copying = 0
         self._owing: dict[socket.socket, Future] = {}  # readers that owe bytes
@@ -105,18 +108,10 @@ class PlacementServer:
             n_copy_threads, node, rank, self._copy, self._report, self._fail, clock
         )
         self._selector = selectors.DefaultSelector()
-        self._wake_up, self._woken = socket.socketpair()
-        self._wake_up.setblocking(False)  # if full, the thread wakes up anyway
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind("")  # the kernel chooses a free name
-        self._listener.listen(128)
-        self.address: bytes = self._listener.getsockname()
+        self.address: bytes = listener.getsockname()
         self._selector.register(self._woken, selectors.EVENT_READ, self._obey)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._stopping = False
-        self._thread = threading.Thread(target=self._serve, name=f"place-{node}")
-        self._thread.daemon = True
-        self._thread.start()
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._start([f"place-{node}"])
 
     # ---- called by the process that has the server ------------------------------
 
@@ -155,29 +150,12 @@ class PlacementServer:
         """Begin the copies that were held back, as those of this epoch."""
         self._order_and_wait(lambda: self._end_drain(epoch), self._clock.now_ns())
 
-    def check(self) -> None:
-        """Raise the error that ended the server, if it has ended."""
-        if self.error is not None:
-            raise self._ended_error() from self.error
-
-    def _fail(self, error: BaseException) -> None:
-        """Record the error that ended the server, and release all waiting threads."""
-        self.error = error
-        self._clock.stop(self._ended_error())
-
-    def _ended_error(self) -> PlacementError:
-        """Return the error to raise once the server has ended."""
-        return PlacementError(
-            f"the placement server of node {self.decisions.node} has ended: "
-            f"{type(self.error).__name__}: {self.error}"
-        )
-
     def stop(self) -> None:
         """End the server; drop copies that have not begun."""
         self._stopping = True
         self._order(lambda: None, 0)
-        self._thread.join(_STOP_S)
-        self._copiers.stop(_STOP_S)
+        self._join()
+        self._copiers.stop(STOP_S)
 
     def _order_and_wait(self, order: Callable[[], None], now_ns: int) -> None:
         """Let the decision thread run a function at an instant, and wait for it."""
@@ -190,27 +168,25 @@ class PlacementServer:
         """Let the decision thread run a function at an instant."""
         self._orders.put((order, now_ns))
         try:
-            self._wake_up.send(b"\0")
+            self._wake()
         except OSError:
             return  # the thread has ended; `check` says why
 
     # ---- the decision thread ----------------------------------------------------
 
     def _serve(self) -> None:
-        """Answer requests until the end or an error."""
-        try:
-            while not self._stopping:
-                for ready, _ in self._selector.select():
-                    ready.data(ready.fileobj)
-        except BaseException as error:  # the processes must know of any error
-            self._fail(error)
-        finally:
-            for content in self._owing.values():
-                content.cancel()
-            for registered in list(self._selector.get_map().values()):
-                registered.fileobj.close()
-            self._wake_up.close()
-            self._selector.close()
+        """Answer requests and obey orders."""
+        for ready, _ in self._selector.select():
+            ready.data(ready.fileobj)
+
+    def _close_all(self) -> None:
+        """Let no copy wait for bytes, and close all connections."""
+        for content in self._owing.values():
+            content.cancel()
+        for registered in list(self._selector.get_map().values()):
+            registered.fileobj.close()
+        self._wake_up.close()
+        self._selector.close()
 
     def _accept(self, listener: socket.socket) -> None:
         """Accept a new connection, unless it comes from another user."""
