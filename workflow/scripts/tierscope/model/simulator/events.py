@@ -376,16 +376,75 @@ def remove_root(heap, size):
 
 
 @inlined
+def begin_open(me, at, now_ns):
+    """Let a customer open a file of a tier; return when it arrives at a station.
+
+    An open that takes no server's time has ended then.
+    """
+    me.station, me.request = AT_OPEN, 0
+    if at.open_s == 0:
+        me.station = AT_SERVER
+        now_ns += at.open_latency_ns
+    return now_ns
+
+
+@inlined
+def pass_station(me, row, metadata_server, link, now_ns, tiers, servers, generator):
+    """Let a customer pass the station of its tier that it has arrived at.
+
+    `row` is that of its requests in `tiers`, which is a `Tiers` or has its arrays.
+    Return when that is done, whether a request has ended and whether the file's close.
+    """
+    at = tiers.stations[me.tier]
+    if me.station == AT_OPEN or me.station == AT_CLOSE:
+        is_closed = me.station == AT_CLOSE
+        now_ns = pass_metadata(
+            at, not is_closed, metadata_server, now_ns, servers, generator
+        )
+        if not is_closed:
+            me.station = AT_SERVER
+        return now_ns, False, is_closed
+    if me.station == AT_SERVER:
+        mean_s = tiers.request_s[row, me.request]
+        server = me.object_server
+        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
+        me.station = AT_LINK
+        return now_ns, at.n_links == 0, False
+    return serve(servers, link, now_ns, tiers.link_ns[row, me.request]), True, False
+
+
+@inlined
+def end_request(me, at, n_requests, now_ns):
+    """Let a customer turn to the next of its file's requests.
+
+    Return when it has the bytes, and whether they were the file's last.
+    """
+    me.request += 1
+    me.station = AT_SERVER
+    return now_ns + at.read_latency_ns, me.request >= n_requests
+
+
+@inlined
+def begin_close(me, at, now_ns):
+    """Let a customer close its file; return when it arrives, and whether it is closed.
+
+    It is if the close takes no server's time.
+    """
+    me.station = AT_CLOSE
+    if at.close_s == 0:
+        return now_ns + at.close_latency_ns, True
+    return now_ns, False
+
+
+@inlined
 def _start_file(me, now_ns, reads, stations):
     """Let a rank turn to its next file; return when it arrives at a station."""
     me.object_server = reads.server_of[me.read]
     me.tier = 1 if me.object_server >= reads.first_lfs_server else 0
-    me.station, me.request = AT_OPEN, 0
     reads.instants_ns[me.read, OPENED] = now_ns
-    if stations[me.tier].open_s == 0:
-        now_ns += stations[me.tier].open_latency_ns
+    now_ns = begin_open(me, stations[me.tier], now_ns)
+    if me.station == AT_SERVER:
         reads.instants_ns[me.read, OPEN] = now_ns
-        me.station = AT_SERVER
     return now_ns
 
 
@@ -450,29 +509,13 @@ def _begin_epoch(ranks, heap, epoch):
 
 @inlined
 def _pass_station(me, rank, now_ns, epoch, generator):
-    """Let a rank pass the station it has arrived at.
-
-    Return when that is done, whether a request has ended and whether the file's close.
-    """
-    tiers, servers = epoch.tiers, epoch.servers
-    at = tiers.stations[me.tier]
-    if me.station == AT_OPEN or me.station == AT_CLOSE:
-        is_closed = me.station == AT_CLOSE
-        first = tiers.metadata_server_of[rank, me.tier]
-        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers, generator)
-        if not is_closed:
-            epoch.reads.instants_ns[me.read, OPEN] = now_ns
-            me.station = AT_SERVER
-        return now_ns, False, is_closed
-    if me.station == AT_SERVER:
-        mean_s = tiers.request_s[me.tier, me.request]
-        server = me.object_server
-        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
-        me.station = AT_LINK
-        return now_ns, at.n_links == 0, False
-    service_ns = tiers.link_ns[me.tier, me.request]
-    now_ns = serve(servers, tiers.link_of[rank, me.tier], now_ns, service_ns)
-    return now_ns, True, False
+    """Let a rank pass the station it has arrived at, as `pass_station` does."""
+    tiers, servers, is_opened = epoch.tiers, epoch.servers, me.station == AT_OPEN
+    first, link = tiers.metadata_server_of[rank, me.tier], tiers.link_of[rank, me.tier]
+    passed = pass_station(me, me.tier, first, link, now_ns, tiers, servers, generator)
+    if is_opened:
+        epoch.reads.instants_ns[me.read, OPEN] = passed[0]
+    return passed
 
 
 @inlined
@@ -482,18 +525,13 @@ def _end_request(me, rank, now_ns, epoch):
     Return when it arrives there, and whether the close has ended, too.
     """
     instants_ns, at = epoch.reads.instants_ns, epoch.tiers.stations[me.tier]
-    now_ns += at.read_latency_ns
-    me.request += 1
-    me.station = AT_SERVER
-    if me.request < at.n_requests:
+    now_ns, is_read = end_request(me, at, at.n_requests, now_ns)
+    if not is_read:
         return now_ns, False
     instants_ns[me.read, READ] = now_ns
     now_ns = finish_read(me, rank, now_ns, epoch.loading)
     instants_ns[me.read, CLOSING] = now_ns
-    me.station = AT_CLOSE
-    if at.close_s == 0:
-        return now_ns + at.close_latency_ns, True
-    return now_ns, False
+    return begin_close(me, at, now_ns)
 
 
 @inlined

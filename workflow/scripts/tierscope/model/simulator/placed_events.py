@@ -11,30 +11,28 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.model.simulator.events import (
-    AT_CLOSE,
     AT_COPIED,
     AT_END,
     AT_IN_LINK,
-    AT_LINK,
     AT_OPEN,
     AT_OUT_LINK,
     AT_OWNER,
-    AT_SERVER,
     AT_START,
     Loading,
     Servers,
     add_event,
+    begin_close,
+    begin_open,
     compiled,
+    end_request,
     finish_file,
     finish_read,
     first_event,
     inlined,
-    pass_metadata,
-    pass_object_server,
+    pass_station,
     put_at_root,
     remove_root,
     replace_root,
-    serve,
     tag_of,
 )
 
@@ -200,13 +198,11 @@ def _begin(me, now_ns, via, tier, is_copy, machine):
 
     Return when it arrives at a station.
     """
-    me.via, me.tier, me.row, me.request = via, tier, tier + 2 * is_copy, 0
+    me.via, me.tier, me.row = via, tier, tier + 2 * is_copy
     first = machine.homes[via, OBJECT_SERVER + tier]
     me.object_server = first + me.file % machine.n_object_servers[tier]
-    me.opened_ns, me.station = now_ns, AT_OPEN
-    if machine.stations[tier].open_s == 0:
-        now_ns += machine.stations[tier].open_latency_ns
-        me.open_ns, me.station = now_ns, AT_SERVER
+    me.opened_ns = now_ns
+    me.open_ns = now_ns = begin_open(me, machine.stations[tier], now_ns)
     return now_ns
 
 
@@ -315,26 +311,13 @@ def _end_read(me, customer, epoch):
 
 @inlined
 def _pass_station(me, now_ns, machine, servers, generator):
-    """Let a customer pass the station of a tier that it has arrived at.
-
-    Return when that is done, whether a request has ended and whether the file's close.
-    """
-    at, home = machine.stations[me.tier], machine.homes[me.via]
-    if me.station == AT_OPEN or me.station == AT_CLOSE:
-        is_closed = me.station == AT_CLOSE
-        first = home[METADATA_SERVER + me.tier]
-        now_ns = pass_metadata(at, not is_closed, first, now_ns, servers, generator)
-        if not is_closed:
-            me.open_ns, me.station = now_ns, AT_SERVER
-        return now_ns, False, is_closed
-    if me.station == AT_SERVER:
-        mean_s = machine.request_s[me.row, me.request]
-        server = me.object_server
-        now_ns = pass_object_server(at, mean_s, server, now_ns, servers, generator)
-        me.station = AT_LINK
-        return now_ns, at.n_links == 0, False
-    service_ns = machine.link_ns[me.row, me.request]
-    return serve(servers, home[LINK + me.tier], now_ns, service_ns), True, False
+    """Let a customer pass the station it has arrived at, as `pass_station` does."""
+    home, is_opened = machine.homes[me.via], me.station == AT_OPEN
+    first, link = home[METADATA_SERVER + me.tier], home[LINK + me.tier]
+    passed = pass_station(me, me.row, first, link, now_ns, machine, servers, generator)
+    if is_opened:
+        me.open_ns = passed[0]
+    return passed
 
 
 @inlined
@@ -344,18 +327,14 @@ def _end_request(me, customer, now_ns, machine, loading):
     Return when it arrives there, and whether the close has ended, too.
     """
     at = machine.stations[me.tier]
-    now_ns += at.read_latency_ns
-    me.request += 1
-    me.station = AT_SERVER
-    if me.request < machine.n_requests[me.row]:
+    now_ns, is_read = end_request(me, at, machine.n_requests[me.row], now_ns)
+    if not is_read:
         return now_ns, False
     me.read_ns = now_ns
     if me.place == FROM_GFS or me.place == FROM_LFS:
         now_ns = finish_read(me, customer, now_ns, loading)
-    me.closing_ns, me.station = now_ns, AT_CLOSE
-    if at.close_s == 0:
-        return now_ns + at.close_latency_ns, True
-    return now_ns, False
+    me.closing_ns = now_ns
+    return begin_close(me, at, now_ns)
 
 
 @inlined
