@@ -1,18 +1,21 @@
-"""What users read where a table cannot be read."""
+"""How tables are written, and what users read where a table cannot be read."""
 
 import errno
+import math
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tierscope.core.columns import TABLES
+from tierscope.core.columns import LATER, TABLES
 from tierscope.core.tables import (
     TableError,
     check_table,
     empty_table,
     read_table,
+    write_columns,
+    write_rows,
     write_table,
 )
 
@@ -118,3 +121,98 @@ def test_claims_are_holding_or_not_undecided_or_not_measurable():
     check_table(claim_of("claims", "not measurable here"), "claims")
     with pytest.raises(TableError, match=r"policy_claims.status: got \['open'\]"):
         check_table(claim_of("policy_claims", "open"), "policy_claims")
+
+
+ROW = {
+    "rank": 0,
+    "node": 0,
+    "epoch": 1,
+    "execution_time_s": 0.1 + 0.2,
+    "samples": 2**53 + 1,
+    "bytes": 4096,
+    "lfs_files": 1,
+    "gfs_files": 0,
+    "lfs_fill_time_s": 1e-9,
+}
+
+
+def test_rows_are_read_as_they_were(tmp_path):
+    path = tmp_path / "run" / "epochs.parquet"
+    write_rows([ROW, ROW | {"rank": 1}], path, "run_epochs")
+    read = read_table(path, "run_epochs")
+    assert read["execution_time_s"].tolist() == [0.1 + 0.2] * 2
+    assert read["samples"].tolist() == [2**53 + 1] * 2
+    assert [file.name for file in path.parent.iterdir()] == ["epochs.parquet"]
+
+
+@pytest.mark.parametrize("missing", [None, math.nan])
+def test_observations_of_the_page_cache_are_written_where_there_are_some(path, missing):
+    seen = {"device_bytes": 8.0, "names_dropped": True, "gfs_resident_percent": missing}
+    rows = [ROW | LATER | seen, ROW | LATER | seen | {"device_bytes": missing}]
+    write_rows(rows, path, "run_epochs")
+    table = read_table(path, "run_epochs")
+    assert table["device_bytes"].tolist()[0] == 8.0
+    assert table["device_bytes"].isna().tolist() == [False, True]
+    assert table["gfs_resident_percent"].isna().all()
+    assert table["names_dropped"].tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples": 1.5}, "run_epochs.samples: got float64, expected int64"),
+        ({"bytes": "many"}, "run_epochs.bytes: got object, expected int64"),
+        ({"execution_time_s": "1"}, "execution_time_s: got object, expected float64"),
+        ({"names_dropped": 1}, "run_epochs.names_dropped: got int64, expected bool"),
+        ({"speed": 1}, "table run_epochs: got columns .*speed.*, expected .*rank"),
+        ({"execution_time_s": math.nan}, "execution_time_s: got missing values"),
+        ({"execution_time_s": None}, "execution_time_s: got missing values"),
+        ({"execution_time_s": math.inf}, "execution_time_s: got infinite values"),
+        ({"samples": -1}, "run_epochs.samples: got -1, expected at least 0"),
+        ({"samples": [1]}, "run_epochs.samples: got object, expected int64"),
+    ],
+)
+def test_rows_that_break_the_contract_are_refused(path, change, message):
+    with pytest.raises(TableError, match=message):
+        write_rows([ROW | change], path, "run_epochs")
+    assert not path.exists()
+
+
+def test_a_row_without_a_column_is_refused(path):
+    row = {name: value for name, value in ROW.items() if name != "node"}
+    with pytest.raises(TableError, match=r"run_epochs: got columns .*, expected rows"):
+        write_rows([ROW, row], path, "run_epochs")
+    with pytest.raises(TableError, match="table run_epochs: got no row"):
+        write_rows([], path, "run_epochs")
+
+
+FILES = {
+    "file_id": np.arange(9, dtype=np.int32),
+    "path": np.array(["\N{EURO SIGN}" * n + ".x" for n in range(9)]),
+    "size_bytes": np.arange(9, dtype=np.uint64),
+    "ost": np.full(9, -1),
+}
+
+
+@pytest.mark.parametrize("n_rows", [9, 1, 0])
+@pytest.mark.parametrize("as_text", [np.asarray, np.char.encode])
+def test_columns_may_have_texts_as_bytes(path, n_rows, as_text):
+    columns = {name: values[:n_rows] for name, values in FILES.items()}
+    write_columns(columns | {"path": as_text(columns["path"])}, path, "manifest")
+    table = read_table(path, "manifest")
+    assert table["path"].tolist() == columns["path"].tolist()
+    assert table["size_bytes"].tolist() == list(range(n_rows))
+
+
+def test_texts_that_are_cut_within_a_sign_are_refused(path):
+    cut = FILES | {"path": np.array([b"\xe2\x82", *[b"\xac"] * 8])}
+    with pytest.raises(TableError, match=r"table manifest: got bytes, .* can't decode"):
+        write_columns(cut, path, "manifest")
+
+
+def test_words_that_no_reader_knows_are_refused(path):
+    columns = {name: np.zeros(1, int) for name in empty_table("decisions")}
+    columns |= {"event": np.array([b"ends"]), "place": np.array([b"lfs"])}
+    columns["detail"] = np.array([b""])
+    with pytest.raises(TableError, match=r"decisions.event: got \['ends'\], expected"):
+        write_columns(columns, path, "decisions")

@@ -17,8 +17,7 @@ from tierscope.benchmark.loaders.lmdb import DatabaseLoader
 from tierscope.benchmark.loaders.records import RecordReference
 from tierscope.benchmark.sources.database import tables_of
 from tierscope.core.lmdb_loaders import OPTIMISATIONS, VARIANTS
-from tierscope.core.parquet import write_columns
-from tierscope.core.tables import read_table
+from tierscope.core.tables import read_table, write_columns
 from tierscope.data.lmdb.file import generate_database, provenance_here, read_records
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import DatasetError

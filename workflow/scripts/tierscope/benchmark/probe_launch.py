@@ -180,7 +180,7 @@ class ProbeLaunch:
         self, folder: Path, rows: list[dict[str, Any]], started: datetime
     ) -> None:
         """Write the table, then the summary."""
-        from tierscope.core.parquet import write_rows  # only rank 0 loads it
+        from tierscope.core.tables import write_rows  # only rank 0 loads it
 
         keys = {
             "source": self.description.source,

@@ -18,7 +18,7 @@ RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 
 def write_epochs(folder: Path, rows: list[dict[str, Any]]) -> None:
     """Write the table of epochs from the rows of all ranks."""
-    from tierscope.core.parquet import write_rows  # only rank 0 loads it
+    from tierscope.core.tables import write_rows  # only rank 0 loads it
 
     rows = sorted(rows, key=itemgetter("epoch", "rank"))
     write_rows(rows, folder / "epochs.parquet", "run_epochs")
@@ -31,7 +31,7 @@ def write_decisions(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Write the nodes' decisions; return their part of `run.json`."""
-    from tierscope.core.parquet import write_columns  # only rank 0 loads it
+    from tierscope.core.tables import write_columns  # only rank 0 loads it
 
     reports = [report for report in reports if report]
     parts = [report.pop("decisions") for report in reports]

@@ -4,9 +4,12 @@ A table is checked when it is written and when it is read, so other code trusts 
 frames. The contracts are in `tierscope.core.columns`.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,6 +85,31 @@ def write_table(frame: pd.DataFrame, path: str | Path, name: str) -> None:
     """Check a frame and write it to Parquet under a temporary name, then rename."""
     checked = check_table(frame, name)
     write_parquet(pa.Table.from_pandas(checked, preserve_index=False), Path(path))
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, name: str) -> None:
+    """Write rows as `write_table` writes frames; None is a missing value."""
+    if not rows or (odd := [list(row) for row in rows if set(row) != set(rows[0])]):
+        found = f"columns {list(rows[0])} and {odd[0]}" if rows else "no row"
+        raise TableError(f"table {name}: got {found}, expected rows of one kind.")
+    present = [
+        {name: math.nan if one is None else one for name, one in row.items()}
+        for row in rows
+    ]
+    write_table(pd.DataFrame(present), path, name)
+
+
+def write_columns(columns: Mapping[str, np.ndarray], path: Path, name: str) -> None:
+    """Write arrays as `write_table` writes frames; texts may be bytes in UTF-8."""
+    try:
+        texts = {
+            column: np.char.decode(values, "utf-8")
+            for column, values in columns.items()
+            if values.dtype.kind == "S"
+        }
+    except UnicodeDecodeError as error:
+        raise TableError(f"table {name}: got bytes, {error}.") from error
+    write_table(pd.DataFrame(dict(columns) | texts), path, name)
 
 
 def read_table(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.benchmark.run_folder import joined
-from tierscope.core.parquet import write_columns
+from tierscope.core.tables import write_columns
 from tierscope.storage.tier import background_roots, peer_root
 
 

@@ -229,7 +229,7 @@ class DatabaseSource(FileSource):
         self, folder: Path, gathered: Any, tier_roots: Mapping[str, Sequence[str]]
     ) -> dict[str, Any]:
         """Write the tables of reads, and return their part of `run.json`."""
-        from tierscope.core.parquet import write_columns  # only rank 0 loads it
+        from tierscope.core.tables import write_columns  # only rank 0 loads it
 
         for name, columns in tables_of(gathered).items():
             write_columns(columns, folder / f"{name}.parquet", name)
