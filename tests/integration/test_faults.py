@@ -20,7 +20,7 @@ from integration.test_policies import (
     read_run,
 )
 from tierscope.core.tables import read_table
-from tierscope.data.lmdb.file import read_provenance, read_records
+from tierscope.data.lmdb.file import read_provenance
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def damage_copies(project, offset):
 
 def offset_of(project, record):
     """Return a place within a record's value."""
-    return int(read_records(data_of(project).parent)["offset"][record]) + 99
+    return int(read_provenance(data_of(project).parent).layout.offsets[record]) + 99
 
 
 @pytest.mark.parametrize(("tier", "record"), [("gfs", 21), ("lfs", 3)])

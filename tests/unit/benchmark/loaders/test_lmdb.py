@@ -18,7 +18,7 @@ from tierscope.benchmark.loaders.records import RecordReference
 from tierscope.benchmark.sources.database import tables_of
 from tierscope.core.lmdb_loaders import OPTIMISATIONS, VARIANTS
 from tierscope.core.tables import read_table, write_columns
-from tierscope.data.lmdb.file import generate_database, provenance_here, read_records
+from tierscope.data.lmdb.file import generate_database, provenance_here, read_checksums
 from tierscope.data.record_order import first_records, order_of
 from tierscope.data.tfrecord import DatasetError
 from tierscope.model.simulator.database_calls import DATA, FAULT, TREE, DatabaseEpoch
@@ -119,7 +119,7 @@ def loader_of(folder, run, emulated=()):
         run.lmdb,
         BATCH,
         provenance_here(N_RECORDS, SIZE, 5),
-        read_records(folder)["crc32c"],
+        read_checksums(folder, N_RECORDS),
         Alone(),
         set(emulated),
         RealClock(lambda: None),
@@ -275,7 +275,7 @@ def test_flipped_byte_and_cut_file_name_file_and_record(folder, run, tmp_path, o
     run = changed(run, lmdb={"optimisations": list(on)})
     path = tmp_path / "data.mdb"
     content = bytearray((folder / "data.mdb").read_bytes())
-    offset = int(read_records(folder)["offset"][17])
+    offset = int(provenance_here(N_RECORDS, SIZE, 5).layout.offsets[17])
     content[offset + 5] ^= 4
     path.write_bytes(content)
     samples = [RecordReference("gfs", str(path), i) for i in range(N_RECORDS)]
@@ -296,7 +296,7 @@ def test_copy_on_the_lfs_that_is_cut_short_is_named(folder, run, tmp_path, on):
     run = changed(run, lmdb={"optimisations": list(on)})
     copy = tmp_path / "data.mdb"
     content = (folder / "data.mdb").read_bytes()
-    offset = int(read_records(folder)["offset"][17])
+    offset = int(provenance_here(N_RECORDS, SIZE, 5).layout.offsets[17])
     samples = [
         RecordReference("gfs", f"{folder}/data.mdb", i)
         if i >= N_RECORDS // 2

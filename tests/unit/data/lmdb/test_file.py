@@ -23,8 +23,8 @@ from tierscope.data.lmdb.file import (
     open_database,
     page_ranges,
     provenance_here,
+    read_checksums,
     read_provenance,
-    read_records,
     walked_offsets,
 )
 from tierscope.data.lmdb.layout import Provenance, layout_of
@@ -92,15 +92,16 @@ def test_map_of_another_file_with_the_same_inode_number_is_not_taken(tmp_path):
         (5, 12582912, 2),  # its large ones
     ],
 )
-def test_recorded_computed_and_parsed_offsets_are_where_pread_finds_the_samples(
+def test_computed_walked_and_parsed_offsets_are_where_pread_finds_the_samples(
     tmp_path, n_records, file_size_bytes, records_per_commit
 ):
     provenance = written(tmp_path, n_records, file_size_bytes, records_per_commit)
     path = tmp_path / DATA_FILE
-    records = read_records(tmp_path)
     parsed, sizes, tree_pages = find_records(pread_of(path), str(path), 10)
-    assert records["offset"].tolist() == provenance.layout.offsets.tolist()
-    assert records["offset"].tolist() == parsed.tolist()
+    with open(path, "rb") as file, open_database(str(path)) as environment:
+        walked = walked_offsets(environment, map_address(file.fileno()))
+    assert walked.tolist() == provenance.layout.offsets.tolist()
+    assert walked.tolist() == parsed.tolist()
     assert tree_pages.tolist() == provenance.layout.tree_pages.tolist()
     assert set(sizes) == {file_size_bytes - 16}
     assert path.stat().st_size == provenance.file_bytes
@@ -110,7 +111,9 @@ def test_recorded_computed_and_parsed_offsets_are_where_pread_finds_the_samples(
         == (tmp_path / "7.tfrecord").read_bytes()[12:-4]
     )
     writer, read = SampleWriter(file_size_bytes), pread_of(path)
-    for i, (offset, n_bytes, crc) in enumerate(records.tolist()):
+    checksums = read_checksums(tmp_path, n_records).tolist()
+    places = zip(parsed.tolist(), sizes.tolist(), checksums, strict=True)
+    for i, (offset, n_bytes, crc) in enumerate(places):
         value = read(offset, n_bytes)
         assert value == writer.payload(i)
         assert crc == google_crc32c.value(value)
@@ -205,13 +208,19 @@ def test_file_cut_short_is_refused_with_its_first_broken_record(tmp_path):
 
 
 def test_flipped_byte_is_refused_with_its_record(tmp_path):
-    written(tmp_path, 20, 4096, 6)
-    record = read_records(tmp_path)[12]
-    value = bytearray(pread_of(tmp_path / DATA_FILE)(int(record["offset"]), 4080))
-    check_record("data.mdb", 12, bytes(value), int(record["crc32c"]))
+    offset = int(written(tmp_path, 20, 4096, 6).layout.offsets[12])
+    checksum = int(read_checksums(tmp_path, 20)[12])
+    value = bytearray(pread_of(tmp_path / DATA_FILE)(offset, 4080))
+    check_record("data.mdb", 12, bytes(value), checksum)
     value[100] ^= 1
     with pytest.raises(DatasetError, match=r"data.mdb: record 12 is damaged: got"):
-        check_record("data.mdb", 12, bytes(value), int(record["crc32c"]))
+        check_record("data.mdb", 12, bytes(value), checksum)
+
+
+def test_checksums_of_older_databases_are_read(tmp_path):
+    older = [("offset", "<i8"), ("bytes", "<i8"), ("crc32c", "<u4")]
+    np.save(tmp_path / "records.npy", np.array([(16, 8, 7), (32, 8, 9)], older))
+    assert read_checksums(tmp_path, 2).tolist() == [7, 9]
 
 
 @settings(max_examples=200, deadline=None)

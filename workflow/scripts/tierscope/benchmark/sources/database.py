@@ -14,16 +14,15 @@ from tierscope.benchmark.sources.files import EpochReads, FileSource, LaunchSite
 from tierscope.core.description import RunDescription
 from tierscope.core.machine import TierError
 from tierscope.core.scenario import Dataset, Point
-from tierscope.data.lmdb.check import check_records, check_tree
+from tierscope.data.lmdb.check import check_tree
 from tierscope.data.lmdb.file import (
     DATA_FILE,
-    RECORDS_FILE,
     copy_ranges,
     make_hollow,
     n_pieces,
     page_ranges,
+    read_checksums,
     read_provenance,
-    read_records,
 )
 from tierscope.data.lmdb.layout import Provenance
 from tierscope.data.record_order import first_records, order_of
@@ -83,7 +82,7 @@ class Database:
             self._description.lmdb,
             self._description.dataset.batch_size,
             self.provenance,
-            read_records(self.gfs_folder)["crc32c"],
+            read_checksums(self.gfs_folder, self.provenance.n_records),
             processes,
             set(system.emulated_tiers),
             clock,
@@ -92,10 +91,8 @@ class Database:
     def check(self, processes) -> None:
         """Refuse a damaged database before any read; the first process does so."""
         if processes.rank == 0:
-            provenance = self.provenance
-            check_tree(self.gfs_folder / DATA_FILE, provenance)
-            records = read_records(self.gfs_folder)
-            check_records(self.gfs_folder / RECORDS_FILE, records, provenance)
+            check_tree(self.gfs_folder / DATA_FILE, self.provenance)
+            read_checksums(self.gfs_folder, self.provenance.n_records)
         processes.barrier()
 
     def check_copy(self, folder: Path, n_first: int) -> None:

@@ -56,31 +56,6 @@ def check_record(path: str | Path, record: int, value, crc32c: int) -> None:
         )
 
 
-def check_records(
-    path: str | Path, records: np.ndarray, provenance: Provenance
-) -> None:
-    """Refuse a table of records (`RECORD`) that differs from the computed one.
-
-    Raises
-    ------
-    DatasetError
-        With the file and the record.
-    """
-    if records.shape != (provenance.n_records,):
-        raise DatasetError(
-            f"{path}: got shape {records.shape}, expected ({provenance.n_records},)."
-        )
-    for name, wanted in (
-        ("offset", provenance.layout.offsets),
-        ("bytes", np.full(len(records), provenance.value_bytes)),
-    ):
-        if wrong := np.flatnonzero(records[name] != wanted).tolist():
-            raise DatasetError(
-                f"{path}: record {wrong[0]}: got {name} {records[name][wrong[0]]}, "
-                f"expected {wanted[wrong[0]]}."
-            )
-
-
 def check_tree(path: Path, provenance: Provenance) -> None:
     """Refuse a file whose tree differs from that of its provenance.
 
@@ -100,12 +75,12 @@ def check_tree(path: Path, provenance: Provenance) -> None:
         if (size := os.fstat(descriptor).st_size) >= 2 * provenance.page_bytes:
             _check_pages(path, descriptor, provenance)
         check_size(path, size, provenance)
-        check_open_tree(path, descriptor, provenance)
+        _check_open_tree(path, descriptor, provenance)
     finally:
         os.close(descriptor)
 
 
-def check_open_tree(path: Path, descriptor: int, provenance: Provenance) -> None:
+def _check_open_tree(path: Path, descriptor: int, provenance: Provenance) -> None:
     """Refuse an open file whose tree differs from the computed one."""
     found, sizes, tree_pages = find_records(
         lambda offset, n_bytes: os.pread(descriptor, n_bytes, offset),

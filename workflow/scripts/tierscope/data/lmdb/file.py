@@ -2,8 +2,8 @@
 
 Record i has the key ``b"%010d" % i``; its value is the payload of TFRecord file i, byte
 for byte. Records are appended and committed at regular intervals, so the place of each
-record follows from the provenance (`tierscope.data.lmdb.layout`). The folder also has
-`provenance.json` and `records.npy`: offset, size and CRC-32C of each record.
+record follows from the provenance (`tierscope.data.lmdb.layout`) and is not recorded.
+The folder also has `provenance.json` and `records.npy`: the CRC-32C of each value.
 """
 
 import errno
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import numpy as np
 
-from tierscope.data.lmdb.check import check_open_tree
+from tierscope.data.lmdb.check import check_tree
 from tierscope.data.lmdb.layout import KEY_BYTES, Provenance
 from tierscope.data.tfrecord import (
     FRAMING_BYTES,
@@ -39,7 +39,7 @@ _LMDB_MAJOR_VERSION = 0
 _LARGEST_PAGE_BYTES = 1 << 15  # limit of LMDB if the machine's pages are larger
 _SPARE_BYTES = 1 << 20
 _COPY_BYTES = 4 << 20
-RECORD = np.dtype([("offset", "<i8"), ("bytes", "<i8"), ("crc32c", "<u4")])
+_CHECKSUM = np.dtype("<u4")
 
 
 def provenance_here(
@@ -80,16 +80,29 @@ def read_provenance(folder: Path) -> Provenance:
     return provenance
 
 
-def read_records(folder: Path) -> np.ndarray:
-    """Read `records.npy`: an array of `RECORD`, shape (n_records,)."""
+def read_checksums(folder: Path, n_records: int) -> np.ndarray:
+    """Read `records.npy`: the CRC-32C of each value, uint32, shape (n_records,).
+
+    Older files also have offsets and sizes.
+
+    Raises
+    ------
+    DatasetError
+        If the file cannot be read, or is of other records.
+    """
     path = folder / RECORDS_FILE
     try:
-        records = np.load(path)
+        checksums = np.load(path)
     except (OSError, ValueError, EOFError) as error:
         raise DatasetError(f"{path}: cannot read it: {error}.") from error
-    if records.dtype != RECORD:
-        raise DatasetError(f"{path}: got {records.dtype}, expected {RECORD}.")
-    return records
+    if "crc32c" in (checksums.dtype.names or ()):
+        checksums = checksums["crc32c"]
+    if (checksums.dtype, checksums.shape) != (_CHECKSUM, (n_records,)):
+        raise DatasetError(
+            f"{path}: got {checksums.dtype} of shape {checksums.shape}, expected "
+            f"{_CHECKSUM} of shape ({n_records},)."
+        )
+    return checksums
 
 
 def key_of(record: int) -> bytes:
@@ -189,8 +202,8 @@ def generate_database(
     Raises
     ------
     DatasetError
-        If there is too little space, the database cannot be written, or a record is not
-        at the offset that is computed or in the tree. No partial database remains.
+        If there is too little space, the database cannot be written, or the tree has a
+        record at another offset than the computed one. No partial database remains.
     """
     import lmdb
 
@@ -215,8 +228,8 @@ def generate_database(
         for name in (RECORDS_FILE, PROVENANCE_FILE, DATA_FILE)
     }
     try:
-        records = _write_records(temporary[DATA_FILE], provenance, report)
-        np.save(temporary[RECORDS_FILE], records)
+        checksums = _write_records(temporary[DATA_FILE], provenance, report)
+        np.save(temporary[RECORDS_FILE], checksums)
         text = json.dumps(asdict(provenance), indent=1)
         temporary[PROVENANCE_FILE].write_text(text + "\n")
         for name, path in temporary.items():  # the data come last and mark it complete
@@ -231,9 +244,8 @@ def generate_database(
 def _write_records(
     path: Path, provenance: Provenance, report: Callable[[int, int], None]
 ) -> np.ndarray:
-    """Write `data.mdb` and return the table of its records."""
-    records = np.zeros(provenance.n_records, RECORD)
-    records["bytes"] = provenance.value_bytes
+    """Write `data.mdb` and return the checksums of its values."""
+    checksums = np.zeros(provenance.n_records, _CHECKSUM)
     environment = open_database(str(path), provenance.file_bytes + _SPARE_BYTES)
     with environment:
         if (found := environment.stat()["psize"]) != provenance.page_bytes:
@@ -246,18 +258,16 @@ def _write_records(
             with environment.begin(write=True) as transaction:
                 for i in numbers:
                     value = bytes(writer.payload(i))
-                    records["crc32c"][i] = google_crc32c.value(value)
+                    checksums[i] = google_crc32c.value(value)
                     transaction.put(key_of(i), value, append=True)
             report(numbers.stop, provenance.n_records)
         environment.sync(True)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with open_database(str(path)) as environment:
-            records["offset"] = walked_offsets(environment, map_address(descriptor))
-        _check_offsets(path, descriptor, records["offset"], provenance)
-    finally:
-        os.close(descriptor)
-    return records
+    check_tree(path, provenance)
+    if (size := path.stat().st_size) != provenance.file_bytes:
+        raise DatasetError(
+            f"{path}: got {size} bytes, expected {provenance.file_bytes}."
+        )
+    return checksums
 
 
 def _commits(provenance: Provenance) -> Iterator[range]:
@@ -265,23 +275,6 @@ def _commits(provenance: Provenance) -> Iterator[range]:
     for start in range(0, provenance.n_records, provenance.records_per_commit):
         stop = min(start + provenance.records_per_commit, provenance.n_records)
         yield range(start, stop)
-
-
-def _check_offsets(
-    path: Path, descriptor: int, recorded: np.ndarray, provenance: Provenance
-) -> None:
-    """Refuse offsets that differ from the computed ones or the file's own tree."""
-    check_open_tree(path, descriptor, provenance)
-    computed = provenance.layout.offsets
-    if wrong := np.flatnonzero(computed != recorded).tolist():
-        raise DatasetError(
-            f"{path}: record {wrong[0]} lies at byte {recorded[wrong[0]]}, "
-            f"expected the computed byte {computed[wrong[0]]}."
-        )
-    if (size := os.fstat(descriptor).st_size) != provenance.file_bytes:
-        raise DatasetError(
-            f"{path}: got {size} bytes, expected {provenance.file_bytes}."
-        )
 
 
 def page_ranges(provenance: Provenance, n_first: int) -> list[tuple[int, int]]:
