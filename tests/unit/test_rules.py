@@ -61,6 +61,34 @@ def test_no_file_of_rules_gives_another_meaning_to_a_name():
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
 
 
+def pieces(path):
+    """Yield the text of the rules in the order in which Snakemake reads it."""
+    text, *rest = re.split(r'^ *include: "(.+)"$', path.read_text(), flags=re.MULTILINE)
+    yield path.name, text
+    for name, text in zip(rest[::2], rest[1::2], strict=True):
+        yield from pieces(path.parent / name)
+        yield path.name, text
+
+
+def test_no_name_is_used_before_the_file_that_defines_it():
+    """Not even in a function that is called later."""
+    defined = re.compile(r"^(?:def )?(\w+)(?= = |\()", re.MULTILINE)
+    read, homes = list(pieces(WORKFLOW / "Snakefile")), {}
+    for position, (file, text) in enumerate(read):
+        for name in defined.findall(text):
+            homes.setdefault(name, (position, file))
+    assert homes["RUN"][1] == "common.smk"
+    early = set()
+    for position, (file, text) in enumerate(read):
+        # Not those of rules, as `rule calibrate` is no function.
+        names = re.findall(r"(?<=\{)\w+(?=\()|(?<![\w.\"'{/])\w+\b(?!=[^=])", text)
+        for name in names:
+            later, home = homes.get(name, (position, file))
+            if later > position and home != file:
+                early.add(f"{file}: {name} of {home}")
+    assert sorted(early) == []
+
+
 def test_snakemake_finds_no_fault_in_a_file_of_rules():
     """`snakemake --lint` reads those only that a configuration includes."""
     texts = [path.read_text() for path in sorted((WORKFLOW / "rules").glob("*.smk"))]
@@ -75,7 +103,7 @@ def test_parsing_loads_no_library_that_draws_or_computes():
         for path in (WORKFLOW / "rules").glob("*.smk")
         for line in IMPORT.findall(path.read_text())
     }
-    assert "from tierscope.experiment import slurm" in lines
+    assert "from tierscope.experiment import job" in lines
     code = (
         f"import sys; sys.path.append({str(WORKFLOW / 'scripts')!r})\n"
         + "\n".join(sorted(lines))

@@ -90,7 +90,7 @@ rule plot_accuracy:
         tests=f"{ACCURACY}/accuracy_tests.parquet",
         library=library("plot_accuracy"),
     output:
-        **figure("accuracy", source="trained"),
+        **figure("accuracy", FIGURES, source="trained"),
         text=f"{ACCURACY}/summary.txt",
     log:
         f"{LOGS}/plot_accuracy.log",

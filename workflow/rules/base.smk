@@ -101,8 +101,11 @@ def library(script):
     return [from_here(file) for file in (path, *imported_modules(path))]
 
 
-def figure(name, source=SOURCE, title=None):
-    """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF."""
+def figure(name, titles, source=SOURCE):
+    """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF.
+
+    `titles` are those of figures by their names, without wildcards.
+    """
     kinds = ("svg", "png", "pdf")
     files = {kind: f"{RESULTS}/figures/{name}.{kind}" for kind in kinds}
     files["svg"] = report(
@@ -110,7 +113,7 @@ def figure(name, source=SOURCE, title=None):
         caption=f"../report/{caption_name(name)}.rst",
         category="Figures",
         labels=lambda wildcards: {
-            "figure": title or FIGURES[name.format(**wildcards)],
+            "figure": titles[name.format(**wildcards)],
             "source of the numbers": source,
         },
     )

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
+from tierscope.experiment.start import Start, StartError
 from tierscope.policies import DATABASE, PEERS, PLACED, kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
@@ -13,6 +14,12 @@ ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
+START = Start(EXPERIMENT, Path(RESULTS), SNAKEMAKE, logger.info, logger.warning)
+
+
+# Jobs on other machines need the variables in the path of the GFS.
+envvars:
+    *filter(os.environ.get, SYSTEM.gfs.variables),
 
 
 wildcard_constraints:
@@ -23,6 +30,14 @@ wildcard_constraints:
     dataset="|".join(EXPERIMENT.datasets),
     calibration="|".join(SETTINGS["model"]["calibrations"]),
     n_osts=r"\d+",
+
+
+def refuse_or(step, *arguments):
+    """Do a step of the start, or refuse to start with its line."""
+    try:
+        step(*arguments)
+    except StartError as error:
+        raise WorkflowError(str(error))
 
 
 def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):
@@ -44,7 +59,7 @@ def deletions(name):
     """Return the note about deleted runs of a table, if it exists.
 
     As an input, the note makes Snakemake repeat the table and so the runs: Snakemake
-    itself treats a table with missing inputs as finished. (See `note_deleted_runs`.)
+    itself treats a table with missing inputs as finished. (See deletions.smk.)
     """
     note = Path(LOGS, "deletions", f"{name}.txt")
     return [str(note)] if note.exists() else []

@@ -2,7 +2,6 @@
 
 
 include: "common.smk"
-include: "start.smk"
 include: "launch_common.smk"
 include: "policies_common.smk"
 include: "audit.smk"
@@ -33,8 +32,13 @@ else:
     include: "benchmark.smk"
 
 
+include: "deletions.smk"
+
+
 if not IS_JOB:
     note_deleted_runs()
+if not IS_REMOTE_JOB:
+    refuse_or(START.check_configuration, IS_JOB)
 
 KEPT_FILES = ("run.json", "log.darshan", "audit.json")
 
@@ -61,22 +65,12 @@ rule all:
 
 
 onstart:
-    start()
+    refuse_or(START.before_jobs)
 
 
 onsuccess:
-    remove_staging_folders()
-    made = try_to(SNAKEMAKE.made_files, logger.warning, set())
-    logger.info(
-        "\n".join(
-            [
-                *why_no_estimates_by_the_model(made),
-                *left_out_calibrations(made),
-                "  ".join(made_places(made)),
-            ]
-        )
-    )
+    START.after_success()
 
 
 onerror:
-    after_failure(SNAKEMAKE, AFTER_FAILURE, logger.warning, logger.info)
+    START.after_failure()

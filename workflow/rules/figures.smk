@@ -42,7 +42,7 @@ rule plot_execution_and_io_time:
         observations=observations(),
         library=library("plot_execution_and_io_time"),
     output:
-        **figure("fig1_execution_and_io_time"),
+        **figure("fig1_execution_and_io_time", FIGURES),
     log:
         f"{LOGS}/plot_execution_and_io_time.log",
     localrule: True
@@ -65,7 +65,7 @@ rule plot_breakdown:
         observations=observations(),
         library=library("plot_breakdown"),
     output:
-        **figure("fig2_breakdown"),
+        **figure("fig2_breakdown", FIGURES),
     log:
         f"{LOGS}/plot_breakdown.log",
     localrule: True
@@ -89,7 +89,7 @@ rule plot_improvement:
         observations=observations(),
         library=library("plot_improvement"),
     output:
-        **figure("fig3_improvement"),
+        **figure("fig3_improvement", FIGURES),
     log:
         f"{LOGS}/plot_improvement.log",
     localrule: True
@@ -116,7 +116,7 @@ rule plot_sufficient_combinations:
         observations=observations(),
         library=library("plot_sufficient_combinations"),
     output:
-        **figure("fig4_{pair}"),
+        **figure("fig4_{pair}", FIGURES),
     log:
         f"{LOGS}/plot_sufficient_combinations/{{pair}}.log",
     localrule: True
@@ -146,7 +146,7 @@ rule plot_cheapest_combination:
         observations=observations(),
         library=library("plot_cheapest_combination"),
     output:
-        **figure("fig5_cheapest"),
+        **figure("fig5_cheapest", FIGURES),
     log:
         f"{LOGS}/plot_cheapest_combination.log",
     localrule: True

@@ -21,6 +21,8 @@ if SYSTEM.points_per_launch != "all":
     )
 elif EXPERIMENT.source == "measured":
     MEASURED += ", repetition {wildcards.repetition}"
+# Folder in which a batch job notes its id, for the start after a killed one.
+BATCH_JOBS = str(START.batch_jobs) if SYSTEM.job.scheduler == "slurm" else ""
 # If runs are audited by launch, all launches come before the audits. These have a
 # priority below 1, but one of Snakemake's schedulers adds up what can run side by side.
 BEFORE_AUDITS = 1000 if EXPERIMENT.launches_several else 0
@@ -107,6 +109,10 @@ def setup_commands(wildcards):
     """Return the shell lines before the launcher; unset variables are allowed."""
     commands = " && ".join(f"{{ {line}\n}}" for line in ["set +u", *SYSTEM.job.setup])
     steps = [(commands, "a line of job.setup failed")]
+    if BATCH_JOBS:
+        folder = quote(BATCH_JOBS)
+        note = f'mkdir -p {folder} && : > {folder}/"$SLURM_JOB_ID"'
+        steps.insert(0, (note, f"{BATCH_JOBS}: the job cannot note its id"))
     if EXPERIMENT.runtime in ("auto", "builtin") or SYSTEM.source == "emulated":
         compilation = f"make --silent -C {quote(from_here(WORKFLOW / 'native'))}"
         steps.append((compilation, "compiling workflow/native failed: make, cc?"))
@@ -124,7 +130,9 @@ def generation_resources():
         return job.generation_minutes(dataset, SYSTEM.job.estimates)
 
     site = job.site_resources(SYSTEM, "generate_dataset")
-    return {"runtime": minutes, "gfs": 1} | site
+    # Not a parameter: it must not repeat finished datasets.
+    noted = {"batch_jobs": BATCH_JOBS} if BATCH_JOBS else {}
+    return {"runtime": minutes, "gfs": 1} | noted | site
 
 
 def keep(folder, *tables):

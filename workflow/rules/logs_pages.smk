@@ -10,7 +10,7 @@ rule plot_fleet:
         fleet_classes=f"{TABLES}/fleet_classes.parquet",
         library=library("plot_fleet"),
     output:
-        **figure("fleet", title="All jobs side by side"),
+        **figure("fleet", {"fleet": "All jobs side by side"}),
     log:
         f"{LOGS}/plot_fleet.log",
     localrule: True

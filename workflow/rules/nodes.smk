@@ -43,7 +43,7 @@ rule plot_nodes:
         observations=observations("nodes"),
         library=library("plot_nodes"),
     output:
-        **figure("nodes"),
+        **figure("nodes", FIGURES),
         text=f"{NODES}/summary.txt",
     log:
         f"{LOGS}/plot_nodes.log",

@@ -54,7 +54,7 @@ rule plot_policies:
         observations=observations(),
         library=library("plot_policies"),
     output:
-        **figure("policies"),
+        **figure("policies", FIGURES),
     log:
         f"{LOGS}/plot_policies.log",
     localrule: True
@@ -76,7 +76,7 @@ rule plot_loaders:
         observations=observations(),
         library=library("plot_loaders"),
     output:
-        **figure("loaders"),
+        **figure("loaders", FIGURES),
     log:
         f"{LOGS}/plot_loaders.log",
     localrule: True

@@ -43,7 +43,7 @@ rule plot_prediction:
         observations=observations("predict"),
         library=library("plot_prediction"),
     output:
-        **figure("prediction"),
+        **figure("prediction", FIGURES),
     log:
         f"{LOGS}/plot_prediction.log",
     localrule: True

@@ -16,7 +16,7 @@ rule score_claims:
         observations=observations(),
         library=library("score_claims"),
     output:
-        **figure("scorecard"),
+        **figure("scorecard", FIGURES),
         claims=table(f"{TABLES}/claims.parquet", "Claims of the paper"),
         markdown=f"{RESULTS}/scorecard.md",
         html=page("scorecard", "Scorecard"),

@@ -50,7 +50,7 @@ rule plot_whatif_truth:
         observations=observations("whatif-truth"),
         library=library("plot_whatif_truth"),
     output:
-        **figure("whatif_truth"),
+        **figure("whatif_truth", FIGURES),
         text=f"{TRUTH}/summary.txt",
     log:
         f"{LOGS}/plot_whatif_truth.log",

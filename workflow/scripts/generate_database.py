@@ -16,6 +16,7 @@ from tierscope.data.tfrecord import (
     ProgressLine,
     make_directory,
 )
+from tierscope.experiment.slurm import note_job
 from tierscope.storage.lease import NAME, LeaseError, held
 from tierscope.storage.lustre import StripedFolder
 from tierscope.storage.page_cache import drop_pages, write_back
@@ -63,6 +64,7 @@ def generate(
 
 if __name__ == "__main__":
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    note_job(snakemake.resources.get("batch_jobs"))
     terminate_by_exception()
     try:
         manifest = generate(

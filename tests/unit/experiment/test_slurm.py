@@ -82,7 +82,7 @@ def test_slurm_that_cannot_be_asked_is_quoted(queue, tmp_path):
 
 def test_job_notes_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "12")
-    slurm.note_job(tmp_path / "notes")
+    slurm.note_job(str(tmp_path / "notes"))
     assert os.listdir(tmp_path / "notes") == ["12"]
 
 

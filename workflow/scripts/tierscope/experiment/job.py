@@ -24,7 +24,10 @@ _RECORD_BYTES = 2048  # of the tracer per file, epoch and process, with the path
 _MARGIN = 1.25
 MOST_MINUTES = 366 * 24 * 60  # of a job
 RESERVED = frozenset(
-    {"mpi", "tasks", "nodes", "gfs", "launch", "setup", "python", "scripts", "native"}
+    {
+        *("mpi", "tasks", "nodes", "gfs", "launch", "setup", "python", "scripts"),
+        *("native", "batch_jobs"),
+    }
 )
 
 

@@ -1,7 +1,8 @@
 """Tasks that the executor plugin for Slurm leaves to us: jobs of a killed snakemake.
 
 A waiting job is known by the mark that Snakemake puts on its outputs. The mark of a
-running job is lost, so each job notes its own id in a folder of the experiment.
+running job is lost, so each job notes its own id in a folder of the experiment: a
+launch in its shell lines, a generation by `note_job`.
 (The executor plugin for PJM continues to watch such jobs instead.)
 """
 
@@ -22,11 +23,11 @@ class SlurmError(RuntimeError):
     """Slurm cannot do what is needed."""
 
 
-def note_job(folder: Path) -> None:
-    """Note the Slurm job that this process runs in."""
-    if job_id := os.environ.get("SLURM_JOB_ID"):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / job_id).touch()
+def note_job(folder: str | None) -> None:
+    """Note the Slurm job that this process runs in, if there is a folder of notes."""
+    if folder and (job_id := os.environ.get("SLURM_JOB_ID")):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        Path(folder, job_id).touch()
 
 
 def check_memory_of_ended_jobs() -> None:

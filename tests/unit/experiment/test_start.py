@@ -1,0 +1,188 @@
+"""What a start of Snakemake refuses, says and leaves behind."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tierscope.core.validation import read_yaml
+from tierscope.experiment import start as module
+from tierscope.experiment.config import read_experiment
+from tierscope.experiment.snakemake_internals import SnakemakeJob
+from tierscope.experiment.start import Start, StartError
+
+ROOT = Path(__file__).parents[3]
+
+
+class Internals:
+    """A Snakemake that answers what a test says."""
+
+    def __init__(self, **answers):
+        self.answers, self.marked = answers, []
+
+    def __getattr__(self, name):
+        return lambda: self.answers[name]
+
+    def mark_unfinished(self, job):
+        self.marked.append(job)
+
+
+class Site:
+    """A start in an empty folder, and what it says."""
+
+    def __init__(self, folder, system="laptop", **sections):
+        config = read_yaml(ROOT / "config" / "config.yaml")
+        config["system"] = system
+        n_osts = [0] if system == "laptop" else [60]
+        config["sweep"] |= {"datasets": ["small"], "n_osts": n_osts}
+        config["sweep"] |= {"cache_rates_percent": [0, 50], "repetitions": 1}
+        config["figures"]["scenario"]["n_osts"] = n_osts[0]
+        config |= sections
+        self.experiment = read_experiment(config, ROOT / "resources")
+        self.results, self.told, self.warned = folder, [], []
+
+    def start(self, **answers):
+        """Return the start of a Snakemake that gives these answers."""
+        internals = Internals(is_dry_run=False, **answers)
+        says = self.told.append, self.warned.append
+        return Start(self.experiment, self.results, internals, *says)
+
+    def finish(self, rate, **content):
+        """Make a finished run; by default one with the current settings."""
+        (scenario,) = self.experiment.sweep
+        description = self.experiment.description(scenario)
+        run = {"hash": description.hash, **description.as_json(), **content}
+        folder = self.results / "runs" / scenario.name
+        path = folder / f"cache-{rate:03d}" / "rep-0" / "run.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(run))
+        described = {key: content.get(key, run[key]) for key in description.as_json()}
+        (folder / "scenario.json").write_text(json.dumps(described))
+        return path
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Return a start of an experiment on two directories, without a working folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "check_places", lambda system: None)
+    return Site(tmp_path)
+
+
+def files(folder):
+    """Return all paths below a folder."""
+    return sorted(folder.rglob("*"))
+
+
+def test_reading_the_rules_writes_nothing_and_says_the_plan_of_real_storage(site):
+    before = files(site.results)
+    site.start().check_configuration(is_job=False)
+    assert files(site.results) == before
+    assert any(line.startswith("Dataset small") for line in site.told)
+
+
+def test_job_and_finished_sweep_say_no_plan(site):
+    site.start().check_configuration(is_job=True)
+    site.finish(0)
+    site.finish(50)
+    site.start().check_configuration(is_job=False)
+    assert site.told == site.warned == []
+
+
+def test_run_with_other_settings_is_refused_with_their_names(site):
+    training = {"epochs": 9}
+    path = site.finish(50, hash="another", training=training)
+    with pytest.raises(StartError) as refusal:
+        site.start().check_configuration(is_job=False)
+    assert str(refusal.value).startswith(f"{path}: was measured with training.")
+    assert "give the experiment a new name" in str(refusal.value)
+
+
+def test_run_with_equal_settings_is_taken(site):
+    site.finish(50)
+    site.start().check_configuration(is_job=False)
+
+
+def test_simulated_runs_are_never_refused(tmp_path):
+    site = Site(tmp_path, "scale-model", simulate=True)
+    site.finish(50, hash="another", training={"epochs": 9})
+    site.start().check_configuration(is_job=False)
+
+
+def begin(site, **answers):
+    """Begin the jobs of a start, without its signal handler."""
+    usual = {"executor": "local", "resources_in_use": set()}
+    site.start(**usual | answers).before_jobs()
+
+
+@pytest.fixture(autouse=True)
+def no_signals(monkeypatch):
+    """Leave the test's own handling of signals alone."""
+    monkeypatch.setattr(module, "_end_in_a_thread", lambda: None)
+
+
+def test_second_start_of_an_experiment_waits(site):
+    begin(site)
+    with pytest.raises(StartError, match="wait until it has ended"):
+        begin(site)
+
+
+def test_profile_of_another_scheduler_is_refused(site):
+    with pytest.raises(StartError, match="got a profile for slurm"):
+        begin(site, executor="slurm")
+
+
+def test_launch_with_other_modules_is_announced_once(site):
+    begin(site, resources_in_use=set())
+    assert site.warned == []
+    run = site.finish(50, modules="0" * 64)
+    site.start()._warn_of_other_modules()
+    (line,) = site.warned
+    assert line.startswith(f"{run.parent}: was measured with modules 000000000000, but")
+
+
+def test_folder_that_cannot_be_written_is_named(site):
+    (site.results / "file").touch()
+    site.results /= "file"
+    with pytest.raises(StartError, match=r"file.*: cannot be written: "):
+        begin(site)
+
+
+def test_end_names_the_folders_of_what_was_made(site):
+    made = {f"{site.results}/figures/fig2.svg", f"{site.results}/tables/goals.parquet"}
+    site.start(made_files=made).after_success()
+    figures, tables = f"{site.results}/figures", f"{site.results}/tables"
+    assert site.told == [f"Figures: {figures}  Tables: {tables}"]
+
+
+def test_end_without_a_table_names_the_runs(site):
+    site.start(made_files=set()).after_success()
+    assert site.told == [f"Runs: {site.results}/runs"]
+
+
+def test_end_says_why_the_model_made_no_estimates(site):
+    made = {f"{site.results}/tables/estimates.parquet"}
+    site.start(made_files=made).after_success()
+    first, _ = site.told[0].split("\n")
+    assert first.startswith("No estimates by the model, only by the rule: config: ")
+
+
+def test_end_removes_empty_staging_folders_and_keeps_files(site):
+    staging = site.results / "staging"
+    (staging / "empty" / "cache-000" / "rep-0").mkdir(parents=True)
+    (staging / "full").mkdir()
+    (staging / "full" / "log.darshan").touch()
+    site.start(made_files=set()).after_success()
+    assert files(staging) == [staging / "full", staging / "full" / "log.darshan"]
+
+
+def test_failure_marks_what_depends_on_it_but_no_launch(site):
+    analysis = SnakemakeJob(frozenset({"terminal"}), False, "analysis")
+    launch = SnakemakeJob(frozenset({"mpi"}), False, "launch")
+    start = site.start(
+        executor="local",
+        jobs_after_failed=[launch, analysis],
+        remakes_unfinished=True,
+    )
+    start.after_failure()
+    assert start.snakemake.marked == [analysis]
+    assert site.told[0].startswith("Finished files are kept.")

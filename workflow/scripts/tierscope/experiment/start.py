@@ -1,0 +1,326 @@
+"""A start of Snakemake: checks before the first job, and what follows the last one."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tierscope.core.columns import MODEL
+from tierscope.core.description import content_hash, difference_words
+from tierscope.core.imports import digest_of_modules
+from tierscope.core.machine import TierError
+from tierscope.core.scenario import MAIN_SWEEP, Scenario, Sweep
+from tierscope.core.validation import ConfigError
+from tierscope.experiment import slurm
+from tierscope.experiment.experiment import Experiment
+from tierscope.experiment.plan import check_places, plan_lines, read_room
+from tierscope.experiment.snakemake_internals import (
+    InterfaceError,
+    SnakemakeInternals,
+    after_failure,
+    try_to,
+)
+from tierscope.storage.lease import NAME, LeaseError, hold_lease
+from tierscope.storage.own_folder import FolderError
+
+_RANKS = Path(__file__).parents[2] / "run_benchmark.py"
+_PLACES = {
+    "Report": "report.html",
+    "Figures": "figures",
+    "Tables": "tables",
+    "Policies": "policies",
+    "Nodes": "nodes",
+    "Accuracy": "accuracy",
+    "Predictions": "predict",
+    "What-if truth": "whatif-truth",
+    "Calibrations": "model",
+}
+_REFUSALS = (
+    *(ConfigError, FolderError, LeaseError, TierError),
+    *(InterfaceError, slurm.SlurmError),
+)
+
+
+class StartError(RuntimeError):
+    """Snakemake must not start; the message is one line for the user."""
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Raise one kind of error for all reasons not to start."""
+    try:
+        yield
+    except _REFUSALS as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        words = f"{error.filename}: cannot be written: {error.strerror}."
+        raise StartError(words) from error
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start of Snakemake on an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        A checked experiment.
+    results : Path
+        The folder of its results.
+    snakemake : SnakemakeInternals
+        The Snakemake that starts.
+    tell, warn : callables of str
+        Receive lines for the user.
+    """
+
+    experiment: Experiment
+    results: Path
+    snakemake: SnakemakeInternals
+    tell: Callable[[str], Any]
+    warn: Callable[[str], Any]
+
+    def check_configuration(self, is_job: bool) -> None:
+        """Check what the configuration asks for, while Snakemake reads the rules.
+
+        Nothing is written. A job only compares the settings of finished runs.
+
+        Raises
+        ------
+        StartError
+            If finished runs have other settings, or a dry run finds a bad tier.
+        """
+        if self.experiment.simulated:  # simulated runs are repeated instead
+            return
+        with _one_line():
+            if not is_job and self._lacks_runs():
+                self._check_plan()
+            changed = filter(self._is_described_otherwise, self.experiment.all_points)
+            self._refuse_other_settings(changed)
+
+    def before_jobs(self) -> None:
+        """Make the checks that a dry run cannot make, before the first job.
+
+        Raises
+        ------
+        StartError
+            If another start uses the results or the GFS, finished runs have other
+            settings, or a tier or the scheduler cannot be used.
+        """
+        _end_in_a_thread()
+        me = f"snakemake of experiment {self.experiment.name} in {Path.cwd()}"
+        with _one_line():
+            hold_lease(self.results / ".lease", me)
+            if self.experiment.simulated:  # submits nothing, reads no file of the tiers
+                return
+            executor = self.snakemake.executor()
+            self._refuse_other_settings(self.experiment.all_points)
+            system = self.experiment.system
+            system.check_executor(executor)
+            if "gfs" in self.snakemake.resources_in_use():
+                self._warn_of_other_modules()
+                check_places(system)
+                # Only our own: jobs of another killed snakemake may still run.
+                gfs = system.gfs.data_root().parent
+                hold_lease(gfs / NAME, me, only_own=True)
+            if executor == "slurm":
+                self._check_slurm()
+
+    def after_success(self) -> None:
+        """Remove what is left of launches, and say where to look."""
+        self._remove_staging_folders()
+        made = try_to(self.snakemake.made_files, self.warn, set())
+        lines = [
+            *self._why_no_estimates_by_the_model(made),
+            *self._left_out_calibrations(made),
+            "  ".join(self._made_places(made)),
+        ]
+        self.tell("\n".join(lines))
+
+    def after_failure(self) -> None:
+        """Cancel what runs in vain, mark what must be repeated, say how to continue."""
+        steps = {
+            "cancel the remaining batch jobs": self._end_batch_jobs,
+            "mark what depends on failed jobs": self._mark_out_of_date,
+        }
+        after_failure(self.snakemake, steps, self.warn, self.tell)
+
+    @property
+    def batch_jobs(self) -> Path:
+        """Return the folder in which batch jobs note their ids."""
+        return batch_jobs(self.results)
+
+    def _runs(self, sweep: Sweep) -> list[Path]:
+        """Return `run.json` of each run of a sweep."""
+        return [
+            self.results / "runs" / scenario.name / point.path / "run.json"
+            for scenario, points in sweep.items()
+            for point in points
+        ]
+
+    def _lacks_runs(self) -> bool:
+        """Return whether runs of the main sweep are missing."""
+        return not all(run.exists() for run in self._runs(self.experiment.sweep))
+
+    def _check_plan(self) -> None:
+        """Make the checks of a start that need no plan, and say what to expect."""
+        if try_to(self.snakemake.is_dry_run, self.warn, False):
+            self._warn_of_other_modules()
+            try:
+                check_places(self.experiment.system)
+            except TierError as error:  # a plan may be printed elsewhere than it is run
+                self.warn(str(error))
+        with suppress(OSError, TierError):  # the start says why a tier cannot be used
+            if self.experiment.source == "measured":
+                room = read_room(self.experiment.system)
+                cold = self.experiment.training.cold
+                for line in plan_lines(self.experiment, room, cold=cold):
+                    self.tell(line)
+
+    def _settings_of(self, scenario: Scenario) -> Any:
+        """Return the settings that determine a scenario's runs, as read from JSON."""
+        return json.loads(json.dumps(self.experiment.description(scenario).as_json()))
+
+    def _is_described_otherwise(self, scenario: Scenario) -> bool:
+        """Return whether a scenario had other settings; a dry run asks only this."""
+        path = self.results / "runs" / scenario.name / "scenario.json"
+        try:
+            return json.loads(path.read_text()) != self._settings_of(scenario)
+        except FileNotFoundError:
+            return False
+        except ValueError:  # incomplete file: check the runs themselves
+            return True
+
+    def _refuse_other_settings(self, scenarios: Iterable[Scenario]) -> None:
+        """Refuse finished runs that were measured with other settings.
+
+        Raises
+        ------
+        ConfigError
+            With the settings that differ.
+        """
+        for scenario in scenarios:
+            wanted = self._settings_of(scenario)
+            points = self.experiment.all_points[scenario]
+            for path in filter(Path.is_file, self._runs({scenario: points})):
+                run = json.loads(path.read_text())
+                if run["hash"] != content_hash(wanted):
+                    raise ConfigError(
+                        f"{path}: was measured with {difference_words(run, wanted)}; "
+                        "give the experiment a new name, or delete its runs to measure "
+                        "again."
+                    )
+
+    def _warn_of_other_modules(self) -> None:
+        """Say before a launch that its runs cannot be joined with finished ones.
+
+        Runs are compared when their tables are joined, which may be many hours later.
+        """
+        if "modules" in self.experiment.settings["allow_mixed"]:
+            return
+        present = digest_of_modules(_RANKS)
+        for sweep in self.experiment.sweeps.values():
+            runs = self._runs(sweep)
+            finished = list(filter(Path.exists, runs))
+            if len(finished) == len(runs):
+                continue
+            for path in finished:
+                modules = json.loads(path.read_text()).get("modules")
+                if modules != present:
+                    self.warn(
+                        f"{path.parent}: was measured with modules "
+                        f"{(modules or 'unknown')[:12]}, but new runs are measured "
+                        f"with {present[:12]}: they cannot be joined into one table. "
+                        "Delete the runs made before to measure them again, or set "
+                        "allow_mixed: [modules]."
+                    )
+                    return
+
+    def _check_slurm(self) -> None:
+        """Check Slurm, and cancel jobs of a killed snakemake, which will run again."""
+        if self.snakemake.status_command() == "squeue":
+            slurm.check_memory_of_ended_jobs()
+        marked = self.snakemake.batch_job_ids()
+        if cancelled := slurm.cancel_left_jobs(self.batch_jobs, marked):
+            ids = ", ".join(cancelled)
+            self.tell(f"Cancelled Slurm jobs that an earlier start left: {ids}.")
+
+    def _end_batch_jobs(self) -> None:
+        """Cancel the batch jobs that Snakemake has left, so that none runs in vain."""
+        if self.snakemake.executor() == "slurm":
+            marked = try_to(self.snakemake.batch_job_ids, self.warn, set())
+            with suppress(slurm.SlurmError):  # the next start cancels them
+                slurm.cancel_forgotten_jobs(self.batch_jobs, marked)
+
+    def _mark_out_of_date(self) -> None:
+        """Let the next start repeat all jobs that depend on a failed one.
+
+        Snakemake removes the outputs of a failed job but records it as finished with
+        its current inputs and parameters. It then treats dependent files as up to date,
+        and the failure would be lost. Measurements are not repeated: neither runs,
+        which are protected, nor other launches. A job ended by Ctrl-C needs no mark
+        because Snakemake records it as unfinished. A failure is lost if snakemake is
+        killed, or stops by its own error, while it waits for jobs that run beside the
+        failed one.
+        """
+        for unfinished in self.snakemake.jobs_after_failed():
+            is_launch = "mpi" in unfinished.resources
+            if not (is_launch or unfinished.has_protected_files):
+                self.snakemake.mark_unfinished(unfinished)
+
+    def _remove_staging_folders(self) -> None:
+        """Remove the empty folders of launches."""
+        staging = self.results / "staging"
+        for path in (*sorted(staging.rglob("*/"), reverse=True), staging):
+            with suppress(OSError):  # it holds tables, or a run that was not moved
+                path.rmdir()
+
+    def _made_places(self, made: set[str]) -> list[str]:
+        """Return the folders that this start made or found up to date."""
+        paths = {path for file in map(Path, made) for path in (file, *file.parents)}
+        found = [
+            f"{name}: {self.results / place}"
+            for name, place in _PLACES.items()
+            if self.results / place in paths
+        ]
+        return found or [f"Runs: {self.results / 'runs'}"]
+
+    def _why_no_estimates_by_the_model(self, made: set[str]) -> list[str]:
+        """Return why new figures lack the requested model, if they do."""
+        by_rule = self.results / MAIN_SWEEP / "estimates.parquet"
+        wanted = MODEL in self.experiment.settings["figures"]["methods"]
+        if not wanted or str(by_rule) not in made:
+            return []
+        if (reason := self.experiment.why_no_model) is None:
+            return []
+        return [f"No estimates by the model, only by the rule: {reason}."]
+
+    def _left_out_calibrations(self, made: set[str]) -> list[str]:
+        """Return why some calibrations were left out, if others were made."""
+        folders = {Path(path).parent for path in made}
+        names = self.experiment.calibrations
+        if not any(self.results / "model" / name in folders for name in names):
+            return []
+        left_out = self.experiment.left_out_calibrations.items()
+        return [f"Calibration {name} left out: {reason}." for name, reason in left_out]
+
+
+def batch_jobs(results: Path) -> Path:
+    """Return the folder in which an experiment's batch jobs note their ids."""
+    return results / ".slurm-jobs"
+
+
+def _end_in_a_thread() -> None:
+    """Let Snakemake handle SIGTERM in a separate thread.
+
+    Its handler takes a lock that the interrupted main thread may hold, for example
+    while it finishes a job. Then Snakemake 9 would hang forever.
+    """
+    end_gracefully = signal.getsignal(signal.SIGTERM)
+    if callable(end_gracefully):
+        signal.signal(
+            signal.SIGTERM, lambda *_: threading.Thread(target=end_gracefully).start()
+        )
