@@ -7,6 +7,9 @@ import re
 import pandas as pd
 import pytest
 from integration.conftest import Project
+from tierscope.analysis.breakdown import sum_io_time
+from tierscope.core.description import Run, run_keys
+from tierscope.core.io_class import IOClass
 from tierscope.core.tables import read_table
 from tierscope.model.predict import ANALYTIC
 
@@ -83,9 +86,9 @@ def test_explorer_and_scorecard_say_that_they_are_simulated(simulated):
 
 
 def simulation(project):
-    """Return what the first scenario was simulated of."""
-    path = project.path("runs", "tiny-60ost-pinning-posix", "tables", "simulation.json")
-    return json.loads(path.read_text())
+    """Return what a run was simulated of."""
+    run = project.path("runs", "tiny-60ost-pinning-posix", "cache-050", "rep-0")
+    return json.loads((run / "run.json").read_text())
 
 
 def test_tables_hold_every_rank_epoch_and_class(simulated):
@@ -97,6 +100,21 @@ def test_tables_hold_every_rank_epoch_and_class(simulated):
     assert len(epochs) == 5 * 2 * 3072
 
 
+def test_runs_lie_where_measured_ones_lie(simulated):
+    folders = {
+        path.relative_to(simulated.path("runs")).as_posix()
+        for path in simulated.path("runs").rglob("*.parquet")
+    }
+    scenarios = {"tiny-60ost-pinning-posix": (0, 50, 100)}
+    scenarios["tiny-1ost-pinning-posix"] = (0, 50)
+    assert folders == {
+        f"{scenario}/cache-{rate:03d}/rep-0/{name}.parquet"
+        for scenario, rates in scenarios.items()
+        for rate in rates
+        for name in ("io_time", "epochs")
+    }
+
+
 def test_second_run_does_nothing(simulated):
     assert "Nothing to be done" in simulated.snakemake()
 
@@ -105,10 +123,13 @@ def test_log_is_made_on_request_and_passes_the_audit(simulated):
     run = simulated.path("runs", "tiny-60ost-pinning-posix", "cache-050", "rep-0")
     simulated.snakemake(str((run / "audit.json").relative_to(simulated.folder)))
     assert json.loads((run / "audit.json").read_text())["passed"]
-    table = read_table(simulated.path("tables", "io_time.parquet"), "io_time")
-    here = (table["cache_rate_percent"] == 50) & (table["n_osts"] == 60)
-    from_log = read_table(run / "io_time.parquet", "io_time")
-    pd.testing.assert_frame_equal(from_log, table[here].reset_index(drop=True))
+    records = read_table(run / "file_records.parquet", "file_records")
+    log = Run.read(run / "run.json")
+    keys = run_keys(log, log.point)
+    from_log = sum_io_time(records, range(3072), range(2), keys, tuple(IOClass))
+    simulated_s = read_table(run / "io_time.parquet", "io_time")
+    pd.testing.assert_frame_equal(from_log, simulated_s)
+    assert len(simulated_s) == 2 * 3072 * 4
 
 
 def test_other_parameters_are_simulated_again(simulated):

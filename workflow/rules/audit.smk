@@ -59,53 +59,6 @@ else:
             "../scripts/audit_run.py"
 
 
-rule sum_background:
-    input:
-        log=f"{RUN}/log.darshan",
-        epochs=f"{RUN}/epochs.parquet",
-        run=f"{RUN}/run.json",
-        manifest=manifest,
-        decisions=f"{RUN}/decisions.parquet",
-        audit=f"{RUN}/audit.json",
-        library=library("sum_background"),
-    output:
-        f"{RUN}/background.parquet",
-    log:
-        f"{LOGS}/sum_background/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    message:
-        "Summing up the copies of run {wildcards.scenario}, cache rate "
-        "{wildcards.cache_rate} %."
-    script:
-        "../scripts/sum_background.py"
-
-
-rule sum_peers:
-    input:
-        log=f"{RUN}/log.darshan",
-        epochs=f"{RUN}/epochs.parquet",
-        run=f"{RUN}/run.json",
-        manifest=manifest,
-        peer_reads=f"{RUN}/peer_reads.parquet",
-        audit=f"{RUN}/audit.json",
-        library=library("sum_peers"),
-    output:
-        stage_in=f"{RUN}/stage_in.parquet",
-        peers=f"{RUN}/peers.parquet",
-    log:
-        f"{LOGS}/sum_peers/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    message:
-        "Summing up stage-in and reads from peers of run {wildcards.scenario}, cache "
-        "rate {wildcards.cache_rate} %."
-    script:
-        "../scripts/sum_peers.py"
-
-
 rule compare_run_facts:
     input:
         runs=of_sweep("run.json"),
@@ -131,8 +84,8 @@ rule collect_epochs:
     input:
         epochs=of_sweep("epochs.parquet"),
         runs=of_sweep("run.json"),
-        audits=of_sweep("audit.json"),
-        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
+        audits=if_measured(of_sweep("audit.json")),
+        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_epochs"),
     output:
@@ -191,7 +144,7 @@ rule collect_drift:
 rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
-        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
+        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -210,7 +163,7 @@ rule collect_io_time:
 use rule collect_io_time as collect_background with:
     input:
         background=of_sweep("background.parquet", leaves("background")),
-        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
+        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
@@ -225,7 +178,7 @@ use rule collect_io_time as collect_peers with:
     input:
         stage_in=of_sweep("stage_in.parquet", leaves("stage_in")),
         peers=of_sweep("peers.parquet", leaves("peers")),
-        run_facts=f"{RESULTS}/{{sweep}}/run_facts.parquet",
+        run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
         deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:

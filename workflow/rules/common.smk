@@ -55,6 +55,11 @@ def of_sweep(name, which=lambda scenario: True):
     return lambda wildcards: run_files(name, wildcards.sweep, which)
 
 
+def if_measured(files):
+    """Return files of which simulated runs have none: audits, what is made of them."""
+    return [] if EXPERIMENT.simulated else files
+
+
 def deletions(name):
     """Return the note about deleted runs of a table, if it exists.
 
@@ -120,10 +125,11 @@ def of_runs(runs, name):
 
 
 def audited(runs):
-    """Return the outputs of the audit of some runs."""
+    """Return the outputs of the audit of some runs; simulated ones have their times."""
     return {
-        name.partition(".")[0]: of_runs(runs, name)
-        for name in ("file_records.parquet", "io_time.parquet", "audit.json")
+        "file_records": of_runs(runs, "file_records.parquet"),
+        "io_time": if_measured(of_runs(runs, "io_time.parquet")),
+        "audit": of_runs(runs, "audit.json"),
     }
 
 

@@ -44,10 +44,6 @@ def merged_runs():
 
 def files_of_runs(sweep):
     """Yield the files of runs from which the tables of a sweep are made."""
-    if not EXPERIMENT.simulated:
-        for name in ("run.json", "epochs.parquet", "audit.json", "io_time.parquet"):
-            yield from run_files(name, sweep)
-        return
-    for scenario, points in EXPERIMENT.sweeps[sweep].items():
-        folder = f"{RESULTS}/runs/{scenario.name}/{first_sweep(scenario, points)}"
-        yield from (f"{folder}/{name}.parquet" for name in ("epochs", "io_time"))
+    for name in ("run.json", "epochs.parquet", "io_time.parquet"):
+        yield from run_files(name, sweep)
+    yield from if_measured(run_files("audit.json", sweep))

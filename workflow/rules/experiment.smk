@@ -30,6 +30,7 @@ else:
 
     include: "dataset.smk"
     include: "benchmark.smk"
+    include: "sums.smk"
 
 
 include: "deletions.smk"
@@ -61,7 +62,7 @@ rule all:
         peer_tables(),
         rules.nodes.input if EXPERIMENT.sweeps["nodes"] else [],
         rules.accuracy.input if accuracy_tests() else [],
-        [] if EXPERIMENT.simulated else [run_files(name) for name in KEPT_FILES],
+        if_measured([run_files(name) for name in KEPT_FILES]),
 
 
 onstart:

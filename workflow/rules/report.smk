@@ -8,10 +8,10 @@ REPORT_FIGURES = {
     for name, title in FIGURES.items()
     if name.startswith("fig") or name in COMPARED
 }
-# Descriptions of simulated runs, which have no `run.json` each.
+# A run of each simulated scenario: all runs of a scenario have the same settings.
 SIMULATIONS = [
-    f"{RESULTS}/runs/{scenario.name}/{MAIN_SWEEP}/simulation.json"
-    for scenario in (EXPERIMENT.sweep if EXPERIMENT.simulated else ())
+    f"{RESULTS}/runs/{scenario.name}/{points[0].path}/run.json"
+    for scenario, points in (EXPERIMENT.sweep.items() if EXPERIMENT.simulated else ())
 ]
 
 
@@ -20,10 +20,10 @@ rule build_report:
         **{table: f"{TABLES}/{table}.parquet" for table in REPORT_TABLES},
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         policy_claims=f"{COMPARISON}/policy_claims.parquet" if COMPARED else [],
-        runs=[] if EXPERIMENT.simulated else run_files("run.json"),
-        audits=[] if EXPERIMENT.simulated else run_files("audit.json"),
+        runs=if_measured(run_files("run.json")),
+        audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,
-        run_facts=[] if EXPERIMENT.simulated else f"{TABLES}/run_facts.parquet",
+        run_facts=if_measured(f"{TABLES}/run_facts.parquet"),
         figures=expand(f"{RESULTS}/figures/{{name}}.svg", name=REPORT_FIGURES),
         captions=[caption(name) for name in REPORT_FIGURES],
         explorer=f"{RESULTS}/explorer.html",

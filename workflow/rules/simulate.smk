@@ -1,89 +1,40 @@
 """Rules that simulate the runs instead of measuring them (`simulate: true`).
 
-All runs of a scenario are simulated at once, and only their tables are written. The
-log of a run is written on request: `snakemake ... results/EXPERIMENT/runs/SCENARIO/
-cache-065/rep-0/log.darshan`, or `audits` for the logs and audits of all runs.
+One job simulates the runs of a scenario that no earlier sweep has, and writes their
+tables where those of measured runs lie. The log of a run is written on request:
+`snakemake ... results/EXPERIMENT/runs/SCENARIO/cache-065/rep-0/log.darshan`, or
+`audits` for the logs and audits of all runs.
 """
 
+for number, (scenario, points) in enumerate(EXPERIMENT.launches, start=1):
+    runs = [f"{RESULTS}/runs/{scenario.name}/{point.path}" for point in points]
 
-ruleorder: collect_simulated > collect_io_time > collect_epochs
-ruleorder: collect_simulated_copies > collect_background
-ruleorder: collect_simulated_peers > collect_peers
-
-
-rule simulate_scenario:
-    input:
-        library=library("simulate_scenario"),
-    output:
-        io_time=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/io_time.parquet",
-        epochs=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/epochs.parquet",
-        background=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/background.parquet",
-        stage_in=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/stage_in.parquet",
-        peers=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/peers.parquet",
-        simulation=f"{RESULTS}/runs/{{scenario}}/{{sweep}}/simulation.json",
-    log:
-        f"{LOGS}/simulate_scenario/{{sweep}}/{{scenario}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    resources:
-        terminal="progress",
-    params:
-        description=description,
-        points=simulated_points,
-    message:
-        "Simulating the runs of {wildcards.scenario} ({wildcards.sweep})."
-    script:
-        "../scripts/simulate_scenario.py"
-
-
-rule collect_simulated:
-    input:
-        io_time=of_simulated("io_time.parquet"),
-        epochs=of_simulated("epochs.parquet"),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables"),
-    output:
-        io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
-        epochs=f"{RESULTS}/{{sweep}}/epochs.parquet",
-    log:
-        f"{LOGS}/collect_simulated/{{sweep}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    message:
-        "Collecting the tables of all simulated runs ({wildcards.sweep})."
-    script:
-        "../scripts/collect_tables.py"
-
-
-use rule collect_simulated as collect_simulated_copies with:
-    input:
-        background=of_simulated("background.parquet", leaves("background")),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables"),
-    output:
-        background=f"{RESULTS}/{{sweep}}/background.parquet",
-    log:
-        f"{LOGS}/collect_simulated_copies/{{sweep}}.log",
-    message:
-        "Collecting the copies of all simulated runs ({wildcards.sweep})."
-
-
-use rule collect_simulated as collect_simulated_peers with:
-    input:
-        stage_in=of_simulated("stage_in.parquet", leaves("stage_in")),
-        peers=of_simulated("peers.parquet", leaves("peers")),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
-        library=library("collect_tables"),
-    output:
-        stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",
-        peers=f"{RESULTS}/{{sweep}}/peers.parquet",
-    log:
-        f"{LOGS}/collect_simulated_peers/{{sweep}}.log",
-    message:
-        "Collecting stage-in and reads from peers of all simulated runs "
-        "({wildcards.sweep})."
+    rule:
+        name:
+            f"simulate_scenario_{number}"
+        input:
+            library=library("simulate_scenario"),
+        output:
+            **{
+                name: of_runs(runs, f"{name}.parquet")
+                for name in ("io_time", "epochs", *kind_of(scenario).sums)
+            },
+            runs=of_runs(runs, "run.json"),
+        log:
+            f"{LOGS}/simulate_scenario/{number}-{scenario.name}.log",
+        localrule: True
+        conda:
+            "../../environment.yml"
+        resources:
+            terminal="progress",
+        params:
+            name=scenario.name,
+            description=EXPERIMENT.description(scenario).as_json(),
+            points=list(map(asdict, points)),
+        message:
+            f"Simulating the runs of {scenario.name}."
+        script:
+            "../scripts/simulate_scenario.py"
 
 
 rule describe_dataset:
@@ -106,16 +57,14 @@ rule describe_dataset:
         "../scripts/describe_dataset.py"
 
 
-rule simulate_run:
+rule simulate_log:
     input:
         manifest=logged_manifest,
-        library=library("simulate_run"),
+        library=library("simulate_log"),
     output:
         log=f"{RUN}/log.darshan",
-        epochs=f"{RUN}/epochs.parquet",
-        run=f"{RUN}/run.json",
     log:
-        f"{LOGS}/simulate_run/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+        f"{LOGS}/simulate_log/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
     localrule: True
     conda:
         "../../environment.yml"
@@ -126,4 +75,4 @@ rule simulate_run:
         "Writing the log of a simulated run of {wildcards.scenario}, cache rate "
         "{wildcards.cache_rate} %."
     script:
-        "../scripts/simulate_run.py"
+        "../scripts/simulate_log.py"

@@ -1,4 +1,4 @@
-"""Simulate all runs of a scenario: I/O time, execution times, copies, peers."""
+"""Simulate runs of a scenario: I/O time, execution times, copies, peers, `run.json`."""
 
 import json
 import sys
@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import slowest_process
+from tierscope.core.columns import RUN_KEYS
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
-from tierscope.core.tables import empty_table, write_table
-from tierscope.model.simulator.database_run import describe_database
-from tierscope.model.simulator.run import describe
+from tierscope.core.tables import write_table
+from tierscope.model.simulator.log import simulated_run_json
 from tierscope.model.simulator.runs import simulate_run
-
-TABLES = ("io_time", "epochs", "background", "stage_in", "peers")
 
 
 def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> str:
@@ -31,18 +29,17 @@ def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> s
 if __name__ == "__main__":
     description = RunDescription.from_json(snakemake.params.description)
     points = [Point(**point) for point in snakemake.params.points]
-    runs = []
+    written = snakemake.output
     sys.stderr = open(snakemake.log[0], "w", buffering=1)
-    for point in points:
+    for number, point in enumerate(points):
         tables = simulate_run(description, point)
-        runs.append(tables)
-        name = snakemake.wildcards.scenario
-        line = progress(name, len(runs), len(points), tables["io_time"])
+        line = progress(
+            snakemake.params.name, number + 1, len(points), tables["io_time"]
+        )
         print(line, file=sys.stderr)
-    for name in TABLES:
-        parts = [tables[name] for tables in runs if name in tables]
-        table = pd.concat(parts) if parts else empty_table(name)
-        write_table(table, snakemake.output[name], name)
-    content = describe_database if description.lmdb else describe
-    text = json.dumps(content(description), indent=1)
-    Path(snakemake.output.simulation).write_text(text + "\n")
+        epochs = tables.pop("epochs").drop(columns=list(RUN_KEYS))
+        write_table(epochs, written.epochs[number], "run_epochs")
+        for name, table in tables.items():
+            write_table(table, written[name][number], name)
+        text = json.dumps(simulated_run_json(description, point), indent=1)
+        Path(written.runs[number]).write_text(text + "\n")

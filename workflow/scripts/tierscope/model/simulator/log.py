@@ -13,6 +13,7 @@ import numpy as np
 
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
+from tierscope.model.simulator.database_run import describe_database
 from tierscope.model.simulator.events import (
     CLOSED,
     CLOSING,
@@ -23,8 +24,8 @@ from tierscope.model.simulator.events import (
 )
 from tierscope.model.simulator.run import (
     SimulatedReads,
+    describe,
     n_read_calls,
-    software_versions,
     workload_of,
 )
 from tierscope.storage.tier import epoch_alias
@@ -113,13 +114,13 @@ def _paths(description: RunDescription, reads: SimulatedReads, epoch: int) -> li
 
 
 def simulated_run_json(description: RunDescription, point: Point) -> dict[str, Any]:
-    """Return the content of a simulated run's `run.json`."""
+    """Return the content of a simulated run's `run.json`: what it was made of, too."""
+    content = describe_database if description.lmdb else describe
     return {
         "hash": description.hash,
         "point": asdict(point),
-        **description.as_json(),
+        **content(description),
         "n_processes": description.system.n_processes,
         "tier_roots": {tier: [root] for tier, root in TIER_ROOTS.items()},
         "emulation": None,
-        "versions": software_versions(),
     }

@@ -1,6 +1,6 @@
 """Describe the runs as groups of names and words: settings with their units.
 
-A content is what a run's `run.json` holds, or a scenario's `simulation.json`.
+A content is what the `run.json` of a measured or a simulated run holds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

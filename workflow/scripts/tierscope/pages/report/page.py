@@ -88,7 +88,8 @@ def report_context(
     runs : sequence of ReportedRun
         The runs of the experiment, in the order of the table; none if simulated.
     simulations : sequence of mapping
-        The `simulation.json` of each scenario in the order of the tables, if simulated.
+        The `run.json` of a run of each scenario, in the order of the tables, if
+        simulated.
     pictures : sequence of Picture
         The figures, in order.
     captions : mapping of str to str

@@ -1,0 +1,48 @@
+"""Rules that sum up copies and reads from peers of measured runs."""
+
+
+rule sum_background:
+    input:
+        log=f"{RUN}/log.darshan",
+        epochs=f"{RUN}/epochs.parquet",
+        run=f"{RUN}/run.json",
+        manifest=manifest,
+        decisions=f"{RUN}/decisions.parquet",
+        audit=f"{RUN}/audit.json",
+        library=library("sum_background"),
+    output:
+        f"{RUN}/background.parquet",
+    log:
+        f"{LOGS}/sum_background/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Summing up the copies of run {wildcards.scenario}, cache rate "
+        "{wildcards.cache_rate} %."
+    script:
+        "../scripts/sum_background.py"
+
+
+rule sum_peers:
+    input:
+        log=f"{RUN}/log.darshan",
+        epochs=f"{RUN}/epochs.parquet",
+        run=f"{RUN}/run.json",
+        manifest=manifest,
+        peer_reads=f"{RUN}/peer_reads.parquet",
+        audit=f"{RUN}/audit.json",
+        library=library("sum_peers"),
+    output:
+        stage_in=f"{RUN}/stage_in.parquet",
+        peers=f"{RUN}/peers.parquet",
+    log:
+        f"{LOGS}/sum_peers/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    message:
+        "Summing up stage-in and reads from peers of run {wildcards.scenario}, cache "
+        "rate {wildcards.cache_rate} %."
+    script:
+        "../scripts/sum_peers.py"
