@@ -42,14 +42,8 @@ def darshan_settings(
 ) -> str:
     """Return the text of a Darshan configuration that loses no record.
 
-    Parameters
-    ----------
-    prefixes : sequence of path
-        Prefixes of the traced paths, such as ``/gfs/data.ep``.
-    n_records_per_process : int
-        Most records of a process: files per process and epoch, times epochs.
-    longest_path_bytes : int
-        Upper bound of the length of a traced path.
+    Prefixes are those of the traced paths, such as ``/gfs/data.ep``. A process has a
+    record for each of its files and epochs.
     """
     if not prefixes or n_records_per_process < 1:
         raise ValueError(
@@ -86,17 +80,8 @@ def _escape(text: str) -> str:
 def darshan_environment(settings: str | Path, log: str | Path) -> dict[str, str]:
     """Return the environment for a rank's interpreter that preloads Darshan.
 
-    Parameters
-    ----------
-    settings : path
-        File with the text of `darshan_settings`.
-    log : path
-        Where Darshan writes the log; it must not exist yet.
-
-    Raises
-    ------
-    FileExistsError
-        If the log exists.
+    The file of settings has the text of `darshan_settings`. The log must not exist yet,
+    else a FileExistsError.
     """
     log = Path(log).absolute()
     if log.exists():
@@ -111,11 +96,8 @@ def darshan_environment(settings: str | Path, log: str | Path) -> dict[str, str]
 def check_darshan_runtime(library: Path) -> None:
     """Refuse a library that cannot trace ranks, before MPI starts with it.
 
-    Raises
-    ------
-    ConfigError
-        If the library cannot be loaded, is not Darshan, or uses another MPI than
-        mpi4py.
+    A ConfigError says that it cannot be loaded, is not Darshan, or uses another MPI
+    than mpi4py.
     """
     unwanted = {*OVERRIDES, "LD_PRELOAD"}
     environment = {k: v for k, v in os.environ.items() if k not in unwanted}

@@ -279,11 +279,7 @@ def _entries(
 def merge_records(records: np.ndarray, origins_ns: np.ndarray) -> np.ndarray:
     """Return one record per rank and path, sorted by rank and id.
 
-    Parameters
-    ----------
-    records : ndarray of POSIX_RECORD, shape (n,)
-    origins_ns : ndarray of int, shape (n,)
-        Origin of each record's time stamps.
+    `origins_ns` has the origin of each record's time stamps.
     """
     order = np.lexsort([origins_ns, records["id"], records["rank"]])
     records, origins_ns = records[order], origins_ns[order]

@@ -35,15 +35,7 @@ _PATH_BYTES = 256  # epoch, node, dataset and file name below a tier's data dire
 
 
 class BuiltinTracer:
-    """Our preload library; counts like Darshan and writes one Darshan log per run.
-
-    Parameters
-    ----------
-    library : Path
-        `libtierscope_trace.so`.
-    prefixes : sequence of str
-        Prefixes of the paths to trace.
-    """
+    """Our preload library; counts like Darshan and writes one Darshan log per run."""
 
     writes_log_at_end = False
 
@@ -61,10 +53,7 @@ class BuiltinTracer:
     def join(self, processes) -> None:
         """Bind this process's copy of the library.
 
-        Raises
-        ------
-        ConfigError
-            On rank 0, if the loader of any process refused the library: it only warns.
+        A loader only warns if it refuses the library; a ConfigError on rank 0 says so.
         """
         refuse_unless_loaded(self.library, processes)
         self._rank, self._size = processes.rank, processes.size
@@ -136,10 +125,8 @@ class SiteDarshan:
     def preload(self) -> list[Path]:
         """Return the libraries that the rank's interpreter must preload.
 
-        Raises
-        ------
-        ConfigError
-            If Darshan cannot trace the rank; the loader would only warn.
+        A ConfigError says that Darshan cannot trace the rank; the loader would only
+        warn.
         """
         check_darshan_runtime(self.library)
         return [self.library]
@@ -151,10 +138,7 @@ class SiteDarshan:
     def join(self, processes) -> None:
         """Check that Darshan is loaded in all processes.
 
-        Raises
-        ------
-        ConfigError
-            On rank 0, if the loader of any process refused the library: it only warns.
+        A loader only warns if it refuses the library; a ConfigError on rank 0 says so.
         """
         refuse_unless_loaded(self.library, processes)
 
@@ -168,13 +152,7 @@ class SiteDarshan:
         """Do nothing: Darshan writes the log itself."""
 
     def check_log(self, path: Path, n_processes: int, started: datetime) -> None:
-        """Refuse a log that is missing, incomplete or of another run; note its version.
-
-        Raises
-        ------
-        LogError
-            With the path and the reason.
-        """
+        """Note the version of a log; a LogError if it is missing or of another run."""
         from tierscope.trace.log import LogError, read_posix  # rank 0 only
 
         if not path.is_file():

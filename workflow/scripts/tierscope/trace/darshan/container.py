@@ -131,23 +131,9 @@ class JobRecord:
 class Container:
     """A log with checked regions.
 
-    Parameters
-    ----------
-    path : Path
-    version : str
-        Of the format, such as ``3.41``.
-    order : {"<", ">"}
-        Byte order.
-    compression : int
-    partial_flags : int
-        Bit of each module that lost records.
-    job_region, names_region : Region
-    regions : list of Region
-        Of each module; those without data have no length.
-    versions : tuple of int
-        Of each module.
-    content : bytes or None
-        The whole file, if it is small.
+    Its format's `version` is such as ``3.41``, `order` is ``<`` or ``>``, and
+    `partial_flags` has a bit of each module that lost records. Regions of modules
+    without data have no length. A small file is kept whole (`content`).
     """
 
     path: Path
@@ -357,10 +343,7 @@ def _exe_and_mounts(text: bytes) -> tuple[bytes, dict[str, str]]:
 def open_container(path: str | Path) -> Container:
     """Read and check a log's header and its table of regions.
 
-    Raises
-    ------
-    LogError
-        If the file is no log, of an unknown format, truncated or damaged.
+    A LogError says that it is no log, of an unknown format, truncated or damaged.
     """
     path = Path(path)
     try:

@@ -51,14 +51,9 @@ class Names:
 
 
 def read_names(log: Container) -> Names:
-    """Read the (id, path) pairs; repeated pairs of ranks must agree.
+    """Read the (id, path) pairs; repeated pairs of ranks must agree, else a LogError.
 
     An empty path is no name: a runtime without memory for the name wrote it.
-
-    Raises
-    ------
-    LogError
-        If the names are truncated, corrupt or contradict each other.
     """
     names = _sorted_names(log)
     ids, folder_of, base_of = names.ids, names.folder_of, names.base_of
