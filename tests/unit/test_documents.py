@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.version import Version
 from write_documents import config_readme, tables_page
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,16 @@ def test_environment_is_in_step_with_the_lock():
     environment, lock = environment_pins(), lock_pins()
     assert environment.pop("python") == "3.11"
     assert environment == {name: lock[name] for name in pyproject_pins()}
+
+
+def test_least_snakemake_is_that_of_the_documents_and_below_the_pin():
+    snakefile = (ROOT / "workflow" / "Snakefile").read_text()
+    (least,) = re.findall(r'^min_version\("(\d+\.\d+)\.0"\)$', snakefile, re.M)
+    assert f"({least} or newer)" in (ROOT / "README.md").read_text()
+    for page in ("development.md", "safety.md"):
+        assert f"Snakemake {least}" in (ROOT / "docs" / page).read_text()
+    pin = pyproject_pins()["snakemake"]
+    assert Version(least) <= Version(pin)
 
 
 class _WithoutDuplicates(yaml.SafeLoader):
