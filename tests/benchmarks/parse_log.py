@@ -116,7 +116,7 @@ def read_with_tierscope(path: str) -> dict:
 def read_as_any_log(path: str) -> dict:
     """Read the log as one of any job: all counters that an analysis needs."""
     import pandas  # noqa: F401  pyarrow imports it for its first array
-    from tierscope.trace.any_log import read_any_log
+    from tierscope.trace.log import read_any_log
 
     start = time.perf_counter()
     log = read_any_log(path)

@@ -59,7 +59,7 @@ def write(folder: Path, n_logs: int) -> dict:
 
 def bytes_of(path: str) -> int:
     """Read a log and return the bytes that POSIX moved."""
-    from tierscope.trace.any_log import read_any_log
+    from tierscope.trace.log import read_any_log
 
     columns = read_any_log(path).records["POSIX"].columns
     return int(columns["bytes_read"].sum() + columns["bytes_written"].sum())

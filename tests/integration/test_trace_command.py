@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 from tierscope.logs.analyse import analyse
 from tierscope.logs.grouping import LogFacts, group_logs
-from tierscope.trace.any_log import read_any_log
-from tierscope.trace.log import read_posix
+from tierscope.trace.log import read_any_log, read_posix
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 COMMAND = [sys.executable, SCRIPTS / "tierscope_command.py", "trace"]

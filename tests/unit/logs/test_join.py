@@ -12,8 +12,8 @@ from tierscope.logs.remarks import rank_words
 from tierscope.logs.summary import summarise
 from tierscope.logs.tiers import tiers_of
 from tierscope.logs.whatif import improved_slowest
-from tierscope.trace.any_log import read_any_log
 from tierscope.trace.darshan.module_records import RECORD_TYPES
+from tierscope.trace.log import read_any_log
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 TIERS = tiers_of({"gfs": "/gfs*", "lfs": "/lfs"})

@@ -6,7 +6,7 @@ from tierscope.logs.grouping import LogGroup
 from tierscope.logs.remarks import remarks_of
 from tierscope.logs.summary import summarise
 from tierscope.logs.tiers import AUTO, tiers_of
-from tierscope.trace.any_log import read_any_log
+from tierscope.trace.log import read_any_log
 
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}
 ROWS = [("POSIX", 0, "/gfs/a", READ)]

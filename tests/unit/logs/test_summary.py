@@ -11,8 +11,7 @@ from tierscope.logs.summary import (
     summarise,
 )
 from tierscope.logs.tiers import tiers_of
-from tierscope.trace.any_log import read_any_log
-from tierscope.trace.log import LogError
+from tierscope.trace.log import LogError, read_any_log
 
 TIERS = {"gfs": "/gfs", "lfs": "/lfs"}
 READ = {"opens": 1, "reads": 2, "bytes_read": 100, "read_s": 3.0, "meta_s": 1.0}

@@ -10,17 +10,17 @@ from darshan.backend import cffi_backend
 from darshan_containers import build_log
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tierscope.trace.any_log import (
+from tierscope.trace.darshan.container import LogError
+from tierscope.trace.darshan.module_records import RECORD_TYPES
+from tierscope.trace.log import (
     COUNTS,
     RANK_COUNTS,
     RANK_TIMES,
     SHARED,
     TIMES,
     read_any_log,
+    read_posix,
 )
-from tierscope.trace.darshan.container import LogError
-from tierscope.trace.darshan.module_records import RECORD_TYPES
-from tierscope.trace.log import read_posix
 from tierscope.trace.log_writer import write_any_log
 
 LOGS = Path(__file__).parents[2] / "data" / "darshan-logs"

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from tierscope.core.columns import TABLES
 from tierscope.trace.darshan.container import open_container
 from tierscope.trace.file_records import read_background_records, read_file_records
-from tierscope.trace.log import POSIX_MODULE, LogError, read_posix
+from tierscope.trace.log import LogError, read_posix
 from tierscope.trace.log_writer import write_log
-from tierscope.trace.posix_records import COUNTERS, POSIX_RECORD, TIMERS
+from tierscope.trace.posix_records import COUNTERS, POSIX_MODULE, POSIX_RECORD, TIMERS
 
 LOGS = Path(__file__).parents[2] / "data" / "darshan-logs"
 TIERS = {"gfs": "/srv/gfs", "lfs": "/dev/shm/lfs"}

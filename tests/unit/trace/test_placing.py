@@ -1,7 +1,7 @@
 import pytest
 from job_logs import write_job_log
 from tierscope.logs.tiers import tiers_of
-from tierscope.trace.any_log import read_any_log
+from tierscope.trace.log import read_any_log
 from tierscope.trace.placing import place_names
 
 

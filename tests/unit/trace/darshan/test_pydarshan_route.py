@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 from darshan_containers import build_log
-from tierscope.trace.any_log import read_any_log
 from tierscope.trace.darshan import pydarshan_route
 from tierscope.trace.darshan.container import LogError, open_container
 from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.darshan.pydarshan_route import copy_records, read_records
+from tierscope.trace.log import read_any_log
 
 NAMES = [(1, b"/scratch/a")]
 

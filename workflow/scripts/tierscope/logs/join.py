@@ -31,7 +31,7 @@ from tierscope.logs.summary import (
     lossy_interfaces,
     of_each_process,
 )
-from tierscope.trace.any_log import MPI_IO
+from tierscope.trace.log import MPI_IO
 
 WHOLE_JOB = -1  # epoch of what covers all epochs, and files of no epoch
 

@@ -20,7 +20,7 @@ from tierscope.logs.summary import (
 )
 from tierscope.logs.summed_files import MOST_FILES
 from tierscope.logs.tiers import OTHER, ROOT, UNNAMED
-from tierscope.trace.any_log import MPI_IO
+from tierscope.trace.log import MPI_IO
 
 MOST_RANKS_NAMED = 10
 _AT_LEAST = "so times are at least those that are listed."

@@ -28,8 +28,7 @@ from tierscope.logs.tiers import (
     TierPrefix,
     proposed_tiers,
 )
-from tierscope.trace.any_log import LANES, MPI_IO, SHARED, AnyLog, Records
-from tierscope.trace.log import LogError
+from tierscope.trace.log import LANES, MPI_IO, SHARED, AnyLog, LogError, Records
 from tierscope.trace.placing import place_names
 
 NO_EPOCH = -1

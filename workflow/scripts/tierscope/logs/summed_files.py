@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from tierscope.core.job_words import as_utf8
 from tierscope.logs.tiers import OF_THE_MACHINE, ROOT, TierPrefix
-from tierscope.trace.any_log import MPI_IO, AnyLog
 from tierscope.trace.darshan.names import Names
+from tierscope.trace.log import MPI_IO, AnyLog
 
 MOST_FILES = 1000  # kept of a log, those with the most time
 _LEAST_PART = 0.01  # of a log's time: a folder with less is not worth a remark

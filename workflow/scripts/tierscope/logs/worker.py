@@ -17,8 +17,7 @@ from typing import Any
 
 from tierscope.logs.summary import summarise
 from tierscope.logs.tiers import AUTO, TierPrefix
-from tierscope.trace.any_log import read_any_log
-from tierscope.trace.log import LogError
+from tierscope.trace.log import LogError, read_any_log
 
 READY = "ready"
 _BLOCK_BYTES = 1 << 20

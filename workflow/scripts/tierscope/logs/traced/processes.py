@@ -20,9 +20,9 @@ import numpy as np
 from tierscope.core.job_words import count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, ticks_of
-from tierscope.trace.any_log import read_any_log
 from tierscope.trace.darshan.container import LogError
 from tierscope.trace.darshan.module_records import STDIO_RECORD
+from tierscope.trace.log import read_any_log
 from tierscope.trace.log_writer import (
     LONGEST_NAME_BYTES,
     METADATA_BYTES,
