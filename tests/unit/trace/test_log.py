@@ -423,7 +423,7 @@ def test_file_that_is_not_in_the_manifest_is_refused(write, name):
 
 def test_manifest_with_two_files_of_one_name_is_refused(write):
     log, twice = write(["/srv/gfs.ep0/1"]), manifest_of({0: "a/1", 1: "b/1"})
-    with pytest.raises(ValueError, match="manifest: got two files with one name"):
+    with pytest.raises(ValueError, match="manifest: got two files with name '1', exp"):
         read(log, manifest=twice)
 
 

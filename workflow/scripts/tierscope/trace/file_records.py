@@ -248,7 +248,9 @@ def _file_ids(bases: pa.Array, manifest: pd.DataFrame) -> np.ndarray:
     paths = pa.array(files["path"], pa.large_string()).cast(pa.large_binary())
     names = pc.replace_substring_regex(paths, r"(?s)^.*/", "").cast(bases.type)
     if len(pc.unique(names)) < len(names):
-        raise ValueError("manifest: got two files with one name, expected one.")
+        listed = pd.Series(names.to_pylist())
+        twice = os.fsdecode(listed[listed.duplicated()].iloc[0])
+        raise ValueError(f"manifest: got two files with name {twice!r}, expected one.")
     copied = rf"^{re.escape(COPYING_PREFIX)}"
     bases = pc.replace_substring_regex(bases, copied, "")
     found = pc.index_in(bases, names).fill_null(-1).to_numpy()

@@ -56,12 +56,11 @@ def place_names(names: Names, prefixes: Sequence[str]) -> np.ndarray:
     """
     known = [with_wildcards(prefix) for prefix in prefixes]
     place = place_folders(names, known)[names.folder_of]
-    height = np.empty(len(known) + 1, np.int64)  # of longer prefixes; last one: none
-    height[_longest_first(known)] = np.arange(len(known), 0, -1)
-    height[-1] = 0
+    precedence = np.zeros(len(known) + 1, np.int64)  # the last one is of no prefix
+    precedence[_longest_first(known)] = np.arange(len(known), 0, -1)
     for position, prefix in enumerate(prefixes):
-        is_file = _is_named(names, prefix)
-        place[is_file & (height[position] > height[place])] = position
+        is_before = precedence[position] > precedence[place]
+        place[_is_named(names, prefix) & is_before] = position
     return place
 
 
