@@ -93,7 +93,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, name: str) -> None
         found = f"columns {list(rows[0])} and {odd[0]}" if rows else "no row"
         raise TableError(f"table {name}: got {found}, expected rows of one kind.")
     present = [
-        {name: math.nan if one is None else one for name, one in row.items()}
+        {column: math.nan if one is None else one for column, one in row.items()}
         for row in rows
     ]
     write_table(pd.DataFrame(present), path, name)

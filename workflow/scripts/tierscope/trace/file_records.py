@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tierscope.core.columns import TABLES
-from tierscope.core.tables import check_table
+from tierscope.core.tables import check_table, empty_table
 from tierscope.storage.tier import COPYING_PREFIX
 from tierscope.trace.log import (
     COLUMNS,
@@ -77,7 +76,7 @@ def read_file_records(
     if table is None:
         if not may_be_empty:
             raise LogError(log, _nothing_found(tiers, names))
-        table = _no_rows("file_records")
+        table = empty_table("file_records")
     return check_table(table, "file_records")
 
 
@@ -110,14 +109,8 @@ def read_background_records(
     places = _place_names(log, tiers, names, manifest, None)
     table = _attribute(log, tiers, job, columns, names, places)
     if table is None:
-        table = _no_rows("background_records")
+        table = empty_table("background_records")
     return check_table(table, "background_records")
-
-
-def _no_rows(name: str) -> pd.DataFrame:
-    """Return a table without rows."""
-    kinds = TABLES[name]
-    return pd.DataFrame({column: pd.Series(dtype=kinds[column]) for column in kinds})
 
 
 def _attribute(
