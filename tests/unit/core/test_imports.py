@@ -1,4 +1,4 @@
-"""What a script imports is found in its text, as Python would find it."""
+"""What a script imports is what Python would import."""
 
 import ast
 from pathlib import Path
@@ -52,12 +52,56 @@ def test_names_in_parentheses_with_comments_and_aliases(package):
     assert found[-2:] == ["tierscope/room/one.py", "tierscope/room/two.py"]
 
 
-def test_prose_imports_nothing(package):
+def test_several_modules_in_one_statement_and_statements_in_one_line(package):
     found = package(
-        script='"""See `tierscope.one`; tierscope.one import it."""\n',
+        script="x = 1; import tierscope.one as one, tierscope.two\n"
+        "from tierscope import \\\n    three\n",
         tierscope__one="",
+        tierscope__two="",
+        tierscope__three="",
     )
-    assert found == []
+    assert [path[10:] for path in found[1:]] == ["one.py", "three.py", "two.py"]
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        '"""See `tierscope.one`; tierscope.one import it."""\n',
+        '"""Type this:\n\nfrom tierscope import one\n"""\n',
+        'EXAMPLE = """\n\n\nimport tierscope.one\n"""\n',
+        "x = 1  # import tierscope.one\n",
+    ],
+)
+def test_prose_imports_nothing(package, prose):
+    assert package(script=prose, tierscope__one="") == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "def f():\n    import tierscope.one\n",
+        "class C:\n    def f(self):\n        from tierscope import one\n",
+        "try:\n    import x\nexcept ImportError:\n    import tierscope.one\n",
+        "if x:\n    pass\nelse:\n    import tierscope.one\n",
+        "match x:\n    case 1:\n        import tierscope.one\n",
+        'TEXT = """\n\n\n"""\nfrom tierscope import one\n',
+    ],
+)
+def test_imports_count_wherever_they_stand(package, place):
+    found = package(script=f"x = 1\n\n\n{place}", tierscope__one="")
+    assert found[1:] == ["tierscope/one.py"]
+
+
+def test_two_empty_lines_within_a_text_hide_no_import(package):
+    found = package(
+        script='import tierscope.one\nTEXT = """\n\n\n"""\n', tierscope__one=""
+    )
+    assert found[1:] == ["tierscope/one.py"]
+
+
+def test_file_that_is_no_python_is_named_with_its_line(package):
+    with pytest.raises(SyntaxError, match=r"script\.py, line 2"):
+        package(script="x = 1\nimport = 2\n")
 
 
 def test_circles_end(package):
@@ -69,25 +113,15 @@ def test_circles_end(package):
     assert found[1:] == ["tierscope/one.py", "tierscope/two.py"]
 
 
-def test_module_that_is_run_as_a_program_is_imported(package):
-    found = package(
-        script='command = [sys.executable, "-m", "tierscope.one"]\n', tierscope__one=""
-    )
-    assert found[1:] == ["tierscope/one.py"]
-
-
 def parsed_imports(path):
-    """Yield the files of ours that a file imports, as Python's own parser sees it."""
+    """Yield the files of ours that a file imports, by all nodes of its syntax."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: a relative import, which is not found"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.List):
-            texts = [getattr(one, "value", "") for one in node.elts]
-            if "-m" in texts:
-                names = [texts[texts.index("-m") + 1]]
         for name in names:
             parts = name.split(".")
             if parts[0] != "tierscope":
@@ -102,12 +136,18 @@ def parsed_imports(path):
 @pytest.mark.parametrize(
     "script", sorted(SCRIPTS.glob("*.py")), ids=lambda one: one.stem
 )
-def test_text_says_what_the_parser_says(script):
+def test_no_import_of_a_script_is_missed(script):
     found, new = set(), {script}
     while new:
         found |= new
         new = {file for path in new for file in parsed_imports(path)} - found
     assert imported_modules(script) == sorted(found - {script})
+
+
+def test_programs_are_named_by_the_modules_that_are_imported():
+    """A module's name in a text would not be found."""
+    texts = {path: path.read_text() for path in SCRIPTS.rglob("*.py")}
+    assert [path for path, text in texts.items() if '"-m", "tierscope' in text] == []
 
 
 def test_no_module_of_the_benchmark_is_missing_from_its_digest():

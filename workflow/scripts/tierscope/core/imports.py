@@ -1,26 +1,20 @@
 """Which of our modules a script imports, so that rules need no lists of them."""
 
+import ast
 import hashlib
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-# It begins with a literal, which is found fast; the text before it is checked later.
-_IMPORT = re.compile(
-    r"(?P<module>tierscope[\w.]*)(?: import (?P<names>\([^)]*\)|[^(\n]+))?"
-)
-_COMMENT = re.compile(r"#.*")
-_ALIAS = re.compile(r"\s+as\s+\w+")
+_FIRST_FUNCTION = "\n\n\n"  # our formatter leaves two empty lines before it
 
 
 def imported_modules(script: Path, root: Path | None = None) -> list[Path]:
     """Return the project files that a script imports, directly or not.
 
-    Imports inside functions count, and so do modules that are run by ``python -m``.
-    Files are read as text, not as Python, because Snakemake asks for all of them at
-    each start.
+    Imports inside functions count. A program that is run by ``python -m`` counts where
+    its module is imported for its name.
 
     Parameters
     ----------
@@ -33,6 +27,11 @@ def imported_modules(script: Path, root: Path | None = None) -> list[Path]:
     -------
     list of Path
         Sorted, without the script itself.
+
+    Raises
+    ------
+    SyntaxError
+        If a file is no Python; it names the file and the line.
     """
     first, root = str(script), str(root or script.parent)
     found: set[str] = set()
@@ -63,27 +62,42 @@ def _imports_of(path: str, root: str) -> frozenset[str]:
     """Return the files that a file imports directly."""
     return frozenset(
         file
-        for name in _imported_names(Path(path).read_text("utf-8"))
+        for name in _imported_names(_parsed(path).body)
         for file in _files_of(name, root)
     )
 
 
-def _imported_names(text: str) -> Iterator[str]:
-    """Yield the imports of a file: modules, and names that may be modules."""
-    for match in _IMPORT.finditer(text):
-        start = text.rfind("\n", 0, match.start()) + 1
-        before = text[start : match.start()].strip()
-        if before == "import" or before.endswith('"-m", "'):
-            yield match["module"]
-        elif before == "from" and match["names"]:
-            names = _COMMENT.sub("", match["names"].strip("()"))
-            for name in filter(str.strip, names.split(",")):
-                yield f"{match['module']}.{_ALIAS.sub('', name).strip()}"
+def _parsed(path: str) -> ast.Module:
+    """Return a file's statements, without functions if these import nothing.
+
+    Snakemake asks for all files at each start, and most import at their head only.
+    """
+    text = Path(path).read_text("utf-8")
+    head, _, functions = text.partition(_FIRST_FUNCTION)
+    if "import" not in functions:
+        try:
+            return ast.parse(head)
+        except SyntaxError:  # two empty lines within a text
+            pass
+    return ast.parse(text, path)
+
+
+def _imported_names(statements: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield what statements import: modules, and names that may be modules."""
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            yield from (f"{statement.module}.{one.name}" for one in statement.names)
+        for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+            yield from _imported_names(getattr(statement, block, ()))
 
 
 @cache
 def _files_of(name: str, root: str) -> tuple[str, ...]:
     """Return the file of a module, or of the module of a name, and of its packages."""
+    if not name.startswith("tierscope"):
+        return ()
     path, files = root, []
     for part in name.split("."):
         path = f"{path}/{part}"

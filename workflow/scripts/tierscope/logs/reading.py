@@ -198,7 +198,7 @@ def _start(settings: dict[str, object], errors: IO[str]) -> subprocess.Popen:
     errors.seek(0)
     errors.truncate()  # the words of a worker before it
     process = subprocess.Popen(
-        [sys.executable, "-m", "tierscope.logs.worker"],
+        [sys.executable, "-m", worker.__name__],
         env=os.environ | {"PYTHONPATH": modules, "PYTHONSAFEPATH": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

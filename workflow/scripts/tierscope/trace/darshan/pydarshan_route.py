@@ -53,7 +53,7 @@ def read_records(log: Container, interface: str) -> np.ndarray:
 
 def _run_child(path: Path, interface: str, output: Path) -> str:
     """Copy records in a child process, or return why it cannot."""
-    command = [sys.executable, "-m", "tierscope.trace.darshan.pydarshan_route"]
+    command = [sys.executable, "-m", __name__]
     package_parent = str(Path(__file__).parents[3])
     modules = os.pathsep.join([package_parent, *filter(None, sys.path)])
     try:
