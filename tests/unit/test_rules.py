@@ -148,6 +148,12 @@ def test_code_needs_neither_docstrings_nor_assertions():
     assert [file for file in sources if needed.search(file.read_text())] == []
 
 
+def test_code_hides_no_module_from_others():
+    hidden = re.compile(r"sys\.modules\[.*\] = ")
+    sources = WORKFLOW.glob("scripts/**/*.py")
+    assert [file for file in sources if hidden.search(file.read_text())] == []
+
+
 def test_a_figure_has_one_name():
     """Rule and script plot_X, module and function of the package, caption X."""
     drawn = {name.removeprefix("plot_") for name, _ in rules() if name[:5] == "plot_"}

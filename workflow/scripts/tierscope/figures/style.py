@@ -10,11 +10,9 @@ appears twice, too: marks where it is above the limit, and a line that says how 
 import functools
 import math
 import os
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import matplotlib
@@ -31,7 +29,6 @@ from tierscope.analysis.intervals import (
     LEVEL_PERCENT,
     NO_INTERVAL,
     BestRates,
-    interval,
     mean_intervals,
     unit_words,
 )
@@ -206,34 +203,16 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
     The interval is a band; at a single cache rate it is a bar. One repetition has none.
     `time` is the column of the time in seconds, beside ``cache_rate_percent``.
     """
-    sns = _seaborn()
-    spread = {"err_style": "band", "err_kws": BAND}
+    mean, low, high = over_repetitions(points, time)
+    (drawn,) = ax.plot(mean.index, mean, **EDGE | line)
     if has_one_rate(points):
-        spread = {"err_style": "bars", "err_kws": _ERROR_BARS}
-    sns.lineplot(
-        points,
-        x="cache_rate_percent",
-        y=time,
-        errorbar=lambda times_s: interval(times_s)[1:3],
-        ax=ax,
-        **EDGE | spread | line,
-    )
-
-
-def _seaborn() -> ModuleType:
-    """Return seaborn, which only figures with lines of means load, as it is large.
-
-    Keep it from loading scipy.stats, which takes a second and which no figure needs.
-    """
-    if "seaborn" not in sys.modules and "scipy.stats" not in sys.modules:
-        sys.modules["scipy.stats"] = None
-        try:
-            import seaborn
-        finally:
-            del sys.modules["scipy.stats"]
-    import seaborn
-
-    return seaborn
+        bars = {"color": drawn.get_color(), "ls": ""} | _ERROR_BARS
+        _, _, (stems,) = ax.errorbar(
+            mean.index, mean, [mean - low, high - mean], **bars
+        )
+        stems.set_capstyle(drawn.get_solid_capstyle())
+    else:
+        ax.fill_between(mean.index, low, high, color=drawn.get_color(), **BAND)
 
 
 def over_repetitions(
