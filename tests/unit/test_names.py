@@ -93,6 +93,19 @@ def test_word_has_one_definition(word):
     assert found == [WORDS[word]]
 
 
+def test_words_for_one_thing_are_found_in_one_way():
+    """Functions for words that others call have names of their own."""
+    found = [
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+        and node.name.endswith("_words")
+        and not node.name.startswith(("_", "check_"))
+    ]
+    assert sorted(found) == sorted(set(found))
+
+
 def test_job_is_a_word_of_schedulers():
     """Tables of logs keep the word: a row there is a scheduler's job."""
     found = [

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
-from tierscope.core.job_words import printable
 from tierscope.core.tables import write_table
+from tierscope.core.words import printable
 from tierscope.logs.analyse import tables_of
 from tierscope.logs.settings import Settings, settings_of
 from tierscope.logs.tiers import AUTO

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import yaml
 from snakemake.utils import update_config
-from tierscope.core.scenario import size_words
 from tierscope.core.validation import ConfigError, read_yaml
+from tierscope.core.words import size_words
 from tierscope.experiment.config import read_experiment
 from tierscope.experiment.system import read_system
 from tierscope.experiment.two_directories import (

@@ -30,7 +30,6 @@ from tierscope.core.verdict import (
     accept_words,
     judge,
     measured_words,
-    number_words,
 )
 from tierscope.experiment.config import read_experiment
 from tierscope.figures.scorecard import plot_scorecard
@@ -678,20 +677,6 @@ def test_bounds_in_words(accept, words):
 )
 def test_unit_of_a_bound_of_one_is_in_the_singular(accept, unit, words):
     assert accept_words(accept, unit) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (12.84, "12.8"),
-        (1234.5, "1234"),
-        (-0.5, f"{MINUS}0.5"),
-        (0, "0"),
-        (999.7, "1000"),
-    ],
-)
-def test_numbers_in_words(value, words):
-    assert number_words(value) == words
 
 
 @pytest.mark.parametrize(

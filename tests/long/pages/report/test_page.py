@@ -19,6 +19,7 @@ from tierscope.core.columns import CLASS_TIMES, SCENARIO_KEYS, TABLES, TEXT
 from tierscope.core.io_class import IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table
+from tierscope.core.words import UNKNOWN
 from tierscope.pages.document import Picture, caption_html, render
 from tierscope.pages.report.facts import (
     ReportedRun,
@@ -26,7 +27,6 @@ from tierscope.pages.report.facts import (
     differences_table,
     setting_words,
 )
-from tierscope.pages.report.marks import UNKNOWN
 from tierscope.pages.report.page import report_context
 from tierscope.pages.report.runs import runs_table
 

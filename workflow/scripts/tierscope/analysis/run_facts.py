@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from tierscope.core.words import count_words
+
 UNKNOWN = "unknown"
 TRACER, LIBRARIES, MODULES = "tracer", "libraries", "modules"
 TOOLS = (TRACER, LIBRARIES, MODULES)  # must not differ, unless allowed
@@ -103,7 +105,7 @@ def refuse_mixed_runs(listed: pd.DataFrame, allowed: Collection[str] = ()) -> No
     if UNKNOWN in f"{newest.value} {other.value}":
         why = " (unknown: measured by a version of tierscope that did not note it)"
     parts = [part for part in TOOLS if part in set(refused["part"])]
-    runs = "1 run differs" if len(again) == 1 else f"{len(again)} runs differ"
+    runs = count_words(len(again), "run differs", "runs differ", separator="")
     raise MixedRunsError(
         f"{other.run} and {newest.run}: cannot be joined into one table: {fact} "
         f"{other.value}, but {newest.value}{more}{why}. {runs} from the newest one: "

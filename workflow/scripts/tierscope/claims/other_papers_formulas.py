@@ -17,9 +17,9 @@ from tierscope.core.verdict import (
     NotMeasurable,
     Undecided,
     ends_words,
-    number_words,
     with_unit,
 )
+from tierscope.core.words import count_words, short_number
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,6 @@ class Runs:
         return rows
 
 
-def count_words(n: int, thing: str) -> str:
-    """Return a number of things, such as ``1 node`` or ``2 nodes``."""
-    return f"{n} {thing}{'' if n == 1 else 's'}"
-
-
 def time_cut(runs: Runs, policy: str, at_percent: int, n_epochs: int) -> Measured:
     """Return how much less time some epochs take with a policy in percent.
 
@@ -91,8 +86,8 @@ def time_cut(runs: Runs, policy: str, at_percent: int, n_epochs: int) -> Measure
     rows = runs.of(policy, at_percent).after(n_epochs)
     cuts = paired_cuts(rows)["time_cut_percent"]
     words = (
-        f"{number_words(rows['time_s'].mean())} instead of "
-        f"{number_words(rows['reference_time_s'].mean())} s in "
+        f"{short_number(rows['time_s'].mean())} instead of "
+        f"{short_number(rows['reference_time_s'].mean())} s in "
         f"{count_words(n_epochs, 'epoch')}"
     )
     return _over_repetitions(cuts, words, "%")
@@ -120,8 +115,8 @@ def gfs_operations_cut(
     calls, copies, staging = (rows[name].mean() for name in parts)
     reference = rows["reference_gfs_operations"].mean()
     words = (
-        f"{number_words(calls)} of reads, {number_words(copies)} of copies, "
-        f"{number_words(staging)} of staging instead of {number_words(reference)} in "
+        f"{short_number(calls)} of reads, {short_number(copies)} of copies, "
+        f"{short_number(staging)} of staging instead of {short_number(reference)} in "
         f"{count_words(n_epochs, 'epoch')}"
     )
     return Measured(100 * (1 - (calls + copies + staging) / reference), words)
@@ -149,9 +144,9 @@ def distance_from_law(runs: Runs, policy: str, at_percent: int) -> Measured:
     value = None if off[is_certain].any() else float(distances[worst])
     where = f"epoch {worst + 1}" if worst != "all" else "all epochs"
     words = (
-        f"{where}: {number_words(reads['hits'][worst])} reads from the LFS, "
-        f"{number_words(reads['expected'][worst])} \N{PLUS-MINUS SIGN} "
-        f"{number_words(errors[worst])} by the law; {count_words(n_nodes, 'node')}, "
+        f"{where}: {short_number(reads['hits'][worst])} reads from the LFS, "
+        f"{short_number(reads['expected'][worst])} \N{PLUS-MINUS SIGN} "
+        f"{short_number(errors[worst])} by the law; {count_words(n_nodes, 'node')}, "
         f"{count_words(len(reads) - 1, 'epoch')}, "
         f"{count_words(n_repetitions, 'repetition')}"
     )
@@ -173,8 +168,8 @@ def points_from_law(runs: Runs, policy: str, at_percent: int) -> Measured:
         100 * reads[name] / reads["reads"] for name in ("hits", "expected")
     )
     words = (
-        f"epoch {worst + 1}: {number_words(hits[worst])} % of reads from the LFS, "
-        f"{number_words(expected[worst])} % by the law; "
+        f"epoch {worst + 1}: {short_number(hits[worst])} % of reads from the LFS, "
+        f"{short_number(expected[worst])} % by the law; "
         f"{count_words(n_nodes, 'node')}, {count_words(len(reads), 'epoch')}"
     )
     return Measured(float(points[worst]), words)
@@ -218,7 +213,7 @@ def epoch_ratio(
     slow_s, fast_s = slow_s.loc[common], fast_s.loc[common]
     ratios = slow_s["execution_time_s"] / fast_s["execution_time_s"]
     (slow_whole, slow_io), (fast_whole, fast_io) = (
-        map(number_words, times_s.mean()) for times_s in (slow_s, fast_s)
+        map(short_number, times_s.mean()) for times_s in (slow_s, fast_s)
     )
     words = (
         f"an epoch takes {slow_whole} s with {slow}, {fast_whole} s with {fast}; "
@@ -235,7 +230,7 @@ def opens_ratio(
         runs.of(policy, at_percent, loader).epochs["gfs_opens"].mean()
         for loader in (slow, fast)
     ]
-    words = " against ".join(map(number_words, opens))
+    words = " against ".join(map(short_number, opens))
     return Measured(opens[0] / opens[1], f"{words} an epoch")
 
 
@@ -256,7 +251,7 @@ def involuntary_ratio(switches: pd.DataFrame, slow: str, fast: str) -> Measured:
     counts = sorted(set(switches["processes_per_node"]))
     most, shown = counts[-1], sorted({counts[0], counts[-1]})
     words = f"with {' and '.join(map(str, shown))} processes per node " + ", ".join(
-        f"{loader} " + " and ".join(number_words(rates[loader, n]) for n in shown)
+        f"{loader} " + " and ".join(short_number(rates[loader, n]) for n in shown)
         for loader in (slow, fast)
     )
     words += " involuntary switches per record"
@@ -317,7 +312,7 @@ def _training_words(rows: pd.DataFrame, one: pd.Series, percent: int) -> str:
     return (
         f"really trained, {one['n_ranks']} processes, network {one['network']}: "
         f"{one['difference_points']:+.2f} points from global shuffle's "
-        f"{number_words(one['global_accuracy_percent'])} % "
+        f"{short_number(one['global_accuracy_percent'])} % "
         f"({percent} % confidence: {low:+.2f} to {high:+.2f}), "
         f"{one['n_repetitions']} seeds; the networks {', '.join(rows['network'])} "
         "were tried"

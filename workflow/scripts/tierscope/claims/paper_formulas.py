@@ -21,8 +21,8 @@ from tierscope.core.verdict import (
     UNMEASURABLE,
     Measured,
     NotMeasurable,
-    number_words,
 )
+from tierscope.core.words import short_number
 
 _ROUNDING = 1e-9  # of a time: differences below are none
 
@@ -59,7 +59,7 @@ def best_cache_rate(scenario: ScenarioTables) -> Measured:
     times_s = scenario.times_s
     found = best_rates(slowest_process(scenario.one_epoch))
     ends = (found.rates[0], found.rates[-1]) if found.n > 1 else None
-    words = f"{number_words(times_s.min())} s; {found.reason}"
+    words = f"{short_number(times_s.min())} s; {found.reason}"
     return Measured(times_s.idxmin(), words, ends)
 
 
@@ -93,7 +93,7 @@ def linear_growth(
     times_s = times_s[times_s.index > above_percent]
     slope = np.polyfit(times_s.index, times_s, 1)[0]
     r_squared = np.corrcoef(times_s.index, times_s)[0, 1] ** 2 if slope > 0 else 0.0
-    return Measured(100 * r_squared, f"{number_words(10 * slope)} s per 10 points")
+    return Measured(100 * r_squared, f"{short_number(10 * slope)} s per 10 points")
 
 
 def least_share(
@@ -167,7 +167,7 @@ def constant_difference(*scenarios: ScenarioTables) -> Measured:
         value = 100 * (1 - difference_s.var() / execution_s.var())
         values[scenario.title] = value if constants_s[-1] > 0 else 0.0
     worst = min(values, key=values.get)
-    span = [number_words(bound) for bound in (min(constants_s), max(constants_s))]
+    span = [short_number(bound) for bound in (min(constants_s), max(constants_s))]
     details = f"{' to '.join(dict.fromkeys(span))} s longer; least in {worst}"
     return Measured(values[worst], details)
 
@@ -178,7 +178,7 @@ def ratio_of_gains(slow: ScenarioTables, fast: ScenarioTables) -> Measured:
     The gain of a scenario is its time without LFS divided by its least time.
     """
     gains = [s.times_s[s.rate(0)] / s.times_s.min() for s in (slow, fast)]
-    words = [f"{number_words(gain)} x" for gain in gains]
+    words = [f"{short_number(gain)} x" for gain in gains]
     return Measured(gains[0] / gains[1], " against ".join(words))
 
 
@@ -210,7 +210,7 @@ def throughput_ratio(scenario: ScenarioTables) -> Measured:
     read_bytes = sums.groupby("cache_rate_percent").mean()
     rates = [scenario.rate(0), scenario.rate(100)]
     gfs, lfs = ((read_bytes / scenario.times_s)[rate] / 2**20 for rate in rates)
-    words = f"GFS {number_words(gfs)} MiB/s, LFS {number_words(lfs)} MiB/s"
+    words = f"GFS {short_number(gfs)} MiB/s, LFS {short_number(lfs)} MiB/s"
     return Measured(gfs / lfs, words)
 
 
@@ -230,7 +230,7 @@ def cut_of_best_time(
     """Return by how many percent an improvement cuts the least I/O time."""
     before_s = scenario.times_s.min()
     after_s = scenario.improved_times_s(improvement_percent).min()
-    words = f"{number_words(before_s)} → {number_words(after_s)} s"
+    words = f"{short_number(before_s)} → {short_number(after_s)} s"
     return Measured(100 * (1 - after_s / before_s), words)
 
 
@@ -264,7 +264,7 @@ def least_improvement(
     ]
     points = scenario.points(improvements, [rate])
     met = points[points["io_time_s"] <= limit_s]
-    goal_words = f"goal {number_words(limit_s)} s"
+    goal_words = f"goal {short_number(limit_s)} s"
     if met.empty:
         return Measured(None, f"not up to +{steps[-1]} %; {goal_words}")
     column = f"{io_class}_improvement_percent"
@@ -289,7 +289,7 @@ def best_single_improvement(
     best, fastest = points[points["cache_rate_percent"] == rate].iloc[0], points.iloc[0]
     details = (
         f"{_improvement_words(_improvement(best))} at {rate} %: "
-        f"{number_words(best['io_time_s'])} s, goal {number_words(limit_s)} s"
+        f"{short_number(best['io_time_s'])} s, goal {short_number(limit_s)} s"
     )
     if fastest["io_time_s"] <= limit_s < best["io_time_s"]:
         details += (
@@ -310,7 +310,7 @@ def prediction_error(slow: ScenarioTables, fast: ScenarioTables) -> Measured:
     measured_s = fast.times_s[rates]
     errors = defined(100 * abs(predicted_s / measured_s - 1))
     rate = errors.idxmax()
-    words = [number_words(times_s[rate]) for times_s in (predicted_s, measured_s)]
+    words = [short_number(times_s[rate]) for times_s in (predicted_s, measured_s)]
     details = f"at {rate} %: predicted {words[0]} s, found {words[1]} s"
     return Measured(errors.mean(), details)
 

@@ -6,15 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from tierscope.core.lmdb_loaders import LOADERS as LMDB_LOADERS
-
-
-def size_words(n_bytes: float) -> str:
-    """Return a size such as ``128 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if n_bytes < 1024 or unit == "TiB":
-            break
-        n_bytes /= 1024
-    return f"{n_bytes:.4g} {unit}"
+from tierscope.core.words import size_words
 
 
 @dataclass(frozen=True)

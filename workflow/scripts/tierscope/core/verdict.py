@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tierscope.core.words import short_number
+
 HOLDS, FAILS, UNMEASURABLE = "holds", "does not hold", "not measurable here"
 UNDECIDED = "undecided"
 BOUNDS = {
@@ -14,7 +16,6 @@ BOUNDS = {
     "more_than": np.greater,
 }
 _DIGITS = 9  # a bound counts as met if the number misses it by rounding only
-_ONLY_WHOLE = 999.5  # three digits are whole numbers from here on
 _PLURAL = re.compile(r"^(file|point|standard error)s\b")  # of units
 
 
@@ -66,15 +67,9 @@ class Undecided(Exception):
         self.measured = measured
 
 
-def number_words(value: float) -> str:
-    """Return a number with three digits, such as ``12.8``."""
-    text = f"{value:.0f}" if abs(value) >= _ONLY_WHOLE else f"{value:.3g}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
 def with_unit(value: float, unit: str) -> str:
     """Return a number with its unit, which is given in the plural: ``1 point``."""
-    number = number_words(value)
+    number = short_number(value)
     if number == "1":
         unit = _PLURAL.sub(r"\1", unit)
     return f"{number} {unit}".rstrip()
@@ -84,7 +79,7 @@ def accept_words(accept: Mapping[str, float], unit: str) -> str:
     """Return the bounds of a claim, such as ``60 to 70 %`` or ``at least 10 %``."""
     if {"at_least", "at_most"} <= set(accept):
         least, most = (accept[name] for name in ("at_least", "at_most"))
-        start = f"{number_words(least)} to " if least != most else ""
+        start = f"{short_number(least)} to " if least != most else ""
         return start + with_unit(most, unit)
     return " and ".join(
         f"{name.replace('_', ' ')} {with_unit(bound, unit)}"
@@ -123,7 +118,7 @@ def ends_words(ends: tuple[float, float] | None, unit: str) -> str:
     if ends is None or not np.isfinite(ends).all():
         return ""
     low, high = (round(float(end), 3) + 0.0 for end in ends)
-    start = f"{number_words(low)} to "
+    start = f"{short_number(low)} to "
     return with_unit(high, unit) if low == high else start + with_unit(high, unit)
 
 

@@ -1,13 +1,23 @@
-"""Put epochs, scenarios, times, improvements and goals into words."""
+"""Put numbers, counts, times, sizes, names, scenarios and goals into words."""
 
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping
-
-import pandas as pd
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import IOClass
 
+if TYPE_CHECKING:  # readers of logs need none of it
+    import pandas as pd
+
+PASSED, FAILED, UNKNOWN, FLAG = (
+    "\N{CHECK MARK}",
+    "\N{MULTIPLICATION X}",
+    "\N{EN DASH}",
+    "\N{WARNING SIGN}",
+)
 CACHE_RATE_LABEL = "Cache rate (% of files on the LFS)"
 # The quantity of a goal, by its name in table `goals`.
 GOAL_KINDS = {"io_time": "I/O time", "execution_time": "execution time"}
@@ -20,6 +30,116 @@ _OPERATION_LABELS = {
     "read-write meta": "META of files read and written",
 }
 _ORDINALS = ["first", "second", "third", "fourth", "fifth"]
+# Categories of characters that are not seen, or that change how others are shown.
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_ONLY_WHOLE = 999.5  # three digits are whole numbers from here on
+_LEAST_PLAIN = 1e-4  # smaller numbers have an exponent
+
+
+def number_words(number: float) -> str:
+    """Return a number with three digits, or as a whole number, such as ``0.0123``."""
+    if number == 0:
+        return "0"
+    if abs(number) < _LEAST_PLAIN:
+        return f"{number:.1e}"
+    return _three_digits(number, "#.3g", ",.0f")
+
+
+def short_number(number: float) -> str:
+    """Return a number of up to three digits, or a whole number, such as ``12``."""
+    return _three_digits(number, ".3g").replace("-", "\N{MINUS SIGN}")
+
+
+def seconds_words(time_s: float) -> str:
+    """Return a time for a column in seconds: three digits, or whole seconds."""
+    return UNKNOWN if math.isnan(time_s) else _three_digits(time_s, "#.3g")
+
+
+def _three_digits(number: float, form: str, whole: str = ".0f") -> str:
+    """Return a number in one form, or in another from where three digits are whole."""
+    is_whole = abs(number) >= _ONLY_WHOLE
+    return f"{number:{whole}}" if is_whole else f"{number:{form}}".rstrip(".")
+
+
+def count_words(
+    number: int, one: str, several: str = "", *, separator: str = ","
+) -> str:
+    """Return what is said of one thing or of several, after their number.
+
+    Without `several` that is `one` with an s. `separator` stands between thousands.
+    """
+    return f"{number:{separator}} {one if number == 1 else several or one + 's'}"
+
+
+def bounds_words(least: float, most: float, unit: str = "s") -> str:
+    """Return bounds in words: ``12.1 to 14.3 s``, ``at least 12.0 s``, ``12.1 s``.
+
+    Parameters
+    ----------
+    least, most : float
+        The bounds; they are equal if the number is exact. Without an upper bound,
+        `most` is missing (NaN) or infinite.
+    unit : str, optional
+        Follows the numbers; none if empty.
+    """
+    low, end = number_words(least), f" {unit}" if unit else ""
+    if not math.isfinite(most):
+        return f"at least {low}{end}"
+    high = number_words(most)
+    return f"{low}{end}" if low == high else f"{low} to {high}{end}"
+
+
+def size_words(n_bytes: float) -> str:
+    """Return a size such as ``128 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if n_bytes < 1024 or unit == "TiB":
+            break
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} {unit}"
+
+
+def time_words(time_s: float) -> str:
+    """Return a time in seconds since 1970 in words, in UTC."""
+    try:
+        time = datetime.fromtimestamp(time_s, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_s:.0f} s after 1970"
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso_time_words(time: str) -> str:
+    """Return a time of a run.json, which is in UTC, as ``2026-11-21 10:09:16``."""
+    return time.removesuffix("+00:00").replace("T", " ")
+
+
+def printable(text: str) -> str:
+    r"""Return a text in which every character is seen.
+
+    Names in logs can hold any bytes. Control characters, marks of the writing direction
+    and parts of invalid UTF-8 become escapes such as ``\n`` and ``\u202e``.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        sign.encode("unicode_escape").decode()
+        if unicodedata.category(sign) in _UNSEEN
+        else sign
+        for sign in text
+    )
+
+
+def as_utf8(text: object) -> str:
+    """Return a text or a path for tables; bytes that are no UTF-8 become escapes."""
+    data = str(text).encode("utf-8", "surrogateescape")
+    return data.decode("utf-8", "backslashreplace")
+
+
+def shortened(text: str, most_letters: int) -> str:
+    """Return a text without its middle if it is too long."""
+    if len(text) <= most_letters:
+        return text
+    end = (most_letters - 1) // 2
+    return f"{text[: most_letters - 1 - end]}\N{HORIZONTAL ELLIPSIS}{text[-end:]}"
 
 
 def epoch_words(epoch: int) -> str:
@@ -30,8 +150,8 @@ def epoch_words(epoch: int) -> str:
 
 
 def scenario_titles(
-    table: pd.DataFrame, dataset_titles: Mapping[str, str] | None = None
-) -> pd.DataFrame:
+    table: "pd.DataFrame", dataset_titles: Mapping[str, str] | None = None
+) -> "pd.DataFrame":
     """Return the scenarios of a table in the order of their rows, with a title.
 
     Parameters
@@ -55,7 +175,7 @@ def scenario_titles(
         dataset = scenario["dataset"]
         words = [(dataset_titles or {}).get(dataset, f"{dataset} dataset")]
         if n_osts := scenario["n_osts"]:
-            words.append(f"{n_osts} OST" if n_osts == 1 else f"{n_osts} OSTs")
+            words.append(count_words(n_osts, "OST", separator=""))
         words += [str(scenario[key]) for key in differing]
         titles.append(", ".join(words))
     return scenarios.assign(title=titles)
@@ -93,7 +213,7 @@ def class_label(tier: str, interface: str, operation: str) -> str:
     return " ".join([tier, *named, _OPERATION_LABELS[operation]])
 
 
-def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
+def ties_words(cheapest: "pd.Series", *, minimal: bool) -> str:
     """Return how many other combinations cost as much as the cheapest, if any do.
 
     `cheapest` has ``n_as_cheap``. From `tierscope.analysis.search.cheapest_combination`
@@ -103,13 +223,12 @@ def ties_words(cheapest: pd.Series, *, minimal: bool) -> str:
     n_others = int(cheapest["n_as_cheap"])
     if n_others == 0:
         return ""
-    others = "other minimal one" if minimal else "other"
-    if n_others == 1:
-        return f"1 {others} costs as much"
-    return f"{n_others} {others}s cost as much"
+    other = "other minimal one" if minimal else "other"
+    counted = count_words(n_others, f"{other} costs", f"{other}s cost", separator="")
+    return f"{counted} as much"
 
 
-def goal_words(goal: pd.Series) -> str:
+def goal_words(goal: "pd.Series") -> str:
     """Return a goal in words, such as ``the goal of 4.00 s of I/O time``.
 
     Parameters
@@ -127,12 +246,12 @@ def goal_words(goal: pd.Series) -> str:
     )
 
 
-def is_out_of_reach(goal: pd.Series) -> bool:
+def is_out_of_reach(goal: "pd.Series") -> bool:
     """Return whether a goal of execution time leaves no I/O time at all."""
     return goal["goal_s"] < goal["difference_s"]
 
 
-def goal_notes(goal: pd.Series) -> list[str]:
+def goal_notes(goal: "pd.Series") -> list[str]:
     """Return how a goal of execution time is compared with an I/O time.
 
     `goal` is a row of table ``goals``.

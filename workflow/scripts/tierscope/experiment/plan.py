@@ -9,7 +9,8 @@ so the rules are not for it.
 import math
 from dataclasses import dataclass
 
-from tierscope.core.scenario import Dataset, size_words
+from tierscope.core.scenario import Dataset
+from tierscope.core.words import count_words, size_words
 from tierscope.experiment.experiment import Experiment
 from tierscope.experiment.system import System
 from tierscope.storage.own_folder import (
@@ -171,7 +172,7 @@ def _steps_line(dataset: Dataset, system: System) -> str:
     files = math.ceil(dataset.n_files / system.n_processes)
     n_steps = math.ceil(files / dataset.batch_size)
     line = (
-        f"Dataset {dataset.name}: {n_steps} {'step' if n_steps == 1 else 'steps'} an "
+        f"Dataset {dataset.name}: {count_words(n_steps, 'step', separator='')} an "
         f"epoch for each process; MLPerf Storage expects at least {LEAST_STEPS}."
     )
     if n_steps >= LEAST_STEPS:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierscope.core.io_class import IOClass
-from tierscope.core.scenario import size_words
 from tierscope.core.validation import ConfigError
+from tierscope.core.words import size_words
 from tierscope.experiment.plan import LEAST_MEMORIES
 from tierscope.storage.room import FileSystem
 

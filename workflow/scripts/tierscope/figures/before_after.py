@@ -122,7 +122,7 @@ def best_words(best: BestRates) -> str:
     return f"best at {best.words}: {in_seconds(best.time_s)}"
 
 
-def cut_words(before: BestRates, after: BestRates) -> str:
+def moved_words(before: BestRates, after: BestRates) -> str:
     """Return how the best rates move, in two lines: ``best at 65 % → 60 %: ...``."""
     cut = after.time_s / before.time_s - 1 if before.time_s else 0
     moved = list(dict.fromkeys([before.words, after.words]))

@@ -24,12 +24,12 @@ from tierscope.figures.before_after import (
     BEST_BEFORE,
     PANEL_OF_TWO,
     best_words,
-    cut_words,
     draw_bars,
     draw_line,
     joined,
     mark_handles,
     mark_other_slowest,
+    moved_words,
     set_axes,
 )
 from tierscope.figures.style import (
@@ -121,7 +121,7 @@ def plot_cheapest_combination(
         handles.append(Line2D([], [], **_GOAL, label="goal (I/O time)"))
     lines = [
         wrapped(f"after {improvement_words(percents)}", PANEL_OF_TWO),
-        cut_words(best_before, best_after),
+        moved_words(best_before, best_after),
     ]
     if found:
         above = offset_copy(axes[1].transData, figure, y=12, units="points")

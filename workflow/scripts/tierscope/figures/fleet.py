@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tierscope.core.columns import JOB_CLASS, LOWER_BOUNDS
-from tierscope.core.job_words import bounds_words, printable, shortened
 from tierscope.core.provenance import Origin
+from tierscope.core.words import bounds_words, count_words, printable, shortened
 from tierscope.figures.logs.classes import (
     UNSURE,
     Palette,
@@ -86,8 +86,7 @@ def plot_fleet(
     rows = counted(fleet_classes)
     palette = Palette(tiers or list(dict.fromkeys(rows["tier"])))
     figure = Figure(figsize=(13.6, 8.4), layout="constrained")
-    n_jobs = len(fleet)
-    title = f"I/O of {n_jobs:,} {'job' if n_jobs == 1 else 'jobs'} (Darshan logs)"
+    title = f"I/O of {count_words(len(fleet), 'job')} (Darshan logs)"
     write_around(figure, title, _notes(fleet, provenance))
     if not fleet["io_hours"].gt(0).any():
         figure.set_size_inches(13.6, 2.4)
@@ -107,7 +106,7 @@ def plot_fleet(
     handles = _draw_classes(costly, jobs, rows, palette, hours, is_uneven=is_uneven)
     (names if is_uneven else costly).set_title(
         "All jobs"
-        if len(jobs) == n_jobs
+        if len(jobs) == len(fleet)
         else "The most costly job"
         if len(jobs) == 1
         else f"The {len(jobs)} most costly jobs"

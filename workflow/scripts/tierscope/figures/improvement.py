@@ -18,12 +18,12 @@ from tierscope.figures.before_after import (
     BEST_AFTER,
     PANEL_OF_THREE,
     PANEL_OF_TWO,
-    cut_words,
     draw_bars,
     draw_line,
     joined,
     mark_handles,
     mark_other_slowest,
+    moved_words,
     set_axes,
 )
 from tierscope.figures.style import (
@@ -106,7 +106,7 @@ def plot_improvement(
             words = wrapped(f"{words}, {METHOD_WORDS[method]}", PANEL_OF_TWO)
         else:
             words = wrapped(words, PANEL_OF_THREE)
-        ax.set_title(f"{words}\n{cut_words(best_before, best_after)}")
+        ax.set_title(f"{words}\n{moved_words(best_before, best_after)}")
     set_axes(axes, improved)
     figure.legend(
         handles=[

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 
 from tierscope.core.columns import LOWER_BOUNDS, TABLES
-from tierscope.core.job_words import (
+from tierscope.core.tables import TableError, check_table
+from tierscope.core.validation import ConfigError, check
+from tierscope.core.words import (
     as_utf8,
     bounds_words,
+    class_label,
     count_words,
     number_words,
     printable,
 )
-from tierscope.core.tables import TableError, check_table
-from tierscope.core.validation import ConfigError, check
-from tierscope.core.words import class_label
 from tierscope.logs.fleet import class_rows, faster_meta, fleet_rows
 from tierscope.logs.grouping import LogFacts, LogGroup, group_logs
 from tierscope.logs.join import (

@@ -20,7 +20,7 @@ from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 
-from tierscope.core.job_words import count_words
+from tierscope.core.words import count_words
 
 START_WINDOW_S = 60  # in which the processes of a job start, if nothing else joins them
 NO_PROCESS = -1

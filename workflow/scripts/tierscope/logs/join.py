@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS
-from tierscope.core.job_words import as_utf8
+from tierscope.core.words import as_utf8
 from tierscope.logs.bounds import (
     ProcessTimes,
     slowest_bounds,

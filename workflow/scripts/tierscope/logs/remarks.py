@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tierscope.core.columns import INTERFACES
-from tierscope.core.job_words import count_words, number_words
-from tierscope.core.scenario import size_words
+from tierscope.core.words import count_words, number_words, size_words
 from tierscope.logs.grouping import NO_PROCESS, LogGroup
 from tierscope.logs.summary import (
     CUT_EXE,

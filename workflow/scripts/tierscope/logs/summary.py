@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tierscope.core.columns import INTERFACES, OPERATIONS
-from tierscope.core.job_words import as_utf8
+from tierscope.core.words import as_utf8
 from tierscope.logs.bounds import SharedBounds, SharedRecords, shared_bounds
 from tierscope.logs.summed_files import (
     costly_folders,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tierscope.core.job_words import as_utf8
+from tierscope.core.words import as_utf8
 from tierscope.logs.tiers import OF_THE_MACHINE, ROOT, TierPrefix
 from tierscope.trace.darshan.names import Names
 from tierscope.trace.log import MPI_IO, AnyLog

@@ -7,8 +7,7 @@ import pandas as pd
 
 from tierscope.analysis.policies import ESTIMATED, is_reference
 from tierscope.analysis.savings import RUN, VARIANT, cut_words, interval_words
-from tierscope.core.verdict import number_words
-from tierscope.core.words import scenario_titles
+from tierscope.core.words import scenario_titles, short_number
 from tierscope.figures.loaders import in_order as loaders_in_order
 from tierscope.figures.policies import cautions, in_order, terminal_lines
 
@@ -47,7 +46,7 @@ def summary_text(
         blocks += ["", scene, _HEAD]
         for loader in loaders_in_order(rows["loader"]):
             part = _sorted(rows[rows["loader"] == loader])
-            epoch_s, io_s = map(number_words, means.loc[(*scene_keys, loader)])
+            epoch_s, io_s = map(short_number, means.loc[(*scene_keys, loader)])
             blocks += [
                 f"loader {loader}: {epoch_s} s an epoch without LFS, {io_s} s of I/O"
                 f"{_reference_words(part)}",

@@ -21,10 +21,10 @@ from tierscope.core.verdict import (
     UNDECIDED,
     UNMEASURABLE,
 )
+from tierscope.core.words import count_words
 from tierscope.pages.web_page import content_policy
 
 _COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
-
 # For `html_table`, also where it is part of a larger page.
 STYLE = """\
 .scorecard { border-collapse: collapse; width: 100%; }
@@ -99,7 +99,7 @@ def notes(
     """
     counts = claims["status"].value_counts()
     counted = ", ".join(
-        f"{counts.get(status, 0)} {one if counts.get(status, 0) == 1 else more}"
+        count_words(counts.get(status, 0), one, more)
         for status, one, more in (
             (HOLDS, "holds", "hold"),
             (FAILS, "does not hold", "do not hold"),

@@ -14,8 +14,7 @@ from matplotlib.patches import Patch
 
 from tierscope.core.columns import INTERFACES, JOB_CLASS, OPERATIONS
 from tierscope.core.io_class import IOClass
-from tierscope.core.job_words import printable, shortened
-from tierscope.core.words import class_label
+from tierscope.core.words import class_label, printable, shortened
 
 OTHER, UNNAMED = "other", "unnamed"
 SOURCE = "Darshan logs, measured"

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tierscope.core.columns import JOB_CLASS
-from tierscope.core.job_words import bounds_words, printable, shortened
 from tierscope.core.provenance import Origin
+from tierscope.core.words import bounds_words, printable, shortened
 from tierscope.figures.logs.classes import (
     BOUND,
     UNSURE,

@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tierscope.core.columns import LOWER_BOUNDS
-from tierscope.core.job_words import printable, shortened
 from tierscope.core.provenance import Origin
+from tierscope.core.words import printable, shortened
 from tierscope.figures.logs.classes import (
     UNSURE,
     Palette,

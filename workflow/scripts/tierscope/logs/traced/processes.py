@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.core.job_words import count_words
+from tierscope.core.words import count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, ticks_of
 from tierscope.trace.darshan.container import LogError

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from tierscope.core.job_words import printable, shortened
+from tierscope.core.words import printable, shortened
 from tierscope.pages.document import Picture
 from tierscope.pages.web_page import content_policy
 

@@ -13,8 +13,8 @@ import pandas as pd
 from tierscope.analysis.breakdown import process_times
 from tierscope.analysis.whatif import Goal
 from tierscope.core.columns import CLASSES
-from tierscope.core.job_words import printable
 from tierscope.core.tables import check_table
+from tierscope.core.words import printable
 from tierscope.figures.logs.classes import OTHER, UNNAMED, label
 from tierscope.figures.logs.processes import WHOLE_JOB, has_epochs, times_in
 from tierscope.pages.explorer.data import Start

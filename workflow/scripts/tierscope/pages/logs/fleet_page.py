@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from tierscope.core.columns import JOB_CLASS
-from tierscope.core.job_words import bounds_words, count
 from tierscope.core.provenance import RULE_NOTE, Origin
+from tierscope.core.words import bounds_words, count_words
 from tierscope.figures.fleet import cost_words, hours_words, most_hours
 from tierscope.figures.logs.classes import counted, in_class_order, label
 from tierscope.pages.document import Picture
@@ -58,9 +58,9 @@ def fleet_page(
     """
     fleet, refusals = tables["fleet"], tables["refusals"]
     n_logs = len(tables["logs"]) + len(refusals)
-    lead = f"{count(len(fleet), 'job')} from {count(n_logs, 'log')}"
+    lead = f"{count_words(len(fleet), 'job')} from {count_words(n_logs, 'log')}"
     if len(refusals):
-        lead += f"; {count(len(refusals), 'log')} could not be used"
+        lead += f"; {count_words(len(refusals), 'log')} could not be used"
     hours = hours_words(fleet["hours_of"])
     sections = [
         _summary(fleet, tables["fleet_classes"], hours, processes_per_node),
@@ -138,7 +138,7 @@ def _summary(
         "wait for it."
     )
     if processes_per_node:
-        of_node = count(processes_per_node, "process", "es")
+        of_node = count_words(processes_per_node, "process", "processes")
         how += f" The configuration says {of_node} on a node."
     if fleet["hours_of"].eq("processes").any():
         how += " Where the number of nodes is not known, it counts processes."

@@ -1,19 +1,18 @@
 """Put a job of Darshan logs on one page: what its slowest process waits for."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 
 from tierscope.core.columns import BOUNDS, EXACT, LOWER_BOUNDS, RULE
-from tierscope.core.job_words import (
+from tierscope.core.provenance import RULE_NOTE, Origin
+from tierscope.core.words import (
     bounds_words,
-    count,
     count_words,
     number_words,
+    time_words,
 )
-from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.figures.logs.processes import (
     WHOLE_JOB,
     has_epochs,
@@ -125,7 +124,7 @@ def job_page(
     lead = f"{seen(row['exe'], PATH_LETTERS) or 'unknown program'}, {by}"
     return page_context(
         f"I/O of job {seen(job, NAME_LETTERS)} (Darshan logs)",
-        f"{lead}, {count(row['n_processes'], 'process', 'es')}, started "
+        f"{lead}, {count_words(row['n_processes'], 'process', 'processes')}, started "
         f"{time_words(row['started_s'])}, "
         f"run time {run_time_words(row['run_time_s'])}.",
         sections,
@@ -139,15 +138,6 @@ def job_page(
 def more_words(number: int, table: str) -> str:
     """Return that so many rows are in a table only."""
     return f"{count_words(number, 'more is', 'more are')} in table {table}."
-
-
-def time_words(started_s: float) -> str:
-    """Return a time in seconds since 1970 in words, in UTC."""
-    try:
-        time = datetime.fromtimestamp(started_s, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{started_s:.0f} s after 1970"
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def run_time_words(run_time_s: float) -> str:
@@ -297,7 +287,7 @@ def _origin(
     """Return what the job is and the logs it was made of."""
     nodes = number_words(row["n_nodes"]) if row["n_nodes"] > 0 else _NOT_KNOWN
     if processes_per_node:
-        of_node = count(processes_per_node, "process", "es")
+        of_node = count_words(processes_per_node, "process", "processes")
         nodes += f" (the configuration: {of_node} on a node)"
     about = {
         "name": seen(row["job"], NAME_LETTERS),

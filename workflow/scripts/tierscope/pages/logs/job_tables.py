@@ -10,8 +10,7 @@ import re
 import pandas as pd
 
 from tierscope.core.columns import JOB_CLASS
-from tierscope.core.job_words import bounds_words, number_words
-from tierscope.core.scenario import size_words
+from tierscope.core.words import bounds_words, number_words, size_words
 from tierscope.figures.logs.classes import in_class_order, label
 from tierscope.figures.logs.processes import has_epochs
 from tierscope.pages.logs.content import NAME_LETTERS, PATH_LETTERS, seen

@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter
 
 from tierscope.analysis.run_facts import MACHINE, differing
 from tierscope.core.columns import RUN_KEYS
-from tierscope.core.scenario import size_words
+from tierscope.core.words import count_words, size_words
 
 _NAMES = {
     "ost": "OST",
@@ -65,11 +65,6 @@ def without_identities(run: Mapping[str, Any]) -> dict[str, Any]:
 def distinct(words: Iterable[Any]) -> str:
     """Return the words in their order, without duplicates and empty ones."""
     return ", ".join(dict.fromkeys(str(word) for word in words if word))
-
-
-def count_words(number: int, noun: str, ending: str = "s") -> str:
-    """Return ``1 run`` or ``2 runs``; `ending` is that of the plural."""
-    return f"{number} {noun}" + ("" if number == 1 else ending)
 
 
 def facts(
@@ -137,13 +132,13 @@ def _process_words(content: Mapping[str, Any]) -> str:
     """Return the processes of a run and where they were."""
     system = content["system"]
     n_processes = system["n_nodes"] * system["processes_per_node"]
+    kind, of, where = "MPI process", "node", ""
     if is_simulated(content):
-        nodes = count_words(system["n_nodes"], "node")
-        return f"{count_words(n_processes, 'process', 'es')} on {nodes}, simulated"
-    nodes = count_words(system["n_nodes"], "node")
-    if system["virtual_nodes"]:
-        nodes = f"{count_words(system['n_nodes'], 'virtual node')} (on one machine)"
-    return f"{count_words(n_processes, 'MPI process', 'es')} on {nodes}"
+        kind, where = "process", ", simulated"
+    elif system["virtual_nodes"]:
+        of, where = "virtual node", " (on one machine)"
+    processes = count_words(n_processes, kind, f"{kind}es", separator="")
+    return f"{processes} on {count_words(system['n_nodes'], of, separator='')}{where}"
 
 
 def _dataset_words(content: Mapping[str, Any], titles: Mapping[str, str]) -> str:
@@ -213,8 +208,8 @@ def differences_table(
             rows.append((name, shorten(value, _MOST_LETTERS), str(n_runs)))
         if n_more := len(values) - len(shown):
             rest = values["n_runs"].iloc[_MOST_VALUES:].sum()
-            more = f"{count_words(n_more, 'more value')}, in table run_facts"
-            rows.append((name, more, str(rest)))
+            more = count_words(n_more, "more value", separator="")
+            rows.append((name, f"{more}, in table run_facts", str(rest)))
     return pd.DataFrame(rows, columns=["What differs", "Value", "Runs"])
 
 

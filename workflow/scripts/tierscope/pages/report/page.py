@@ -14,13 +14,20 @@ from tierscope.analysis.scorecard import scorecard_title
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin, source_note
 from tierscope.core.verdict import FAILS, HOLDS, UNDECIDED, UNMEASURABLE
-from tierscope.core.words import epoch_words, scenario_titles
+from tierscope.core.words import (
+    FAILED,
+    PASSED,
+    UNKNOWN,
+    count_words,
+    epoch_words,
+    iso_time_words,
+    scenario_titles,
+)
 from tierscope.pages import scorecard
 from tierscope.pages.document import Picture, caption_html
 from tierscope.pages.report.facts import (
     SIMULATED,
     ReportedRun,
-    count_words,
     devices_table,
     differences_table,
     distinct,
@@ -28,7 +35,6 @@ from tierscope.pages.report.facts import (
     is_simulated,
     without_identities,
 )
-from tierscope.pages.report.marks import FAILED, PASSED, UNKNOWN, time_words
 from tierscope.pages.report.runs import (
     all_run_keys,
     audit_words,
@@ -222,9 +228,9 @@ def headline(
 ) -> str:
     """Return size and dates of the experiment in a line."""
     kind = "simulated run" if any(map(is_simulated, contents)) else "run"
-    words = [count_words(n_runs, kind)]
+    words = [count_words(n_runs, kind, separator="")]
     if runs:
         started = min(run.run["started"] for run in runs)
         finished = max(run.run["finished"] for run in runs)
-        words.append(f"{time_words(started)} to {time_words(finished)} UTC")
+        words.append(f"{iso_time_words(started)} to {iso_time_words(finished)} UTC")
     return ", ".join(words)

@@ -8,16 +8,18 @@ import pandas as pd
 
 from tierscope.analysis.intervals import METHOD, NO_INTERVAL, unit_words
 from tierscope.core.columns import RUN_KEYS, SCENARIO
-from tierscope.core.words import epoch_words, scenario_titles
-from tierscope.pages.report.facts import SIMULATED, ReportedRun, count_words
-from tierscope.pages.report.marks import (
+from tierscope.core.words import (
     FAILED,
     FLAG,
     PASSED,
     UNKNOWN,
+    count_words,
+    epoch_words,
+    iso_time_words,
+    scenario_titles,
     seconds_words,
-    time_words,
 )
+from tierscope.pages.report.facts import SIMULATED, ReportedRun
 
 _RUN = list(RUN_KEYS)
 
@@ -68,7 +70,7 @@ def runs_table(
         for epoch in sums_s.columns:
             time_s = sums_s[epoch].get(index, math.nan)
             row[f"I/O time, {epoch_words(epoch)} (s)"] = seconds_words(time_s)
-        row["Started (UTC)"] = time_words(run.run["started"]) if run else UNKNOWN
+        row["Started (UTC)"] = iso_time_words(run.run["started"]) if run else UNKNOWN
         job = run.run.get("scheduler_job") if run else None
         rows.append(row | {"Scheduler job": job or ""})
     table = pd.DataFrame(rows)
@@ -100,9 +102,9 @@ def audit_words(runs: Sequence[ReportedRun], n_runs: int) -> str:
         text = f"All {n_runs} runs passed" if n_runs > 1 else "The run passed"
     else:
         text = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
-        text = f"Of {count_words(n_runs, 'run')}: {text}"
+        text = f"Of {count_words(n_runs, 'run', separator='')}: {text}"
     if n_checks:
-        text += f" ({count_words(n_checks, 'check')})"
+        text += f" ({count_words(n_checks, 'check', separator='')})"
     return text + "."
 
 

@@ -19,8 +19,14 @@ from tierscope.analysis.whatif import (
 )
 from tierscope.core.columns import CLASSES, IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import NET_READ, io_class_of
-from tierscope.core.words import GOAL_KINDS, improvement_words, ties_words
-from tierscope.pages.report.marks import FLAG, UNKNOWN, seconds_words
+from tierscope.core.words import (
+    FLAG,
+    GOAL_KINDS,
+    UNKNOWN,
+    improvement_words,
+    seconds_words,
+    ties_words,
+)
 
 _BY_MODEL = "Best I/O time then by the model (s)"
 
