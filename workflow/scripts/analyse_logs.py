@@ -1,12 +1,13 @@
 """Read Darshan logs of any jobs, and write the tables of all of them."""
 
 import re
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 from tierscope.core.words import printable
 from tierscope.logs.analyse import tables_of
@@ -85,7 +86,7 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     settings = settings_of(**snakemake.params.settings)
     tables = tables_of(
         settings,
@@ -99,4 +100,4 @@ if __name__ == "__main__":
     for name, table in tables.items():
         write_table(table, snakemake.output[name], name)
     text = "\n".join([summary(tables), *lines])
-    Path(snakemake.output.summary).write_text(text + "\n")
+    write_text(snakemake.output.summary, text + "\n")

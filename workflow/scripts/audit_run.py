@@ -1,7 +1,6 @@
 """Read the logs of runs, audit the runs and sum up their I/O time."""
 
 import json
-import sys
 import traceback
 from pathlib import Path
 
@@ -9,6 +8,8 @@ import pandas as pd
 from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.description import Run, run_keys
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.policies import kind_of
 from tierscope.trace.file_records import read_background_records, read_file_records
@@ -73,7 +74,7 @@ def audit_one(number: int) -> str | None:
     if written.io_time:  # simulated runs have theirs already
         write_table(io_time_of(evidence), written.io_time[number], "io_time")
     text = json.dumps(as_json(checks), indent=1)
-    Path(written.audit[number]).write_text(text + "\n")
+    write_text(written.audit[number], text + "\n")
     return None
 
 
@@ -95,5 +96,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     main()

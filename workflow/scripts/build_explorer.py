@@ -1,30 +1,18 @@
 """Build the explorer: one HTML page on which readers try improvements."""
 
-import os
-import sys
 from pathlib import Path
 
 from tierscope.analysis.breakdown import select_epoch, select_scenario, without_peers
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import make_goal
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer
 
-
-def write_text(text: str, path: str | Path) -> None:
-    """Write a text under a temporary name, then rename the file."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     params = snakemake.params
     io_time = without_peers(read_table(snakemake.input.io_time, "io_time"))
     epochs = read_table(snakemake.input.epochs, "epochs")
@@ -52,5 +40,5 @@ if __name__ == "__main__":
         pairs=params.pairs,
         model=params.model,
     )
-    write_text(explorer, snakemake.output.explorer)
+    write_text(snakemake.output.explorer, explorer)
     print(f"{len(explorer.encode()) / 2**20:.1f} MiB")

@@ -1,16 +1,17 @@
 """Build the page of all jobs of an analysis of Darshan logs."""
 
-import sys
 from pathlib import Path
 
+from tierscope.core.files import write_text
 from tierscope.core.provenance import Origin
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
 from tierscope.pages.logs.fleet_page import OF_FLEET, fleet_page
 from tierscope.pages.logs.folders import FOLDER, REPORT, page_folders
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     given, params = snakemake.input, snakemake.params
     tables = {name: read_table(given[name], name) for name in OF_FLEET}
     folders = page_folders(tables["fleet"], params.pages)
@@ -25,5 +26,5 @@ if __name__ == "__main__":
     )
     style = Path(given.style).read_text()
     page = render(Path(given.template).read_text(), context, style)
-    Path(snakemake.output.report).write_text(page, encoding="utf-8")
+    write_text(snakemake.output.report, page)
     print(f"{context['lead']} {len(page) >> 10} KiB")

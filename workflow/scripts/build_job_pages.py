@@ -1,13 +1,14 @@
 """Build pages and figures of single jobs of an analysis of Darshan logs."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from tierscope.core.files import write_text
 from tierscope.core.provenance import Origin
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.logs.job_breakdown import plot_job_breakdown
 from tierscope.figures.logs.job_processes import plot_job_processes
@@ -73,7 +74,7 @@ def build_pages(
             computation=templates["explorer_computation"],
             provenance=str(provenance),
         )
-        (folder / EXPLORER).write_text(explorer, encoding="utf-8")
+        write_text(folder / EXPLORER, explorer)
     context = job_page(
         of,
         job,
@@ -85,11 +86,11 @@ def build_pages(
         processes_per_node=processes_per_node,
     )
     page = render(templates["template"], context, templates["style"])
-    (folder / REPORT).write_text(page, encoding="utf-8")
+    write_text(folder / REPORT, page)
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     given, params = snakemake.input, snakemake.params
     of_all = ("fleet", "tier_prefixes")
     tables = {name: read_table(given[name], name) for name in of_all}

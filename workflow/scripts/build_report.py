@@ -1,12 +1,13 @@
 """Build the report of an experiment: one HTML page."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
 from tierscope.pages.report.facts import ReportedRun
@@ -19,7 +20,7 @@ def read_json(path: str | Path) -> Any:
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     given, params = snakemake.input, snakemake.params
     runs = [
         ReportedRun(read_json(run), read_json(audit))
@@ -64,5 +65,5 @@ if __name__ == "__main__":
     )
     style = Path(given.style).read_text()
     page = render(Path(given.template).read_text(), context, style)
-    Path(snakemake.output.report).write_text(page, encoding="utf-8")
+    write_text(snakemake.output.report, page)
     print(f"{context['headline']}, {len(pictures)} figures, {len(page) >> 10} KiB")

@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import calibrate
 from tierscope.storage.queueing_network import ModelError
@@ -31,16 +32,15 @@ def main() -> None:
     )
     head = f"Calibration {name} of system {description.system.name}"
     report = f"{head} ({description.source} data):\n{result.text()}"
-    Path(snakemake.log[0]).write_text(f"{report}\n")
+    print(report)
     result.check()  # refuses only parameters that the configuration lists
     write_table(result.table(name), snakemake.output.calibration, "calibration")
     text = devices_text(result.devices(), report)
-    Path(snakemake.output.devices).write_text(text)
+    write_text(snakemake.output.devices, text)
 
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "a", buffering=1)
-    sys.stderr.truncate(0)  # main also writes to this log
+    log_to(snakemake.log[0])
     try:
         main()
     except ModelError as error:

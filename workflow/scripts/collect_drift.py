@@ -1,13 +1,12 @@
 """Compare the sentinel's reads at all runs, and flag those outside the band."""
 
-import sys
-
 from tierscope.analysis.drift import drift_of, drift_words
 from tierscope.core.description import Run
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     drift = drift_of(map(Run.read, snakemake.input.runs), snakemake.params.limit)
     write_table(drift, snakemake.output[0], "drift")
     print(*drift_words(drift), sep="\n")

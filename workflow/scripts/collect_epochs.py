@@ -1,9 +1,8 @@
 """Join the execution times of all runs into one table, keyed by run."""
 
-import sys
-
 import pandas as pd
 from tierscope.core.description import Run, run_keys
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 
 
@@ -13,7 +12,7 @@ def with_keys(epochs: pd.DataFrame, run: Run) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     runs = [
         with_keys(read_table(epochs, "run_epochs"), Run.read(run))
         for epochs, run in zip(

@@ -1,11 +1,10 @@
 """Join the tables of all runs, or of all simulated scenarios, into one of each kind."""
 
-import sys
-
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_tables, write_table
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     for name, path in snakemake.output.items():
         table = read_tables(snakemake.input[name], name)
         write_table(table, path, name)

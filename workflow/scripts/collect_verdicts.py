@@ -1,14 +1,13 @@
 """Join the verdicts on where the reads of all runs came from into one table."""
 
-import sys
-
 import pandas as pd
 from tierscope.analysis.page_cache import verdicts_of
 from tierscope.core.description import Run
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     runs = [
         verdicts_of(
             Run.read(run),

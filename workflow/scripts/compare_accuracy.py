@@ -1,13 +1,12 @@
 """Test whether partitioning reduces accuracy."""
 
-import sys
-
 from tierscope.analysis.accuracy import compare
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_tables, write_table
 from tierscope.data.labelled_samples import best_possible_percent
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     study = snakemake.params.study
     accuracy = read_tables(snakemake.input.accuracy, "accuracy")
     best_percent = best_possible_percent(

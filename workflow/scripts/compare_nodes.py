@@ -1,15 +1,14 @@
 """Compare runs of the same processes on several numbers of nodes."""
 
-import sys
-
 import pandas as pd
 from tierscope.analysis.nodes import count_switches, save_by_epoch, save_up_to
 from tierscope.analysis.policies import add_up, compare_epochs
 from tierscope.core.description import Run, run_keys
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     epochs = read_table(snakemake.input.epochs, "epochs")
     policy_epochs = compare_epochs(
         read_table(snakemake.input.io_time, "io_time"),

@@ -1,15 +1,14 @@
 """Compare the policies and loaders of an experiment."""
 
-import sys
-from pathlib import Path
-
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.policies import add_up, compare_epochs, summarise
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.pages.policy_summary import summary_text
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     epochs = read_table(snakemake.input.epochs, "epochs")
     background = [read_table(path, "background") for path in snakemake.input.background]
     policy_epochs = compare_epochs(
@@ -22,5 +21,5 @@ if __name__ == "__main__":
     write_table(totals, snakemake.output.totals, "policy_totals")
     write_table(summary, snakemake.output.summary, "policy_summary")
     text = summary_text(summary, policy_epochs, provenance=str(origin_of(snakemake)))
-    Path(snakemake.output.text).write_text(text, encoding="utf-8")
+    write_text(snakemake.output.text, text)
     print(text)

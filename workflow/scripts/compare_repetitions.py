@@ -1,12 +1,11 @@
 """Compare the repetitions of each point: mean, standard deviation, variation."""
 
-import sys
-
 from tierscope.analysis.breakdown import epoch_times, spread_over_repetitions
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     times = epoch_times(
         read_table(snakemake.input.epochs, "epochs"),
         read_table(snakemake.input.io_time, "io_time"),

@@ -1,7 +1,6 @@
 """List what runs were measured with; refuse runs that must not be joined."""
 
 import json
-import sys
 from pathlib import Path
 from shlex import join
 
@@ -12,10 +11,11 @@ from tierscope.analysis.run_facts import (
     run_facts,
     to_measure_again,
 )
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     allowed = snakemake.params.allow_mixed
     paths = list(map(Path, snakemake.input.runs))
     listed = list_facts({str(one.parent): json.loads(one.read_text()) for one in paths})

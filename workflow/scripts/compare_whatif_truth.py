@@ -1,6 +1,5 @@
 """Compare the estimates of rule and model with runs on faster devices."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import pandas as pd
 from tierscope.analysis.whatif_truth import compare, summarise
 from tierscope.core.description import RunDescription
 from tierscope.core.scenario import Point
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import predict
@@ -42,7 +42,7 @@ def predict_systems(
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     model = snakemake.params.model
     descriptions = list(map(RunDescription.from_json, snakemake.params.descriptions))
     points = [Point(**point) for point in snakemake.params.points]

@@ -1,8 +1,9 @@
 """Write the settings that determine the measurements of a scenario."""
 
 import json
-from pathlib import Path
+
+from tierscope.core.files import write_text
 
 if __name__ == "__main__":
     text = json.dumps(snakemake.params.description, indent=1)
-    Path(snakemake.output[0]).write_text(text + "\n")
+    write_text(snakemake.output[0], text + "\n")

@@ -1,10 +1,10 @@
 """Estimate the I/O time of an epoch after improving some I/O classes."""
 
 import itertools
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from tierscope.analysis.whatif import best_point, estimate, improvement_grid
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 
 
@@ -19,7 +19,7 @@ def wanted_improvements(
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     improvements = wanted_improvements(
         snakemake.params.improvements, snakemake.params.pairs, snakemake.params.grid
     )

@@ -8,6 +8,7 @@ from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.benchmark.sources.database import database_folder
 from tierscope.core.machine import Tier, TierError
 from tierscope.core.scenario import Dataset
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 from tierscope.data.lmdb.file import DATA_FILE, generate_database, provenance_here
 from tierscope.data.lmdb.layout import Provenance
@@ -63,7 +64,7 @@ def generate(
 
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     note_job(snakemake.resources.get("batch_jobs"))
     terminate_by_exception()
     try:

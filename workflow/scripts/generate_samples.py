@@ -3,11 +3,12 @@
 import sys
 from pathlib import Path
 
+from tierscope.core.script_log import log_to
 from tierscope.data.labelled_samples import PARTS, Distribution, write_samples
 from tierscope.data.tfrecord import DatasetError
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     distribution = Distribution(snakemake.params.n_classes, snakemake.params.seed)
     try:
         for part in PARTS:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import yaml
 from snakemake.utils import update_config
+from tierscope.core.files import write_text
 from tierscope.core.validation import ConfigError, read_yaml
 from tierscope.core.words import size_words
 from tierscope.experiment.config import read_experiment
@@ -150,10 +151,7 @@ def write_config(path: Path, name: str, tiers: dict[str, Path]) -> list[str]:
     lines = [f"# {line}\n" for line in chosen]
     text = "".join(lines) + "\n" + yaml.safe_dump(config, sort_keys=False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(text)
-        unfinished.replace(path)
+        write_text(path, text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
     return chosen

@@ -1,15 +1,14 @@
 """Draw Fig. 2: breakdown of the slowest process over the cache rate."""
 
-import sys
-
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.breakdown import plot_breakdown
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     breakdown = read_table(snakemake.input.breakdown, "breakdown")
     breakdown = select_scenarios(breakdown, snakemake.params.scenarios)
     figure = plot_breakdown(

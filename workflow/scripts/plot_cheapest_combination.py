@@ -1,6 +1,5 @@
 """Draw Fig. 5: breakdown before and after the cheapest improvements to meet a goal."""
 
-import sys
 from collections.abc import Mapping
 
 import pandas as pd
@@ -9,6 +8,7 @@ from tierscope.analysis.origin import origin_of
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.cheapest_combination import plot_cheapest_combination
 from tierscope.figures.style import save_figure
@@ -25,7 +25,7 @@ def shown_improvements(
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     epoch, scenario = snakemake.params.epoch, snakemake.params.scenario
     io_time, goals = (
         select_epoch(

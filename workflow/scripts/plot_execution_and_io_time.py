@@ -1,15 +1,14 @@
 """Draw Fig. 1: execution time and I/O time of every epoch over the cache rate."""
 
-import sys
-
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     io_time = read_table(snakemake.input.io_time, "io_time")
     io_time = select_scenarios(io_time, snakemake.params.scenarios)
     figure = plot_execution_and_io_time(

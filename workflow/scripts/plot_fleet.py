@@ -1,14 +1,13 @@
 """Draw the I/O of all jobs of an analysis of Darshan logs."""
 
-import sys
-
 from tierscope.core.provenance import Origin
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.fleet import plot_fleet
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     prefixes = read_table(snakemake.input.tier_prefixes, "tier_prefixes")
     figure = plot_fleet(
         read_table(snakemake.input.fleet, "fleet"),

@@ -1,16 +1,15 @@
 """Draw Fig. 3: breakdown of the slowest process after improving I/O classes."""
 
-import sys
-
 from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import estimated_breakdown
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.improvement import plot_improvement
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     estimates = read_tables(snakemake.input.estimates, "estimates")
     estimates = select_scenario(estimates, snakemake.params.scenario)
     estimates = select_epoch(estimates, snakemake.params.epoch)

@@ -1,16 +1,15 @@
 """Draw the comparison of loaders of files and of one LMDB file."""
 
-import sys
-
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
 from tierscope.core.lmdb_loaders import LOADERS
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.loaders import plot_loaders
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     table = read_table(snakemake.input.epochs, "policy_epochs")
     table = select_scenarios(table, [snakemake.params.scene])
     is_alone = table["policy"] == snakemake.params.policy

@@ -1,17 +1,16 @@
 """Draw the effect of the number of nodes, and write it as text."""
 
-import sys
-from pathlib import Path
-
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.other_papers import read_policy_claims, stated_numbers
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.nodes import plot_nodes, summary_text
 from tierscope.figures.policies import failure_notes
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     epochs, savings, switches = (
         read_table(snakemake.input[name], name)
         for name in ("node_epochs", "node_savings", "node_switches")
@@ -34,5 +33,5 @@ if __name__ == "__main__":
         provenance=origin_of(snakemake),
         notes=notes,
     )
-    Path(snakemake.output.text).write_text(text, encoding="utf-8")
+    write_text(snakemake.output.text, text)
     print(text)

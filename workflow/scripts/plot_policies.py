@@ -1,15 +1,14 @@
 """Draw the comparison of policies for the loader of the figures."""
 
-import sys
-
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.policies import plot_policies
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     tables = [
         select_scenarios(read_table(path, name), [snakemake.params.scene])
         for name, path in (

@@ -1,14 +1,13 @@
 """Draw the predictions of the models beside the measurements."""
 
-import sys
-
 from tierscope.analysis.origin import origin_of
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.prediction import plot_prediction
 from tierscope.figures.style import save_figure
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     figure = plot_prediction(
         read_table(snakemake.input.predictions, "predictions"),
         read_table(snakemake.input.errors, "prediction_errors"),

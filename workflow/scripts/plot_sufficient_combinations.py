@@ -1,7 +1,5 @@
 """Draw Fig. 4: which improvements of two I/O classes meet a performance goal."""
 
-import sys
-
 from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import (
@@ -9,12 +7,13 @@ from tierscope.analysis.whatif import (
     select_improvements,
     sufficient_combinations,
 )
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.style import save_figure
 from tierscope.figures.sufficient_combinations import plot_sufficient_combinations
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     estimates, goals = (
         select_epoch(
             select_scenario(table, snakemake.params.scenario), snakemake.params.epoch

@@ -1,16 +1,15 @@
 """Draw the measured effect of faster devices, and write it as text."""
 
-import sys
-from pathlib import Path
-
 from tierscope.analysis.breakdown import slowest_process, spread_over_repetitions
 from tierscope.analysis.origin import origin_of
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.style import save_figure
 from tierscope.figures.whatif_truth import plot_whatif_truth, summary_text
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     table = read_table(snakemake.input.table, "whatif_truth")
     summary = read_table(snakemake.input.summary, "whatif_truth_summary")
     slowest = slowest_process(read_table(snakemake.input.io_time, "io_time"))
@@ -25,5 +24,5 @@ if __name__ == "__main__":
     )
     save_figure(figure, [snakemake.output[kind] for kind in ("svg", "png", "pdf")])
     text = f"{summary_text(table, summary)}\nSource: {origin}.\n"
-    Path(snakemake.output.text).write_text(text, encoding="utf-8")
+    write_text(snakemake.output.text, text)
     print(text)

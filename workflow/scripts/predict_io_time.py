@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import break_down, points_of, select_scenario
@@ -16,6 +15,8 @@ from tierscope.analysis.prediction import (
 )
 from tierscope.core.columns import POINT
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
@@ -90,13 +91,12 @@ def main() -> None:
     words = f"{summary(errors)}\nSource: {origin_of(snakemake)}.\n"
     for name, reason in snakemake.params.left_out.items():
         words += f"Calibration {name} left out: {reason}.\n"
-    Path(snakemake.output.summary).write_text(words)
-    Path(snakemake.log[0]).write_text(words)
+    write_text(snakemake.output.summary, words)
+    print(words, end="")
 
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "a", buffering=1)
-    sys.stderr.truncate(0)  # main also writes to this log
+    log_to(snakemake.log[0])
     try:
         main()
     except ModelError as error:

@@ -1,17 +1,16 @@
 """Check the paper's claims against the tables and write the scorecard."""
 
-import sys
-from pathlib import Path
-
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims, score_claims
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.figures.scorecard import plot_scorecard
 from tierscope.figures.style import save_figure
 from tierscope.pages.scorecard import html, markdown
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     paper = read_claims(snakemake.input.paper)
     claims = score_claims(
         paper,
@@ -28,7 +27,7 @@ if __name__ == "__main__":
     provenance, needs = str(origin_of(snakemake)), needed_sweep(paper, claims)
     for write, path in ((markdown, "markdown"), (html, "html")):
         text = write(claims, paper["paper"], provenance, needs)
-        Path(snakemake.output[path]).write_text(text, encoding="utf-8")
+        write_text(snakemake.output[path], text)
     figures = [snakemake.output[kind] for kind in ("svg", "png", "pdf")]
     save_figure(plot_scorecard(claims, provenance, needs), figures)
     columns = ["claim", "status", "measured", "accepted", "reason"]

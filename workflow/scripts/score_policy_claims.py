@@ -1,8 +1,5 @@
 """Compare the results with the claims of other papers on policies and loaders."""
 
-import sys
-from pathlib import Path
-
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.other_papers import (
@@ -12,10 +9,12 @@ from tierscope.claims.other_papers import (
     read_policy_claims,
     score_policy_claims,
 )
+from tierscope.core.files import write_text
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     scene = [snakemake.params.scene]
     of_nodes = NodeTables(
         *(
@@ -41,7 +40,7 @@ if __name__ == "__main__":
     )
     write_table(claims, snakemake.output.claims, "policy_claims")
     text = claims_text(claims, str(origin_of(snakemake)))
-    Path(snakemake.output.markdown).write_text(text, encoding="utf-8")
+    write_text(snakemake.output.markdown, text)
     lines = claims_lines(claims, snakemake.output.markdown)
-    Path(snakemake.output.lines).write_text(lines, encoding="utf-8")
+    write_text(snakemake.output.lines, lines)
     print(lines)

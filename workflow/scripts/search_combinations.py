@@ -1,6 +1,5 @@
 """Search the improvements that meet the goal of each scenario and epoch."""
 
-import sys
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
@@ -8,6 +7,7 @@ from tierscope.analysis.breakdown import without_peers
 from tierscope.analysis.search import search_combinations
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.columns import SCENARIO
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 
 
@@ -39,7 +39,7 @@ def search_all(
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     goals, combinations = [], []
     for goal, found in search_all(
         read_table(snakemake.input.io_time, "io_time"),

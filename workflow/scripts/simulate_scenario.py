@@ -1,14 +1,14 @@
 """Simulate runs of a scenario: I/O time, execution times, copies, peers, `run.json`."""
 
 import json
-import sys
-from pathlib import Path
 
 import pandas as pd
 from tierscope.analysis.breakdown import slowest_process
 from tierscope.core.columns import RUN_KEYS
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_text
 from tierscope.core.scenario import Point
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 from tierscope.model.simulator.log import simulated_run_json
 from tierscope.model.simulator.runs import simulate_run
@@ -27,19 +27,17 @@ def progress(scenario: str, number: int, total: int, io_time: pd.DataFrame) -> s
 
 
 if __name__ == "__main__":
+    log_to(snakemake.log[0])
     description = RunDescription.from_json(snakemake.params.description)
     points = [Point(**point) for point in snakemake.params.points]
     written = snakemake.output
-    sys.stderr = open(snakemake.log[0], "w", buffering=1)
     for number, point in enumerate(points):
         tables = simulate_run(description, point)
-        line = progress(
-            snakemake.params.name, number + 1, len(points), tables["io_time"]
-        )
-        print(line, file=sys.stderr)
+        name, total = snakemake.params.name, len(points)
+        print(progress(name, number + 1, total, tables["io_time"]))
         epochs = tables.pop("epochs").drop(columns=list(RUN_KEYS))
         write_table(epochs, written.epochs[number], "run_epochs")
         for name, table in tables.items():
             write_table(table, written[name][number], name)
         text = json.dumps(simulated_run_json(description, point), indent=1)
-        Path(written.runs[number]).write_text(text + "\n")
+        write_text(written.runs[number], text + "\n")

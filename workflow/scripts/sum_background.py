@@ -1,14 +1,13 @@
 """Sum up the background traffic of a run by node and epoch."""
 
-import sys
-
 from tierscope.core.description import Run, run_keys
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.background import sum_background
 from tierscope.trace.file_records import read_background_records
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     run = Run.read(snakemake.input.run)
     epochs = read_table(snakemake.input.epochs, "run_epochs")
     background = sum_background(

@@ -1,14 +1,13 @@
 """Sum up a run's stage-in by node and its reads from peers by process and epoch."""
 
-import sys
-
 from tierscope.core.description import Run, run_keys
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.file_records import read_background_records
 from tierscope.trace.peers import sum_peers, sum_stage_in
 
 if __name__ == "__main__":
-    sys.stderr = open(snakemake.log[0], "w")
+    log_to(snakemake.log[0])
     run = Run.read(snakemake.input.run)
     epochs = read_table(snakemake.input.epochs, "run_epochs")
     node_of = epochs.drop_duplicates("rank").set_index("rank")["node"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
+from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 from tierscope.data.labelled_samples import PARTS, sample_paths
 from tierscope.data.shuffle import epoch_order
@@ -91,7 +92,7 @@ def train_network(
 
 
 if __name__ == "__main__":
-    sys.stdout = sys.stderr = open(snakemake.log[0], "w", buffering=1)
+    log_to(snakemake.log[0])
     os.environ |= TENSORFLOW_ENVIRONMENT
     study = snakemake.params.study
     try:

@@ -25,6 +25,7 @@ from tierscope.benchmark.processes import Processes
 from tierscope.benchmark.rank import join_launch, leave_launch, run_or_fail, say
 from tierscope.benchmark.run_folder import scheduler_job, software_versions
 from tierscope.core.description import ProbeDescription
+from tierscope.core.files import write_text
 from tierscope.core.machine import TierError
 from tierscope.data.tfrecord import generate_files
 from tierscope.storage.emulated.library import Emulation
@@ -204,7 +205,7 @@ class ProbeLaunch:
             "versions": software_versions(),
             **self._facts,
         }
-        (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
+        write_text(folder / SUMMARY, json.dumps(summary, indent=1) + "\n")
 
 
 def _emulation_of(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_text
 from tierscope.storage.tier import background_roots
 
 RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
@@ -50,9 +51,7 @@ def joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 def mark_complete(folder: Path, run: dict[str, Any]) -> None:
     """Write `run.json`, which marks a complete folder."""
-    temporary = folder / ".run.json"
-    temporary.write_text(json.dumps(run, indent=1) + "\n")
-    temporary.rename(folder / "run.json")
+    write_text(folder / "run.json", json.dumps(run, indent=1) + "\n")
 
 
 def scheduler_job() -> str | None:

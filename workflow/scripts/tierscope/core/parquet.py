@@ -1,6 +1,5 @@
 """Check the columns of tables by their contracts, and write a table to Parquet."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tierscope.core.columns import COLUMNS, FLAG, INTEGER, NUMBER, Column
+from tierscope.core.files import written_whole
 
 _KINDS = {INTEGER: "iu", NUMBER: "iuf", FLAG: "b"}  # of NumPy's dtypes, by column
 
@@ -62,15 +62,10 @@ def check_words(words: set[str], where: str) -> None:
 
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table under a temporary name, then rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with written_whole(path) as temporary:
         pq.write_table(
             table.replace_schema_metadata(),
             temporary,
             compression="zstd",
             write_page_checksum=True,
         )
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

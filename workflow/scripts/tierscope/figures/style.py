@@ -9,7 +9,6 @@ appears twice, too: marks where it is above the limit, and a line that says how 
 
 import functools
 import math
-import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ from tierscope.analysis.intervals import (
     unit_words,
 )
 from tierscope.core.columns import SCENARIO
+from tierscope.core.files import written_whole
 from tierscope.core.io_class import ALL_CLASSES, NET_READ, IOClass
 from tierscope.core.provenance import Origin
 from tierscope.core.words import (
@@ -331,19 +331,13 @@ def save_figure(figure: Figure, paths: Iterable[str | Path]) -> None:
     for path in map(Path, paths):
         if path.suffix not in _METADATA:
             raise ValueError(f"{path}: got {path.suffix}, expected {list(_METADATA)}.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with matplotlib.rc_context(_SAVING):
-                figure.savefig(
-                    temporary,
-                    format=path.suffix[1:],
-                    dpi=200,
-                    metadata=_METADATA[path.suffix],
-                )
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with written_whole(path) as temporary, matplotlib.rc_context(_SAVING):
+            figure.savefig(
+                temporary,
+                format=path.suffix[1:],
+                dpi=200,
+                metadata=_METADATA[path.suffix],
+            )
 
 
 def wrapped(words: str, width: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tierscope.core.files import write_text
 from tierscope.logs.summary import summarise
 from tierscope.logs.tiers import AUTO, TierPrefix
 from tierscope.trace.log import LogError, read_any_log
@@ -61,7 +62,7 @@ def answer(path: str, settings: Mapping[str, Any]) -> dict[str, str]:
             log = read_any_log(path)
             summary = summarise(log, digest, tiers, settings["epochs"])
             try:
-                _keep(summary.as_json(), kept)
+                write_text(kept, json.dumps(summary.as_json(), separators=(",", ":")))
             except OSError as error:
                 found["stop"] = f"{kept}: cannot be written: {error.strerror}"
     except LogError as error:
@@ -69,17 +70,6 @@ def answer(path: str, settings: Mapping[str, Any]) -> dict[str, str]:
     except MemoryError:
         found["reason"] = "needs more memory than there is."
     return found
-
-
-def _keep(summary: dict[str, Any], path: Path) -> None:
-    """Write a summary under a temporary name, then rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(json.dumps(summary, separators=(",", ":")))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def main() -> None:

@@ -3,13 +3,13 @@
 import ctypes
 import importlib.util
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from tierscope.core.files import written_whole
 from tierscope.trace.darshan.container import JOB, LogError
 from tierscope.trace.darshan.module_records import RECORD_TYPES
 from tierscope.trace.log import read_posix
@@ -118,7 +118,7 @@ def write_log(
         n_processes, (start_time_s, 0), (end_time_s, 0), metadata or {}, None, None
     )
     marked = ["POSIX"] if partial else []
-    with _written_whole(path) as temporary:
+    with written_whole(path) as temporary:
         _write(temporary, job, exe, mounts, names, {"POSIX": records}, marked)
         if len(records) and not partial:
             _check_written(temporary, path, len(records), len(names))
@@ -182,22 +182,8 @@ def write_any_log(
         )
     start, end = (divmod(round(time_s * 1e9), 10**9) for time_s in (started_s, ended_s))
     job = _job(n_processes, start, end, metadata or {}, uid, job_id)
-    with _written_whole(Path(path)) as temporary:
+    with written_whole(path) as temporary:
         _write(temporary, job, exe, mounts, names, records, partial)
-
-
-@contextmanager
-def _written_whole(path: Path) -> Iterator[Path]:
-    """Give the log's temporary name and rename the log if no error occurs."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    try:
-        yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _job(
@@ -240,6 +226,7 @@ def _write(
     log = library.darshan_log_create(os.fsencode(path), _ZLIB, flag)
     if not log:
         raise OSError(f"{path}: libdarshan-util cannot create the log.")
+    path.chmod(0o644)
 
     def put(what: str, *arguments: object) -> None:
         if getattr(library, f"darshan_log_put_{what}")(log, *arguments) != 0:

@@ -7,7 +7,6 @@
 import ctypes
 import math
 import os
-import platform
 import shutil
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tierscope.core.description import RunDescription
+from tierscope.core.files import write_text
 from tierscope.core.scenario import Point
 from tierscope.core.validation import ConfigError
 from tierscope.policies import PEERS, kind_of
@@ -265,7 +265,5 @@ def _settle_darshan(
     # Named by content: the processes of a node, often of all nodes, share a file.
     settings = staging.absolute() / f"darshan-{zlib.crc32(text.encode()):08x}.conf"
     if not settings.exists():
-        temporary = settings.with_suffix(f".{platform.node()}.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.replace(settings)
+        write_text(settings, text)
     return darshan_environment(settings, folder / "log.darshan")

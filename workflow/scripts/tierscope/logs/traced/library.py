@@ -9,9 +9,9 @@ import hashlib
 import os
 import platform
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
+from tierscope.core.files import written_whole
 from tierscope.core.validation import ConfigError
 
 # In the project, or where the package is installed.
@@ -60,18 +60,15 @@ def _cache() -> Path:
 
 def _compile_into_cache(sources: list[Path], library: Path) -> None:
     """Compile the tracer; another process may be doing the same."""
-    temporary = library.with_suffix(f".{platform.node()}.{os.getpid()}")
     flags = ["-O2", "-shared", "-fPIC", "-pthread"]
     compiler = os.environ.get("CC") or "cc"
     try:
-        library.parent.mkdir(parents=True, exist_ok=True)
-        _compile([compiler, *flags, "-o", str(temporary), *map(str, sources), "-ldl"])
-        temporary.replace(library)
+        with written_whole(library) as temporary:
+            _compile(
+                [compiler, *flags, "-o", str(temporary), *map(str, sources), "-ldl"]
+            )
     except OSError as error:
         raise ConfigError(f"cannot make {library}: {error.strerror}.") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _compile(command: list[str]) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tierscope.core.files import written_whole
 from tierscope.core.words import count_words
 from tierscope.logs.grouping import LogFacts, nearest_parents, ranks_and_firsts
 from tierscope.logs.traced.call import EVENTS, Call, ticks_of
@@ -247,8 +248,7 @@ def _write_log(
     ended_s, end = _end_of(process, records)
     modules, paths = split_streams(records, names)
     mapped_bytes = sum(spool.mapped_bytes for spool in spools)
-    unchecked = path.with_name(f".{path.name}.unchecked")
-    try:
+    with written_whole(path) as unchecked:
         write_any_log(
             unchecked,
             modules,
@@ -265,9 +265,6 @@ def _write_log(
             job_id=call.job_id,
         )
         _check(unchecked, modules)
-        unchecked.replace(path)
-    finally:
-        unchecked.unlink(missing_ok=True)
     return reasons
 
 

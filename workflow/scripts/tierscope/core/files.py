@@ -1,0 +1,40 @@
+"""Write files so that none stands half-written under its final name."""
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """Give a temporary name beside a path, and rename that file if no error occurs.
+
+    The name holds node and process, so several can write the same path.
+
+    Parameters
+    ----------
+    path : path
+        The final name; its folder is made if it does not exist.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written or renamed; then an older one is still there.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)  # of a process that was killed
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text in UTF-8 whole, or raise an OSError and leave the file as it was."""
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
