@@ -24,7 +24,16 @@ def compile_library(folder: Path, name: str, sources: Sequence[Path] = ()) -> No
     if not (compiler := shutil.which("cc")):
         pytest.skip("needs a C compiler")
     library = folder / f"libtierscope_{name}.so"
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
+    flags = [
+        "-O2",
+        "-fexceptions",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+    ]
     command = [compiler, *flags, "-o", library, *(sources or sources_of(name))]
     subprocess.run([*command, "-ldl"], check=True, timeout=HANG_S)
 

@@ -18,7 +18,16 @@ def standin(tmp_path_factory):
     if not (compiler := shutil.which("cc")) or not mpi.is_file():
         pytest.skip("needs a C compiler and the MPICH of PyPI")
     folder = tmp_path_factory.mktemp("standin")
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread"]
+    flags = [
+        "-O2",
+        "-fexceptions",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+    ]
     places = [f'-DPYTHON="{sys.executable}"', f'-DWRITER="{HERE / "write_log.py"}"']
     sources = [HERE / "runtime_standin.c", *sources_of("trace"), mpi]
     command = [compiler, *flags, *places, "-o", folder / "libdarshan.so", *sources]

@@ -217,6 +217,8 @@ struct file *path_file(int directory_fd, const char *path) {
     char *absolute = map_memory(LONG_PATH_BYTES, 0);
     if (absolute && make_absolute(directory_fd, path, absolute, LONG_PATH_BYTES))
       file = lookup(run, absolute);
+    else if (!absolute || strlen(path) >= LONG_PATH_BYTES / 2)
+      note_loss(ENAMETOOLONG);
     if (absolute)
       munmap(absolute, LONG_PATH_BYTES);
   }
@@ -230,6 +232,8 @@ struct file *path_file(int directory_fd, const char *path) {
  */
 struct file *file_to_open(const char *path) {
   const struct run *run = current_run;
+  if (*events_path) /* a program may pass what is no path; the kernel says so */
+    return NULL;
   if (!run || !path || *path != '/' || !is_normal(path))
     return NULL;
   struct file *file = lookup(run, path);

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -26,11 +27,14 @@ static unsigned long long process_ticks;
 /* Reads the beginning of a file as text; empty if that fails. */
 static void read_text(const char *path, char *text, size_t bytes) {
   ssize_t length = -1;
+  struct quiet held;
+  become_quiet(&held);
   int fd = REAL(open)(path, O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
     length = REAL(read)(fd, text, bytes - 1);
     REAL(close)(fd);
   }
+  end_quiet(&held);
   length = length < 0 ? 0 : length;
   for (ssize_t i = 0; i < length; i++)
     if (text[i] == '\0' || text[i] == '\n')
@@ -79,18 +83,19 @@ void note_event(const char *event, const char *detail) {
   snprintf(head, sizeof head, "%s %d %d %llu %lld %s ", event, (int)process_id,
            (int)getppid(), process_ticks, time.tv_sec * 1000000000LL + time.tv_nsec,
            rank);
+  /* A line that a limit has cut must cost its own event only. */
   struct iovec line[] = {
-      {head, strlen(head)}, {(char *)detail, strlen(detail)}, {"\n", 1}};
-  struct held_signal held;
-  hold_size_signal(&held);
+      {"\n", 1}, {head, strlen(head)}, {(char *)detail, strlen(detail)}, {"\n", 1}};
+  struct quiet held;
+  become_quiet(&held);
   int fd = REAL(open)(events_path,
                       O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd >= 0) {
-    ssize_t written = REAL(writev)(fd, line, 3);
+    ssize_t written = REAL(writev)(fd, line, 4);
     (void)written; /* a process without events is not told of, as on a full disk */
     REAL(close)(fd);
   }
-  release_size_signal(&held);
+  end_quiet(&held);
   errno = saved_errno;
 }
 
@@ -139,6 +144,8 @@ static _Thread_local bool has_vforked __attribute__((tls_model("initial-exec")))
 static bool has_cloned; /* a process with this memory; by another call than vfork */
 
 bool is_child_in_memory(void) {
+  if (!*fork_mark)
+    become_child();
   if (LIKELY(!has_vforked && !has_cloned))
     return false;
   if (getpid() != process_id)
@@ -166,12 +173,43 @@ static void after_fork_in_parent(void) {
   become_free();
 }
 
+static int always = 1, *mark = &always;
+const volatile int *fork_mark = &always;
+
+/* Lets the kernel tell of forks: a page that is zero in a child. */
+static void make_fork_mark(void) {
+#ifdef MADV_WIPEONFORK /* Linux 4.14 */
+  enum { PAGE_BYTES = 4096 };
+  int *page = map_memory(PAGE_BYTES, 0);
+  if (!page || madvise(page, PAGE_BYTES, MADV_WIPEONFORK) != 0)
+    return;
+  *page = 1;
+  fork_mark = mark = page;
+#endif
+}
+
+/* As after_fork_in_child; other threads may have held any lock. */
+void become_child(void) {
+  *mark = 1;
+  process_id = getpid();
+  pthread_mutex_init(&files.lock, NULL);
+  pthread_mutex_init(&spool.lock, NULL);
+  for (size_t i = 0; i < files.capacity; i++)
+    if (files.slots[i].file)
+      pthread_mutex_init(&files.slots[i].file->lock, NULL);
+  forget_asynchronous_locks();
+  forget_records();
+  leave_spool();
+  note_start();
+}
+
 /*
  * The child keeps its descriptors' files but counts into its own spool: the previous
  * counts belong to the parent. Threads that do not exist in the child may have held
  * locks.
  */
 static void after_fork_in_child(void) {
+  *mark = 1;
   process_id = getpid();
   forget_asynchronous_locks();
   if (!fork_has_locks) { /* what its handler has interrupted still uses the spool */
@@ -198,6 +236,7 @@ void watch_processes(void) {
   next_vfork = (pid_t (*)(void))dlsym(RTLD_NEXT, "vfork");
   next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  make_fork_mark();
 }
 
 /*
@@ -206,6 +245,8 @@ void watch_processes(void) {
  */
 __attribute__((optimize("O2"))) pid_t vfork(void) {
   has_vforked = true;
+  if (!next_vfork) /* before our constructor */
+    next_vfork = (pid_t (*)(void))dlsym(RTLD_NEXT, "vfork");
   return next_vfork();
 }
 

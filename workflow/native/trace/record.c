@@ -32,6 +32,8 @@ struct call {
  */
 static bool enter(struct call *call, struct file *file, double start_s) {
   double end_s = now_s();
+  if (!*fork_mark)
+    become_child();
   if (!become_busy())
     return false;
   pthread_mutex_lock(&file->lock);
@@ -97,6 +99,8 @@ void record_open(struct file *file, int64_t mode, bool duplicate, double start_s
 
 void record_close(struct file *file, double start_s) {
   struct call call;
+  if (*events_path && !file->record) /* inherited, and not used */
+    return;
   if (!enter(&call, file, start_s))
     return;
   stamp(&call, CLOSE_START, CLOSE_END);

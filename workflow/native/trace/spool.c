@@ -19,15 +19,16 @@ static const enum counter unmonitored[] = {
     STRIDE1_COUNT, STRIDE1_COUNT + 1, STRIDE1_COUNT + 2, STRIDE1_COUNT + 3};
 enum { N_MONITORED_IN_COMMAND = 3 };
 
-void hold_size_signal(struct held_signal *held) {
+void become_quiet(struct quiet *held) {
   sigset_t pending, size_limit;
   sigemptyset(&size_limit);
   sigaddset(&size_limit, SIGXFSZ);
   pthread_sigmask(SIG_BLOCK, &size_limit, &held->before);
   held->was_pending = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held->cancel_state);
 }
 
-void release_size_signal(const struct held_signal *held) {
+void end_quiet(const struct quiet *held) {
   sigset_t size_limit;
   sigemptyset(&size_limit);
   sigaddset(&size_limit, SIGXFSZ);
@@ -35,13 +36,15 @@ void release_size_signal(const struct held_signal *held) {
     while (sigtimedwait(&size_limit, NULL, &(struct timespec){0, 0}) == SIGXFSZ)
       ;
   pthread_sigmask(SIG_SETMASK, &held->before, NULL);
+  pthread_setcancelstate(held->cancel_state, NULL);
 }
 
 /* Notes once per spool, in the spool or as an empty file, that calls are being lost. */
 void report_loss(const struct run *run, int error) {
   if (spool.error)
     return;
-  spool.error = error;
+  if (error != EMFILE && error != ENFILE) /* the next call may have a descriptor */
+    spool.error = error;
   if (spool.header) {
     spool.header->incomplete = (uint32_t)error;
     return;
@@ -49,9 +52,12 @@ void report_loss(const struct run *run, int error) {
   char marker[PATH_BYTES];
   snprintf(marker, sizeof marker, "%s/rank-%05d.%d.%d.incomplete", run->spool_dir,
            run->rank, (int)process_id, error);
+  struct quiet held;
+  become_quiet(&held);
   int fd = REAL(open)(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd >= 0)
     REAL(close)(fd);
+  end_quiet(&held);
 }
 
 /*
@@ -90,17 +96,17 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
     *error = ENOMEM;
     return NULL;
   }
+  struct quiet held;
+  become_quiet(&held);
   int fd = REAL(open)(spool.path, O_RDWR | O_CLOEXEC | open_flags, 0644);
   if (fd < 0) {
     *error = errno;
+    end_quiet(&held);
     return NULL;
   }
-  struct held_signal held;
-  hold_size_signal(&held);
   *error = posix_fallocate(fd, (off_t)spool.file_bytes, (off_t)bytes);
   if (*error == 0)
     *error = write_zeros(fd, (off_t)spool.file_bytes, bytes);
-  release_size_signal(&held);
   if (*error == 0) {
     map = REAL(mmap)(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                      (off_t)spool.file_bytes);
@@ -108,6 +114,7 @@ static char *map_segment(int open_flags, size_t bytes, int *error) {
       *error = errno;
   }
   REAL(close)(fd);
+  end_quiet(&held);
   if (map == MAP_FAILED)
     return NULL;
 #ifdef MADV_POPULATE_WRITE

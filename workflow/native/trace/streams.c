@@ -1,6 +1,10 @@
 /* Wrappers of streams of libc: module STDIO. */
 #include "trace.h"
 
+#ifndef __EXCEPTIONS
+#error "-fexceptions: a thread that is cancelled in a call must unlock its stream"
+#endif
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -73,13 +77,19 @@ static struct stream *stream_of(struct file *file, FILE *of) {
   return known;
 }
 
+/* The descriptor of a stream, -1 of memory; keeps errno. */
+static int number_of(FILE *stream) {
+  int saved_errno = errno;
+  int fd = fileno_unlocked(stream);
+  errno = saved_errno;
+  return fd;
+}
+
 /* The same of a stream that may be of any file; NULL if that is not traced. */
 static struct stream *traced_stream(FILE *of) {
   if (LIKELY(!*events_path) || !of)
     return NULL;
-  int saved_errno = errno;
-  struct file *file = descriptor_file(fileno_unlocked(of)); /* -1: memory */
-  errno = saved_errno;
+  struct file *file = descriptor_file(number_of(of));
   return LIKELY(!file) ? NULL : stream_of(file, of);
 }
 
@@ -94,22 +104,29 @@ static void count_moved(const struct stream *known) {
     record_transfer(known->file, WRITE_LANE, -1, n_written, now_s());
 }
 
-/* Begins a call on a traced stream: other threads wait until it has ended. */
-static double begin_stream_call(const struct stream *known) {
+/* A call on a traced stream: other threads wait until it has ended. */
+static struct stream *begin_stream_call(struct stream *known) {
   flockfile(known->of);
   count_moved(known);
-  return now_s();
+  return known;
 }
 
-static void end_stream_call(struct stream *known) {
-  remember(known);
-  funlockfile(known->of);
+static void end_stream_call(struct stream **call) {
+  remember(*call);
+  funlockfile((*call)->of);
 }
+
+/* Also ends if its thread is cancelled in libc's function. */
+#define STREAM_CALL(known, start_s)                                                    \
+  struct stream *call_ __attribute__((cleanup(end_stream_call), unused)) =             \
+      begin_stream_call(known);                                                        \
+  double start_s = now_s()
 
 /* The stream is about to be closed, or to be that of another file. */
 static void forget_stream(struct stream *known) {
   FILE *of = known->of;
-  begin_stream_call(known);
+  flockfile(of);
+  count_moved(known);
   known->of = NULL;
   funlockfile(of);
 }
@@ -144,12 +161,16 @@ TRACED_FOPEN(tmpfile64, (void), (), P_tmpdir)
 #define TRACED_FREOPEN(name)                                                           \
   FILE *name(const char *path, const char *mode, FILE *stream) {                       \
     struct stream *before = traced_stream(stream);                                     \
+    int fd = *events_path && stream ? number_of(stream) : -1;                          \
     if (before)                                                                        \
       forget_stream(before);                                                           \
     double start_s = call_start();                                                     \
     FILE *opened = REAL(name)(path, mode, stream);                                     \
-    if (LIKELY(!*events_path) || !opened || !path)                                     \
+    if (LIKELY(!*events_path) || (opened && !path))                                    \
       return opened;                                                                   \
+    set_descriptor(fd, NULL); /* closed in any case */                                 \
+    if (!opened)                                                                       \
+      return NULL;                                                                     \
     return opened_stream(opened, path_file(AT_FDCWD, path), false, start_s);           \
   }
 
@@ -170,12 +191,11 @@ FILE *fdopen(int fd, const char *mode) {
     struct stream *known = traced_stream(stream);                                      \
     if (LIKELY(!known))                                                                \
       return REAL(name) arguments;                                                     \
-    double start_s = begin_stream_call(known);                                         \
+    STREAM_CALL(known, start_s);                                                       \
     type result = REAL(name) arguments;                                                \
     int64_t n_bytes = (int64_t)(bytes);                                                \
     if (n_bytes > 0)                                                                   \
       record_transfer(known->file, lane, -1, n_bytes, start_s);                        \
-    end_stream_call(known);                                                            \
     return result;                                                                     \
   }
 
@@ -297,11 +317,10 @@ int puts(const char *text) {
   struct stream *known = traced_stream(stdout);
   if (LIKELY(!known))
     return REAL(puts)(text);
-  double start_s = begin_stream_call(known);
+  STREAM_CALL(known, start_s);
   int result = REAL(puts)(text);
   if (result != EOF)
     record_transfer(known->file, WRITE_LANE, -1, (int64_t)strlen(text) + 1, start_s);
-  end_stream_call(known);
   return result;
 }
 
@@ -327,13 +346,12 @@ static off_t position(FILE *stream) {
     struct stream *known = traced_stream(stream);                                      \
     if (LIKELY(!known))                                                                \
       return REAL_AS(name##_v, symbol "vfscanf")(stream, format, values);              \
-    double start_s = begin_stream_call(known);                                         \
+    STREAM_CALL(known, start_s);                                                       \
     off_t start = position(stream);                                                    \
     int result = REAL_AS(name##_v, symbol "vfscanf")(stream, format, values);          \
     off_t end = position(stream);                                                      \
     if (start >= 0 && end > start)                                                     \
       record_transfer(known->file, READ_LANE, -1, end - start, start_s);               \
-    end_stream_call(known);                                                            \
     return result;                                                                     \
   }                                                                                    \
   int name##_stdin_v(const char *format, va_list values) {                             \
@@ -376,11 +394,10 @@ char *__fgets_unlocked_chk(char *text, size_t buffer_size, int size, FILE *strea
     struct stream *known = traced_stream(stream);                                      \
     if (LIKELY(!known))                                                                \
       return REAL(name) arguments;                                                     \
-    double start_s = begin_stream_call(known);                                         \
+    STREAM_CALL(known, start_s);                                                       \
     type result = REAL(name) arguments;                                                \
     if (result == 0)                                                                   \
       record_seek(known->file, ftello(stream), start_s);                               \
-    end_stream_call(known);                                                            \
     return result;                                                                     \
   }
 
@@ -401,10 +418,9 @@ void rewind(FILE *stream) {
     REAL(rewind)(stream);
     return;
   }
-  double start_s = begin_stream_call(known);
+  STREAM_CALL(known, start_s);
   REAL(rewind)(stream);
   record_seek(known->file, 0, start_s);
-  end_stream_call(known);
 }
 
 /*
@@ -415,7 +431,7 @@ void rewind(FILE *stream) {
 void count_standard_streams(void) {
   FILE *const standard[] = {stdin, stdout, stderr};
   for (int i = 0; i < 3; i++) {
-    if (ftrylockfile(standard[i]) != 0) /* another thread waits for input */
+    if (!standard[i] || ftrylockfile(standard[i]) != 0) /* one waits for input */
       continue;
     struct stream *known = traced_stream(standard[i]);
     if (known) {
@@ -437,11 +453,10 @@ void count_standard_streams(void) {
         count_standard_streams();                                                      \
       return status;                                                                   \
     }                                                                                  \
-    double start_s = begin_stream_call(known);                                         \
+    STREAM_CALL(known, start_s);                                                       \
     int status = REAL(name)(stream);                                                   \
     if (status == 0)                                                                   \
       record_flush(known->file, FSYNCS, start_s);                                      \
-    end_stream_call(known);                                                            \
     return status;                                                                     \
   }
 
@@ -453,7 +468,7 @@ int fclose(FILE *stream) {
   struct file *file = known ? known->file : NULL;
   if (known)
     forget_stream(known);
-  if (!set_descriptor(fileno_unlocked(stream), NULL) || LIKELY(!file))
+  if (!set_descriptor(number_of(stream), NULL) || LIKELY(!file))
     return REAL(fclose)(stream);
   double start_s = now_s();
   int status = REAL(fclose)(stream);

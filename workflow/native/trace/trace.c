@@ -6,7 +6,7 @@
  * is mapped shared, so all counts survive _exit, SIGKILL and crashes.
  * tierscope.trace.spool turns the spools of a run into one .darshan log.
  *
- *   cc -O2 -Wall -Wextra -shared -fPIC -pthread -o libtierscope_trace.so \
+ *   cc -O2 -fexceptions -shared -fPIC -pthread -o libtierscope_trace.so \
  *     preload.c and all sources here, -ldl
  *
  * Tracing starts with tierscope_trace_begin(), or when the library is loaded if the
@@ -147,7 +147,7 @@ int tierscope_trace_end(void) {
  */
 static bool name_open_file(const struct run *run, const char *resolved, char *name,
                            size_t bytes) {
-  char prefix[PATH_BYTES];
+  static char prefix[PATH_BYTES];
   if (is_traced(run, resolved))
     return (size_t)snprintf(name, bytes, "%s", resolved) < bytes;
   for (int i = 0; i < run->n_prefixes; i++) {
@@ -170,14 +170,16 @@ static bool name_open_file(const struct run *run, const char *resolved, char *na
 
 static void adopt_descriptor(const struct run *run, int fd) {
   static const char gone[] = " (deleted)";
-  char link[64], path[PATH_BYTES], name[PATH_BYTES];
+  static char path[PATH_BYTES], name[PATH_BYTES]; /* the stack may be small */
+  char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   ssize_t length = REAL(readlink)(link, path, sizeof path - 1);
   if (length <= 0 || *path != '/')
     return;
   path[length] = '\0';
   size_t without = (size_t)length - (sizeof gone - 1);
-  if ((size_t)length >= sizeof gone && strcmp(path + without, gone) == 0)
+  if ((size_t)length >= sizeof gone && strcmp(path + without, gone) == 0 &&
+      REAL(access)(path, F_OK) != 0)
     path[without] = '\0';
   if (!name_open_file(run, path, name, sizeof name))
     return;
@@ -208,7 +210,7 @@ __attribute__((constructor)) static void initialise(void) {
     return;
   const char *excluded = getenv("TIERSCOPE_TRACE_EXCLUDED");
   int saved_errno = errno;
-  char folder[PATH_BYTES];
+  static char folder[PATH_BYTES];
   if (getenv("TIERSCOPE_TRACE_PROCESSES")) {
     if (!enter_host_folder(spool_dir, folder, sizeof folder))
       return;

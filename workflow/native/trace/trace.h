@@ -191,6 +191,8 @@ void note_loss(int error);
 static inline bool become_busy(void) {
   if (is_busy) {
     has_missed_calls = true;
+    if (spool.header) /* at once: the handler may never return to its thread */
+      spool.header->incomplete = EDEADLK;
     return false;
   }
   is_busy = true;
@@ -236,16 +238,24 @@ void watch_processes(void);
 /* Whether this may be a child that uses its parent's memory, as that of vfork does. */
 bool is_child_in_memory(void);
 
+/* 0 in a child of which no handler of forks knows: of clone, _Fork or a system call. */
+extern const volatile int *fork_mark;
+void become_child(void);
+
 /* ---- spool.c: where records lie ------------------------------------------------- */
 
-/* A limit of the size of files that one of ours reaches must not end the program. */
-struct held_signal {
+/*
+ * Around our own calls of the system: a limit of the size of files that one of ours
+ * reaches must not end the program, and its thread must not be cancelled in them.
+ */
+struct quiet {
   sigset_t before;
   bool was_pending;
+  int cancel_state;
 };
 
-void hold_size_signal(struct held_signal *held);
-void release_size_signal(const struct held_signal *held);
+void become_quiet(struct quiet *held);
+void end_quiet(const struct quiet *held);
 void report_loss(const struct run *run, int error);
 struct posix_record *add_record(const struct run *run, const struct file *file);
 void leave_spool(void);

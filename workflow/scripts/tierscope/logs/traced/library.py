@@ -60,7 +60,7 @@ def _cache() -> Path:
 
 def _compile_into_cache(sources: list[Path], library: Path) -> None:
     """Compile the tracer; another process may be doing the same."""
-    flags = ["-O2", "-shared", "-fPIC", "-pthread"]
+    flags = ["-O2", "-fexceptions", "-shared", "-fPIC", "-pthread"]
     compiler = os.environ.get("CC") or "cc"
     try:
         with written_whole(library) as temporary:
