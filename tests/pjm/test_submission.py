@@ -45,5 +45,5 @@ def test_checked_submission_holds_what_the_paper_ran():
     assert "localtmp-size=81101Mi" in pjsub
     assert "spack load darshan-runtime" in text
     assert "exec /PYTHON/python /PROJECT/workflow/scripts/launch.py --log" in text
-    assert "--tasks 3072 --staged" in text
+    assert "--tasks 3072 --staging" in text
     assert "-- run_benchmark results/paper/runs/" in text

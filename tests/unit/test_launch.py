@@ -11,10 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from launch import move_finished
 from sessions import HANG_S
 
 LAUNCHER = Path(__file__).parents[2] / "workflow" / "scripts" / "launch.py"
-FILES = ("log.darshan", "epochs.parquet", "run.json")
+FILES = ("log.darshan", "epochs.parquet", "decisions.parquet", "run.json")
+POINT = "cache-050/rep-0"
 MPI = """\
 #!/bin/sh
 shift; n=$1; shift
@@ -39,9 +41,11 @@ class Site:
     def __init__(self, folder):
         self.folder, self.scripts = folder, folder / "my scripts"
         self.log = folder / "launch.log"
-        self.staged, self.run = folder / "staged run", folder / "run"
-        for path in (self.scripts, folder / "results", self.staged, self.run):
-            path.mkdir()
+        self.staging, self.runs = folder / "staging", folder / "my runs"
+        self.staged, self.run = self.staging / POINT, self.runs / POINT
+        self.marker = folder / "marker.txt"
+        for path in (self.scripts, folder / "results", self.staged, self.runs):
+            path.mkdir(parents=True)
         shutil.copy(LAUNCHER, self.scripts)
         (self.scripts / "ranks.py").write_text(RANKS)
         (folder / "mpi").write_text(MPI)
@@ -50,7 +54,8 @@ class Site:
 
     def command(self, *arguments, setup="true"):
         """Return the command of a launch of two ranks."""
-        places = ["--staged", self.staged, "--run", self.run]
+        places = ["--staging", self.staging, "--runs", self.runs]
+        places += ["--marker", self.marker]
         command = [sys.executable, self.scripts / "launch.py", "--log", self.log]
         command += ["--setup", setup, "--mpi", "./mpi", "--tasks", "2", *places]
         return [*map(str, command), "--", "ranks", *arguments]
@@ -75,14 +80,15 @@ class Site:
         child.communicate(timeout=300)
         return child.returncode
 
-    def stage(self, *names):
-        """Make files of a run as a launch leaves them."""
+    def stage(self, *names, point=POINT):
+        """Make files of a run as the ranks of a launch leave them."""
+        (self.staging / point).mkdir(parents=True, exist_ok=True)
         for name in names:
-            (self.staged / name).write_text(name)
+            (self.staging / point / name).write_text(name)
 
-    def taken(self):
-        """Return the names of the files that were taken over."""
-        return sorted(path.name for path in self.run.iterdir())
+    def taken(self, point=POINT):
+        """Return the names of the files that were moved to a run."""
+        return sorted(path.name for path in (self.runs / point).glob("*"))
 
 
 @pytest.fixture
@@ -96,7 +102,10 @@ def site(tmp_path):
         child.wait()
 
 
-STAGES = f"[Path('staged run', name).touch() for name in {FILES}]"
+STAGES = (
+    f"Path('staging/{POINT}').mkdir(exist_ok=True, parents=True);"
+    f" [Path('staging/{POINT}', name).touch() for name in {FILES}]"
+)
 
 
 def wait_for(condition):
@@ -107,24 +116,90 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def test_ranks_start_as_prepared_and_their_run_is_taken_over(site):
+def test_ranks_start_as_prepared_and_their_run_is_moved(site):
     assert site.launch("a b", "0/0", DO=STAGES) == 0
     assert site.log.read_text() == "rank 0 a b 0/0\nrank 1 a b 0/0\n"
     assert site.taken() == sorted(FILES)
-    assert list(site.staged.iterdir()) == []
+    assert not site.staged.exists()
+    assert site.marker.read_text() == "a b 0/0\n"
 
 
-def test_run_that_is_staged_is_taken_over_without_a_launch(site):
+def test_run_that_an_earlier_launch_staged_is_moved_before_the_ranks_start(site):
     site.stage(*FILES)
-    assert site.launch(DO="sys.exit('never')") == 0
+    assert site.launch(DO=f"print(Path('my runs/{POINT}/run.json').exists())") == 0
+    assert site.log.read_text() == "rank 0\nTrue\nrank 1\nTrue\n"
     assert site.taken() == sorted(FILES)
-    assert not site.log.exists()
 
 
-def test_run_that_is_staged_in_part_is_launched_again(site):
+def test_run_that_is_staged_in_part_stays_for_the_ranks(site):
     site.stage("log.darshan")
     assert site.launch(DO=STAGES) == 0
     assert "rank 1" in site.log.read_text()
+    assert site.taken() == sorted(FILES)
+
+
+def test_finished_runs_of_a_launch_that_fails_are_moved_and_no_marker_is_written(site):
+    points = [f"cache-{rate:03d}/rep-0" for rate in range(49)]
+    for point in points[:39]:
+        site.stage(*FILES, point=point)
+    site.stage("log.darshan", point=points[39])
+    assert site.launch(DO="sys.exit(3)") == 1
+    assert [point for point in points if site.taken(point)] == points[:39]
+    assert sorted(path.name for path in site.staging.rglob("*.darshan")) == [
+        "log.darshan"
+    ]
+    assert not site.marker.exists()
+
+
+def test_moved_run_is_write_protected(site):
+    site.stage(*FILES)
+    site.launch()
+    assert {path.stat().st_mode & 0o222 for path in site.run.iterdir()} == {0}
+
+
+@pytest.mark.parametrize("user", [0, 65534])
+def test_run_with_a_missing_file_is_replaced_for_root_and_for_others(site, user):
+    if os.getuid() not in (0, user):
+        pytest.skip("only root can be both")
+    site.stage(*FILES)
+    site.launch()
+    (site.run / "log.darshan").unlink()
+    site.stage(*FILES)
+    (site.staged / "epochs.parquet").write_text("new")
+    for path in (site.folder, *site.folder.rglob("*")):
+        os.chown(path, user, user)
+    child = os.fork()
+    if not child:  # the folders above are closed to others
+        try:
+            os.chdir(site.folder)
+            os.setuid(user)
+            move_finished(Path("staging"), Path("my runs"))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (site.run / "epochs.parquet").read_text() == "new"
+    assert site.taken() == sorted(FILES)
+
+
+def test_interrupted_move_is_ended_by_the_next_launch(site):
+    site.stage(*FILES)
+    site.run.mkdir(parents=True)
+    (site.staged / "log.darshan").rename(site.run / "log.darshan")
+    assert site.launch() == 0
+    assert site.taken() == sorted(FILES)
+
+
+def test_killed_launch_leaves_its_run_to_the_next(site):
+    os.mkfifo(site.folder / "gate")
+    child = site.start(site.command(), DO=of_first_rank(f"{STAGES}; {HELD}"))
+    wait_for(lambda: (site.folder / "order").exists())
+    child.kill()
+    child.wait()
+    assert site.taken() == []
+    (site.folder / "gate").write_text("")
+    assert site.launch() == 0  # waits until the ranks of the first have ended
+    assert site.taken() == sorted(FILES)
 
 
 def test_what_ranks_say_of_a_failure_ends_the_log(site):
@@ -201,8 +276,8 @@ def test_second_launch_waits_for_the_first(site):
     wait_for(lambda: waits_for_a_lock(second.pid))
     (site.folder / "gate").write_text("")
     assert first.wait() == 1
-    assert second.wait() == 0  # the first had staged its run before it failed
-    assert (site.folder / "order").read_text() == "begin end "
+    assert second.wait() == 0
+    assert (site.folder / "order").read_text() == "begin end second second "
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -256,7 +331,7 @@ def test_launch_in_a_batch_job_waits_for_nobody(site):
     assert first.wait() == 1
 
 
-def test_launch_whose_snakemake_is_gone_leaves_its_run_to_the_next(site):
+def test_launch_whose_snakemake_is_gone_moves_its_run(site):
     os.mkfifo(site.folder / "gate")
     words = ["sh", "-c", '"$@" & echo $!; wait', "sh", *site.command()]
     parent = site.start(words, DO=of_first_rank(f"{HELD}; {STAGES}"))
@@ -266,5 +341,4 @@ def test_launch_whose_snakemake_is_gone_leaves_its_run_to_the_next(site):
     parent.wait()
     (site.folder / "gate").write_text("")
     wait_for(lambda: has_ended(launcher))
-    assert site.taken() == []
-    assert sorted(path.name for path in site.staged.iterdir()) == sorted(FILES)
+    assert site.taken() == sorted(FILES)

@@ -11,7 +11,9 @@ from snakemake.linting.snakefiles import SnakefileLinter
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 RULE = re.compile(
-    r"^ *(?:use rule \w+ as |rule ?)(\w*)(.*?)(?=^ *(?:use )?rule[ :]|\Z)", re.M | re.S
+    r"^ *(?:use rule \w+ as |(?:rule|checkpoint) ?)(\w*)(.*?)"
+    r"(?=^ *(?:use )?(?:rule|checkpoint)[ :]|\Z)",
+    re.M | re.S,
 )
 IMPORT = re.compile(r"^from tierscope\S* import (?:\([^)]*\)|.+)", re.M)
 # What is measured, generated or only written down is not made again for new code.
@@ -43,7 +45,7 @@ def test_each_rule_depends_on_its_script_and_what_this_imports():
 
 
 def test_measurements_depend_on_no_code():
-    measuring = {name: text for name, text in rules() if "protected(" in text}
+    measuring = {name: text for name, text in rules() if "{LAUNCH}" in text}
     assert "run_benchmark" in measuring
     assert [name for name, text in measuring.items() if "library(" in text] == []
 

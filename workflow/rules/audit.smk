@@ -12,11 +12,11 @@ if EXPERIMENT.launches_several:
             name:
                 f"audit_run_{number}"
             input:
-                logs=of_runs(runs, "log.darshan"),
-                epochs=of_runs(runs, "epochs.parquet"),
-                runs=of_runs(runs, "run.json"),
+                logs=when_launched(of_runs(runs, "log.darshan")),
+                epochs=when_launched(of_runs(runs, "epochs.parquet")),
+                runs=when_launched(of_runs(runs, "run.json")),
                 manifest=manifest_of(scenario),
-                tables=tables_of_kind(scenario, runs),
+                tables=when_launched(tables_of_kind(scenario, runs)),
                 library=library("audit_run"),
             output:
                 **audited(runs),
@@ -38,9 +38,9 @@ else:
 
     rule audit_run:
         input:
-            logs=of_runs([RUN], "log.darshan"),
-            epochs=of_runs([RUN], "epochs.parquet"),
-            runs=of_runs([RUN], "run.json"),
+            logs=lambda wildcards: [of_run("log.darshan")(wildcards)],
+            epochs=lambda wildcards: [of_run("epochs.parquet")(wildcards)],
+            runs=lambda wildcards: [of_run("run.json")(wildcards)],
             manifest=manifest,
             tables=run_tables,
             library=library("audit_run"),
@@ -63,7 +63,6 @@ rule compare_run_facts:
     input:
         runs=of_sweep("run.json"),
         audits=of_sweep("audit.json"),  # only audited runs count
-        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("compare_run_facts"),
     output:
         f"{RESULTS}/{{sweep}}/run_facts.parquet",
@@ -86,7 +85,6 @@ rule collect_epochs:
         runs=of_sweep("run.json"),
         audits=if_measured(of_sweep("audit.json")),
         run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_epochs"),
     output:
         f"{RESULTS}/{{sweep}}/epochs.parquet",
@@ -106,7 +104,6 @@ rule collect_verdicts:
         epochs=of_sweep("epochs.parquet"),
         runs=of_sweep("run.json"),
         io_time=of_sweep("io_time.parquet"),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_verdicts"),
     output:
         f"{RESULTS}/{{sweep}}/verdicts.parquet",
@@ -124,7 +121,6 @@ rule collect_verdicts:
 rule collect_drift:
     input:
         runs=of_sweep("run.json"),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_drift"),
     output:
         f"{RESULTS}/{{sweep}}/drift.parquet",
@@ -145,7 +141,6 @@ rule collect_io_time:
     input:
         io_time=of_sweep("io_time.parquet"),
         run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
         io_time=f"{RESULTS}/{{sweep}}/io_time.parquet",
@@ -164,7 +159,6 @@ use rule collect_io_time as collect_background with:
     input:
         background=of_sweep("background.parquet", leaves("background")),
         run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
         background=f"{RESULTS}/{{sweep}}/background.parquet",
@@ -179,7 +173,6 @@ use rule collect_io_time as collect_peers with:
         stage_in=of_sweep("stage_in.parquet", leaves("stage_in")),
         peers=of_sweep("peers.parquet", leaves("peers")),
         run_facts=if_measured(f"{RESULTS}/{{sweep}}/run_facts.parquet"),
-        deletions=lambda wildcards: deletions(wildcards.sweep),
         library=library("collect_tables"),
     output:
         stage_in=f"{RESULTS}/{{sweep}}/stage_in.parquet",

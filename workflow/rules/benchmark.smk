@@ -1,9 +1,10 @@
 """Rules that run the benchmark.
 
-If the system lets one MPI launch run several points (`points_per_launch: all`), the
-first job of a scenario runs all missing points into the staging folder, and the other
-jobs only move their run from there. So TensorFlow starts once per scenario, every run
-still has its own job, and the finished runs of an interrupted launch are kept.
+A launch runs the points of a scenario that have no run. It moves each finished run
+itself, so a failure keeps them; runs are no outputs, which Snakemake would remove. Its
+output is a marker, which stands for the runs until it is there (`launched`). If the
+system lets one launch run several points (`points_per_launch: all`), TensorFlow starts
+once for all.
 """
 
 
@@ -23,14 +24,12 @@ rule describe_scenario:
         "../scripts/describe_scenario.py"
 
 
-rule run_benchmark:
+checkpoint run_benchmark:
     input:
         scenario=f"{RESULTS}/runs/{{scenario}}/scenario.json",
         manifest=manifest,
     output:
-        log=protected(f"{RUN}/log.darshan"),
-        epochs=protected(f"{RUN}/epochs.parquet"),
-        run=protected(f"{RUN}/run.json"),
+        marker=MARKER,
     log:
         f"{BENCHMARK_LOG}.log",
     priority: BEFORE_AUDITS
@@ -41,59 +40,17 @@ rule run_benchmark:
     threads: SETTINGS["loader"]["read_threads"]
     resources:
         **launch_resources(benchmark_job, BENCHMARK_LOG),
-        # Not a parameter: a longer sweep must not repeat finished runs.
-        launch=launch_arguments,
+        launch=lambda wildcards: " ".join(
+            point.path for point in launched_points(wildcards)
+        ),
+        points=n_missing,
     params:
         staging=staging,
-        staged=staged,
-        run=lambda wildcards: RUN.format(**wildcards),
         runs=lambda wildcards: f"{RESULTS}/runs/{wildcards.scenario}",
     message:
         MEASURING
     shell:
-        f"{LAUNCH} --staged {{params.staged:q}} --run {{params.run:q}} -- run_benchmark"
+        f"{LAUNCH} --staging {{params.staging:q}} --runs {{params.runs:q}}"
+        " --marker {output.marker:q} -- run_benchmark"
         " {input.scenario:q} --staging {params.staging:q} --runs {params.runs:q}"
         " --native {resources.native:q} {resources.launch}"
-
-
-rule keep_table:
-    # Not outputs of the benchmark: runs of other policies do not have these tables.
-    input:
-        run=f"{RUN}/run.json",
-    output:
-        protected(f"{RUN}/{{table}}.parquet"),
-    log:
-        f"{LOGS}/keep_{{table}}/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
-    wildcard_constraints:
-        table="|".join(PLACED.tables + PEERS.tables),
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        staged=staged,
-    message:
-        "Keeping table {wildcards.table} of run {wildcards.scenario}, cache rate "
-        "{wildcards.cache_rate} %."
-    shell:
-        keep('"$(dirname {output:q})"', "{wildcards.table}")
-
-
-rule keep_reads:
-    # Not outputs of the benchmark: runs of loaders of files do not have them.
-    input:
-        run=f"{RUN}/run.json",
-    output:
-        [protected(f"{RUN}/{name}.parquet") for name in DATABASE.tables],
-    log:
-        f"{LOGS}/keep_reads/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        staged=staged,
-        run=lambda wildcards: RUN.format(**wildcards),
-    message:
-        "Keeping the tables of reads of run {wildcards.scenario}, cache rate "
-        "{wildcards.cache_rate} %."
-    shell:
-        keep("{params.run:q}", *DATABASE.tables)

@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 from tierscope.core.io_class import IOClass
 from tierscope.core.scenario import Point, Scenario
+from tierscope.experiment import launches
 from tierscope.experiment.start import Start, StartError
-from tierscope.policies import DATABASE, PEERS, PLACED, kind_of
+from tierscope.policies import kind_of
 from tierscope.storage.emulated.library import emulated_gfs
 
 RUN = f"{RESULTS}/runs/{{scenario}}/cache-{{cache_rate}}/rep-{{repetition}}"
@@ -14,6 +15,12 @@ ALL_POINTS = EXPERIMENT.all_points
 POINTS = {point for points in ALL_POINTS.values() for point in points}
 SYSTEM = EXPERIMENT.system
 SETTINGS = EXPERIMENT.settings
+# The launches of runs that are missing at the start, by the folder of a run. In a job
+# all runs are there that it reads.
+LAUNCHES = {}
+if not (IS_JOB or EXPERIMENT.simulated):
+    LAUNCHES = launches.missing_launches(EXPERIMENT, Path(RESULTS))
+LAUNCHES_BY_MARKER = {f"{RESULTS}/{one.marker}": one for one in LAUNCHES.values()}
 START = Start(EXPERIMENT, Path(RESULTS), SNAKEMAKE, logger.info, logger.warning)
 
 
@@ -25,6 +32,7 @@ envvars:
 wildcard_constraints:
     scenario="|".join(re.escape(scenario.name) for scenario in ALL_POINTS),
     sweep="|".join(EXPERIMENT.sweeps),
+    nth=r"\d+",
     cache_rate="|".join({f"{point.cache_rate_percent:03d}" for point in POINTS}),
     repetition="|".join({str(point.repetition) for point in POINTS}),
     dataset="|".join(EXPERIMENT.datasets),
@@ -52,7 +60,7 @@ def run_files(name, sweep=MAIN_SWEEP, which=lambda scenario: True):
 
 def of_sweep(name, which=lambda scenario: True):
     """Return the function that names a file of each run of a rule's sweep."""
-    return lambda wildcards: run_files(name, wildcards.sweep, which)
+    return lambda wildcards: launched(run_files(name, wildcards.sweep, which))
 
 
 def if_measured(files):
@@ -60,14 +68,33 @@ def if_measured(files):
     return [] if EXPERIMENT.simulated else files
 
 
-def deletions(name):
-    """Return the note about deleted runs of a table, if it exists.
+def launched(files):
+    """Return files of runs, in place of missing ones the marker of their launch.
 
-    As an input, the note makes Snakemake repeat the table and so the runs: Snakemake
-    itself treats a table with missing inputs as finished. (See deletions.smk.)
+    So the inputs of a job differ from those that Snakemake has noted, which makes it
+    plan the job and the launch. After a launch, a checkpoint, it asks again.
     """
-    note = Path(LOGS, "deletions", f"{name}.txt")
-    return [str(note)] if note.exists() else []
+    found = {}
+    for file in map(Path, files):
+        launch = LAUNCHES.get(str(file.parent))
+        if launch and launch.leaves(file.name) and not file.exists():
+            marker = Path(RESULTS, launch.marker)
+            if not marker.exists():
+                found[str(marker)] = None
+                continue
+            launches.wait_until_seen(file)
+        found[str(file)] = None
+    return list(found)
+
+
+def when_launched(files):
+    """Return the function that names these files of launches."""
+    return lambda wildcards: launched(files)
+
+
+def of_run(name):
+    """Return the function that names a file that a launch leaves of a rule's run."""
+    return lambda wildcards: launched([f"{RUN.format(**wildcards)}/{name}"])[0]
 
 
 def leaves(table):
@@ -143,7 +170,7 @@ def tables_of_kind(scenario, runs):
 def run_tables(wildcards):
     """Return the tables of a run of this kind, in addition to those of every run."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
-    return tables_of_kind(scenario, [RUN.format(**wildcards)])
+    return launched(tables_of_kind(scenario, [RUN.format(**wildcards)]))
 
 
 def description(wildcards):

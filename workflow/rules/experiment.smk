@@ -33,15 +33,10 @@ else:
     include: "sums.smk"
 
 
-include: "deletions.smk"
-
-
-if not IS_JOB:
-    note_deleted_runs()
+if IS_JOB:  # its inputs are there
+    try_to(SNAKEMAKE.plan_this_job_only, logger.warning)
 if not IS_REMOTE_JOB:
     refuse_or(START.check_configuration, IS_JOB)
-
-KEPT_FILES = ("run.json", "log.darshan", "audit.json")
 
 
 rule all:
@@ -62,7 +57,8 @@ rule all:
         peer_tables(),
         rules.nodes.input if EXPERIMENT.sweeps["nodes"] else [],
         rules.accuracy.input if accuracy_tests() else [],
-        if_measured([run_files(name) for name in KEPT_FILES]),
+        if_measured(run_files("audit.json")),
+        when_launched(if_measured(run_files("run.json") + run_files("log.darshan"))),
 
 
 onstart:

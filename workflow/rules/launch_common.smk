@@ -6,8 +6,9 @@ from shlex import quote
 from tierscope.experiment import job
 
 NATIVE = WORKFLOW.parent / "results" / "native"  # output of workflow/native
+MARKER = f"{RESULTS}/{launches.MARKER}"
 BENCHMARK_LOG = (
-    f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}"
+    f"{LOGS}/run_benchmark/{{scenario}}/cache-{{cache_rate}}_rep-{{repetition}}_{{nth}}"
 )
 # Added to a benchmark's message if a scheduler runs it.
 JOB_SIZE = ""
@@ -40,32 +41,22 @@ def staging(wildcards):
     return f"{RESULTS}/staging/{wildcards.scenario}-{wanted.hash}"
 
 
-def staged(wildcards):
-    """Return the folder in which a launch leaves one run."""
-    return f"{staging(wildcards)}/{point_of(wildcards).path}"
-
-
 def launched_points(wildcards):
-    """Return the points of one launch if a launch may run several."""
+    """Return the points of a launch, which its first point names."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
-    return EXPERIMENT.launched_with(scenario, point_of(wildcards))
+    return EXPERIMENT.launch_of(scenario, point_of(wildcards))
 
 
-def launch_arguments(wildcards):
-    """Return the end of the benchmark's command line: the points."""
-    if SYSTEM.points_per_launch == "all":
-        points = launched_points(wildcards)
-    else:
-        points = [point_of(wildcards)]
-    return " ".join(point.path for point in points)
+def n_missing(wildcards):
+    """Return how many points a launch measures, as far as this start knows."""
+    launch = LAUNCHES_BY_MARKER.get(MARKER.format(**wildcards))
+    return len(launch.missing if launch else launched_points(wildcards))
 
 
 def benchmark_job(wildcards):
-    """Return the job of a run, with its time, memory and local storage."""
+    """Return the job of a launch, with its time, memory and local storage."""
     scenario = EXPERIMENT.scenario(wildcards.scenario)
-    if SYSTEM.points_per_launch == "all":
-        return EXPERIMENT.job(scenario, launched_points(wildcards))
-    return EXPERIMENT.job(scenario, [point_of(wildcards)])
+    return EXPERIMENT.job(scenario, launched_points(wildcards))
 
 
 def launch_resources(job_of, log):
@@ -133,17 +124,3 @@ def generation_resources():
     # Not a parameter: it must not repeat finished datasets.
     noted = {"batch_jobs": BATCH_JOBS} if BATCH_JOBS else {}
     return {"runtime": minutes, "gfs": 1} | noted | site
-
-
-def keep(folder, *tables):
-    """Return a command that takes further tables of a run from its staging folder.
-
-    The tables are linked, so that a start after a killed one finds them again. They are
-    touched because they were written before run.json, their input.
-    """
-    names = " ".join(f"{name}.parquet" for name in tables)
-    return (
-        f"{{{{ for name in {names}; do"
-        f" ln -f {{params.staged:q}}/$name {folder}/$name;"
-        f" touch {folder}/$name; done; }}}} 2> {{log:q}}"
-    )

@@ -44,7 +44,6 @@ rule probe_storage:
 use rule compare_run_facts as compare_calibration_facts with:
     input:
         runs=calibration_facts,
-        deletions=lambda wildcards: deletions(f"model-{wildcards.calibration}"),
         library=library("compare_run_facts"),
     output:
         f"{CALIBRATION}/run_facts.parquet",
@@ -59,7 +58,6 @@ rule calibrate_devices:
         io_time=calibration_runs,
         probes=calibration_probes,
         run_facts=f"{CALIBRATION}/run_facts.parquet",
-        deletions=lambda wildcards: deletions(f"model-{wildcards.calibration}"),
         library=library("calibrate_devices"),
     output:
         calibration=f"{CALIBRATION}/calibration.parquet",

@@ -66,7 +66,7 @@ def calibration_facts(wildcards):
     runs = map(Path, calibration_runs(wildcards))
     probes = map(Path, calibration_probes(wildcards))
     return [
-        *(str(path.with_name("run.json")) for path in runs),
+        *launched([str(path.with_name("run.json")) for path in runs]),
         *(str(path.with_suffix(".json")) for path in probes),
     ]
 

@@ -17,8 +17,8 @@ rule compare_nodes:
         io_time=f"{NODES}/io_time.parquet",
         epochs=f"{NODES}/epochs.parquet",
         background=f"{NODES}/background.parquet",
-        faults=run_files("faults.parquet", "nodes", leaves("faults")),
-        runs=run_files("run.json", "nodes", leaves("faults")),
+        faults=when_launched(run_files("faults.parquet", "nodes", leaves("faults"))),
+        runs=when_launched(run_files("run.json", "nodes", leaves("faults"))),
         library=library("compare_nodes"),
     output:
         **{name: f"{NODES}/{name}.parquet" for name in NODE_TABLES},

@@ -20,7 +20,7 @@ rule build_report:
         **{table: f"{TABLES}/{table}.parquet" for table in REPORT_TABLES},
         estimates=ESTIMATES[MODEL] if MODEL in METHODS else [],
         policy_claims=f"{COMPARISON}/policy_claims.parquet" if COMPARED else [],
-        runs=if_measured(run_files("run.json")),
+        runs=when_launched(if_measured(run_files("run.json"))),
         audits=if_measured(run_files("audit.json")),
         simulations=SIMULATIONS,
         run_facts=if_measured(f"{TABLES}/run_facts.parquet"),

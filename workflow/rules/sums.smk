@@ -3,11 +3,11 @@
 
 rule sum_background:
     input:
-        log=f"{RUN}/log.darshan",
-        epochs=f"{RUN}/epochs.parquet",
-        run=f"{RUN}/run.json",
+        log=of_run("log.darshan"),
+        epochs=of_run("epochs.parquet"),
+        run=of_run("run.json"),
         manifest=manifest,
-        decisions=f"{RUN}/decisions.parquet",
+        decisions=of_run("decisions.parquet"),
         audit=f"{RUN}/audit.json",
         library=library("sum_background"),
     output:
@@ -26,11 +26,11 @@ rule sum_background:
 
 rule sum_peers:
     input:
-        log=f"{RUN}/log.darshan",
-        epochs=f"{RUN}/epochs.parquet",
-        run=f"{RUN}/run.json",
+        log=of_run("log.darshan"),
+        epochs=of_run("epochs.parquet"),
+        run=of_run("run.json"),
         manifest=manifest,
-        peer_reads=f"{RUN}/peer_reads.parquet",
+        peer_reads=of_run("peer_reads.parquet"),
         audit=f"{RUN}/audit.json",
         library=library("sum_peers"),
     output:

@@ -1,22 +1,22 @@
-"""Run a launch: the site's setup and the ranks under MPI; then move its run.
+"""Run a launch: the site's setup and the ranks under MPI; then move its runs.
 
     python launch.py --log LOG --setup SHELL --mpi COMMAND --tasks N
-        [--staged DIR --run DIR] -- run_benchmark SCENARIO_JSON ... POINT ...
+        [--staging DIR --runs DIR --marker FILE] -- run_benchmark SCENARIO_JSON ...
 
 After ``--`` come the name of a script in the folder of this one and its arguments. The
-launch runs the script once with ``--prepare``; what this prints starts each rank. If a
-launch leaves its runs in a staging folder, a run that is already there is only moved.
+launch runs the script once with ``--prepare``; what this prints starts each rank. It
+moves each complete run from the staging folder, before the ranks start and after they
+have ended, also if they failed. If they did not, it writes the marker.
 
 Only one launch runs in a folder at a time. A launch whose Snakemake was killed ends
-first, because its ranks inherit the lock, and its runs are moved. In a batch job nodes
-would idle during this wait. There the start of Snakemake excludes another launch.
+first, because its ranks inherit the lock. In a batch job nodes would idle during this
+wait. There the start of Snakemake excludes another launch.
 """
 
 import argparse
 import fcntl
 import glob
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOCK = Path("results", ".launch")
-RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
+COMPLETE = "run.json"  # the last file of a run
 _MOST_LINES = 20  # of the ranks' messages about a failure
 _RANKS = """\
 set -euo pipefail
@@ -40,42 +40,34 @@ set --
 def parse_arguments() -> argparse.Namespace:
     """Return the command line's arguments."""
     parser = argparse.ArgumentParser(
-        description="Run a site's setup and the ranks under MPI; then move their run."
+        description="Run a site's setup and the ranks under MPI; then move their runs."
     )
     parser.add_argument("--log", type=Path, required=True, help="log of the launch")
     parser.add_argument("--setup", required=True, help="shell lines before the ranks")
     parser.add_argument("--mpi", required=True, help="launcher, shell text")
     parser.add_argument("--tasks", type=int, required=True, help="number of ranks")
-    parser.add_argument("--staged", type=Path, help="folder of a launched run")
-    parser.add_argument("--run", type=Path, help="folder to move the run to")
+    parser.add_argument("--staging", type=Path, help="folder of unfinished runs")
+    parser.add_argument("--runs", type=Path, help="folder to move finished runs to")
+    parser.add_argument("--marker", type=Path, help="file to write after a success")
     parser.add_argument("script", help="script in the folder of this one")
     parser.add_argument("arguments", nargs="*", help="its arguments")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Launch the ranks unless their run exists, and move the run."""
+    """Launch the ranks, and move the runs that are finished."""
     arguments = parse_arguments()
-    parent = os.getppid()
     for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(signum, lambda number, _: sys.exit(128 + number))
     name = f"{os.getpid()}-{int(time.time())}"
     script = Path(__file__).with_name(f"{arguments.script}.py")
     ranks = [sys.executable, str(script), "--launch", name, *arguments.arguments]
-    with removed_devices(name), one_launch_at_a_time() as lock:
-        if not (arguments.staged and is_complete(arguments.staged)):
-            shell = _RANKS.format(**vars(arguments))
-            if not run_ranks(shell, ranks, arguments.log, lock):
-                sys.exit(1)
-    if os.getppid() != parent:
-        sys.exit(1)  # Snakemake is gone: the next one moves the run
-    if arguments.staged:
-        take_over(arguments.staged, arguments.run)
-
-
-def is_complete(staged: Path) -> bool:
-    """Return whether a launch has left a complete run."""
-    return (staged / "log.darshan").is_file() and (staged / "run.json").is_file()
+    shell = _RANKS.format(**vars(arguments))
+    with removed_devices(name), one_launch_at_a_time() as lock, moved_runs(arguments):
+        if not run_ranks(shell, ranks, arguments.log, lock):
+            sys.exit(1)
+    if arguments.marker:
+        arguments.marker.write_text(f"{' '.join(arguments.arguments)}\n")
 
 
 def run_ranks(shell: str, ranks: list[str], log: Path, lock: int) -> bool:
@@ -115,10 +107,51 @@ def failures(paths: list[str]) -> bytes:
     return b"".join(line for line, _ in zip(lines, range(_MOST_LINES), strict=False))
 
 
-def take_over(staged: Path, run: Path) -> None:
-    """Move a run from its staging folder; its description comes last."""
-    for name in RUN_FILES:
-        shutil.move(staged / name, run / name)
+@contextmanager
+def moved_runs(arguments: argparse.Namespace) -> Iterator[None]:
+    """Move finished runs from the staging folder: those left there, then new ones."""
+    if arguments.staging is None:
+        yield
+        return
+    arguments.staging.mkdir(parents=True, exist_ok=True)
+    move_finished(arguments.staging, arguments.runs)
+    try:
+        yield
+    finally:
+        move_finished(arguments.staging, arguments.runs)
+
+
+def move_finished(staging: Path, runs: Path) -> None:
+    """Move each complete run, write-protected; its last file comes last.
+
+    So a run that has this file is whole, even if the move is interrupted. Settings of
+    the tracer stay.
+    """
+    with locked(staging):  # a job whose Snakemake was killed may move as well
+        for complete in sorted(staging.glob(f"cache-*/rep-*/{COMPLETE}")):
+            staged = complete.parent
+            run = runs / staged.relative_to(staging)
+            run.mkdir(parents=True, exist_ok=True)
+            (run / COMPLETE).unlink(missing_ok=True)
+            tables = sorted(staged.glob("*.parquet"))
+            for path in (staged / "log.darshan", *tables, complete):
+                if path.exists():  # otherwise an interrupted move has moved it
+                    path.chmod(path.stat().st_mode & ~0o222)
+                    path.rename(run / path.name)
+            with suppress(OSError):  # something else is there
+                staged.rmdir()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process has a folder locked, and lock it."""
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextmanager

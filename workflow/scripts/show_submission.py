@@ -16,6 +16,7 @@ from pathlib import Path
 from snakemake.utils import update_config
 from tierscope.core.validation import read_yaml
 from tierscope.experiment.config import read_experiment
+from tierscope.experiment.launches import missing_launches, run_folder
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = re.compile(r"^#!/bin/bash$.*?(?=^\[|\Z)", re.DOTALL | re.MULTILINE)
@@ -25,7 +26,7 @@ COMMAND = re.compile(
 
 
 def prepare(folder: Path, config: Path) -> str:
-    """Make the inputs of the experiment's first benchmark and return its output."""
+    """Make the inputs of a point and return the output of its launch."""
     merged = read_yaml(ROOT / "config" / "config.yaml")
     update_config(merged, read_yaml(config))
     experiment = read_experiment(merged, ROOT / "resources")
@@ -40,7 +41,10 @@ def prepare(folder: Path, config: Path) -> str:
         path.touch()
     (folder / "config").mkdir()
     (folder / "config/config.yaml").symlink_to(ROOT / "config/config.yaml")
-    return f"{runs}/{points[-1].path}/run.json"
+    results = Path(f"results/{experiment.name}")
+    launches = missing_launches(experiment, folder / results)
+    run = run_folder(folder / results, scenario, points[-1])
+    return str(results / launches[str(run)].marker)
 
 
 def submission(config: Path) -> str:

@@ -26,7 +26,7 @@ from tierscope.experiment.snakemake_internals import (
 )
 
 ROOT = Path(__file__).parents[3]
-MADE = ("breaks", "kept", "launched", "rests", "told")
+MADE = ("breaks", "launched", "rests", "told")
 # The workflow that Snakemake is asked of. `breaks` fails while there is a file `break`.
 RULES = """\
 configfile: "in.yaml"
@@ -49,7 +49,6 @@ def note(name, answer):
 rule all:
     input:
         "rests.txt",
-        "kept.txt",
         "launched.txt",
 
 
@@ -79,16 +78,7 @@ rule rests:
         "touch {{output}}"
 
 
-rule keep:
-    input:
-        "rests.txt",
-    output:
-        protected("kept.txt"),
-    shell:
-        "touch {{output}}"
-
-
-rule launch:
+checkpoint launch:
     input:
         "breaks.txt",
     output:
@@ -108,12 +98,17 @@ note("configuration_files", [path.name for path in ASKED.configuration_files()])
 entries, made = ASKED.command_line()
 note("command_line", [*entries, made["key"]["b"]])
 note("is_dry_run", ASKED.is_dry_run())
+before = [rule.name for rule in workflow.rules if rule.is_checkpoint]
+ASKED.plan_this_job_only()
+after = [rule.name for rule in workflow.rules if rule.is_checkpoint]
+note("plan_this_job_only", [before, after])
 
 
 onstart:
     note("executor", ASKED.executor())
     note("remakes_unfinished", ASKED.remakes_unfinished())
     note("resources_in_use", "gfs" in ASKED.resources_in_use())
+    note("files_to_make", sorted(ASKED.files_to_make()))
     note("target_rules", ASKED.target_rules())
     if ASKED.executor() == "slurm":
         note("status_command", ASKED.status_command())
@@ -135,14 +130,13 @@ onerror:
         sorted(
             [
                 job.original.rule.name,
-                job.has_protected_files,
                 sorted({{"gfs", "mpi"}} & job.resources),
             ]
             for job in found
         ),
     )
     for job in found:
-        if not (job.has_protected_files or "mpi" in job.resources):
+        if "mpi" not in job.resources:
             ASKED.mark_unfinished(job)
 """
 
@@ -178,11 +172,10 @@ def starts(tmp_path_factory):
     # Outputs of `told` are marked by the start before.
     found["failed"] = start("--cores", "1", "--rerun-incomplete")
     (folder / "break").unlink()
-    for name in ("rests.txt", "kept.txt", "launched.txt"):
+    for name in ("rests.txt", "launched.txt"):
         (folder / name).touch()  # as if made before the failure
     found["refused"] = start("--cores", "1")
-    for name in ("kept.txt", "launched.txt"):
-        (folder / name).unlink()
+    (folder / "launched.txt").unlink()
     found["finished"] = start("--cores", "1", "--rerun-incomplete")
     for name in ("told.txt", "breaks.txt", "rests.txt"):
         (folder / name).unlink()
@@ -218,6 +211,8 @@ def test_written_for_the_installed_version():
         ("batch_job_ids", "slurm", ["4711"]),
         ("target_rules", "failed", ["all"]),
         ("resources_in_use", "failed", True),
+        ("files_to_make", "failed", [f"{name}.txt" for name in MADE]),
+        ("plan_this_job_only", "failed", [["launch"], []]),
         ("resources_in_use", "remote", False),
         ("remakes_unfinished", "slurm", False),
         ("remakes_unfinished", "failed", True),
@@ -225,10 +220,9 @@ def test_written_for_the_installed_version():
             "jobs_after_failed",
             "failed",
             [
-                ["all", False, []],
-                ["keep", True, []],
-                ["launch", False, ["gfs", "mpi"]],
-                ["rests", False, []],
+                ["all", []],
+                ["launch", ["gfs", "mpi"]],
+                ["rests", []],
             ],
         ),
         ("made_files", "finished", [f"{name}.txt" for name in MADE]),
@@ -245,7 +239,6 @@ def test_installed_snakemake_refuses_marked_files_until_told_to_make_them(starts
     code, output, _ = starts["refused"]
     assert code == 1
     assert "rests.txt" in output
-    assert "kept.txt" not in output  # protected
     assert "launched.txt" not in output
     code, output, _ = starts["finished"]
     assert code == 0, output
@@ -261,7 +254,7 @@ class Empty:
 
 ARGUMENTS = {
     "place": ("results/mine",),
-    "mark_unfinished": (SnakemakeJob(frozenset(), False, Empty()),),
+    "mark_unfinished": (SnakemakeJob(frozenset(), Empty()),),
 }
 
 
@@ -296,7 +289,7 @@ def named(value, *names):
     return value
 
 
-JOB = SimpleNamespace(rule=Empty(), output=[1], protected_output=set())
+JOB = SimpleNamespace(rule=Empty(), output=[1])
 
 
 @pytest.mark.parametrize(
@@ -319,6 +312,12 @@ JOB = SimpleNamespace(rule=Empty(), output=[1], protected_output=set())
         # Each of these fails in the middle.
         ("made_files", named(lambda: [], "dag", "jobs"), "not iterable"),
         ("made_files", named([JOB], "dag", "jobs"), "got int, expected str"),
+        ("files_to_make", named(lambda: [JOB], "dag", "needrun_jobs"), "got int"),
+        (
+            "plan_this_job_only",
+            named([SimpleNamespace(is_checkpoint=None)], "rules"),
+            "got NoneType, expected bool",
+        ),
         ("resources_in_use", named([], "dag", "needrun_jobs"), "not callable"),
         ("resources_in_use", named(lambda: [JOB], "dag", "needrun_jobs"), "resources"),
         (

@@ -561,13 +561,14 @@ def test_studies_take_the_sweep_and_improve_its_main_scenario(config):
     }
 
 
-def test_launch_runs_the_points_of_the_first_sweep_that_has_its_point(config):
+def test_launch_runs_the_points_that_no_earlier_sweep_has(config):
     small = Scenario("small", 60, "pinning", "tensorflow")
     config = changed(config, "sweep.cache_rates_percent", [0, 65])
     experiment = read_experiment(config, RESOURCES)
     of_truth = experiment.studies["whatif-truth"][small]
-    assert experiment.launched_with(small, Point(65, 1)) == experiment.sweep[small]
-    assert experiment.launched_with(small, Point(55, 0)) == of_truth
+    assert experiment.launch_of(small, Point(65, 1)) == experiment.sweep[small]
+    new = tuple(point for point in of_truth if point not in experiment.sweep[small])
+    assert experiment.launch_of(small, Point(55, 0)) == new
     everything = experiment.all_points[small]
     assert len(everything) == len(set(everything))
     assert set(everything) == {*experiment.sweep[small], *of_truth}
@@ -577,12 +578,19 @@ def test_launch_on_real_tiers_runs_a_repetition_in_an_order_of_the_seed(config):
     update_config(config, read_yaml(ROOT / "config" / "realfs.yaml"))
     experiment = read_experiment(config, RESOURCES)
     (scenario,) = experiment.sweep
-    launch = experiment.launched_with(scenario, Point(40, 0))
+    launch = experiment.launch_of(scenario, Point(40, 0))
     assert [point.cache_rate_percent for point in launch] == [
         *(90, 80, 50, 70, 30, 10, 40, 0, 60, 100, 20)
     ]
     assert {point.repetition for point in launch} == {0}
     assert (scenario, tuple(sorted(launch))) in experiment.launches
+
+
+def test_launch_of_a_cluster_runs_one_point(config):
+    config = changed(config, "system", "cluster")
+    config["darshan"]["runtime"] = "builtin"
+    experiment = read_experiment(config, RESOURCES)
+    assert {len(points) for _, points in experiment.launches} == {1}
 
 
 def test_default_studies_run_nothing_twice(config):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tierscope.core.scenario import Point
 from tierscope.core.validation import read_yaml
 from tierscope.experiment import start as module
 from tierscope.experiment.config import read_experiment
@@ -110,7 +111,7 @@ def test_simulated_runs_are_never_refused(tmp_path):
 
 def begin(site, **answers):
     """Begin the jobs of a start, without its signal handler."""
-    usual = {"executor": "local", "resources_in_use": set()}
+    usual = {"executor": "local", "resources_in_use": set(), "files_to_make": set()}
     site.start(**usual | answers).before_jobs()
 
 
@@ -138,6 +139,22 @@ def test_launch_with_other_modules_is_announced_once(site):
     site.start()._warn_of_other_modules()
     (line,) = site.warned
     assert line.startswith(f"{run.parent}: was measured with modules 000000000000, but")
+
+
+def test_start_says_how_many_points_its_launches_measure(site):
+    (scenario,) = site.experiment.sweep
+    marker = f"launches/{scenario.name}/cache-050_rep-0/1.txt"
+    launched = site.experiment.launch_of(scenario, Point(50, 0))
+    site.finish(0)
+    if launched[0] != Point(50, 0):  # the order is random
+        marker = marker.replace("050", "000")
+    begin(site, files_to_make={f"{site.results}/{marker}", "results/other"})
+    assert site.told == ["Points to measure: 2, in launches: 1."]
+
+
+def test_start_without_a_launch_says_nothing_of_points(site):
+    begin(site, files_to_make={f"{site.results}/tables/goals.parquet"})
+    assert site.told == []
 
 
 def test_folder_that_cannot_be_written_is_named(site):
@@ -176,8 +193,8 @@ def test_end_removes_empty_staging_folders_and_keeps_files(site):
 
 
 def test_failure_marks_what_depends_on_it_but_no_launch(site):
-    analysis = SnakemakeJob(frozenset({"terminal"}), False, "analysis")
-    launch = SnakemakeJob(frozenset({"mpi"}), False, "launch")
+    analysis = SnakemakeJob(frozenset({"terminal"}), "analysis")
+    launch = SnakemakeJob(frozenset({"mpi"}), "launch")
     start = site.start(
         executor="local",
         jobs_after_failed=[launch, analysis],

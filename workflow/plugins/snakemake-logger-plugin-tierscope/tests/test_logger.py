@@ -53,6 +53,7 @@ def launch(tmp_path):
     resources = {
         "launch": "cache-000/rep-0 cache-050/rep-0 cache-100/rep-0",
         "mpi": "mpiexec",
+        "points": 3,
     }
     return job(
         rule="run_benchmark",
@@ -89,13 +90,11 @@ def test_messages_that_help_nobody_are_left_out(logger, file):
 
 def test_launch_is_one_job_with_a_line_for_each_point(logger, file, launch):
     handler = logger()
-    handler.emit(run_info(run_benchmark=3, audit_run=3))
+    handler.emit(run_info(run_benchmark=1, audit_run=3))
+    handler.emit(record(msg="Points to measure: 3, in launches: 1."))
     handler.emit(launch)
     Path(launch.log[0]).write_text(LOG)
     handler.emit(finished(1))
-    taken_over = job(2, rule="run_benchmark", resources=launch.resources)
-    handler.emit(taken_over)
-    handler.emit(finished(2))
     assert lines(file) == [
         "3 points to measure, and 3 jobs more.",
         "Measuring small: 3 points in one launch of 4 processes, started",
@@ -112,10 +111,24 @@ def test_what_an_earlier_start_left_in_a_log_is_not_shown(logger, file, launch):
     log.write_text(LOG.replace("small", "old"))
     os.utime(log, (1, 1))
     handler = logger()
-    handler.emit(run_info(run_benchmark=3))
+    handler.emit(run_info(run_benchmark=1, audit_run=1))
+    handler.emit(record(msg="Points to measure: 3, in launches: 1."))
     handler.emit(launch)
     handler.emit(finished(1))
-    assert lines(file) == ["3 points to measure, and 0 jobs more."]
+    assert lines(file) == [
+        "3 points to measure, and 1 job more.",
+        "3 of 3 points, 0 of 1 job  Measuring small (0 s)",
+    ]
+
+
+def test_launches_are_counted_if_nobody_says_how_many_points_there_are(
+    logger, file, launch
+):
+    handler = logger()
+    handler.emit(run_info(run_benchmark=1, audit_run=1))
+    assert lines(file) == []
+    handler.emit(launch)
+    assert lines(file) == ["1 point to measure, and 1 job more."]
 
 
 def test_log_that_snakemake_removes_meanwhile_is_no_error(
@@ -144,7 +157,7 @@ def test_log_that_snakemake_removes_meanwhile_is_no_error(
 
 def test_cause_of_a_failure_stands_last_and_names_the_rank(logger, file, launch):
     handler = logger()
-    handler.emit(run_info(run_benchmark=3))
+    handler.emit(run_info(run_benchmark=1))
     handler.emit(launch)
     noise = "= BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
     Path(launch.log[0]).write_text(f"{LOG}{FAILED}\n{noise}")
@@ -246,7 +259,8 @@ def test_file_gets_no_codes_and_terminal_one_line_that_is_rewritten(
     for stream in (file, terminal):
         Path(launch.log[0]).unlink(missing_ok=True)
         handler = logger(stream)
-        handler.emit(run_info(run_benchmark=3, audit_run=3))
+        handler.emit(run_info(run_benchmark=1, audit_run=3))
+        handler.emit(record(msg="Points to measure: 3, in launches: 1."))
         handler.emit(launch)
         Path(launch.log[0]).write_text(LOG)
         for running in handler._running.values():
@@ -280,21 +294,20 @@ def test_log_for_the_reader_is_printed_when_its_job_has_ended(logger, file, tmp_
 
 def test_plan_is_a_line_a_rule_with_what_is_made(logger, file, launch):
     handler = logger(dryrun=True, stdout=True)
-    for number, rate in enumerate(("000", "050", "100")):
-        one = job(number, "run_benchmark", resources=launch.resources)
-        one.output = [f"results/x/runs/small-1ost/cache-{rate}/rep-0/run.json", "more"]
-        one.wildcards = {"scenario": "small-1ost"}
-        one.reason = "Missing output files: a, b; Input files updated by another job: c"
-        handler.emit(one)
+    one = job(1, "run_benchmark", resources=launch.resources)
+    one.output = ["results/x/launches/small-1ost/cache-000_rep-0/1.txt"]
+    one.wildcards = {"scenario": "small-1ost"}
+    one.reason = "Missing output files: a, b; Input files updated by another job: c"
+    handler.emit(one)
     changed = "Params have changed since last execution: Before: 1, Now: 2"
     handler.emit(job(4, reason=changed, input=["a"] * 100))
     handler.emit(job(5, rule="all", output=[]))
     handler.emit(record(msg="This was a dry-run (flag -n). The order of jobs"))
     assert lines(file) == [
-        "run_benchmark     3  results/x/runs/small-1ost/cache-*/rep-0/run.json (+1)",
+        "run_benchmark     1  results/x/launches/small-1ost/cache-000_rep-0/1.txt",
         " " * 21 + "small-1ost: 3 points in one launch",
         "audit_run         1  results/a  [Params have changed since last execution]",
-        "4 jobs would run; nothing was run (-n).",
+        "2 jobs would run; nothing was run (-n).",
     ]
 
 

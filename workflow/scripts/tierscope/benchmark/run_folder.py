@@ -12,9 +12,8 @@ import numpy as np
 
 from tierscope.core.description import RunDescription
 from tierscope.core.files import write_text
+from tierscope.policies import kind_of
 from tierscope.storage.tier import background_roots
-
-RUN_FILES = ("log.darshan", "epochs.parquet", "run.json")
 
 
 def write_epochs(folder: Path, rows: list[dict[str, Any]]) -> None:
@@ -88,5 +87,7 @@ def is_complete(folder: Path, description: RunDescription) -> bool:
         run = json.loads((folder / "run.json").read_text())
     except (OSError, ValueError):
         return False
-    whole = all((folder / name).is_file() for name in RUN_FILES)
+    whole = all(
+        (folder / name).is_file() for name in kind_of(description.scenario).files
+    )
     return whole and run.get("hash") == description.hash

@@ -125,18 +125,13 @@ class Experiment:
         """Return the scenario of the sweeps that has this name."""
         return next(scenario for scenario in self.all_points if scenario.name == name)
 
-    def launched_with(self, scenario: Scenario, point: Point) -> tuple[Point, ...]:
-        """Return the points of the same sweep that share a launch with this one.
-
-        A point of several sweeps belongs to the first of them.
-        """
-        points = next(
-            sweep[scenario]
-            for sweep in self.sweeps.values()
-            if point in sweep.get(scenario, ())
+    def launch_of(self, scenario: Scenario, point: Point) -> tuple[Point, ...]:
+        """Return the points that share a launch with this one, in their order."""
+        launch = next(
+            points
+            for launched, points in self.launches
+            if launched == scenario and point in points
         )
-        launches = self._launches_of(points)
-        launch = next(launch for launch in launches if point in launch)
         if self.source != "measured":
             return launch
         return self._in_random_order(scenario, launch)
@@ -144,9 +139,13 @@ class Experiment:
     def _launches_of(self, points: Sequence[Point]) -> list[tuple[Point, ...]]:
         """Return the points of each launch.
 
+        A cluster gives each point a job of its own.
+
         On real tiers each repetition has a launch of its own, as repetitions of one
         launch share its luck.
         """
+        if not (self.simulated or self.launches_several):
+            return [(point,) for point in points]
         if self.source != "measured":
             return [tuple(points)]
         return [

@@ -26,7 +26,7 @@ MOST_MINUTES = 366 * 24 * 60  # of a job
 RESERVED = frozenset(
     {
         *("mpi", "tasks", "nodes", "gfs", "launch", "setup", "python", "scripts"),
-        *("native", "batch_jobs"),
+        *("native", "batch_jobs", "points"),
     }
 )
 

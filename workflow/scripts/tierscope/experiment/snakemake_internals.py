@@ -32,7 +32,6 @@ class SnakemakeJob:
     """The facts that we need about a Snakemake job."""
 
     resources: frozenset[str]  # names of those that its rule sets
-    has_protected_files: bool
     original: Any = field(repr=False)
 
 
@@ -173,6 +172,25 @@ class SnakemakeInternals:
         jobs = self._workflow.dag.needrun_jobs()
         return {name for job in jobs for name in _view(job).resources}
 
+    @_asks("workflow.dag.needrun_jobs", "the number of points to measure")
+    def files_to_make(self) -> set[str]:
+        """Return the outputs of all jobs that will run."""
+        outputs = (job.output for job in self._workflow.dag.needrun_jobs())
+        return {str(_checked(file, str)) for output in outputs for file in output}
+
+    @_asks(
+        "rule.is_checkpoint",
+        "the speed of jobs, as each plans all jobs before it as well",
+    )
+    def plan_this_job_only(self) -> None:
+        """Let a job plan nothing else, although the rules have a checkpoint.
+
+        Its inputs are there, so it waits for no launch.
+        """
+        for rule in self._workflow.rules:
+            if _checked(rule.is_checkpoint, bool):
+                rule.is_checkpoint = False
+
     @_asks("workflow.dag.jobs", "the list of what this start made")
     def made_files(self) -> set[str]:
         """Return the files that this start made or found up to date."""
@@ -225,8 +243,7 @@ class SnakemakeInternals:
 
 def _view(job: Any) -> SnakemakeJob:
     """Return the facts that we need about a Snakemake job."""
-    protected = _checked(job.protected_output, set)
-    return SnakemakeJob(frozenset(job.rule.resources), bool(protected), job)
+    return SnakemakeJob(frozenset(job.rule.resources), job)
 
 
 def place_results(snakemake: SnakemakeInternals, experiment: str) -> str:

@@ -17,6 +17,7 @@ from tierscope.core.scenario import MAIN_SWEEP, Scenario, Sweep
 from tierscope.core.validation import ConfigError
 from tierscope.experiment import slurm
 from tierscope.experiment.experiment import Experiment
+from tierscope.experiment.launches import missing_launches, run_folder
 from tierscope.experiment.plan import check_places, plan_lines, read_room
 from tierscope.experiment.snakemake_internals import (
     InterfaceError,
@@ -128,6 +129,7 @@ class Start:
                 hold_lease(gfs / NAME, me, only_own=True)
             if executor == "slurm":
                 self._check_slurm()
+            self._tell_points()
 
     def after_success(self) -> None:
         """Remove what is left of launches, and say where to look."""
@@ -156,7 +158,7 @@ class Start:
     def _runs(self, sweep: Sweep) -> list[Path]:
         """Return `run.json` of each run of a sweep."""
         return [
-            self.results / "runs" / scenario.name / point.path / "run.json"
+            run_folder(self.results, scenario, point) / "run.json"
             for scenario, points in sweep.items()
             for point in points
         ]
@@ -239,6 +241,18 @@ class Start:
                     )
                     return
 
+    def _tell_points(self) -> None:
+        """Say how many points the launches of this start measure."""
+        made = try_to(self.snakemake.files_to_make, self.warn, set())
+        missing = missing_launches(self.experiment, self.results).values()
+        launches = {
+            marker: launch
+            for launch in missing
+            if (marker := str(self.results / launch.marker)) in made
+        }
+        if n_points := sum(len(launch.missing) for launch in launches.values()):
+            self.tell(f"Points to measure: {n_points}, in launches: {len(launches)}.")
+
     def _check_slurm(self) -> None:
         """Check Slurm, and cancel jobs of a killed snakemake, which will run again."""
         if self.snakemake.status_command() == "squeue":
@@ -260,15 +274,13 @@ class Start:
 
         Snakemake removes the outputs of a failed job but records it as finished with
         its current inputs and parameters. It then treats dependent files as up to date,
-        and the failure would be lost. Measurements are not repeated: neither runs,
-        which are protected, nor other launches. A job ended by Ctrl-C needs no mark
-        because Snakemake records it as unfinished. A failure is lost if snakemake is
-        killed, or stops by its own error, while it waits for jobs that run beside the
-        failed one.
+        and the failure would be lost. Launches are not repeated. A job ended by Ctrl-C
+        needs no mark because Snakemake records it as unfinished. A failure is lost if
+        snakemake is killed, or stops by its own error, while it waits for jobs that run
+        beside the failed one.
         """
         for unfinished in self.snakemake.jobs_after_failed():
-            is_launch = "mpi" in unfinished.resources
-            if not (is_launch or unfinished.has_protected_files):
+            if "mpi" not in unfinished.resources:
                 self.snakemake.mark_unfinished(unfinished)
 
     def _remove_staging_folders(self) -> None:

@@ -38,6 +38,12 @@ class RunKind:
     moves_files: bool = False
     why_no_simulated_log: str | None = None
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return the files that a launch leaves of a run, in their order."""
+        tables = (f"{name}.parquet" for name in ("epochs", *self.tables))
+        return ("log.darshan", *tables, "run.json")
+
 
 _NO_LOG = "simulated runs have no log, and so no audit, if"
 _FILES_MOVE = f"{_NO_LOG} files move while they run or are read from other nodes"

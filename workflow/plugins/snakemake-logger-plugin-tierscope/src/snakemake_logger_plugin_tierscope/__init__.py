@@ -15,7 +15,7 @@ from snakemake_logger_plugin_tierscope.plan import planned_lines
 from snakemake_logger_plugin_tierscope.profile import refuse_unknown_profile
 from snakemake_logger_plugin_tierscope.progress import Progress
 from snakemake_logger_plugin_tierscope.screen import Screen
-from snakemake_logger_plugin_tierscope.words import INTERRUPTED, is_noise
+from snakemake_logger_plugin_tierscope.words import INTERRUPTED, POINTS, is_noise
 
 REFRESH_S = 0.3
 _STOPPED = "Stopped. Finished files are kept; the same command continues from there."
@@ -33,6 +33,7 @@ class LogHandler(LogHandlerBase):
         self._is_verbose = settings.verbose or settings.printshellcmds
         self._is_quiet = "all" in map(str, settings.quiet or ())
         self._progress: Progress | None = None
+        self._is_announced = False
         self._running: dict[int, SnakemakeJob] = {}
         self._planned: list[logging.LogRecord] = []
         self._failures: dict[int, Failure] = {}
@@ -86,6 +87,9 @@ class LogHandler(LogHandlerBase):
         text = record.getMessage()
         if self._is_dry and text.startswith("This was a dry-run"):
             self._say(planned_lines(self._planned))
+        elif self._progress and (points := POINTS.match(text)):
+            self._progress.expect(int(points[1]))
+            self._announce()
         elif INTERRUPTED.match(text):
             self._is_interrupted = True
         elif self._is_interrupted and record.levelno < logging.ERROR:
@@ -100,13 +104,21 @@ class LogHandler(LogHandlerBase):
             return
         stats.pop("total", None)
         self._progress = Progress(stats)
-        self._say([f"{self._now()}  {self._progress.to_do()}"])
+        if not self._progress.has_launches:
+            self._announce()
+
+    def _announce(self) -> None:
+        """Say once what will be done, as soon as the number of points is known."""
+        if self._progress and not self._is_announced:
+            self._is_announced = True
+            self._say([f"{self._now()}  {self._progress.to_do()}"])
 
     def _job_info(self, record: logging.LogRecord) -> None:
         """Note a job that starts."""
         if self._is_dry:
             self._planned.append(record)
             return
+        self._announce()
         self._failures.pop(record.jobid, None)  # it is tried again
         self._running[record.jobid] = SnakemakeJob(record)
         if self._watcher is None:
@@ -114,7 +126,7 @@ class LogHandler(LogHandlerBase):
             self._watcher.start()
 
     def _job_finished(self, record: logging.LogRecord) -> None:
-        """Say that a job has ended, unless it only took over results of a launch."""
+        """Say that a job has ended."""
         job = self._running.pop(record.job_id, None)
         if job is None or self._progress is None:
             return

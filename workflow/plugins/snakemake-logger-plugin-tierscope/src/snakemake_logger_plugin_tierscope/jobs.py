@@ -10,7 +10,6 @@ from pathlib import Path
 from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
 MOST_WARNINGS = 20  # of one job
-TAKES_OVER_S = 5  # longest time of a job that only takes over results of a launch
 _LAUNCH = re.compile(r"one launch of (\d+) process(?:es)? measures (\d+) points?")
 PROGRESS = re.compile(
     r"one launch of |\d+ processes probe |\s*(?:\S+, )?(?:point|epoch|repeat) \d+ of \d"
@@ -60,8 +59,9 @@ class SnakemakeJob:
     def __init__(self, record: logging.LogRecord, now=time.monotonic):
         self.rule, self.logs = family(record.rule_name), [Path(p) for p in record.log]
         resources = dict(getattr(record, "resources", None) or {})
-        self.is_point = "launch" in resources
-        self._terminal = "progress" if self.is_point else resources.get("terminal")
+        self.is_launch = "launch" in resources
+        self.points = resources.get("points", 1) if self.is_launch else 0  # to measure
+        self._terminal = "progress" if self.is_launch else resources.get("terminal")
         message = getattr(record, "rule_msg", None)
         self.words = (message or self.rule.replace("_", " ")).strip().removesuffix(".")
         self._is_named, self._name = bool(message), self.words
@@ -78,8 +78,8 @@ class SnakemakeJob:
 
     @property
     def is_said(self) -> bool:
-        """Return whether its end is shown: not if it took over a launch's point."""
-        return self._is_named and (not self.is_point or self.n_points > 0)
+        """Return whether its end is shown: only jobs with a message are for readers."""
+        return self._is_named
 
     def took(self) -> str:
         """Return how long it ran, in words."""
@@ -87,8 +87,7 @@ class SnakemakeJob:
 
     def status(self) -> str:
         """Return what it is doing now, for the bottom of a terminal."""
-        takes_over = self.is_point and not self.n_points and self.seconds < TAKES_OVER_S
-        if not self._is_named or takes_over:
+        if not self._is_named:
             return ""
         return f"{self._name}: {self._activity}" if self._activity else self._name
 
@@ -105,14 +104,14 @@ class SnakemakeJob:
                     self.words = f"{self.words}: {words}"
                 yield Line(f"{self.words}, started", is_head=True)
             elif point := _POINT.search(line):
-                self.points_done = int(point[1]) - 1 if self.is_point else 0
+                self.points_done = int(point[1]) - 1 if self.is_launch else 0
                 self._activity = line.strip()
                 yield Line(f"  {line.strip()}")
             elif PROGRESS.match(line):
                 before = self._activity.partition("; ")[0]
                 is_point = before.startswith("point")
                 self._activity = f"{before}; {line.strip()}" if is_point else line
-            elif line.strip() and (self.n_points or not self.is_point):
+            elif line.strip() and (self.n_points or not self.is_launch):
                 self._warn(line)
 
     def _warn(self, line: str) -> None:

@@ -72,22 +72,23 @@ def launch_lines(jobs: Sequence[logging.LogRecord]) -> Iterator[str]:
             name = job.wildcards.get("scenario", job.rule_name)
             size = "minutes" in (job.rule_msg or "")  # it is submitted
             scenarios.setdefault(name, []).append(resources | {"size": size})
-    for name, points in scenarios.items():
-        launches = {str(one["launch"]) for one in points}
-        words = f"{plural(len(points), 'point')} in {_launches(len(launches))}"
-        yield f"{name}: {words}{_size(points)}"
+    for name, launches in scenarios.items():
+        n_points = sum(launch.get("points", 1) for launch in launches)
+        words = f"{plural(n_points, 'point')} in {_launches(len(launches))}"
+        yield f"{name}: {words}{_size(launches)}"
 
 
 def _launches(number: int) -> str:
     return "one launch" if number == 1 else f"{number} launches"
 
 
-def _size(points: Sequence[dict]) -> str:
+def _size(launches: Sequence[dict]) -> str:
     """Return the request of launches to the scheduler, if there is one."""
-    if not points[0]["size"]:
+    if not launches[0]["size"]:
         return ""
-    minutes = [one["runtime"] for one in points if isinstance(one.get("runtime"), int)]
-    nodes = sorted({one["nodes"] for one in points})
+    times = [one.get("runtime") for one in launches]
+    minutes = [time for time in times if isinstance(time, int)]
+    nodes = sorted({one["nodes"] for one in launches})
     words = f" of {', '.join(map(str, nodes))} nodes"
     if not minutes:
         return words

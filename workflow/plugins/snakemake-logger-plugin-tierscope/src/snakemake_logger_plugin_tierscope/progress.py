@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from snakemake_logger_plugin_tierscope.jobs import SnakemakeJob
 from snakemake_logger_plugin_tierscope.words import duration, family, plural
 
-POINT_RULE = "run_benchmark"
+LAUNCH_RULE = "run_benchmark"
 _ENOUGH = 3  # finished jobs that allow an estimate of the time left
 _BRIEF_S = 0.5  # a job that takes less only writes something down
 
@@ -24,14 +24,24 @@ class Progress:
         self._counts = Counter()
         for rule, n in counts.items():
             self._counts[family(rule)] += n
-        self._n_points = self._counts.pop(POINT_RULE, 0)
-        self._points_done = self._measured = 0
+        self._n_launches = self._counts.pop(LAUNCH_RULE, 0)
+        self._n_points = self._n_launches  # until the workflow says how many
+        self._launches_done = self._points_done = 0
         self._done: Counter = Counter()
         self._took_s: defaultdict = defaultdict(float)
         self._n_lasting, self._lasted_s = 0, 0.0  # jobs that are not brief
         self._launches_s = 0.0
         self._width = 0  # so that the words after it stand in a column
         self._now, self._start_s = now, now()
+
+    @property
+    def has_launches(self) -> bool:
+        """Return whether points are measured."""
+        return self._n_launches > 0
+
+    def expect(self, n_points: int) -> None:
+        """Take the number of points that all launches measure."""
+        self._n_points = n_points
 
     def to_do(self) -> str:
         """Return the numbers of points and jobs to do."""
@@ -42,9 +52,9 @@ class Progress:
 
     def finished(self, job: SnakemakeJob) -> None:
         """Count a job that has ended, and the points that its launch has measured."""
-        if job.is_point:
-            self._points_done += 1
-            self._measured += job.n_points
+        if job.is_launch:
+            self._launches_done += 1
+            self._points_done += job.points
             self._launches_s += job.seconds
         else:
             self._done[job.rule] += 1
@@ -56,7 +66,8 @@ class Progress:
     @property
     def is_complete(self) -> bool:
         """Return whether all points and jobs are finished."""
-        return self._points_done >= self._n_points and self._counts <= self._done
+        launched = self._launches_done >= self._n_launches
+        return launched and self._counts <= self._done
 
     def took(self) -> str:
         """Return the time since the start."""
@@ -65,8 +76,7 @@ class Progress:
     def so_far(self, running: Iterable[SnakemakeJob] = ()) -> str:
         """Return the finished points and jobs, including points of running launches."""
         launches = [job for job in running if job.points_done]
-        measured = self._measured + sum(job.points_done for job in launches)
-        points = max(self._points_done, measured)
+        points = self._points_done + sum(job.points_done for job in launches)
         parts = []
         if self._n_points:
             done = min(points, self._n_points)

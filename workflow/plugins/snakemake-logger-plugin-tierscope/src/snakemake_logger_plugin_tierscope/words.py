@@ -15,9 +15,13 @@ _NOISE = re.compile(
     r"|Write-protecting output|Removing output files of failed job|Shutting down"
     r"|Exiting because a job execution failed|Complete log|Elapsed time"
     r"|Touching output|Reasons:|Would remove|This was a dry-run|Waiting at most"
-    r"|Removing temporary output|None$|Cancelling snakemake|\s*$"
+    r"|Updating checkpoint dependencies|DAG of jobs will be updated"
+    r"|The run involves checkpoint jobs|Removing temporary output|None$"
+    r"|Cancelling snakemake|\s*$"
 )
 
+# The workflow says it before its first launch.
+POINTS = re.compile(r"Points to measure: (\d+)")
 # Other messages already say this.
 _ECHO = re.compile(r"Exiting because a job execution failed|Failed to setup log file")
 
