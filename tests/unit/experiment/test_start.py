@@ -98,6 +98,15 @@ def test_run_with_other_settings_is_refused_with_their_names(site):
     assert "give the experiment a new name" in str(refusal.value)
 
 
+@pytest.mark.parametrize("text", ['{"hash": "1', "[]", "{}", "\xff"])
+def test_damaged_description_of_a_run_is_named(site, text):
+    path = site.finish(50)
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(StartError) as refusal:
+        begin(site)
+    assert str(refusal.value).startswith(f"{path}: got no settings of a run, expected")
+
+
 def test_run_with_equal_settings_is_taken(site):
     site.finish(50)
     site.start().check_configuration(is_job=False)

@@ -208,7 +208,7 @@ class Start:
             wanted = self._settings_of(scenario)
             points = self.experiment.all_points[scenario]
             for path in filter(Path.is_file, self._runs({scenario: points})):
-                run = json.loads(path.read_text())
+                run = _read_run(path)
                 if run["hash"] != content_hash(wanted):
                     raise ConfigError(
                         f"{path}: was measured with {difference_words(run, wanted)}; "
@@ -230,7 +230,7 @@ class Start:
             if len(finished) == len(runs):
                 continue
             for path in finished:
-                modules = json.loads(path.read_text()).get("modules")
+                modules = _read_run(path).get("modules")
                 if modules != present:
                     self.warn(
                         f"{path.parent}: was measured with modules "
@@ -318,6 +318,25 @@ class Start:
             return []
         left_out = self.experiment.left_out_calibrations.items()
         return [f"Calibration {name} left out: {reason}." for name, reason in left_out]
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    """Return the content of a `run.json`.
+
+    Raises
+    ------
+    ConfigError
+        If it is not that of a run.
+    """
+    try:
+        run = json.loads(path.read_text())
+        run["hash"]
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"{path}: got no settings of a run, expected those that a launch has "
+            "written; delete the folder to measure this point again."
+        ) from None
+    return run
 
 
 def batch_jobs(results: Path) -> Path:
