@@ -182,7 +182,8 @@ def test_second_experiment_on_the_same_gfs_is_told_who_works_there(plain):
 def test_terminated_snakemake_ends_while_it_finishes_a_job(plain):
     plain.profile = "none"  # whose log says so
     running = plain.start(*plain.audits_of(SCENARIO, 0), "--cores", "2")
-    wait_for_text(running.stdout, "Write-protecting")  # its scheduler's lock is held
+    # The lock of its scheduler is held.
+    wait_for_text(running.stdout, "Updating checkpoint dependencies")
     for _ in range(20):
         running.send_signal(signal.SIGTERM)
     running.communicate(timeout=HANG_S)

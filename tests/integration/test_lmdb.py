@@ -74,15 +74,17 @@ def test_every_run_passes_its_audit_and_leaves_nothing(
     assert not (read.folder / "scratch" / "lfs").exists()
 
 
-def test_tables_are_kept_again_after_a_kill_and_outlast_snakemakes_memory(read):
+def test_run_that_lost_a_table_is_measured_again_and_outlasts_snakemakes_memory(read):
     run = run_of(read, "lmdb", 50)
-    tables = [run / f"{name}.parquet" for name in ("read_calls", "faults")]
-    before = [path.read_bytes() for path in tables]
-    # As snakemake does with what a killed job has left, before anything is audited.
-    for path in [*tables, run / "audit.json"]:
-        path.unlink()
-    assert "Keeping the tables of reads" in read.snakemake("audits")
-    assert [path.read_bytes() for path in tables] == before
+    others = (
+        run_of(read, "lmdb", 0) / "run.json",
+        run_of(read, "posix", 50) / "run.json",
+    )
+    before = [path.stat().st_mtime_ns for path in others]
+    (run / "faults.parquet").unlink()
+    assert "point 1 of 1: cache rate 50 %" in read.snakemake("audits")
+    assert (run / "faults.parquet").exists()
+    assert [path.stat().st_mtime_ns for path in others] == before
     shutil.rmtree(read.folder / ".snakemake")
     assert "Nothing to be done" in read.snakemake("audits", "--dry-run")
 
