@@ -4,8 +4,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 TEMPLATES = Path(__file__).parents[1] / "workflow" / "templates"
-TEMPLATE = (TEMPLATES / "logs.html.j2").read_text()
-STYLE = (TEMPLATES / "page.css").read_text()
+TEMPLATE = "logs.html.j2"
 _SINGLE = {"meta", "link", "img", "br", "input"}
 
 

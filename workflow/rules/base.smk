@@ -101,6 +101,12 @@ def library(script):
     return [from_here(file) for file in (path, *imported_modules(path))]
 
 
+def templates(name):
+    """Return what a page is rendered from: editing one reruns its rule."""
+    files = ("page.html.j2", "parts.html.j2", "page.css", "scorecard.css")
+    return [from_here(WORKFLOW / "templates" / f) for f in (f"{name}.html.j2", *files)]
+
+
 def figure(name, titles, source=SOURCE):
     """Return a figure's files: SVG, marked for Snakemake's report, PNG and PDF.
 

@@ -30,8 +30,7 @@ rule build_report:
         explorer_caption=caption("explorer"),
         scorecard_caption=caption("scorecard"),
         paper=from_here(WORKFLOW.parent / "resources/paper/claims.yaml"),
-        template=from_here(WORKFLOW / "templates/report.html.j2"),
-        style=from_here(WORKFLOW / "templates/page.css"),
+        templates=templates("report"),
         observations=observations(),
         library=library("build_report"),
     output:

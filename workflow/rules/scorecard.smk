@@ -14,6 +14,7 @@ rule score_claims:
         breakdown=f"{TABLES}/breakdown.parquet",
         epochs=f"{TABLES}/epochs.parquet",
         observations=observations(),
+        templates=templates("scorecard"),
         library=library("score_claims"),
     output:
         **figure("scorecard", FIGURES),

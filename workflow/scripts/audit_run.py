@@ -8,8 +8,7 @@ import pandas as pd
 from tierscope.analysis.breakdown import sum_io_time
 from tierscope.audit.run import AuditError, Evidence, as_json, audit, why_failed
 from tierscope.core.description import Run, run_keys
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table, write_table
 from tierscope.policies import kind_of
 from tierscope.trace.file_records import read_background_records, read_file_records

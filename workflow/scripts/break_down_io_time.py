@@ -1,7 +1,7 @@
 """Break down the I/O time of the slowest process of each epoch by I/O class."""
 
 from tierscope.analysis.breakdown import bottleneck, break_down
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from pathlib import Path
 from tierscope.analysis.breakdown import select_epoch, select_scenario, without_peers
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import make_goal
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.pages.explorer.data import Start
 from tierscope.pages.explorer.page import build_explorer

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from tierscope.core.files import write_text
+from tierscope.core.files import log_to, write_text
 from tierscope.core.provenance import Origin
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
 from tierscope.pages.logs.fleet_page import OF_FLEET, fleet_page
@@ -24,7 +23,6 @@ if __name__ == "__main__":
         pages={job: f"{FOLDER}/{name}/{REPORT}" for job, name in folders.items()},
         processes_per_node=params.processes_per_node,
     )
-    style = Path(given.style).read_text()
-    page = render(Path(given.template).read_text(), context, style)
+    page = render("logs.html.j2", context)
     write_text(snakemake.output.report, page)
     print(f"{context['lead']} {len(page) >> 10} KiB")

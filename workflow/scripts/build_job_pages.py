@@ -6,9 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from tierscope.core.files import write_text
+from tierscope.core.files import log_to, write_text
 from tierscope.core.provenance import Origin
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.logs.job_breakdown import plot_job_breakdown
 from tierscope.figures.logs.job_processes import plot_job_processes
@@ -46,7 +45,7 @@ def build_pages(
     folder : Path
         Where to write; made if it is missing.
     templates : mapping of str to str
-        ``template``, ``style``, ``explorer_page``, ``explorer_computation`` and the
+        ``explorer_page``, ``explorer_computation`` and the
         captions ``breakdown`` and ``processes``.
     provenance, fleet_page, processes_per_node
         As for `tierscope.pages.logs.job_page.job_page`.
@@ -85,7 +84,7 @@ def build_pages(
         fleet_page=fleet_page,
         processes_per_node=processes_per_node,
     )
-    page = render(templates["template"], context, templates["style"])
+    page = render("logs.html.j2", context)
     write_text(folder / REPORT, page)
 
 
@@ -97,7 +96,7 @@ if __name__ == "__main__":
     folders = page_folders(tables["fleet"], params.pages)
     shown = pc.field("job").isin(pa.array(list(folders), pa.string()))
     tables |= {name: read_table(given[name], name, shown) for name in OF_JOBS}
-    names = ("template", "style", "explorer_page", "explorer_computation")
+    names = ("explorer_page", "explorer_computation")
     templates = {name: Path(given[name]).read_text() for name in names}
     for name in _TITLES:
         templates[name] = Path(given[f"{name}_caption"]).read_text()

@@ -6,8 +6,7 @@ from typing import Any
 
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.pages.document import Picture, render
 from tierscope.pages.report.facts import ReportedRun
@@ -63,7 +62,6 @@ if __name__ == "__main__":
         anonymous=params.anonymous,
         **tables,
     )
-    style = Path(given.style).read_text()
-    page = render(Path(given.template).read_text(), context, style)
+    page = render("report.html.j2", context)
     write_text(snakemake.output.report, page)
     print(f"{context['headline']}, {len(pictures)} figures, {len(page) >> 10} KiB")

@@ -6,8 +6,7 @@ from typing import Any
 
 import yaml
 from tierscope.core.description import RunDescription
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_tables, write_table
 from tierscope.model.calibration.fit import calibrate
 from tierscope.storage.queueing_network import ModelError

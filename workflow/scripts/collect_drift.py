@@ -2,7 +2,7 @@
 
 from tierscope.analysis.drift import drift_of, drift_words
 from tierscope.core.description import Run
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import write_table
 
 if __name__ == "__main__":

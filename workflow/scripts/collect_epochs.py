@@ -2,7 +2,7 @@
 
 import pandas as pd
 from tierscope.core.description import Run, run_keys
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 
 

@@ -1,6 +1,6 @@
 """Join the tables of all runs, or of all simulated scenarios, into one of each kind."""
 
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_tables, write_table
 
 if __name__ == "__main__":

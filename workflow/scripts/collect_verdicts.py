@@ -3,7 +3,7 @@
 import pandas as pd
 from tierscope.analysis.page_cache import verdicts_of
 from tierscope.core.description import Run
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":

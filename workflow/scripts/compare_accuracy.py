@@ -1,7 +1,7 @@
 """Test whether partitioning reduces accuracy."""
 
 from tierscope.analysis.accuracy import compare
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_tables, write_table
 from tierscope.data.labelled_samples import best_possible_percent
 

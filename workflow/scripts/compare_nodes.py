@@ -4,7 +4,7 @@ import pandas as pd
 from tierscope.analysis.nodes import count_switches, save_by_epoch, save_up_to
 from tierscope.analysis.policies import add_up, compare_epochs
 from tierscope.core.description import Run, run_keys
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":

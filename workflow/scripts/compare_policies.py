@@ -2,8 +2,7 @@
 
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.policies import add_up, compare_epochs, summarise
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table, write_table
 from tierscope.pages.policy_summary import summary_text
 

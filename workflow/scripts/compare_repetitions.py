@@ -1,7 +1,7 @@
 """Compare the repetitions of each point: mean, standard deviation, variation."""
 
 from tierscope.analysis.breakdown import epoch_times, spread_over_repetitions
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":

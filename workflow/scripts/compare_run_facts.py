@@ -11,7 +11,7 @@ from tierscope.analysis.run_facts import (
     run_facts,
     to_measure_again,
 )
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import write_table
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 from tierscope.analysis.whatif_truth import compare, summarise
 from tierscope.core.description import RunDescription
+from tierscope.core.files import log_to
 from tierscope.core.scenario import Point
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.predict import predict

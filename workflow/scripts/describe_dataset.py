@@ -2,8 +2,8 @@
 
 import numpy as np
 from generate_dataset import make_manifest
+from tierscope.core.files import log_to
 from tierscope.core.scenario import Dataset
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tierscope.analysis.breakdown import select_scenario
 from tierscope.analysis.whatif import best_point, combinations_of, map_percents
 from tierscope.core.description import RunDescription
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices
 from tierscope.model.improve import estimate_by_model

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from tierscope.analysis.whatif import best_point, estimate, improvement_grid
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
 from tierscope.benchmark.sources.database import database_folder
+from tierscope.core.files import log_to
 from tierscope.core.machine import Tier, TierError
 from tierscope.core.scenario import Dataset
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 from tierscope.data.lmdb.file import DATA_FILE, generate_database, provenance_here
 from tierscope.data.lmdb.layout import Provenance

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pandas as pd
 from tierscope.benchmark.rank import Terminated, terminate_by_exception
+from tierscope.core.files import log_to
 from tierscope.core.machine import Tier, TierError
 from tierscope.core.scenario import Dataset
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 from tierscope.data.tfrecord import (
     DatasetError,

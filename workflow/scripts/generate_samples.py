@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.data.labelled_samples import PARTS, Distribution, write_samples
 from tierscope.data.tfrecord import DatasetError
 

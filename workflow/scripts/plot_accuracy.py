@@ -1,7 +1,6 @@
 """Draw the effect of partitioning on accuracy, and write it as text."""
 
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.figures.accuracy import plot_accuracy, summary_text, training_words
 from tierscope.figures.style import save_figure

@@ -8,7 +8,7 @@ from tierscope.analysis.origin import origin_of
 from tierscope.analysis.search import cheapest_combination
 from tierscope.analysis.whatif import break_down_improved
 from tierscope.core.columns import CLASSES, IMPROVEMENTS
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.cheapest_combination import plot_cheapest_combination
 from tierscope.figures.style import save_figure

@@ -2,7 +2,7 @@
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.execution_and_io_time import plot_execution_and_io_time
 from tierscope.figures.style import save_figure

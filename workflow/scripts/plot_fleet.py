@@ -1,7 +1,7 @@
 """Draw the I/O of all jobs of an analysis of Darshan logs."""
 
+from tierscope.core.files import log_to
 from tierscope.core.provenance import Origin
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.fleet import plot_fleet
 from tierscope.figures.style import save_figure

@@ -3,7 +3,7 @@
 from tierscope.analysis.breakdown import select_epoch, select_scenario
 from tierscope.analysis.origin import origin_of
 from tierscope.analysis.whatif import estimated_breakdown
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.improvement import plot_improvement
 from tierscope.figures.style import save_figure

@@ -2,8 +2,8 @@
 
 from tierscope.analysis.breakdown import select_scenarios
 from tierscope.analysis.origin import origin_of
+from tierscope.core.files import log_to
 from tierscope.core.lmdb_loaders import LOADERS
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.loaders import plot_loaders
 from tierscope.figures.style import save_figure

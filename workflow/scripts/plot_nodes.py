@@ -2,8 +2,7 @@
 
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.other_papers import read_policy_claims, stated_numbers
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.figures.nodes import plot_nodes, summary_text
 from tierscope.figures.policies import failure_notes

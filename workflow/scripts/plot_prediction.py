@@ -1,7 +1,7 @@
 """Draw the predictions of the models beside the measurements."""
 
 from tierscope.analysis.origin import origin_of
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table
 from tierscope.figures.prediction import plot_prediction
 from tierscope.figures.style import save_figure

@@ -7,7 +7,7 @@ from tierscope.analysis.whatif import (
     select_improvements,
     sufficient_combinations,
 )
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, read_tables
 from tierscope.figures.style import save_figure
 from tierscope.figures.sufficient_combinations import plot_sufficient_combinations

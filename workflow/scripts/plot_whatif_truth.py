@@ -2,8 +2,7 @@
 
 from tierscope.analysis.breakdown import slowest_process, spread_over_repetitions
 from tierscope.analysis.origin import origin_of
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table
 from tierscope.figures.style import save_figure
 from tierscope.figures.whatif_truth import plot_whatif_truth, summary_text

@@ -15,8 +15,7 @@ from tierscope.analysis.prediction import (
 )
 from tierscope.core.columns import POINT
 from tierscope.core.description import RunDescription
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.studies import Pair
 from tierscope.core.tables import read_table, write_table
 from tierscope.model.calibration.fit import calibrated, read_devices

@@ -2,8 +2,7 @@
 
 from tierscope.analysis.origin import origin_of
 from tierscope.claims.paper import needed_sweep, read_claims, score_claims
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table, write_table
 from tierscope.figures.scorecard import plot_scorecard
 from tierscope.figures.style import save_figure

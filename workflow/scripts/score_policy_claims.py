@@ -9,8 +9,7 @@ from tierscope.claims.other_papers import (
     read_policy_claims,
     score_policy_claims,
 )
-from tierscope.core.files import write_text
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to, write_text
 from tierscope.core.tables import read_table, write_table
 
 if __name__ == "__main__":

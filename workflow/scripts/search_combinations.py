@@ -7,7 +7,7 @@ from tierscope.analysis.breakdown import without_peers
 from tierscope.analysis.search import search_combinations
 from tierscope.analysis.whatif import make_goal
 from tierscope.core.columns import SCENARIO
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 
 

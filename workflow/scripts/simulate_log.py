@@ -1,8 +1,8 @@
 """Simulate a run and write the Darshan log that the benchmark would leave."""
 
 from tierscope.core.description import RunDescription
+from tierscope.core.files import log_to
 from tierscope.core.scenario import Point
-from tierscope.core.script_log import log_to
 from tierscope.model.simulator.log import write_simulated_log
 from tierscope.model.simulator.run import simulate_reads
 

@@ -6,9 +6,8 @@ import pandas as pd
 from tierscope.analysis.breakdown import slowest_process
 from tierscope.core.columns import RUN_KEYS
 from tierscope.core.description import RunDescription
-from tierscope.core.files import write_text
+from tierscope.core.files import log_to, write_text
 from tierscope.core.scenario import Point
-from tierscope.core.script_log import log_to
 from tierscope.core.tables import write_table
 from tierscope.model.simulator.log import simulated_run_json
 from tierscope.model.simulator.runs import simulate_run

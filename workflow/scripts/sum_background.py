@@ -1,7 +1,7 @@
 """Sum up the background traffic of a run by node and epoch."""
 
 from tierscope.core.description import Run, run_keys
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.background import sum_background
 from tierscope.trace.file_records import read_background_records

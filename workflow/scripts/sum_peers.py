@@ -1,7 +1,7 @@
 """Sum up a run's stage-in by node and its reads from peers by process and epoch."""
 
 from tierscope.core.description import Run, run_keys
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import read_table, write_table
 from tierscope.trace.file_records import read_background_records
 from tierscope.trace.peers import sum_peers, sum_stage_in

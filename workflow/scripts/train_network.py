@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 from tierscope.benchmark.preparation import TENSORFLOW_ENVIRONMENT
-from tierscope.core.script_log import log_to
+from tierscope.core.files import log_to
 from tierscope.core.tables import write_table
 from tierscope.data.labelled_samples import PARTS, sample_paths
 from tierscope.data.shuffle import epoch_order

@@ -1,14 +1,27 @@
-"""No file stands half-written under its final name."""
+"""No file stands half-written under its final name; scripts begin with their log."""
 
+import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tierscope.core.files import write_text, written_whole
 
-PACKAGE = Path(__file__).parents[3] / "workflow" / "scripts"
+SCRIPTS = Path(__file__).parents[3] / "workflow" / "scripts"
 # They keep temporary files apart, which their next start removes, or link them.
 OWN_WAY = {"tfrecord.py", "file.py", "copies.py", "library.py", "local_folder.py"}
+OF_RULES = [p for p in SCRIPTS.glob("*.py") if "snakemake.log" in p.read_text()]
+CODE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tierscope.core.files import log_to
+log_to(sys.argv[2])
+print("\\u00e9")
+print(open(sys.argv[2], encoding="utf-8").read(), end="")
+sys.exit("tierscope: no")
+"""
 
 
 def test_text_is_written_in_utf_8_and_its_folder_made(tmp_path):
@@ -46,7 +59,29 @@ def test_nobody_else_writes_under_a_temporary_name():
     renames = re.compile(r"\b(temporary|unfinished|unchecked)\.(replace|rename)\(")
     found = [
         path.name
-        for path in PACKAGE.rglob("*.py")
+        for path in SCRIPTS.rglob("*.py")
         if renames.search(path.read_text()) and path.name not in OWN_WAY
     ]
     assert found == ["files.py"]
+
+
+def test_what_a_script_prints_is_in_its_log_at_once(tmp_path):
+    log = tmp_path / "log"
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, SCRIPTS, log],
+        env={"LC_ALL": "C", "PYTHONUTF8": "0"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+    assert log.read_text("utf-8") == "é\né\ntierscope: no\n"
+
+
+@pytest.mark.parametrize("script", OF_RULES, ids=lambda path: path.stem)
+def test_script_begins_with_its_log_and_names_it_once(script):
+    text = script.read_text()
+    glue = ast.parse(text).body[-1]
+    assert ast.unparse(glue.test) == "__name__ == '__main__'"
+    assert ast.unparse(glue.body[0]) == "log_to(snakemake.log[0])"
+    assert text.count("snakemake.log") == 1
+    assert "sys.stdout" not in text

@@ -2,7 +2,7 @@ import job_tables
 import pandas as pd
 import pytest
 from job_tables import tables_of
-from pages import STYLE, TEMPLATE
+from pages import TEMPLATE
 from tierscope.core.columns import TABLES, TEXT
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import check_table, empty_table
@@ -90,7 +90,7 @@ def test_nothing_that_identifies_is_left_on_any_page(anonymous, secret):
     for job in anonymous["jobs"]["job"]:
         contexts.append(job_page(anonymous, job, pictures=[], provenance=origin))
     for context in contexts:
-        assert secret not in render(TEMPLATE, context, STYLE)
+        assert secret not in render(TEMPLATE, context)
 
 
 def test_names_are_short_and_the_same_in_all_tables(anonymous):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from job_tables import MPI_IO, READ, tables_of
-from pages import STYLE, TEMPLATE, Page
+from pages import TEMPLATE, Page
 from tierscope.core.provenance import Origin
 from tierscope.pages.document import Picture, render
 from tierscope.pages.logs.job_page import job_page, more_words
@@ -25,7 +25,7 @@ def context_of(*jobs, **changes):
 
 
 def page_of(*jobs, **changes):
-    return Page(render(TEMPLATE, context_of(*jobs, **changes), STYLE))
+    return Page(render(TEMPLATE, context_of(*jobs, **changes)))
 
 
 def sections_of(context):
@@ -52,7 +52,7 @@ def test_a_run_time_that_no_log_tells_is_not_known():
         tables[name]["run_time_s"] = np.nan
     given = {"pictures": [], "provenance": Origin("Darshan logs, test")}
     context = job_page(tables, job.name, **given)
-    page = Page(render(TEMPLATE, context, STYLE))
+    page = Page(render(TEMPLATE, context))
     assert page.text.count("not known") == 2  # below the title, and of the job
     assert "nan" not in page.text.lower()
 

@@ -1,7 +1,7 @@
 import job_tables
 import numpy as np
 from job_tables import LFS_READ, META, READ, tables_of
-from pages import STYLE, TEMPLATE, Page
+from pages import TEMPLATE, Page
 from tierscope.core.provenance import Origin
 from tierscope.core.tables import empty_table
 from tierscope.pages.document import Picture, render
@@ -23,7 +23,7 @@ def context_of(tables, **changes):
 
 
 def page_of(tables, **changes):
-    return Page(render(TEMPLATE, context_of(tables, **changes), STYLE))
+    return Page(render(TEMPLATE, context_of(tables, **changes)))
 
 
 def table_of(context, section, place=0):
@@ -165,7 +165,7 @@ def test_no_name_of_a_log_is_html():
 def test_a_page_of_two_thousand_jobs_is_small_enough_to_open():
     jobs = [job_of(f"job-{n}", 1 + n) for n in range(60)]
     tables = tables_of(*jobs)
-    page = render(TEMPLATE, context_of(tables), STYLE)
+    page = render(TEMPLATE, context_of(tables))
     assert len(page) < 120_000
     many = tables["fleet"].sample(2000, replace=True, random_state=1)
     frame = table_of(context_of(tables | {"fleet": many}), "jobs").frame

@@ -1,7 +1,8 @@
-"""Write files so that none stands half-written under its final name."""
+"""Write files whole, and the logs of scripts line by line."""
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,3 +39,11 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a text in UTF-8 whole, or raise an OSError and leave the file as it was."""
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def log_to(path: str) -> None:
+    """Send all that a script prints, errors included, to the log of its rule.
+
+    A line is there as soon as it is printed, so a log can be read meanwhile.
+    """
+    sys.stdout = sys.stderr = open(path, "w", buffering=1, encoding="utf-8")

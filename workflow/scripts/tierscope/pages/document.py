@@ -7,11 +7,13 @@ cannot affect another figure.
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jinja2
 from docutils.core import publish_parts
 
+TEMPLATES = Path(__file__).parents[3] / "templates"
 _RST = {
     "file_insertion_enabled": False,
     "raw_enabled": False,
@@ -53,19 +55,30 @@ class Picture:
         return caption_html(self.caption)
 
 
-def render(template: str, context: Mapping[str, Any], style: str = "") -> str:
+def render(template: str, context: Mapping[str, Any]) -> str:
     """Return the page; texts are escaped unless the template marks them as HTML.
 
-    `style` is the CSS that all pages share, `workflow/templates/page.css`.
+    Parameters
+    ----------
+    template : str
+        Name of a file in `workflow/templates`.
+    context : mapping of str to object
+        What the template shows; a name that is missing is refused.
+
+    Raises
+    ------
+    jinja2.UndefinedError
+        If the template needs what the context lacks.
     """
     environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.from_string(template).render({**context, "style": style})
+    return environment.get_template(template).render(context)
 
 
 def caption_html(caption: str) -> str:

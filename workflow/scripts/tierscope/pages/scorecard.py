@@ -22,57 +22,12 @@ from tierscope.core.verdict import (
     UNMEASURABLE,
 )
 from tierscope.core.words import count_words
+from tierscope.pages.content import Cell, Table
+from tierscope.pages.document import render
 from tierscope.pages.web_page import content_policy
 
 _COLUMNS = ("claim", "status", "statement", "paper", "here", "holds for")
-# For `html_table`, also where it is part of a larger page.
-STYLE = """\
-.scorecard { border-collapse: collapse; width: 100%; }
-.scorecard th, .scorecard td { padding: 0.45em 0.6em; text-align: left;
-  vertical-align: top; border-bottom: 1px solid #ddd; }
-.scorecard thead th { border-bottom: 2px solid #444; }
-.scorecard small { display: block; color: #555; }
-.scorecard td:first-child { min-width: 6.5em; }
-.scorecard .status { white-space: nowrap; font-weight: bold; }
-.scorecard .unmeasurable .status { white-space: normal; }
-.scorecard .holds .status { color: #117733; }
-.scorecard .fails .status { color: #882255; }
-.scorecard .undecided .status { color: #997700; }
-.scorecard .unmeasurable .status { color: #666; }
-.scorecard .holds td:first-child { border-left: 6px solid #117733; }
-.scorecard .fails td:first-child { border-left: 6px double #882255; }
-.scorecard .undecided td:first-child { border-left: 6px dashed #997700; }
-.scorecard .unmeasurable td:first-child { border-left: 6px dotted #666; }
-@media screen and (max-width: 46em) {
-  .scorecard thead { display: none; }
-  .scorecard tr { display: block; margin-bottom: 1em; border: 1px solid #ccc; }
-  .scorecard td { display: block; border-bottom: none; padding: 0.2em 0.6em; }
-  .scorecard td[data-label]::before { content: attr(data-label) ": "; color: #555; }
-}
-@media print { .scorecard tr { break-inside: avoid; } }
-"""
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.45 system-ui, sans-serif; color: #222; margin: 1.5em auto;
-  max-width: 78em; padding: 0 1em; }}
-h1 {{ font-size: 1.5em; line-height: 1.25; }}
-@media print {{ body {{ font-size: 9pt; }} }}
-{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-{notes}
-{table}
-</body>
-</html>
-"""
+_LABELLED = ("paper", "here", "holds for")
 _CLASSES = {
     HOLDS: "holds",
     FAILS: "fails",
@@ -237,56 +192,48 @@ def _cell(text: str) -> str:
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
-def html_table(claims: pd.DataFrame) -> str:
-    """Return the scorecard as an HTML table, to be styled by `STYLE`.
+def claims_table(claims: pd.DataFrame) -> Table:
+    """Return the scorecard as a table of a page.
 
     Parameters
     ----------
     claims : DataFrame, shape (n_claims, 20)
         Table ``claims``.
     """
-    header = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
-    lines = [
-        '<table class="scorecard">',
-        f"<thead><tr>{header}</tr></thead>",
-        "<tbody>",
+    rows = [
+        {key: _unbroken(text) for key, text in row.items()} for row in _rows(claims)
     ]
-    for row in _rows(claims):
-        row = {key: _escaped(text) for key, text in row.items()}
-        cells = [
-            f"<td><strong>{row['name']}</strong><small>{row['section']}</small></td>",
-            f'<td><span class="status">{row["status"]}</span>'
-            f"{_small(row['mark'])}</td>",
-            f"<td>{row['statement']}{_small(row['scenarios'])}</td>",
-            f'<td data-label="paper">{row["paper"]}</td>',
-            f'<td data-label="here">{row["here"]}{_small(row["details"])}'
-            f"{_small(row['why'])}</td>",
-            f'<td data-label="holds for">{row["accepted"]}'
-            f"{_small(row['tolerance'])}</td>",
-        ]
-        lines.append(f'<tr class="{row["class"]}">{"".join(cells)}</tr>')
-    return "\n".join([*lines, "</tbody>", "</table>"])
+    cells = [
+        (
+            Cell(row["name"], [row["section"]], "strong"),
+            Cell(row["status"], [row["mark"]], "status"),
+            Cell(row["statement"], [row["scenarios"]]),
+            Cell(row["paper"]),
+            Cell(row["here"], [row["details"], row["why"]]),
+            Cell(row["accepted"], [row["tolerance"]]),
+        )
+        for row in rows
+    ]
+    return Table(
+        "Scorecard",
+        pd.DataFrame(cells, columns=_COLUMNS),
+        style="scorecard",
+        row_styles=[row["class"] for row in rows],
+        labelled=_LABELLED,
+    )
 
 
-def _escaped(text: str) -> str:
-    """Return a text for HTML, with percent signs that stay beside their numbers."""
-    return escape(text).replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _small(text: str) -> str:
-    """Return a text in small print, nothing if it is empty."""
-    return f"<small>{text}</small>" if text else ""
+def _unbroken(text: str) -> str:
+    """Return a text whose percent signs stay beside their numbers."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def html(claims: pd.DataFrame, paper: str, provenance: str, needs: str = "") -> str:
     """Return the scorecard as a page that needs no other file; arguments as `notes`."""
-    paragraphs = [
-        f"<p>{escape(note)}</p>" for note in notes(claims, paper, provenance, needs)
-    ]
-    return _PAGE.format(
-        policy=escape(content_policy()),
-        title=escape(scorecard_title(claims)),
-        style=STYLE,
-        notes="\n".join(paragraphs),
-        table=html_table(claims),
-    )
+    context = {
+        "policy": content_policy(),
+        "title": scorecard_title(claims),
+        "notes": notes(claims, paper, provenance, needs),
+        "table_of_claims": claims_table(claims),
+    }
+    return render("scorecard.html.j2", context)

@@ -10,8 +10,7 @@ from tierscope.core.provenance import RULE_NOTE, Origin
 from tierscope.core.words import bounds_words, count_words
 from tierscope.figures.fleet import cost_words, hours_words, most_hours
 from tierscope.figures.logs.classes import counted, in_class_order, label
-from tierscope.pages.document import Picture
-from tierscope.pages.logs.content import (
+from tierscope.pages.content import (
     NAME_LETTERS,
     PATH_LETTERS,
     Drawing,
@@ -21,6 +20,7 @@ from tierscope.pages.logs.content import (
     page_context,
     seen,
 )
+from tierscope.pages.document import Picture
 from tierscope.pages.logs.job_page import NO_MODEL, more_words, run_time_words
 
 OF_FLEET = ("fleet", "fleet_classes", "logs", "refusals", "tier_prefixes")

@@ -22,8 +22,7 @@ from tierscope.figures.logs.processes import (
     whole_job,
     with_io,
 )
-from tierscope.pages.document import Picture
-from tierscope.pages.logs.content import (
+from tierscope.pages.content import (
     NAME_LETTERS,
     PATH_LETTERS,
     Drawing,
@@ -34,6 +33,7 @@ from tierscope.pages.logs.content import (
     page_context,
     seen,
 )
+from tierscope.pages.document import Picture
 from tierscope.pages.logs.job_tables import (
     MOST_LOGS,
     breakdown_table,

@@ -13,7 +13,7 @@ from tierscope.core.columns import JOB_CLASS
 from tierscope.core.words import bounds_words, number_words, size_words
 from tierscope.figures.logs.classes import in_class_order, label
 from tierscope.figures.logs.processes import has_epochs
-from tierscope.pages.logs.content import NAME_LETTERS, PATH_LETTERS, seen
+from tierscope.pages.content import NAME_LETTERS, PATH_LETTERS, seen
 
 MOST_ESTIMATES, MOST_COMBINATIONS, MOST_LOGS = 15, 15, 50
 MOST_FILES, MOST_PROCESSES, MOST_EPOCHS = 20, 10, 100

@@ -24,6 +24,7 @@ from tierscope.core.words import (
     scenario_titles,
 )
 from tierscope.pages import scorecard
+from tierscope.pages.content import Table
 from tierscope.pages.document import Picture, caption_html
 from tierscope.pages.report.facts import (
     SIMULATED,
@@ -45,6 +46,7 @@ from tierscope.pages.report.runs import (
 from tierscope.pages.report.summary import goal_kind, summary_table, warming_policies
 from tierscope.pages.web_page import content_policy
 
+_NUMBERS = ("(%)", "(s)", "(GiB)", "Repetition", "Repetitions")  # ends of columns
 _MEANINGS = {
     IOClass.GFS_READ: "reading files on the global file system",
     IOClass.GFS_META: "opening, closing and looking up these files",
@@ -125,6 +127,7 @@ def report_context(
     has_peers = breakdown["io_class"].eq(NET_READ).any()
     return {
         "policy": content_policy(),
+        "results": results,
         "title": f"Storage experiment {experiment}",
         "description": description,
         "provenance": str(provenance),
@@ -149,8 +152,7 @@ def report_context(
         "scorecard_caption": caption_html(captions["scorecard"]),
         "scorecard_title": scorecard_title(claims),
         "scorecard_notes": scorecard.notes(claims, paper, str(provenance), needs),
-        "scorecard_table": scorecard.html_table(claims),
-        "scorecard_style": scorecard.STYLE,
+        "scorecard_table": scorecard.claims_table(claims),
         "papers": papers_table(policy_claims),
         "facts": facts(experiment, description, contents, keys, dataset_titles),
         "devices": devices_table(contents),
@@ -161,6 +163,18 @@ def report_context(
         "spread": spread_table(spread, titles),
         "spread_words": spread_words(spread),
     }
+
+
+def results(frame: pd.DataFrame, label: str, style: str = "") -> Table:
+    """Return a table of the report; columns with a unit or a count are numbers."""
+    return Table(
+        label,
+        frame,
+        numbers=[c for c in frame if "(s of" in c or c.endswith(_NUMBERS)],
+        style=style,
+        labelled=list(frame),
+        has_lines=True,
+    )
 
 
 def papers_table(policy_claims: pd.DataFrame | None) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-from tierscope.pages.logs.content import (
+from tierscope.pages.content import (
     TEXT_LETTERS,
     Section,
     Words,

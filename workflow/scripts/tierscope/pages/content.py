@@ -1,7 +1,8 @@
-"""What a page of jobs is made of: sections of words, facts, tables and figures.
+"""What pages are made of: sections of words, facts, tables and figures.
 
-The template `workflow/templates/logs.html.j2` places them and escapes all texts. Texts
-from logs go through `seen` first, so that each of their characters is shown.
+Templates in `workflow/templates` place them and escape all texts; `parts.html.j2` has
+one macro for each. Texts from logs go through `seen` first, so that each of their
+characters is shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,25 @@ class Words:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A cell of a table that is more than a text: one with a style, and small print.
+
+    Parameters
+    ----------
+    text : str
+        What stands first.
+    small : sequence of str
+        Lines of small print; empty ones are left out.
+    style : str
+        ``strong``, or a class of the style sheet.
+    """
+
+    text: str
+    small: Sequence[str] = ()
+    style: str = ""
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of words.
 
@@ -35,7 +55,7 @@ class Table:
     ----------
     label : str
         What it is, for screen readers.
-    frame : DataFrame of str
+    frame : DataFrame of str or Cell
         The cells.
     numbers : sequence of str
         Columns that are aligned to the right.
@@ -43,15 +63,26 @@ class Table:
         Address that the first cell of a row leads to, by the row's position.
     title : str
         Its heading, if any.
+    style : str
+        A class of the style sheet.
+    row_styles : sequence of str
+        A class of each row, if rows have one.
+    labelled : sequence of str
+        Columns whose name stands in each cell where the page is narrow.
+    has_lines : bool
+        Whether cells are lines, of which those that begin with a mark get its colour.
     """
 
     kind: ClassVar[str] = "table"
-    style: ClassVar[str] = "jobs"
     label: str
     frame: pd.DataFrame
     numbers: Sequence[str] = ()
     links: Mapping[int, str] = field(default_factory=dict)
     title: str = ""
+    style: str = "jobs"
+    row_styles: Sequence[str] = ()
+    labelled: Sequence[str] = ()
+    has_lines: bool = False
 
 
 @dataclass(frozen=True)
