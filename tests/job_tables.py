@@ -9,9 +9,20 @@ from tierscope.core.tables import check_table, empty_table
 from tierscope.core.words import class_label
 
 NAMES = (
-    *("logs", "refusals", "tier_prefixes", "jobs", "job_times", "job_processes"),
-    *("job_slowest", "job_breakdown", "job_files", "job_sizes", "job_estimates"),
-    *("job_combinations", "fleet", "fleet_classes"),
+    "logs",
+    "refusals",
+    "tier_prefixes",
+    "jobs",
+    "job_times",
+    "job_processes",
+    "job_slowest",
+    "job_breakdown",
+    "job_files",
+    "job_sizes",
+    "job_estimates",
+    "job_combinations",
+    "fleet",
+    "fleet_classes",
 )
 WHOLE = -1  # epoch of the whole job, and of files of no epoch
 READ, META = ("gfs", "POSIX", "read"), ("gfs", "POSIX", "meta")

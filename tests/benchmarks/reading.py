@@ -232,11 +232,16 @@ def run_driver(
     description.write_text(json.dumps(experiment.description(scenario).as_json()))
     with temporary_folder() as staging:
         command = [
-            *(SCRIPTS / "run_benchmark.py", description),
-            *("--staging", staging),
-            *("--runs", staging / "none"),
-            *("--native", NATIVE),
-            *("--launch", "bench"),
+            SCRIPTS / "run_benchmark.py",
+            description,
+            "--staging",
+            staging,
+            "--runs",
+            staging / "none",
+            "--native",
+            NATIVE,
+            "--launch",
+            "bench",
             point.path,
         ]
         start = run([sys.executable, *command, "--prepare"])

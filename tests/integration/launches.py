@@ -39,11 +39,18 @@ class Launch:
         folder = project.path("runs", scenario)
         launcher = str(Path(sys.executable).with_name("mpiexec"))
         command = [
-            *(sys.executable, "workflow/scripts/run_benchmark.py"),
+            sys.executable,
+            "workflow/scripts/run_benchmark.py",
             folder / "scenario.json",
-            *("--staging", self.staging, "--runs", folder),
-            *("--native", project.folder / "results" / "native"),
-            *("--launch", self.name, *points),
+            "--staging",
+            self.staging,
+            "--runs",
+            folder,
+            "--native",
+            project.folder / "results" / "native",
+            "--launch",
+            self.name,
+            *points,
         ]
         self.process = sessions.start(
             [launcher, *options, "-n", "4", *started(command, project)],

@@ -96,7 +96,9 @@ def test_a_fleet_has_tables_and_three_refusals(fleet):
     reasons = tables["refusals"].set_index("log")["reason"]
     reasons.index = [path.rpartition("/")[2] for path in reasons.index]
     assert sorted(reasons.index) == [
-        *("corrupt.darshan", "empty.darshan", "foreign.darshan")
+        "corrupt.darshan",
+        "empty.darshan",
+        "foreign.darshan",
     ]
     assert reasons["foreign.darshan"] == "is not a Darshan log."
     assert "corrupt" in reasons["corrupt.darshan"]

@@ -22,16 +22,26 @@ with SlurmCluster(n_nodes=1) as cluster:
 
 def test_job_spans_two_nodes(slurm_cluster):
     names = slurm_cluster.run(
-        *("srun", "--nodes=2", "--ntasks-per-node=1"),
-        *("sh", "-c", "echo $SLURMD_NODENAME"),
+        "srun",
+        "--nodes=2",
+        "--ntasks-per-node=1",
+        "sh",
+        "-c",
+        "echo $SLURMD_NODENAME",
     )
     assert len(set(names.split()) & set(slurm_cluster.nodes)) == 2
 
 
 def test_job_of_a_lost_node_runs_again(slurm_cluster, tmp_path):
     job_id = slurm_cluster.run(
-        *("sbatch", "--parsable", "--nodelist=node4", "--output=/dev/null"),
-        *("--chdir", str(tmp_path), "--wrap", "sleep 600"),
+        "sbatch",
+        "--parsable",
+        "--nodelist=node4",
+        "--output=/dev/null",
+        "--chdir",
+        str(tmp_path),
+        "--wrap",
+        "sleep 600",
     ).strip()
 
     def job():
@@ -53,8 +63,12 @@ def test_job_of_a_lost_node_runs_again(slurm_cluster, tmp_path):
 
 def test_cancelled_job_is_listed(slurm_cluster):
     job_id = slurm_cluster.run(
-        *("sbatch", "--parsable", "--comment=mine", "--output=/dev/null"),
-        *("--wrap", "sleep 600"),
+        "sbatch",
+        "--parsable",
+        "--comment=mine",
+        "--output=/dev/null",
+        "--wrap",
+        "sleep 600",
     ).strip()
     slurm_cluster.cancel(job_id)
 

@@ -37,9 +37,13 @@ class SlurmProject(ScheduledProject):
         """Return the command line, with frequent status checks."""
         _, *words = super().command(*arguments)
         return [
-            *(sys.executable, str(HERE / "impatient_snakemake.py"), *words),
-            *("--config", "system=tiny"),
-            *("--slurm-init-seconds-before-status-checks", "1"),
+            sys.executable,
+            str(HERE / "impatient_snakemake.py"),
+            *words,
+            "--config",
+            "system=tiny",
+            "--slurm-init-seconds-before-status-checks",
+            "1",
         ]
 
     def running_benchmark(self, running: subprocess.Popen) -> tuple:
@@ -51,7 +55,10 @@ class SlurmProject(ScheduledProject):
     def time_limits(self) -> list[str]:
         """Return the time limits of the benchmark jobs in the order of submission."""
         rows = self.cluster.run(
-            *("squeue", "--states=all", "--noheader", "--sort=i"),
+            "squeue",
+            "--states=all",
+            "--noheader",
+            "--sort=i",
             "--Format=TimeLimit:|,Comment:|,WorkDir:|",
         ).splitlines()
         cells = [[cell.strip() for cell in row.split("|")] for row in rows]

@@ -1,5 +1,6 @@
 """Rules name the code that their results depend on."""
 
+import ast
 import os
 import re
 import subprocess
@@ -148,6 +149,20 @@ def test_code_needs_neither_docstrings_nor_assertions():
         *WORKFLOW.glob("plugins/*/src/**/*.py"),
     ]
     assert [file for file in sources if needed.search(file.read_text())] == []
+
+
+def test_no_tuple_is_unpacked_only_to_be_formatted_otherwise():
+    """The formatter decides on lines: `*("a", "b")` is no more than its two words."""
+    unpacked = re.compile(r"\*\(\s*\S")
+    found = [
+        f"{path}:{node.lineno}"
+        for folder in (WORKFLOW, WORKFLOW.parent / "tests")
+        for path in folder.rglob("*.py")
+        if unpacked.search(text := path.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple)
+    ]
+    assert found == []
 
 
 def test_code_hides_no_module_from_others():

@@ -117,7 +117,9 @@ def test_servers_count_for_their_mount():
 
 def test_copies_spoil_the_counter_so_pages_tell():
     row = verdicts(
-        *(BLOCK, BLOCK, {"gfs": 10}),
+        BLOCK,
+        BLOCK,
+        {"gfs": 10},
         scenario={"policy": "lru"},
         device_bytes=1000,
         gfs_resident_percent=100.0,

@@ -75,7 +75,9 @@ class Recorder:
         for epoch in range(EPOCHS):
             for rank in ranks:
                 files = epoch_files(
-                    *(N_FILES, rank, 2 * PER_NODE),
+                    N_FILES,
+                    rank,
+                    2 * PER_NODE,
                     **{"shuffle": "global", "seed": 1, "repetition": 0, "epoch": epoch},
                 )
                 for file_id in files.tolist():

@@ -48,7 +48,9 @@ class Recorder:
         for epoch in range(EPOCHS):
             for rank in range(N_NODES * PER_NODE):
                 files = epoch_files(
-                    *(N_FILES, rank, N_NODES * PER_NODE),
+                    N_FILES,
+                    rank,
+                    N_NODES * PER_NODE,
                     **{"shuffle": "global", "seed": 1, "repetition": 0, "epoch": epoch},
                 )
                 for file_id in files.tolist():

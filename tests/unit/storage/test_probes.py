@@ -65,8 +65,13 @@ class TestPlan:
     def test_both_tiers_are_opened_read_and_closed_by_all_and_by_one(self):
         names = [one.name for one in plan(describe())]
         of_a_tier = [
-            *("open_rate", "read_rate", "close_rate", "open_latency"),
-            *("small_read_latency", "file_read_latency", "close_latency"),
+            "open_rate",
+            "read_rate",
+            "close_rate",
+            "open_latency",
+            "small_read_latency",
+            "file_read_latency",
+            "close_latency",
         ]
         assert names == [f"{tier}_{n}" for tier in ("gfs", "lfs") for n in of_a_tier]
 

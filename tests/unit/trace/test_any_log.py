@@ -179,7 +179,8 @@ def test_calls_of_mpi_io_are_summed_and_those_of_stdio_are_not_counted_twice(rea
     log = read(
         {
             "MPI-IO": records_of(
-                *("MPI-IO", [1]),
+                "MPI-IO",
+                [1],
                 **{"INDEP_OPENS": 1, "COLL_OPENS": 2, "BYTES_WRITTEN": 80},
                 **{"INDEP_READS": 3, "COLL_READS": 4, "SPLIT_READS": 5, "NB_READS": 6},
                 **{"INDEP_WRITES": 10, "COLL_WRITES": 20, "SPLIT_WRITES": 30},
@@ -211,7 +212,8 @@ def test_shared_record_keeps_what_is_known_of_ranks(read):
     log = read(
         {
             "POSIX": records_of(
-                *("POSIX", [1, 2]),
+                "POSIX",
+                [1, 2],
                 rank=[SHARED, 3],
                 SLOWEST_RANK=2,
                 SLOWEST_RANK_BYTES=70,
@@ -238,7 +240,8 @@ def test_many_records_keep_their_order(read, shared_at):
     log = read(
         {
             "POSIX": records_of(
-                *("POSIX", ids),
+                "POSIX",
+                ids,
                 rank=ranks,
                 READS=ids,
                 SLOWEST_RANK_BYTES=ids,
@@ -259,7 +262,8 @@ def test_times_below_zero_are_zero_and_said(read):
     log = read(
         {
             "POSIX": records_of(
-                *("POSIX", [1, 2, 3]),
+                "POSIX",
+                [1, 2, 3],
                 rank=[0, SHARED, 1],
                 F_META_TIME=[-1e-9, 0.5, -2600.0],
                 F_FASTEST_RANK_TIME=-1e-9,
@@ -288,7 +292,8 @@ def test_bytes_without_calls_and_calls_without_time_are_said(read):
     log = read(
         {
             "POSIX": records_of(
-                *("POSIX", [1, 2, 3, 4]),
+                "POSIX",
+                [1, 2, 3, 4],
                 READS=[0, 1, 1, 0],
                 BYTES_READ=[7, 7, 0, 0],
                 F_READ_TIME=[0, 0.5, 0, 0],
@@ -305,7 +310,8 @@ def test_counters_that_were_not_monitored_are_zero(read):
     log = read(
         {
             "POSIX": records_of(
-                *("POSIX", [1, 2]),
+                "POSIX",
+                [1, 2],
                 OPENS=[-1, 2],
                 BYTES_READ=-1,
                 SIZE_READ_0_100=-1,
@@ -380,7 +386,9 @@ PATHS = [(1, b"/scratch/a"), (2, b"/scratch/b"), (3, b"<STDERR>")]
 def test_every_format_holds_the_same(tmp_path, version, versions, order, compression):
     """Of big-endian and of old records, PyDarshan reads wrong META times, variances."""
     path = build_log(
-        *(tmp_path / "job.darshan", modules_of(versions), PATHS),
+        tmp_path / "job.darshan",
+        modules_of(versions),
+        PATHS,
         version=version,
         order=order,
         compression=compression,
@@ -410,7 +418,9 @@ def sorted_by_number(names):
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_current_records_agree_with_pydarshan_in_any_order(tmp_path, order):
     path = build_log(
-        *(tmp_path / "job.darshan", modules_of(FORMATS[-1][1]), PATHS),
+        tmp_path / "job.darshan",
+        modules_of(FORMATS[-1][1]),
+        PATHS,
         order=order,
         n_processes=4,
     )
@@ -426,7 +436,7 @@ def test_old_records_of_posix_and_stdio_calls_are_omitted_and_said(tmp_path):
     modules = modules_of(FORMATS[0][1])
     modules["POSIX"][1]["POSIX_FOPENS"] = [5, 0]
     path = build_log(
-        *(tmp_path / "job.darshan", modules, PATHS), version="3.00", n_processes=4
+        tmp_path / "job.darshan", modules, PATHS, version="3.00", n_processes=4
     )
     log = read_any_log(path)
     assert log.records["POSIX"].ids.tolist() == [2]

@@ -53,7 +53,9 @@ def test_records_of_all_modules_are_read_by_pydarshan(write):
         {
             "STDIO": records_of("STDIO", [3], [0], STDIO_FDOPENS=1, STDIO_OPENS=2),
             "POSIX": records_of(
-                *("POSIX", [1, 2], [0, -1]),
+                "POSIX",
+                [1, 2],
+                [0, -1],
                 POSIX_SLOWEST_RANK=[0, 1],
                 POSIX_F_VARIANCE_RANK_TIME=[0.0, 0.25],
             ),

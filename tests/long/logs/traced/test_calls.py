@@ -163,7 +163,7 @@ def test_bytes_are_of_the_process_that_has_moved_them(trace, tmp_path, is_link):
         (tmp_path / "link").symlink_to("data")
         data = tmp_path / "link"
     found = trace(
-        *("sh", "-c", f"tr a b < {data}/in > {data}/out"), prefix=data, data=data
+        "sh", "-c", f"tr a b < {data}/in > {data}/out", prefix=data, data=data
     )
     assert (data / "out").read_text() == "bbnbnb"
     assert found.counts("POSIX", "in", "BYTES_READ") == [6]
@@ -214,7 +214,12 @@ def test_path_that_only_begins_like_a_traced_one_is_not_traced(trace, tmp_path):
 
 def test_device_is_traced(trace):
     found = trace(
-        *("dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=10", "status=none"),
+        "dd",
+        "if=/dev/zero",
+        "of=/dev/null",
+        "bs=1M",
+        "count=10",
+        "status=none",
         prefix="/dev/zero",
         data="/dev/zero",
     )

@@ -190,7 +190,10 @@ def test_programs_that_a_shell_starts_are_processes():
         (0, shell), (1, "python a.py"), (1, "python a.py"), (1, "cat x"), (1, shell)
     )
     assert found == [
-        *(("1-5", "bash"), ("2-5", "a.py"), ("3-5", "a.py"), ("4-5", "cat")),
+        ("1-5", "bash"),
+        ("2-5", "a.py"),
+        ("3-5", "a.py"),
+        ("4-5", "cat"),
         ("1-5", "bash"),  # a part of the shell
     ]
 

@@ -19,9 +19,22 @@ FILES = [
 ]
 # Everything that identifies somebody or something in the tables of `secret_tables`.
 SECRETS = [
-    *("alice", "bob-2", "node017", "hydra", "proj-x", "scan_07", "scan_08", "melanoma"),
-    *("tumour.py", "tumour", "nightly-991", "lammps_secret", "70000", "70001"),
-    *("/opt/hidden", "broken-log"),
+    "alice",
+    "bob-2",
+    "node017",
+    "hydra",
+    "proj-x",
+    "scan_07",
+    "scan_08",
+    "melanoma",
+    "tumour.py",
+    "tumour",
+    "nightly-991",
+    "lammps_secret",
+    "70000",
+    "70001",
+    "/opt/hidden",
+    "broken-log",
 ]
 
 

@@ -59,7 +59,13 @@ def test_a_run_time_that_no_log_tells_is_not_known():
 
 def test_a_page_has_all_parts():
     assert sections_of(context_of(job_tables.epochs_job())) == [
-        *("summary", "breakdown", "processes", "files", "sizes", "whatif", "logs")
+        "summary",
+        "breakdown",
+        "processes",
+        "files",
+        "sizes",
+        "whatif",
+        "logs",
     ]
 
 

@@ -65,9 +65,12 @@ def test_ranks_take_the_facts_that_the_first_of_their_machine_has_read():
     later = {"modules": None, "machine": None}
     other = {"modules": "d" * 64, "machine": {"cpu_model": "ARM"}}
     given = [
-        *(rank_of(0), rank_of(0, **later)),
-        *(rank_of(1, **other), rank_of(1, **later)),
-        *(rank_of(0, folder="/x", modules="e"), rank_of(0, folder="/x", **later)),
+        rank_of(0),
+        rank_of(0, **later),
+        rank_of(1, **other),
+        rank_of(1, **later),
+        rank_of(0, folder="/x", modules="e"),
+        rank_of(0, folder="/x", **later),
     ]
     ranks = with_facts_of_machines(given)
     assert [one.modules[0] for one in ranks] == list("ccddee")

@@ -47,7 +47,7 @@ def test_the_slowest_process_is_stacked_by_class():
 
 def test_each_epoch_has_a_bar_and_the_whole_job_the_classes():
     figure = draw(job_tables.epochs_job())
-    reads = bars_of(figure.axes[0], Palette(["gfs"]).colour(*("gfs", "read")))
+    reads = bars_of(figure.axes[0], Palette(["gfs"]).colour("gfs", "read"))
     assert [bar.get_height() for bar in reads] == pytest.approx([6, 3, 2])
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == list(
         "012"

@@ -95,7 +95,10 @@ def test_other_names_of_tiers_are_told():
     data = data_of(job, ["home", "burst"])
     assert "READ and META of the tiers home and burst" in data.note
     assert list(data.labels.values()) == [
-        *("home READ", "home META", "burst READ", "burst META")
+        "home READ",
+        "home META",
+        "burst READ",
+        "burst META",
     ]
     assert times_of(data)["gfs_read"].tolist() == [3, 2]
 

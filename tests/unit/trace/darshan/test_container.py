@@ -60,7 +60,7 @@ def test_module_without_data_can_be_partial(log):
 @pytest.mark.parametrize("n_records", [1, 5000])
 def test_records_are_unpacked(log, compression, n_streams, n_records):
     build_log(
-        *(log, stdio(n_records), NAMES), compression=compression, n_streams=n_streams
+        log, stdio(n_records), NAMES, compression=compression, n_streams=n_streams
     )
     found = list(open_container(log).records("STDIO", STDIO))
     assert max(map(len, found)) <= 512

@@ -33,6 +33,9 @@ def test_older_records_lack_counters_in_the_middle():
     assert posix[4].names.index("POSIX_READS") == 5  # after id, rank, opens
     assert posix[3].names.index("POSIX_READS") == 3
     assert posix[1].names[8:12] == (
-        *("POSIX_FOPENS", "POSIX_FREADS", "POSIX_FWRITES", "POSIX_FSEEKS"),
+        "POSIX_FOPENS",
+        "POSIX_FREADS",
+        "POSIX_FWRITES",
+        "POSIX_FSEEKS",
     )
     assert RECORD_TYPES["STDIO"][1].names[3] == "STDIO_READS"

@@ -27,7 +27,11 @@ class Terminated(BaseException):
 
 
 _EXPLAINED = (
-    *(BenchmarkError, ConfigError, DatasetError, PlacementError, TierError),
+    BenchmarkError,
+    ConfigError,
+    DatasetError,
+    PlacementError,
+    TierError,
     Terminated,
 )
 

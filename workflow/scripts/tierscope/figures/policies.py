@@ -292,7 +292,9 @@ def _limit_savings(
     ax.set_ylim(low - margin - text_s, values.max() + margin)
     outside = [words for words, start_s in starts.items() if start_s < low - margin]
     ax.text(
-        *(0.99, 0.02, "\n".join(["Below:", *outside])),
+        0.99,
+        0.02,
+        "\n".join(["Below:", *outside]),
         **{"transform": ax.transAxes, "ha": "right", "va": "bottom"},
         **_SMALL,
     )
@@ -317,7 +319,8 @@ def _handles(totals: pd.DataFrame, has_peers: bool) -> list[Patch | Line2D]:
         *policies,
         Line2D([], [], color="#444444", ls=(0, (3, 2)), label="epochs like the last"),
         Line2D(
-            *([], []),
+            [],
+            [],
             color="#dddddd",
             marker="o",
             ms=10,

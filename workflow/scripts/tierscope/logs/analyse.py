@@ -40,9 +40,20 @@ from tierscope.logs.whatif import combinations_for_goal, estimate_job
 
 GOAL_PERCENT = 80  # of today's I/O time, if no goal is given
 JOB_TABLES = (
-    *("logs", "refusals", "tier_prefixes", "jobs", "job_times", "job_processes"),
-    *("job_slowest", "job_breakdown", "job_files", "job_sizes", "job_estimates"),
-    *("job_combinations", "fleet", "fleet_classes"),
+    "logs",
+    "refusals",
+    "tier_prefixes",
+    "jobs",
+    "job_times",
+    "job_processes",
+    "job_slowest",
+    "job_breakdown",
+    "job_files",
+    "job_sizes",
+    "job_estimates",
+    "job_combinations",
+    "fleet",
+    "fleet_classes",
 )
 _JOB_ID = re.compile(r"_id(-?\d+)[-_]")  # in the name of a log
 _MOST_LABELS = 3
@@ -324,9 +335,18 @@ def _log_rows(groups: Sequence[LogGroup], logs: Logs) -> list[dict]:
             log, summary = logs[path]
             facts = summary.facts
             kept = (
-                *("digest", "reader", "log_format", "exe", "job_id", "n_processes"),
-                *("started_s", "n_records", "n_shared_records", "n_nameless_records"),
-                *("n_mappings", "mapped_bytes"),
+                "digest",
+                "reader",
+                "log_format",
+                "exe",
+                "job_id",
+                "n_processes",
+                "started_s",
+                "n_records",
+                "n_shared_records",
+                "n_nameless_records",
+                "n_mappings",
+                "mapped_bytes",
             )
             rows.append(
                 {name: facts[name] for name in kept}

@@ -80,14 +80,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     tracing.set_defaults(refuse=tracing.error)
     tracing.add_argument(
-        *("--logs", "-l"),
+        "--logs",
+        "-l",
         metavar="DIR",
         type=Path,
         default=Path("darshan-logs"),
         help="folder of the logs (default: %(default)s)",
     )
     tracing.add_argument(
-        *("--paths", "-p"),
+        "--paths",
+        "-p",
         metavar="PATH",
         nargs="+",
         default=[],

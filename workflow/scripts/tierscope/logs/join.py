@@ -347,21 +347,27 @@ def _slowest_rows(phases: Sequence[Phase], parts: Sequence[Summary]) -> dict:
     rows: dict[str, list] = {
         name: []
         for name in (
-            *("epoch", "times_are", "n_slowest", "slowest_ranks", "least_s", "most_s"),
-            *("run_least_percent", "run_most_percent"),
+            "epoch",
+            "times_are",
+            "n_slowest",
+            "slowest_ranks",
+            "least_s",
+            "most_s",
+            "run_least_percent",
+            "run_most_percent",
         )
     }
     for phase in phases:
         ranks, (least_s, most_s), *_ = phase.slowest()
         values = (
-            *(
-                phase.epoch,
-                phase.times_are,
-                len(ranks),
-                rank_words(ranks, phase.n_processes),
-            ),
-            *(least_s, most_s),
-            *(_percent(least_s, run_most_s), _percent(most_s, run_least_s)),
+            phase.epoch,
+            phase.times_are,
+            len(ranks),
+            rank_words(ranks, phase.n_processes),
+            least_s,
+            most_s,
+            _percent(least_s, run_most_s),
+            _percent(most_s, run_least_s),
         )
         for name, value in zip(rows, values, strict=True):
             rows[name].append(value)

@@ -25,21 +25,29 @@ MOST_RANKS_NAMED = 10
 _AT_LEAST = "so times are at least those that are listed."
 _COUNTED = (
     (
-        *("n_shared_records", "record holds", "records hold"),
+        "n_shared_records",
+        "record holds",
+        "records hold",
         "sums over all processes, so times of processes are bounds.",
     ),
     (
-        *("n_nameless_records", "record has", "records have"),
+        "n_nameless_records",
+        "record has",
+        "records have",
         f"no name (tier {UNNAMED}).",
     ),
 )
 _FLAWS = (
     (
-        *("negative_times", "time is", "times are"),
+        "negative_times",
+        "time is",
+        "times are",
         "below 0 in the logs and counted as 0",
     ),
     (
-        *("negative_counters", "counter is", "counters are"),
+        "negative_counters",
+        "counter is",
+        "counters are",
         "below 0 in the logs and counted as 0",
     ),
     ("bytes_alone", "record has", "records have", "bytes but no reads or writes"),
@@ -48,11 +56,15 @@ _FLAWS = (
 _LACKING = (
     (NO_EXE, "log has", "logs have", "no command line, so its program is unknown."),
     (
-        *(CUT_EXE, "log has", "logs have"),
+        CUT_EXE,
+        "log has",
+        "logs have",
         "the beginning of its command line only; programs are told by it.",
     ),
     (
-        *(NO_MOUNTS, "log has", "logs have"),
+        NO_MOUNTS,
+        "log has",
+        "logs have",
         f"no mount table, so paths are tier {OTHER}: name the tiers.",
     ),
 )

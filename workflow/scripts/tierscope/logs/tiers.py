@@ -14,8 +14,24 @@ OTHER, UNNAMED = "other", "unnamed"  # paths of no tier, records without a name
 # Names that `auto` gives to file systems, by type as in mount tables.
 _MEMORY = {"tmpfs", "ramfs", "hugetlbfs"}
 _LOCAL = {
-    *("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "vfat"),
-    *("overlay", "overlayfs", "squashfs", "erofs", "iso9660", "rootfs", "ufs", "apfs"),
+    "ext2",
+    "ext3",
+    "ext4",
+    "xfs",
+    "btrfs",
+    "zfs",
+    "f2fs",
+    "jfs",
+    "reiserfs",
+    "vfat",
+    "overlay",
+    "overlayfs",
+    "squashfs",
+    "erofs",
+    "iso9660",
+    "rootfs",
+    "ufs",
+    "apfs",
 }
 _SAME = {"nfs3": "nfs", "nfs4": "nfs", "fefs": "lustre", "mmfs": "gpfs"}
 # Darshan leaves these out of its mount table.

@@ -17,11 +17,18 @@ AUTO, BUILTIN = "auto", "builtin"
 # Variables that a site's module may set and that override our settings in Darshan. With
 # ENABLE_NONMPI any program that a rank starts writes the log instead of the rank.
 OVERRIDES = (
-    *("DARSHAN_DISABLE", "DARSHAN_ENABLE_NONMPI", "DARSHAN_EXCLUDE_DIRS"),
-    *("DARSHAN_MODMEM", "DARSHAN_NAMEMEM"),
-    *("DARSHAN_MOD_DISABLE", "DARSHAN_MOD_ENABLE", "DXT_ENABLE_IO_TRACE"),
-    *("DARSHAN_APP_EXCLUDE", "DARSHAN_APP_INCLUDE"),
-    *("DARSHAN_RANK_EXCLUDE", "DARSHAN_RANK_INCLUDE"),
+    "DARSHAN_DISABLE",
+    "DARSHAN_ENABLE_NONMPI",
+    "DARSHAN_EXCLUDE_DIRS",
+    "DARSHAN_MODMEM",
+    "DARSHAN_NAMEMEM",
+    "DARSHAN_MOD_DISABLE",
+    "DARSHAN_MOD_ENABLE",
+    "DXT_ENABLE_IO_TRACE",
+    "DARSHAN_APP_EXCLUDE",
+    "DARSHAN_APP_INCLUDE",
+    "DARSHAN_RANK_EXCLUDE",
+    "DARSHAN_RANK_INCLUDE",
 )
 
 _LIBRARY = "libdarshan.so"

@@ -85,7 +85,11 @@ def with_facts_of_machines(gathered: Sequence[RankFacts]) -> list[RankFacts]:
     read = {(one.host, one.folder): one for one in gathered if one.modules}
     return [
         RankFacts(
-            *(one.node, one.host, one.folder, one.libraries, one.affinity),
+            one.node,
+            one.host,
+            one.folder,
+            one.libraries,
+            one.affinity,
             read[one.host, one.folder].modules,
             read[one.host, one.folder].machine,
         )

@@ -19,8 +19,13 @@ from tierscope.storage.mounts import mount_table
 
 EVENTS = "processes"  # name of the file of events, one a host
 JOB_VARIABLES = (
-    *("SLURM_JOB_ID", "PJM_JOBID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID"),
-    *("FLUX_JOB_ID", "JOB_ID"),
+    "SLURM_JOB_ID",
+    "PJM_JOBID",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "COBALT_JOBID",
+    "FLUX_JOB_ID",
+    "JOB_ID",
 )
 # Of each process that a launcher has started.
 LAUNCHED = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_STEP_ID")

@@ -23,13 +23,27 @@ from tierscope.logs.traced.library import tracer_library
 # Darshan's own, but /dev/shm and /var/tmp hold data. The longest prefix decides.
 INCLUDED = ("/", "/dev/shm/", "/var/tmp/", "/var/opt/cray/dws/mounts/")
 EXCLUDED = (
-    *("/etc/", "/dev/", "/usr/", "/bin/", "/boot/", "/lib/", "/lib64/", "/opt/"),
-    *("/sbin/", "/sys/", "/proc/", "/var/"),
+    "/etc/",
+    "/dev/",
+    "/usr/",
+    "/bin/",
+    "/boot/",
+    "/lib/",
+    "/lib64/",
+    "/opt/",
+    "/sbin/",
+    "/sys/",
+    "/proc/",
+    "/var/",
 )
 NOT_FOUND, NOT_EXECUTABLE, FAILED = 127, 126, 125  # exit statuses, as those of `env`
 _FORWARDED = {
-    *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
-    *(signal.SIGUSR1, signal.SIGUSR2),
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
 }
 _FROM_KERNEL = 0x80  # si_code of what a terminal sends, to the command as well
 _GRACE_S = 5  # for processes that outlive the command

@@ -34,7 +34,10 @@ from tierscope.trace.spool import join_spools, open_spool
 
 # The first that any process has says the ranks: those inside it inherit the others.
 RANK_VARIABLES = (
-    *("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "PMIX_RANK",
     "SLURM_PROCID",
 )
 _STREAM_MARK = b"\1"  # before the path of a file used as a stream

@@ -47,8 +47,16 @@ from tierscope.pages.logs.job_tables import (
 )
 
 OF_JOBS = (
-    *("jobs", "logs", "job_times", "job_processes", "job_slowest", "job_breakdown"),
-    *("job_files", "job_sizes", "job_estimates", "job_combinations"),
+    "jobs",
+    "logs",
+    "job_times",
+    "job_processes",
+    "job_slowest",
+    "job_breakdown",
+    "job_files",
+    "job_sizes",
+    "job_estimates",
+    "job_combinations",
 )
 TIMES_WORDS = {
     EXACT: "exact: each process has its own records",

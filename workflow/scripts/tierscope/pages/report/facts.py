@@ -26,8 +26,13 @@ _NAMES = {
 SIMULATED = "simulated"
 _MOST_VALUES, _MOST_LETTERS = 5, 200  # of what differs between runs
 _IDENTIFYING = (
-    *("hosts", "scheduler_job", "tier_roots", "background_roots", "peer_roots"),
-    *("peer_interfaces", "machines"),
+    "hosts",
+    "scheduler_job",
+    "tier_roots",
+    "background_roots",
+    "peer_roots",
+    "peer_interfaces",
+    "machines",
 )
 
 

@@ -40,15 +40,29 @@ JOB = _job_type(
 # Modules by their position in the header's table. H5D came with format 3.20, the
 # second module of PnetCDF with 3.41.
 _FIRST_MODULES = [
-    *("NULL", "POSIX", "MPI-IO", "H5F", "PNETCDF", "BG/Q", "LUSTRE", "STDIO"),
-    *("DXT_POSIX", "DXT_MPIIO", "MDHIM", "APXC", "APMPI", "HEATMAP"),
+    "NULL",
+    "POSIX",
+    "MPI-IO",
+    "H5F",
+    "PNETCDF",
+    "BG/Q",
+    "LUSTRE",
+    "STDIO",
+    "DXT_POSIX",
+    "DXT_MPIIO",
+    "MDHIM",
+    "APXC",
+    "APMPI",
+    "HEATMAP",
 ]
 _OLD_MODULES = [*_FIRST_MODULES[:4], "H5D", *_FIRST_MODULES[4:]]
 _MODULES = [
     *_OLD_MODULES[:5],
-    *("PNETCDF_FILE", "PNETCDF_VAR"),
+    "PNETCDF_FILE",
+    "PNETCDF_VAR",
     *_OLD_MODULES[6:],
-    *("DFS", "DAOS"),
+    "DFS",
+    "DAOS",
 ]
 
 

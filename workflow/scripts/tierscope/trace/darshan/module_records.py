@@ -13,8 +13,10 @@ from tierscope.trace.posix_records import TIMERS as POSIX_TIMERS
 
 _RANKS = ["FASTEST_RANK", "FASTEST_RANK_BYTES", "SLOWEST_RANK", "SLOWEST_RANK_BYTES"]
 _RANK_TIMES = [
-    *("F_FASTEST_RANK_TIME", "F_SLOWEST_RANK_TIME"),
-    *("F_VARIANCE_RANK_TIME", "F_VARIANCE_RANK_BYTES"),
+    "F_FASTEST_RANK_TIME",
+    "F_SLOWEST_RANK_TIME",
+    "F_VARIANCE_RANK_TIME",
+    "F_VARIANCE_RANK_BYTES",
 ]
 
 
@@ -24,22 +26,46 @@ def _stamps(when: str, *calls: str) -> list[str]:
 
 
 _STDIO_COUNTERS = [
-    *("OPENS", "FDOPENS", "READS", "WRITES", "SEEKS", "FLUSHES"),
-    *("BYTES_WRITTEN", "BYTES_READ", "MAX_BYTE_READ", "MAX_BYTE_WRITTEN"),
+    "OPENS",
+    "FDOPENS",
+    "READS",
+    "WRITES",
+    "SEEKS",
+    "FLUSHES",
+    "BYTES_WRITTEN",
+    "BYTES_READ",
+    "MAX_BYTE_READ",
+    "MAX_BYTE_WRITTEN",
     *_RANKS,
 ]
 _STDIO_TIMERS = [
-    *("F_META_TIME", "F_WRITE_TIME", "F_READ_TIME"),
+    "F_META_TIME",
+    "F_WRITE_TIME",
+    "F_READ_TIME",
     *_stamps("START", "OPEN", "CLOSE", "WRITE", "READ"),
     *_stamps("END", "OPEN", "CLOSE", "WRITE", "READ"),
     *_RANK_TIMES,
 ]
 _MPIIO_COUNTERS = [
-    *("INDEP_OPENS", "COLL_OPENS", "INDEP_READS", "INDEP_WRITES"),
-    *("COLL_READS", "COLL_WRITES", "SPLIT_READS", "SPLIT_WRITES"),
-    *("NB_READS", "NB_WRITES", "SYNCS", "HINTS", "VIEWS", "MODE"),
-    *("BYTES_READ", "BYTES_WRITTEN", "RW_SWITCHES"),
-    *("MAX_READ_TIME_SIZE", "MAX_WRITE_TIME_SIZE"),
+    "INDEP_OPENS",
+    "COLL_OPENS",
+    "INDEP_READS",
+    "INDEP_WRITES",
+    "COLL_READS",
+    "COLL_WRITES",
+    "SPLIT_READS",
+    "SPLIT_WRITES",
+    "NB_READS",
+    "NB_WRITES",
+    "SYNCS",
+    "HINTS",
+    "VIEWS",
+    "MODE",
+    "BYTES_READ",
+    "BYTES_WRITTEN",
+    "RW_SWITCHES",
+    "MAX_READ_TIME_SIZE",
+    "MAX_WRITE_TIME_SIZE",
     *(f"SIZE_READ_AGG_{size}" for size in SIZES),
     *(f"SIZE_WRITE_AGG_{size}" for size in SIZES),
     *(f"ACCESS{i}_ACCESS" for i in range(1, 5)),
@@ -49,8 +75,11 @@ _MPIIO_COUNTERS = [
 _MPIIO_TIMERS = [
     *_stamps("START", "OPEN", "READ", "WRITE", "CLOSE"),
     *_stamps("END", "OPEN", "READ", "WRITE", "CLOSE"),
-    *("F_READ_TIME", "F_WRITE_TIME", "F_META_TIME"),
-    *("F_MAX_READ_TIME", "F_MAX_WRITE_TIME"),
+    "F_READ_TIME",
+    "F_WRITE_TIME",
+    "F_META_TIME",
+    "F_MAX_READ_TIME",
+    "F_MAX_WRITE_TIME",
     *_RANK_TIMES,
 ]
 _NAMES = {
@@ -68,8 +97,11 @@ _NAMES = {
 # Counters that records of an older version do not have.
 _NEW_STAMPS = ["F_CLOSE_START_TIMESTAMP", "F_OPEN_END_TIMESTAMP"]
 _POSIX_NEW_IN_4 = [
-    *("POSIX_FILENOS", "POSIX_DUPS"),
-    *("POSIX_RENAME_SOURCES", "POSIX_RENAME_TARGETS", "POSIX_RENAMED_FROM"),
+    "POSIX_FILENOS",
+    "POSIX_DUPS",
+    "POSIX_RENAME_SOURCES",
+    "POSIX_RENAME_TARGETS",
+    "POSIX_RENAMED_FROM",
 ]
 _POSIX_NEW_IN_3 = [f"POSIX_{name}" for name in _NEW_STAMPS]
 _MPIIO_NEW_IN_3 = [f"MPIIO_{name}" for name in _NEW_STAMPS]
