@@ -14,6 +14,7 @@ from pathlib import Path
 import sessions
 from sessions import HANG_S, processes_in
 
+FAULTS = Path(__file__).parents[1] / "faults"
 _numbers = itertools.count()
 
 
@@ -118,7 +119,28 @@ def edit(project, module: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-EPOCH = "        reads = self._source.epoch(point, epoch, on_lfs)\n"
+def inject(project, module: str, code: str) -> None:
+    """Let a module of the project's launches run code once it is loaded, as a fault."""
+    folder = project.folder / "faults"
+    folder.mkdir(exist_ok=True)
+    with (folder / f"tierscope.{module}.py").open("a") as file:
+        file.write(code)
+    path = os.pathsep.join([str(FAULTS), os.environ.get("PYTHONPATH", "")])
+    given = {"PYTHONPATH": path.rstrip(os.pathsep), "FAULTS": str(folder)}
+    project.environment = project.environment | given
+
+
+BEFORE_EPOCH = """
+import os, time
+_epoch_row = Benchmark._epoch_row
+
+def _faulty_epoch_row(self, point, epoch, on_lfs):
+    here = self.processes.rank, epoch, point.cache_rate_percent
+    {fault}
+    return _epoch_row(self, point, epoch, on_lfs)
+
+Benchmark._epoch_row = _faulty_epoch_row
+"""
 
 
 def hold(project, rank: int, cache_rate_percent: int) -> None:
@@ -127,15 +149,9 @@ def hold(project, rank: int, cache_rate_percent: int) -> None:
     As long as there is a file `hold` in the project.
     """
     (project.folder / "hold").touch()
-    edit(
-        project,
-        "benchmark/driver.py",
-        EPOCH,
-        "        here = self.processes.rank, epoch, point.cache_rate_percent\n"
-        f"        held = here == {(rank, 1, cache_rate_percent)}\n"
-        "        while held and Path('hold').exists():\n"
-        f"            __import__('time').sleep(0.05)\n{EPOCH}",
-    )
+    held = f"here == {(rank, 1, cache_rate_percent)} and os.path.exists('hold')"
+    fault = f"while {held}: time.sleep(0.05)"
+    inject(project, "benchmark.driver", BEFORE_EPOCH.format(fault=fault))
 
 
 def let_go(project) -> None:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from integration.launches import edit, messages_of
+from integration.launches import edit, inject, messages_of
 from integration.test_policies import (
     EPOCHS,
     N_FILES,
@@ -83,12 +83,17 @@ def test_copy_that_fails_leaves_its_file_on_the_gfs_and_the_others_are_placed(tm
     project = make_project(tmp_path / "project", ["monarch"])
     first, _ = files_of_nodes(0)
     lost = sorted(first)[0]
-    rename = "            os.rename(temporary, os.path.join(folder, name))\n"
-    fault = (
-        f"            if name == '{lost:07d}.tfrecord':\n"
-        "                raise OSError(errno.EIO, os.strerror(errno.EIO))\n"
-    )
-    edit(project, "benchmark/placement/copies.py", rename, fault + rename)
+    fault = f"""
+_rename = os.rename
+
+def _faulty_rename(old, new):
+    if new.endswith("/{lost:07d}.tfrecord"):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    _rename(old, new)
+
+os.rename = _faulty_rename
+"""
+    inject(project, "benchmark.placement.copies", fault)
     output = project.snakemake("audits")
     assert (
         f"node 0: copying {lost:07d}.tfrecord to the LFS failed: Input/output error; "

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from integration.conftest import Project
-from integration.launches import edit
+from integration.launches import inject
 from tierscope.core.tables import read_table
 from tierscope.data.shuffle import epoch_files
 from tierscope.policies import PLACED, of_kind
@@ -147,13 +147,7 @@ def test_second_start_does_nothing(swept):
 
 def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
     project = make_project(tmp_path / "project", ["monarch"])
-    prefix = 'COPYING_PREFIX = "{}"'.format
-    edit(
-        project,
-        "storage/tier.py",
-        prefix(".placing-"),
-        prefix("no/such/"),
-    )
+    inject(project, "benchmark.placement.copies", 'COPYING_PREFIX = "no/such/"')
     output = project.snakemake("audits")
     assert "No such file or directory; reads go on from the GFS" in output
     # Each node tries each file once; the room of a copy that failed is free again.
@@ -169,8 +163,8 @@ def test_copies_that_find_no_folder_are_counted_and_the_run_goes_on(tmp_path):
 
 
 def test_placement_server_that_dies_ends_the_job_with_its_reason(plain):
-    held = "        self.store.hold(file_id)\n"
-    edit(plain, "policies/monarch.py", held, "        raise ValueError(7)\n")
+    fault = "def placed(self, file_id): raise ValueError(7)\nMonarch.placed = placed\n"
+    inject(plain, "policies.monarch", fault)
     output = plain.launch("tiny-0ost-monarch-posix", "cache-050/rep-0").fail()
     assert "the placement server of node" in output
     assert "has ended: ValueError: 7" in output

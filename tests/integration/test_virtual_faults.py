@@ -12,6 +12,7 @@ import pytest
 from integration.launches import (
     edit,
     hold,
+    inject,
     let_go,
     messages_of,
     pid_of,
@@ -22,28 +23,37 @@ from tierscope.core.tables import read_table
 
 FILES, DATABASE = "tiny-60ost-pinning-posix", "tiny-60ost-pinning-lmdbio"
 NODE = os.uname().nodename
-TURN = "            descriptor = os.open(path, os.O_RDONLY)\n"
-IN_RANK = "            if os.environ['PMI_RANK'] == '{}' and '.ep1/' in path: "
 SLEEP = "__import__('time').sleep(600)"
 
 
 def put(project, fault, rank=2):
     """Let a rank do something else in the second epoch, before it opens a file."""
-    edit(
-        project,
-        "benchmark/loaders/posix.py",
-        TURN,
-        f"{IN_RANK.format(rank)}{fault}\n{TURN}",
-    )
+    code = f"""
+_open = os.open
+
+def _faulty_open(path, *flags, **options):
+    if os.environ["PMI_RANK"] == "{rank}" and ".ep1/" in str(path):
+        {fault}
+    return _open(path, *flags, **options)
+
+os.open = _faulty_open
+"""
+    inject(project, "benchmark.loaders.posix", code)
 
 
 def put_into_reader(project, fault):
     """Let the first reader do something else in the second epoch, in its turn."""
-    read = (
-        "        tiers = np.concatenate([part.tiers[chosen] for part in plan.parts])\n"
-    )
-    fault = f"        if self._rank == 0 and self._log.epoch == 1: {fault}\n"
-    edit(project, "benchmark/loaders/lmdb.py", read, fault + read)
+    code = f"""
+_index = DatabaseLoader._index
+
+def _faulty_index(self, plan):
+    if self._rank == 0 and self._log.epoch == 1:
+        {fault}
+    return _index(self, plan)
+
+DatabaseLoader._index = _faulty_index
+"""
+    inject(project, "benchmark.loaders.lmdb", code)
 
 
 def one_message(output):
@@ -91,7 +101,7 @@ def test_error_of_one_rank_ends_the_others_with_its_message_alone(emulated):
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_no_progress_names_whom_every_actor_waits_for(emulated, rank):
-    edit(emulated, "storage/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    inject(emulated, "storage.clock", "NO_PROGRESS_S = 3.0\n")
     put(emulated, SLEEP, rank)
     output = emulated.launch(FILES, "cache-050/rep-0").fail()
     assert f"rank {rank} reader: running, at " in output
@@ -108,7 +118,7 @@ def test_killed_reader_ends_a_launch_that_waits_for_it(emulated):
 
 
 def test_who_waits_for_a_reader_or_its_token_is_named(emulated):
-    edit(emulated, "storage/clock.py", "NO_PROGRESS_S = 60.0", "NO_PROGRESS_S = 3.0")
+    inject(emulated, "storage.clock", "NO_PROGRESS_S = 3.0\n")
     put_into_reader(emulated, SLEEP)
     output = emulated.launch(DATABASE, "cache-050/rep-0").fail()
     for words in (
