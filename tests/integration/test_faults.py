@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from integration.launches import edit, inject, messages_of
+from integration.launches import inject, messages_of
 from integration.test_policies import (
     EPOCHS,
     N_FILES,
@@ -213,15 +213,20 @@ def messages(project, loader, n_osts=0):
 
 def damage_copies(project, offset):
     """Let every copy on an LFS have one flipped byte."""
-    checked = "        if n_first:\n            check_tree(folder"
-    fault = (
-        "        with open(folder / DATA_FILE, 'r+b') as file:\n"
-        f"            file.seek({offset})\n"
-        "            byte = file.read(1)[0] ^ 2\n"
-        f"            file.seek({offset})\n"
-        "            file.write(bytes([byte]))\n"
-    )
-    edit(project, "benchmark/sources/database.py", checked, fault + checked)
+    fault = f"""
+_check_copy = Database.check_copy
+
+def _damage_and_check(self, folder, n_first):
+    with open(folder / DATA_FILE, "r+b") as file:
+        file.seek({offset})
+        byte = file.read(1)[0] ^ 2
+        file.seek({offset})
+        file.write(bytes([byte]))
+    _check_copy(self, folder, n_first)
+
+Database.check_copy = _damage_and_check
+"""
+    inject(project, "benchmark.sources.database", fault)
 
 
 def offset_of(project, record):
