@@ -112,7 +112,7 @@ $(READY): requirements.lock requirements-build.lock $(PLUGINS:%=%/pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation $(PLUGINS:%=--editable %)
 	@$(BIN)/python -m compileall -q workflow
 	@$(BIN)/python -c \
-	  'import matplotlib, mpi4py.MPI, pyarrow.parquet, snakemake.cli, tensorflow' \
+	  'import mpi4py.MPI, pyarrow.parquet, seaborn, snakemake.cli, tensorflow' \
 	  2> $(VENV)/import.log || { cat $(VENV)/import.log; exit 1; }
 	touch $@
 

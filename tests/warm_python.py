@@ -38,6 +38,7 @@ _IMPORTS = [
     "pandas",
     "pyarrow.parquet",
     "scipy.optimize",
+    "seaborn",
     "snakemake.report",
     "snakemake.script",
     "smart_open",

@@ -28,6 +28,7 @@ from tierscope.analysis.intervals import (
     LEVEL_PERCENT,
     NO_INTERVAL,
     BestRates,
+    interval,
     mean_intervals,
     unit_words,
 )
@@ -203,16 +204,19 @@ def draw_mean(ax: Axes, points: pd.DataFrame, time: str, **line: Any) -> None:
     The interval is a band; at a single cache rate it is a bar. One repetition has none.
     `time` is the column of the time in seconds, beside ``cache_rate_percent``.
     """
-    mean, low, high = over_repetitions(points, time)
-    (drawn,) = ax.plot(mean.index, mean, **EDGE | line)
+    import seaborn as sns  # large: only figures with lines of means load it
+
+    spread = {"err_style": "band", "err_kws": BAND}
     if has_one_rate(points):
-        bars = {"color": drawn.get_color(), "ls": ""} | _ERROR_BARS
-        _, _, (stems,) = ax.errorbar(
-            mean.index, mean, [mean - low, high - mean], **bars
-        )
-        stems.set_capstyle(drawn.get_solid_capstyle())
-    else:
-        ax.fill_between(mean.index, low, high, color=drawn.get_color(), **BAND)
+        spread = {"err_style": "bars", "err_kws": _ERROR_BARS}
+    sns.lineplot(
+        points,
+        x="cache_rate_percent",
+        y=time,
+        errorbar=lambda times_s: interval(times_s)[1:3],
+        ax=ax,
+        **EDGE | spread | line,
+    )
 
 
 def over_repetitions(
