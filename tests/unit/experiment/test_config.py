@@ -579,9 +579,8 @@ def test_launch_on_real_tiers_runs_a_repetition_in_an_order_of_the_seed(config):
     experiment = read_experiment(config, RESOURCES)
     (scenario,) = experiment.sweep
     launch = experiment.launch_of(scenario, Point(40, 0))
-    assert [point.cache_rate_percent for point in launch] == [
-        *(90, 80, 50, 70, 30, 10, 40, 0, 60, 100, 20)
-    ]
+    order = (90, 80, 50, 70, 30, 10, 40, 0, 60, 100, 20)
+    assert tuple(point.cache_rate_percent for point in launch) == order
     assert {point.repetition for point in launch} == {0}
     assert (scenario, tuple(sorted(launch))) in experiment.launches
 

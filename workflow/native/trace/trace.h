@@ -215,7 +215,7 @@ static inline void become_free(void) {
  * time.
  */
 extern bool tierscope_clock_call(int64_t *start_ns, int64_t *end_ns)
-    __attribute__((weak));
+    __attribute__((weak, visibility("default")));
 
 static inline double now_s(void) {
   struct timespec time;

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tierscope.core.columns import IMPROVEMENTS, SCENARIO
 from tierscope.core.io_class import IOClass
 
 if TYPE_CHECKING:  # readers of logs need none of it
@@ -167,6 +166,8 @@ def scenario_titles(
         The keys and ``title``, such as "128 KiB files, 60 OSTs", followed by the
         other keys that differ between the scenarios (policy, loader, system, source).
     """
+    from tierscope.core.columns import SCENARIO  # a rank needs words only
+
     scenarios = table[SCENARIO].drop_duplicates(ignore_index=True)
     others = [key for key in SCENARIO if key not in ("dataset", "n_osts")]
     differing = [key for key in reversed(others) if scenarios[key].nunique() > 1]
@@ -191,6 +192,8 @@ def improvement_words(percents: Mapping[str, int]) -> str:
 
     `percents` has the columns of `tierscope.core.columns.IMPROVEMENTS`.
     """
+    from tierscope.core.columns import IMPROVEMENTS
+
     return changes_words(
         (io_class.label, percents[column])
         for io_class, column in zip(IOClass, IMPROVEMENTS, strict=True)

@@ -25,8 +25,17 @@ _MARGIN = 1.25
 MOST_MINUTES = 366 * 24 * 60  # of a job
 RESERVED = frozenset(
     {
-        *("mpi", "tasks", "nodes", "gfs", "launch", "setup", "python", "scripts"),
-        *("native", "batch_jobs", "points"),
+        "mpi",
+        "tasks",
+        "nodes",
+        "gfs",
+        "launch",
+        "setup",
+        "python",
+        "scripts",
+        "native",
+        "batch_jobs",
+        "points",
     }
 )
 

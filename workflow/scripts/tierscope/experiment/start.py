@@ -41,8 +41,12 @@ _PLACES = {
     "Calibrations": "model",
 }
 _REFUSALS = (
-    *(ConfigError, FolderError, LeaseError, TierError),
-    *(InterfaceError, slurm.SlurmError),
+    ConfigError,
+    FolderError,
+    LeaseError,
+    TierError,
+    InterfaceError,
+    slurm.SlurmError,
 )
 
 
