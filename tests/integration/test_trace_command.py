@@ -673,3 +673,31 @@ os.kill(os.getppid(), signal.SIGKILL)
     )
     assert again.returncode == 125
     assert again.stderr.startswith("tierscope trace: --recover: got 'logs', expected")
+
+
+def test_what_an_ended_call_has_left_blocks_no_other(tmp_path):
+    """Of a full disk, of another user, or of a call that was killed at its start."""
+    for name, text in (("empty", ""), ("odd", "{}"), ("none", None)):
+        folder = tmp_path / "logs" / f".tierscope-{name}"
+        folder.mkdir(parents=True)
+        if text is not None:
+            (folder / "call.json").write_text(text)
+    done, _ = traced(tmp_path, "true")
+    assert (done.returncode, done.stderr.count("killed")) == (0, 0)
+
+
+@pytest.mark.parametrize("paths", ["", "a\nb"])
+def test_refused_path_leaves_nothing(tmp_path, paths):
+    done, _ = traced(tmp_path, "true", options=("--paths", paths))
+    assert done.returncode == 125
+    assert not (tmp_path / "logs").exists()
+
+
+def test_running_call_does_not_keep_a_killed_one_from_being_recovered(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_text("abc")
+    kill = "import os, signal; open('data/file').read(); os.kill(os.getppid(), 9)"
+    traced(tmp_path, sys.executable, "-S", "-c", kill)
+    recover = f"{sys.executable} {COMMAND[1]} trace --recover logs"
+    done, logs = traced(tmp_path, "sh", "-c", recover)
+    assert (done.returncode, len(logs)) == (0, 1)

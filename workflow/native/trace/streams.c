@@ -185,6 +185,14 @@ FILE *fdopen(int fd, const char *mode) {
   return opened_stream(opened, descriptor_file(fd), true, start_s);
 }
 
+/* Where a stream stands in its file, -1 if it cannot be told; keeps errno. */
+static off_t position(FILE *stream) {
+  int saved_errno = errno;
+  off_t offset = ftello(stream);
+  errno = saved_errno;
+  return offset;
+}
+
 /* `bytes` says how many bytes a call has moved, from its result; 0: none. */
 #define TRACED_STREAM(type, name, lane, parameters, arguments, bytes)                  \
   type name parameters {                                                               \
@@ -199,10 +207,25 @@ FILE *fdopen(int fd, const char *mode) {
     return result;                                                                     \
   }
 
+/* The result does not say all bytes: part of an element, lines that hold zeros. */
+#define TRACED_LOAD(type, name, parameters, arguments, bytes)                          \
+  type name parameters {                                                               \
+    struct stream *known = traced_stream(stream);                                      \
+    if (LIKELY(!known))                                                                \
+      return REAL(name) arguments;                                                     \
+    STREAM_CALL(known, start_s);                                                       \
+    off_t start = position(stream);                                                    \
+    type result = REAL(name) arguments;                                                \
+    off_t end = start < 0 ? -1 : position(stream);                                     \
+    int64_t n_bytes = end < start || start < 0 ? (int64_t)(bytes) : end - start;       \
+    if (n_bytes > 0)                                                                   \
+      record_transfer(known->file, READ_LANE, -1, n_bytes, start_s);                   \
+    return result;                                                                     \
+  }
+
 #define TRACED_FREAD(name)                                                             \
-  TRACED_STREAM(size_t, name, READ_LANE,                                               \
-                (void *data, size_t size, size_t n, FILE *stream),                     \
-                (data, size, n, stream), size *result)
+  TRACED_LOAD(size_t, name, (void *data, size_t size, size_t n, FILE *stream),         \
+              (data, size, n, stream), size *result)
 #define TRACED_FWRITE(name)                                                            \
   TRACED_STREAM(size_t, name, WRITE_LANE,                                              \
                 (const void *data, size_t size, size_t n, FILE *stream),               \
@@ -213,8 +236,8 @@ FILE *fdopen(int fd, const char *mode) {
   TRACED_STREAM(int, name, WRITE_LANE, (int character, FILE *stream),                  \
                 (character, stream), result != EOF)
 #define TRACED_FGETS(name)                                                             \
-  TRACED_STREAM(char *, name, READ_LANE, (char *text, int size, FILE *stream),         \
-                (text, size, stream), result ? strlen(result) : 0)
+  TRACED_LOAD(char *, name, (char *text, int size, FILE *stream),                      \
+              (text, size, stream), result ? strlen(result) : 0)
 #define TRACED_FPUTS(name)                                                             \
   TRACED_STREAM(int, name, WRITE_LANE, (const char *text, FILE *stream),               \
                 (text, stream), result != EOF ? strlen(text) : 0)
@@ -324,18 +347,8 @@ int puts(const char *text) {
   return result;
 }
 
-/*
- * How many bytes scanf reads, its result does not say; the position in the file does.
- * C has several standards of scanf, and headers rename it: so symbols are given as
- * text.
+/* C has several standards of scanf, and headers rename it: symbols are given as text.
  */
-static off_t position(FILE *stream) {
-  int saved_errno = errno;
-  off_t offset = ftello(stream);
-  errno = saved_errno;
-  return offset;
-}
-
 #define TRACED_SCANS(name, symbol)                                                     \
   int name##_v(FILE *stream, const char *format,                                       \
                va_list values) __asm__(symbol "vfscanf");                              \

@@ -187,6 +187,15 @@ static void use_streams(void) {
     getc_unlocked(letters);
   fgets_unlocked(text, 100, letters); /* 99 */
   fclose(letters);
+  static char zeros[1500];
+  FILE *parts = fopen("zeros", "w+");
+  memset(zeros, 0, sizeof zeros);
+  zeros[499] = zeros[999] = '\n';
+  fwrite(zeros, 1, sizeof zeros, parts);
+  rewind(parts);
+  fgets(text, 100, parts);                            /* 99 zeros */
+  expect(fread(zeros, 1000, 2, parts) == 1, "fread"); /* and a part: 1401 */
+  fclose(parts);
   FILE *first = fopen("twice", "w"), *second = fopen("twice", "a");
   for (int i = 0; i < 10; i++) {
     putc_unlocked('a', first);

@@ -70,14 +70,26 @@ def trace(trace_library, tmp_path):
     return run
 
 
+def compiled(folder, name):
+    """Return a compiled program of this folder."""
+    source = Path(__file__).with_name(f"{name}.c")
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    subprocess.run(
+        [shutil.which("cc"), *flags, "-o", folder / name, source], check=True
+    )
+    return folder / name
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """Return the compiled program that makes all calls."""
-    binary = tmp_path_factory.mktemp("calls") / "calls"
-    source = Path(__file__).with_name("calls.c")
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([shutil.which("cc"), *flags, "-o", binary, source], check=True)
-    return binary
+    """Return the program that makes all calls."""
+    return compiled(tmp_path_factory.mktemp("calls"), "calls")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Return the program that must not be disturbed."""
+    return compiled(tmp_path_factory.mktemp("hostile"), "hostile")
 
 
 WRITTEN = ("OPENS", "WRITES", "BYTES_WRITTEN")
@@ -146,6 +158,7 @@ def test_streams_count_what_is_no_call(trace, program, tmp_path):
     letters = found.counts("STDIO", "letters", "BYTES_WRITTEN", "BYTES_READ")
     assert letters == [10001, 9099]
     assert found.counts("STDIO", "twice", "OPENS", "BYTES_WRITTEN") == [2, 20]
+    assert found.counts("STDIO", "zeros", "BYTES_READ") == [1500]
     printed = tmp_path / "data" / "stdout"
     assert printed.read_text() == "abcdef1234\nzy"
     assert found.counts("STDIO", "stdout", "BYTES_WRITTEN") == [13]
@@ -224,3 +237,23 @@ def test_device_is_traced(trace):
         data="/dev/zero",
     )
     assert found.counts("POSIX", ".", "READS", "BYTES_READ") == [10, 10 << 20]
+
+
+# What a program must not notice
+
+
+def test_fork_of_which_no_handler_knows_has_a_spool_of_its_own(
+    trace, hostile, tmp_path
+):
+    for name in "abc":
+        (tmp_path / "data" / name).write_text("abc")
+    found = trace(hostile, "fork")
+    for name in "abc":
+        assert found.counts("POSIX", name, "OPENS", "BYTES_READ") == [1, 3]
+    assert [len(one.spools) for one in found.processes] == [1, 1]
+
+
+@pytest.mark.parametrize("what", ["cancelled print", "cancelled look-up", "no path"])
+def test_program_ends_as_without_tracer(trace, hostile, tmp_path, what):
+    (tmp_path / "data" / "a").write_text("abc")
+    trace(hostile, what)

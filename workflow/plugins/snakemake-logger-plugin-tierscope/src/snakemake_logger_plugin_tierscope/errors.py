@@ -157,7 +157,7 @@ def _with_file(line: str, arguments: Sequence[str]) -> str:
         return line
     path = [] if found["path"] == "top level" else found["path"].split(".")
     ends = [[key] for key in found["keys"].split(", ")] if found["keys"] else [[]]
-    paths = [[*path, *end] for end in ends]
+    paths = [one for end in ends if (one := [*path, *end])]
     given = {one.partition("=")[0] for one in _values_of(("--config", "-C"), arguments)}
     if any(path[0] in given for path in paths):
         return line

@@ -28,7 +28,9 @@ def with_kinds(
     """
     config = dict(config)
     schemas = read_schema(schema)["properties"]
-    for key, _, text in (entry.partition("=") for entry in entries):
+    # Of several entries of a key Snakemake takes the last.
+    last = {key: text for key, _, text in (entry.partition("=") for entry in entries)}
+    for key, text in last.items():
         if key not in made or key not in config or key not in schemas:
             continue
         value = config[key]

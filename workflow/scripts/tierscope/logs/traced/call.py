@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tierscope.core.validation import ConfigError
+from tierscope.core.files import write_text
 from tierscope.storage.mounts import mount_table
 
 EVENTS = "processes"  # name of the file of events, one a host
@@ -81,7 +81,7 @@ def prepare_folder(spools: Path, call: Call) -> None:
     are root, processes that change their user can write there, too; nobody can list the
     folder or remove what others have written.
     """
-    (spools / _CALL).write_text(json.dumps(asdict(call)))
+    write_text(spools / _CALL, json.dumps(asdict(call)))
     events = spools / call.host / EVENTS
     events.parent.mkdir()
     with events.open("wb") as file:
@@ -97,20 +97,20 @@ def prepare_folder(spools: Path, call: Call) -> None:
 def left_folders(folder: Path) -> list[tuple[Path, Call]]:
     """Return the folders of spools in a folder of logs, or the folder itself.
 
-    Raises a ConfigError if what is known of a call cannot be read.
+    Those of which nothing is known are left out: of another user, or of a call that was
+    killed before its command began.
     """
-    found = [folder] if (folder / _CALL).is_file() else sorted(folder.glob(_FOLDERS))
-    return [(one, _read_call(one)) for one in found if (one / _CALL).is_file()]
+    calls = {one: _read_call(one) for one in (folder, *sorted(folder.glob(_FOLDERS)))}
+    known = [(one, call) for one, call in calls.items() if call is not None]
+    return known[:1] if calls[folder] else known
 
 
-def _read_call(folder: Path) -> Call:
-    """Return the call that has made a folder of spools."""
+def _read_call(folder: Path) -> Call | None:
+    """Return the call that has made a folder of spools, None if it cannot be read."""
     try:
         return Call(**json.loads((folder / _CALL).read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(
-            f"{folder / _CALL}: got {error}, expected what `tierscope trace` writes."
-        ) from error
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def ticks_of(pid: int) -> int | None:

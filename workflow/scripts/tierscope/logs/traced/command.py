@@ -1,6 +1,7 @@
 """Run any command under our tracer, and leave one Darshan log a process."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -57,13 +58,17 @@ def trace(command: Sequence[str], logs: Path, paths: Sequence[str] = ()) -> int:
     ConfigError says why nothing can be traced or written.
     """
     library = tracer_library()
-    call = this_call()
+    for path in paths:
+        _prefix(path)  # refuses before anything is made
+    call, spools = this_call(), None
     _tell_of_killed_calls(logs)
     try:
         logs.mkdir(parents=True, exist_ok=True)
         spools = Path(tempfile.mkdtemp(prefix=".tierscope-", dir=logs)).absolute()
         prepare_folder(spools, call)
     except OSError as error:
+        if spools:
+            shutil.rmtree(spools, ignore_errors=True)
         raise ConfigError(
             f"--logs: got {str(logs)!r}, expected a folder in which files can be made "
             f"({error.strerror})."
@@ -113,18 +118,20 @@ def recover(folder: Path) -> int:
             f"--recover: got {str(folder)!r}, expected a folder of logs in which a "
             "killed call of `tierscope trace` has left its counts (.tierscope-...)."
         )
-    running = [(spools, call) for spools, call in left if call.may_run()]
-    for spools, call in running:
-        if spools == folder and call.host != os.uname().nodename:
-            continue  # named, so its user knows that it has ended
+    is_named = [spools for spools, _ in left] == [folder]
+    ended = [
+        (spools, call)
+        for spools, call in left
+        if not call.may_run() or (is_named and call.host != os.uname().nodename)
+    ]
+    if not ended:
+        spools, call = left[0]
+        is_here = call.host == os.uname().nodename
         raise ConfigError(
-            f"--recover: {spools} is of process {call.pid} on {call.host}, which "
-            "still runs."
-            if call.host == os.uname().nodename
-            else f"--recover: {spools} is of process {call.pid} on {call.host}; if it "
-            "has ended, name this folder."
+            f"--recover: {spools} is of process {call.pid} on {call.host}"
+            + (", which still runs." if is_here else "; if it has ended, name it.")
         )
-    written = [_write_logs(spools, spools.parent, call) for spools, call in left]
+    written = [_write_logs(spools, spools.parent, call) for spools, call in ended]
     return 0 if all(written) else FAILED
 
 
@@ -134,7 +141,7 @@ def _tell_of_killed_calls(logs: Path) -> None:
         if not call.may_run():
             _say(
                 f"{spools} holds the counts of a call that was killed; `tierscope "
-                f"trace --recover {logs}` writes its logs."
+                f"trace --recover {shlex.quote(str(logs))}` writes its logs."
             )
 
 
@@ -205,8 +212,8 @@ def _write_logs(
         _say(loss)
     if may_succeed:
         _say(
-            f"the counts stay in {spools}; `tierscope trace --recover {logs}` tries "
-            "again."
+            f"the counts stay in {spools}; `tierscope trace --recover "
+            f"{shlex.quote(str(logs))}` tries again."
         )
         return False
     shutil.rmtree(spools, ignore_errors=True)
