@@ -6,12 +6,10 @@ from build_job_pages import build_pages
 from explorer.conftest import open_page
 from explorer.test_hostile import NAMES, is_pwned, runs_inline_script
 from job_tables import LFS_READ, tables_of
-from pages import STYLE, TEMPLATE, TEMPLATES
+from pages import TEMPLATES
 from tierscope.core.provenance import Origin
 
 GIVEN = {
-    "template": TEMPLATE,
-    "style": STYLE,
     "explorer_page": (TEMPLATES / "explorer.html").read_text(),
     "explorer_computation": (TEMPLATES / "explorer.vega.yaml").read_text(),
     "breakdown": "Bars.",

@@ -372,6 +372,6 @@ def test_the_experiments_goal_is_said(io_time, goal, expected):
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
-    write_text("±", tmp_path / "page.html")
+    write_text(tmp_path / "page.html", "±")
     assert (tmp_path / "page.html").read_bytes() == "±".encode()
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
