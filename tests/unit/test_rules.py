@@ -174,7 +174,7 @@ def test_code_hides_no_module_from_others():
 def test_a_figure_has_one_name():
     """Rule and script plot_X, module and function of the package, caption X."""
     drawn = {name.removeprefix("plot_") for name, _ in rules() if name[:5] == "plot_"}
-    assert len(drawn) == 12
+    assert len(drawn) >= 12
     for name in drawn:
         module = WORKFLOW / "scripts" / "tierscope" / "figures" / f"{name}.py"
         assert f"\ndef plot_{name}(" in module.read_text()
