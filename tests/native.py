@@ -11,6 +11,16 @@ from sessions import HANG_S
 from shared import made_once
 
 NATIVE = Path(__file__).parents[1] / "workflow" / "native"
+FLAGS = [
+    "-O2",
+    "-fexceptions",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+]
 
 
 def compiled_library(name: str) -> Path:
@@ -24,17 +34,7 @@ def compile_library(folder: Path, name: str, sources: Sequence[Path] = ()) -> No
     if not (compiler := shutil.which("cc")):
         pytest.skip("needs a C compiler")
     library = folder / f"libtierscope_{name}.so"
-    flags = [
-        "-O2",
-        "-fexceptions",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-    ]
-    command = [compiler, *flags, "-o", library, *(sources or sources_of(name))]
+    command = [compiler, *FLAGS, "-o", library, *(sources or sources_of(name))]
     subprocess.run([*command, "-ldl"], check=True, timeout=HANG_S)
 
 

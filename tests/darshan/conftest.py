@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from native import sources_of
+from native import FLAGS, sources_of
 
 HERE = Path(__file__).parent
 
@@ -18,19 +18,9 @@ def standin(tmp_path_factory):
     if not (compiler := shutil.which("cc")) or not mpi.is_file():
         pytest.skip("needs a C compiler and the MPICH of PyPI")
     folder = tmp_path_factory.mktemp("standin")
-    flags = [
-        "-O2",
-        "-fexceptions",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-    ]
     places = [f'-DPYTHON="{sys.executable}"', f'-DWRITER="{HERE / "write_log.py"}"']
     sources = [HERE / "runtime_standin.c", *sources_of("trace"), mpi]
-    command = [compiler, *flags, *places, "-o", folder / "libdarshan.so", *sources]
+    command = [compiler, *FLAGS, *places, "-o", folder / "libdarshan.so", *sources]
     command += ["-ldl", f"-Wl,-rpath,{mpi.parent}"]
     subprocess.run(command, check=True, timeout=60)
     return folder
