@@ -12,6 +12,7 @@ from tierscope.core.columns import (
     NUMBER,
     TABLES,
     TEXT,
+    WIDER,
     Column,
     allowed_values,
 )
@@ -102,6 +103,11 @@ def test_types_of_tables_are_those_of_their_columns():
         "size_bytes": INTEGER,
         "ost": INTEGER,
     }
+
+
+def test_wider_table_has_all_columns_of_the_one_as_which_it_is_read():
+    for name, wider in WIDER.items():
+        assert TABLES[name].items() < TABLES[wider].items()
 
 
 def test_allowed_values_are_a_vocabulary_or_a_range():

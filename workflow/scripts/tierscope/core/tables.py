@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tierscope.core.columns import LATER, OF_A_LAUNCH, TABLES, TEXT
+from tierscope.core.columns import LATER, OF_A_LAUNCH, TABLES, TEXT, WIDER
 from tierscope.core.parquet import (
     TableError,
     check_numbers,
@@ -115,10 +115,16 @@ def write_columns(columns: Mapping[str, np.ndarray], path: Path, name: str) -> N
 def read_table(
     path: str | Path, name: str, filters: pc.Expression | None = None
 ) -> pd.DataFrame:
-    """Read a Parquet table, or the rows that meet an expression, and check them."""
+    """Read a Parquet table, or the rows that meet an expression, and check them.
+
+    A file of a wider table (`WIDER`) is read without the columns that are not wanted.
+    """
     options = {"filters": filters, "page_checksum_verification": True}
     try:
         frame = pq.read_table(path, **options).to_pandas()
+        wider = WIDER.get(name)
+        if wider and set(frame.columns) == set(TABLES[wider]):
+            frame = check_table(frame, wider)[list(TABLES[name])]
         checked = check_table(frame, name)
     except FileNotFoundError as error:
         raise TableError(f"{path}: cannot read table {name}: no such file") from error
@@ -135,7 +141,7 @@ def read_table(
 
 def _remedy(name: str) -> str:
     """Return how to make a damaged table again, if that is easy."""
-    if name == "manifest":  # all runs depend on it
+    if "manifest" in name:  # all runs depend on it
         return ""
     what = "the run's folder" if name in OF_A_LAUNCH else "the file"
     return f" (delete {what} and start again, to make it again)"

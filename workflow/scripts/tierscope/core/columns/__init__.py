@@ -15,7 +15,7 @@ from tierscope.core.columns import (
     shared,
     trace,
 )
-from tierscope.core.columns.benchmark import LATER, OF_A_LAUNCH
+from tierscope.core.columns.benchmark import LATER, OF_A_LAUNCH, WIDER
 from tierscope.core.columns.column import (
     ANY_NUMBER,
     FLAG,
@@ -61,6 +61,7 @@ __all__ = [
     "SCENARIO_KEYS",
     "TABLES",
     "TEXT",
+    "WIDER",
     "Column",
     "allowed_values",
 ]

@@ -3,8 +3,11 @@
 import math
 
 from tierscope.core.columns.column import (
+    ANY_NUMBER,
     FLAG,
+    INTEGER,
     NUMBER,
+    Column,
     Columns,
     count,
     flag,
@@ -136,16 +139,33 @@ _PROBES: Columns = {
     "mean_call_s": seconds("Mean time of a call."),
 }
 
+_MANIFEST: Columns = {
+    "file_id": count("Number of the file, or of the record in a database."),
+    "path": text("Path of the file below the root of the GFS."),
+    "size_bytes": size("Size of the file, or of the record."),
+    "ost": count(
+        "OST, or emulated object server, with the file; -1 if unknown or several.",
+        least=-1,
+    ),
+}
+
+_USER_MANIFEST: Columns = _MANIFEST | {
+    "path": text("Path of the file below the user's folder."),
+    "mtime_ns": Column(
+        INTEGER,
+        "When the file was last changed, since 1970; of a link, the file behind it.",
+        "ns",
+        ANY_NUMBER,
+    ),
+    "is_link": flag("Whether the path is a link to a file."),
+}
+
+# Tables that may be read as another one, which lacks some of their columns.
+WIDER = {"manifest": "user_manifest"}
+
 TABLES: dict[str, Columns] = {
-    "manifest": {
-        "file_id": count("Number of the file, or of the record in a database."),
-        "path": text("Path of the file below the root of the GFS."),
-        "size_bytes": size("Size of the file, or of the record."),
-        "ost": count(
-            "OST, or emulated object server, with the file; -1 if unknown or several.",
-            least=-1,
-        ),
-    },
+    "manifest": _MANIFEST,
+    "user_manifest": _USER_MANIFEST,
     "run_epochs": _RUN_EPOCHS,
     "epochs": RUN_KEYS | _RUN_EPOCHS,
     "decisions": _DECISIONS,

@@ -1,0 +1,376 @@
+"""The files of a user's dataset: listed once, and compared with that list later.
+
+A listing can take long, so what is finished is noted in a file, and a listing that was
+killed goes on from there. Nothing is written into the dataset.
+"""
+
+import errno
+import os
+import stat
+from array import array
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tierscope.core.words import printable
+from tierscope.data.listing_notes import FolderContent, ListingNotes
+from tierscope.data.tfrecord import DatasetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+N_THREADS = 8  # that ask for sizes: on a network each answer takes its time
+_BLOCK_FILES = 256  # that a thread asks for
+_MOST_NS = (1 << 63) - 1
+_MARK = ".tierscope-epoch-"  # opening such a name marks an epoch of a program
+_KINDS = {
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+
+Key = tuple[int, int]  # device and inode of a folder or a link
+Report = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a dataset in the order of their names.
+
+    Parameters
+    ----------
+    names : list of str
+        Paths below the dataset's folder.
+    size_bytes, mtime_ns : ndarray of int64, shape (n_files,)
+        Size of each file, and when it was last changed.
+    is_link : ndarray of bool, shape (n_files,)
+        Whether the name is a link to a file; size and time are of the file behind it.
+    left_out : list of str
+        Paths that are neither files nor folders, each with the reason.
+    """
+
+    names: list[str]
+    size_bytes: np.ndarray
+    mtime_ns: np.ndarray
+    is_link: np.ndarray
+    left_out: list[str]
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of table `user_manifest`."""
+        return {
+            "file_id": np.arange(len(self.names)),
+            "path": self.names,
+            "size_bytes": self.size_bytes,
+            "ost": np.full(len(self.names), -1),
+            "mtime_ns": self.mtime_ns,
+            "is_link": self.is_link,
+        }
+
+
+def list_files(
+    root: str | Path, notes: Path, report: Report = lambda n_files, n_folders: None
+) -> Listing:
+    """List all files below a folder.
+
+    A link to a file is a file of its own. A link to a folder is followed once, unless
+    that folder holds the link.
+
+    Parameters
+    ----------
+    root : path
+        The dataset's folder, absolute.
+    notes : Path
+        File with the notes, outside the dataset. If it exists, the listing goes on from
+        there, and lists only folders again that have changed since. The caller removes
+        it when the result is safe.
+    report : callable
+        Called with the numbers of files and folders so far.
+
+    Raises
+    ------
+    DatasetError
+        If a folder cannot be listed, if there is no file or a name that is not UTF-8,
+        or if the notes cannot be written.
+    """
+    root = str(root)
+    _check_root(root, notes)
+    with ListingNotes(notes, root) as kept, ThreadPoolExecutor(N_THREADS) as pool:
+        walk = _Walk(root, kept, pool, report)
+        walk.run()
+    listing = walk.listing()
+    if not listing.names:
+        raise DatasetError(f"{printable(root)}: holds no file, expected at least one.")
+    return listing
+
+
+def _check_root(root: str, notes: Path) -> None:
+    """Refuse what is no folder of a user's dataset."""
+    name = printable(root)
+    if os.path.isfile(root):
+        raise DatasetError(
+            f"{name}: is a file, expected a folder; give the one that holds it: "
+            f"{printable(os.path.dirname(root))}"
+        )
+    if not os.path.isdir(root):
+        found = "is no folder" if os.path.lexists(root) else "does not exist"
+        raise DatasetError(f"{name}: {found}, expected the folder of a dataset.")
+    if notes.resolve().is_relative_to(os.path.realpath(root)):
+        raise DatasetError(
+            f"{name}: holds {notes.parent}, where tierscope writes; expected a folder "
+            "that holds a dataset only."
+        )
+
+
+class _Walk:
+    """Goes through the folders of a dataset, then through those behind links."""
+
+    def __init__(
+        self, root: str, notes: ListingNotes, pool: ThreadPoolExecutor, report: Report
+    ):
+        self._root, self._notes, self._pool = root, notes, pool
+        self._report = report
+        self._folders: dict[str, FolderContent] = {}
+        self._left_out: list[str] = []
+        self._followed: set[Key] = set()
+        self._n_files = 0
+
+    def run(self) -> None:
+        """List all folders."""
+        # A path, and the folders that hold it, which no link may lead to.
+        holders = Path(os.path.realpath(self._root)).parents
+        folders = deque([("", tuple(_key(os.stat(one)) for one in holders))])
+        links: deque[tuple[str, tuple[Key, ...]]] = deque()
+        while folders or links:
+            if folders:
+                path, above = folders.popleft()
+            else:
+                path, above = links.popleft()
+                if self._was_followed(path):
+                    continue
+            state = self._state(path)
+            if _key(state) in above:
+                self._leave_out(path, "leads to a folder that holds it")
+                continue
+            content = self._content(path, _mtime_ns(state))
+            above = (*above, _key(state))
+            folders.extend((_join(path, name), above) for name in content.folders)
+            links.extend((_join(path, name), above) for name in content.links)
+
+    def listing(self) -> Listing:
+        """Return all files in the order of their names."""
+        names: list[str] = []
+        sizes, mtimes, is_link = array("q"), array("q"), bytearray()
+        for path, content in self._folders.items():
+            names += [_join(path, name) for name in content.names]
+            sizes += content.size_bytes
+            mtimes += content.mtimes_ns
+            is_link += content.is_link
+        self._folders.clear()
+        order = sorted(range(len(names)), key=names.__getitem__)
+        return Listing(
+            [names[i] for i in order],
+            np.array(sizes, np.int64)[order],
+            np.array(mtimes, np.int64)[order],
+            np.frombuffer(is_link, bool)[order],
+            self._left_out,
+        )
+
+    def _state(self, path: str) -> os.stat_result:
+        """Return the state of a folder."""
+        full = _join(self._root, path)
+        try:
+            return os.stat(full)
+        except OSError as error:
+            raise _error(full, error) from error
+
+    def _was_followed(self, path: str) -> bool:
+        """Return whether a link was followed already, at another path."""
+        key = _key(os.lstat(_join(self._root, path)))
+        if key in self._followed:
+            self._leave_out(path, "is a link that was followed at another path")
+            return True
+        self._followed.add(key)
+        return False
+
+    def _leave_out(self, path: str, reason: str) -> None:
+        self._left_out.append(f"{printable(path)}: {reason}")
+
+    def _content(self, path: str, mtime_ns: int) -> FolderContent:
+        """Return the content of a folder, from the notes if it has not changed."""
+        content = self._notes.folders.pop(path, None)
+        if content is None or content.mtime_ns != mtime_ns:
+            content = FolderContent(mtime_ns)
+        if not content.is_whole:
+            self._scan(path, content)
+        for name, reason in content.left_out:
+            self._leave_out(_join(path, name), reason)
+        self._folders[path] = content
+        self._n_files += len(content.names)
+        self._report(self._n_files, len(self._folders))
+        return content
+
+    def _scan(self, path: str, content: FolderContent) -> None:
+        """Complete the content of a folder, and note each part."""
+        full = _join(self._root, path)
+        folders, others, links = _names(full)
+        noted = (content.names, content.links, (name for name, _ in content.left_out))
+        known = set().union(*noted)
+        names = [name for name in others if name not in known]
+        blocks = [
+            names[start : start + _BLOCK_FILES]
+            for start in range(0, len(names), _BLOCK_FILES)
+        ] or [[]]
+        look = partial(_look, full, content.mtime_ns, links, not path)
+        left = len(blocks)
+        for part in self._pool.map(look, blocks):
+            left -= 1
+            if not left:
+                part.folders, part.is_whole = folders, True
+            content.add(part)
+            self._notes.add(path, part)
+            self._report(self._n_files + len(content.names), len(self._folders))
+
+
+def _names(folder: str) -> tuple[list[str], list[str], set[str]]:
+    """Return the names of folders in a folder, of all else, and of links among these.
+
+    The system tells them apart while it lists, without a call for each name.
+    """
+    folders, others, links = [], [], set()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if not name.isascii():
+                    _check_text(folder, name)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                    continue
+                others.append(name)
+                if entry.is_symlink():
+                    links.add(name)
+    except OSError as error:
+        raise _error(folder, error) from error
+    return sorted(folders), others, links
+
+
+def _look(
+    folder: str,
+    mtime_ns: int,
+    links: Collection[str],
+    is_root: bool,
+    names: Sequence[str],
+) -> FolderContent:
+    """Return a part of a folder: what is behind some names."""
+    part = FolderContent(mtime_ns)
+    for name in names:
+        path = f"{folder}/{name}"
+        try:
+            state = os.stat(path)
+        except OSError as error:
+            if name not in links or error.errno not in _NOWHERE:
+                raise _error(path, error) from error
+            part.left_out.append((name, "is a link that leads nowhere"))
+            continue
+        kind = stat.S_IFMT(state.st_mode)
+        if kind == stat.S_IFDIR:
+            part.links.append(name)
+        elif kind != stat.S_IFREG:
+            part.left_out.append((name, f"is {_KINDS.get(kind, 'no file')}"))
+        elif is_root and name.startswith(_MARK):
+            part.left_out.append((name, "has a name that marks epochs"))
+        else:
+            part.names.append(name)
+            part.size_bytes.append(state.st_size)
+            part.mtimes_ns.append(_mtime_ns(state))
+            part.is_link.append(name in links)
+    return part
+
+
+def _check_text(folder: str, name: str) -> None:
+    """Refuse a name that tables cannot hold."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise DatasetError(
+            f"{printable(folder)}: holds {printable(name)!r}, a name that is not "
+            "UTF-8; expected names that tables can hold, so rename it."
+        ) from None
+
+
+def _error(path: str, error: OSError) -> DatasetError:
+    """Return the error of what cannot be listed."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return DatasetError(
+            f"{printable(path)}: vanished while the dataset was listed; list it when "
+            "nothing changes it."
+        )
+    return DatasetError(f"{printable(path)}: cannot be listed: {error.strerror}.")
+
+
+def _join(folder: str, name: str) -> str:
+    """Return a path below a folder; either may be empty."""
+    return f"{folder}/{name}" if folder and name else folder or name
+
+
+def _key(state: os.stat_result) -> Key:
+    return state.st_dev, state.st_ino
+
+
+def _mtime_ns(state: os.stat_result) -> int:
+    """Return when a file was last changed; tables end with the year 2262."""
+    return min(state.st_mtime_ns, _MOST_NS)
+
+
+# ---- later -------------------------------------------------------------------------
+
+
+def changed_files(manifest: "pd.DataFrame", root: str | Path) -> list[str]:
+    """Return the files that are not as they were when the dataset was listed.
+
+    Parameters
+    ----------
+    manifest : DataFrame
+        Table `user_manifest`.
+    root : path
+        The dataset's folder.
+
+    Returns
+    -------
+    list of str
+        Paths below the folder, of files that have another size, were changed, or cannot
+        be looked at.
+    """
+    columns = (manifest[name].tolist() for name in ("path", "size_bytes", "mtime_ns"))
+    rows = list(zip(*columns, strict=True))
+    blocks = (
+        rows[start : start + _BLOCK_FILES]
+        for start in range(0, len(rows), _BLOCK_FILES)
+    )
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        found = pool.map(partial(_changed, str(root)), blocks)
+        return [path for some in found for path in some]
+
+
+def _changed(root: str, rows: Sequence[tuple[str, int, int]]) -> list[str]:
+    """Return those of some files that are not as their rows say."""
+    return [row[0] for row in rows if _row(root, row[0]) != row]
+
+
+def _row(root: str, path: str) -> tuple[str, int, int] | None:
+    """Return path, size and time of a file, None if there is no such file."""
+    try:
+        state = os.stat(f"{root}/{path}")
+    except OSError:
+        return None
+    if not stat.S_ISREG(state.st_mode):
+        return None
+    return path, state.st_size, _mtime_ns(state)
