@@ -41,9 +41,16 @@ class Pinning:
         """Return whether each file is on the LFS: bool, shape (n_files,)."""
         import numpy as np
 
-        # A separate stream: `default_rng(seed)` is that of the first epoch's shuffle.
-        stream = np.random.SeedSequence((self.seed, self.repetition), spawn_key=(1,))
-        order = np.random.default_rng(stream).permutation(self.n_files)
+        order = pinned_order(self.n_files, self.seed, self.repetition)
         mask = np.zeros(self.n_files, bool)
         mask[order[: self.n_on_lfs]] = True
         return mask
+
+
+def pinned_order(n_files: int, seed: int, repetition: int) -> "np.ndarray":
+    """Return the order in which files are pinned: their ids, int, shape (n_files,)."""
+    import numpy as np
+
+    # A separate stream: `default_rng(seed)` is that of the first epoch's shuffle.
+    stream = np.random.SeedSequence((seed, repetition), spawn_key=(1,))
+    return np.random.default_rng(stream).permutation(n_files)
