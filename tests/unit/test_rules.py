@@ -24,6 +24,7 @@ WITHOUT_LIBRARY = {
     "describe_scenario",
     "generate_database",
     "generate_dataset",
+    "list_dataset",
     "probe_storage",
     "run_benchmark",
 }

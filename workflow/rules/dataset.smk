@@ -1,4 +1,12 @@
-"""Rules that generate the datasets on the global file system."""
+"""Rules that generate the datasets on the global file system, or list the user's own."""
+
+# Patterns of the names of datasets; the second one is of those that lie at a path of the
+# user. A pattern without names matches nothing.
+USERS = {name for name, one in EXPERIMENT.datasets.items() if getattr(one, "path", "")}
+GENERATED_NAMES, USERS_NAMES = (
+    "|".join(sorted(names)) or "(?!)"
+    for names in (EXPERIMENT.datasets.keys() - USERS, USERS)
+)
 
 
 rule generate_dataset:
@@ -6,6 +14,8 @@ rule generate_dataset:
         manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
     log:
         f"{LOGS}/generate_dataset/{{dataset}}-{{n_osts}}ost.log",
+    wildcard_constraints:
+        dataset=GENERATED_NAMES,
     priority: BEFORE_AUDITS
     conda:
         "../../environment.yml"
@@ -22,6 +32,28 @@ rule generate_dataset:
         "Generating dataset {wildcards.dataset} on the GFS, n_osts {wildcards.n_osts}."
     script:
         "../scripts/generate_dataset.py"
+
+
+rule list_dataset:
+    output:
+        manifest=f"{RESULTS}/datasets/{{dataset}}-{{n_osts}}ost.parquet",
+    log:
+        f"{LOGS}/list_dataset/{{dataset}}-{{n_osts}}ost.log",
+    wildcard_constraints:
+        dataset=USERS_NAMES,
+    priority: BEFORE_AUDITS
+    localrule: True
+    conda:
+        "../../environment.yml"
+    resources:
+        gfs=1,
+        terminal="progress",
+    params:
+        path=lambda wildcards: EXPERIMENT.datasets[wildcards.dataset].path,
+    message:
+        "Listing the files of dataset {wildcards.dataset}."
+    script:
+        "../scripts/list_dataset.py"
 
 
 rule generate_database:
