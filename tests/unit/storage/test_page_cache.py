@@ -1,5 +1,6 @@
 """Counters of devices and servers, and the pages of this kernel's cache."""
 
+import errno
 import math
 import os
 from pathlib import Path
@@ -115,3 +116,18 @@ def test_residency_leaves_out_what_is_gone_or_empty(on_disk):
 def test_residencies_add_up():
     assert Residency(1, 4) + Residency(3, 4) == Residency(4, 8)
     assert (Residency(1, 4) + Residency(3, 4)).percent == 50
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EROFS])
+def test_file_system_that_writes_nothing_back_drops_all_the_same(
+    on_disk, monkeypatch, number
+):
+    path = file_of(on_disk, "file", 8)
+    write_back(on_disk)
+
+    def refuse(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("tierscope.storage.page_cache.os.fdatasync", refuse)
+    drop_pages([path])
+    assert residency([path]) == Residency(0, 8)

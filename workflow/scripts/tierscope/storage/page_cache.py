@@ -8,6 +8,7 @@ server, a disk or a hypervisor) is not visible here.
 """
 
 import ctypes
+import errno
 import mmap
 import os
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ MEMORY_TYPES = {"tmpfs", "ramfs", "hugetlbfs"}
 _NFS_TYPES = {"nfs", "nfs4"}
 _PAGED_TYPES = {"9p", "ceph", "cifs", "smb3", "virtiofs"}  # use this kernel's cache
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+_READ_ONLY = {errno.EINVAL, errno.EROFS}  # of file systems that write nothing back
 _NAMES_AND_INODES = "2"  # of drop_caches, proc_sys_vm(5)
 _PROC = Path("/proc")
 _LUSTRE = tuple(
@@ -192,7 +194,11 @@ def drop_pages(paths: Iterable[str]) -> None:
 
 def drop_opened(descriptor: int) -> None:
     """Write an opened file back and drop its pages from this kernel's cache."""
-    os.fdatasync(descriptor)
+    try:
+        os.fdatasync(descriptor)
+    except OSError as error:
+        if error.errno not in _READ_ONLY:
+            raise
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 

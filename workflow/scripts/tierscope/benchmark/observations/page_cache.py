@@ -47,7 +47,7 @@ class PageCache:
     ):
         self._processes = processes
         self._cold = description.training.cold
-        self._mounts = {tier: _mount_of(root) for tier, root in roots.items()}
+        self._mounts = {tier: mount_or_unknown(root) for tier, root in roots.items()}
         self._told = {tier: told_by(mount) for tier, mount in self._mounts.items()}
         self._drops_names = self._cold and names_can_be_dropped(processes)
         self._paths: Paths = {}
@@ -99,7 +99,7 @@ class PageCache:
     def _look(self, tier: str) -> Residency:
         """Return what a sample of a tier says, once its files are cold if needed."""
         paths = self._paths.get(tier, ())
-        sample = _evenly(paths, SAMPLE_FILES)
+        sample = evenly(paths, SAMPLE_FILES)
         found = residency(sample) if self._told[tier] != MEMORY else Residency()
         if self._cold and found.percent > _COLD_PERCENT:
             self._drop(tier, paths)
@@ -122,7 +122,7 @@ class PageCache:
         return counters
 
 
-def _mount_of(root: Any) -> Mount:
+def mount_or_unknown(root: Any) -> Mount:
     """Return the mount of a tier; of an unknown type if the kernel lists none."""
     try:
         return mount_of(root)
@@ -142,7 +142,7 @@ def _difference(before: int | None, after: int | None) -> float:
     return float(after - before)
 
 
-def _evenly(paths: Sequence[str], n: int) -> list[str]:
+def evenly(paths: Sequence[str], n: int) -> list[str]:
     """Return up to n of the paths, evenly spaced."""
     if len(paths) <= n:
         return list(paths)

@@ -1,0 +1,1 @@
+"""Runs of a user's program, whose opens go to the tier that a policy says."""

@@ -1,0 +1,90 @@
+"""The page cache of a node on which a program runs: what leaves it, and what stays."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from tierscope.benchmark.observations.page_cache import evenly, mount_or_unknown
+from tierscope.core.machine import MEMORY
+from tierscope.storage.page_cache import (
+    Residency,
+    drop_names,
+    drop_pages,
+    residency,
+    told_by,
+)
+
+SAMPLE_FILES = 64  # of each tier and node
+_N_THREADS = 8  # opening many files on a network is bound by latency
+_BLOCK_FILES = 64  # that a thread drops in turn
+
+
+def drop_file(path: str) -> bool:
+    """Drop a file's pages; return whether that was possible, as for one that is gone.
+
+    Pages that a process has mapped stay.
+    """
+    try:
+        drop_pages((path,))
+    except OSError:
+        return False
+    return True
+
+
+def drop_files(paths: Sequence[str]) -> int:
+    """Drop the pages of many files; return of how many that was not possible."""
+    blocks = (
+        paths[start : start + _BLOCK_FILES]
+        for start in range(0, len(paths), _BLOCK_FILES)
+    )
+    with ThreadPoolExecutor(_N_THREADS) as pool:
+        return sum(pool.map(_n_kept, blocks))
+
+
+def _n_kept(paths: Sequence[str]) -> int:
+    return sum(not drop_file(path) for path in paths)
+
+
+def begin_run(
+    roots: Mapping[str, Path], paths: Mapping[str, Sequence[str]], *, cold: bool
+) -> dict[str, Any]:
+    """Let a node's files leave the page cache before a run, and say what stays in it.
+
+    If a sample shows that no page of a tier is resident, its files are not opened: that
+    would bring their names into the node's cache.
+
+    Parameters
+    ----------
+    roots : mapping of str to Path
+        An existing folder of each tier, ``gfs`` and ``lfs``.
+    paths : mapping of str to sequence of str
+        The files of each tier that the node may read.
+    cold : bool
+        Whether files must leave the page cache; if not, they are looked at only.
+
+    Returns
+    -------
+    dict
+        Columns of table `run_epochs`: for each tier the percent of a sample's pages
+        that is resident, not a number if no page can be looked at; and whether names
+        and inodes were dropped, which only root may.
+    """
+    found = {tier: _look(roots[tier], paths[tier], cold) for tier in roots}
+    return {
+        **{f"{tier}_resident_percent": one.percent for tier, one in found.items()},
+        "names_dropped": cold and drop_names(),
+    }
+
+
+def _look(root: Path, paths: Sequence[str], cold: bool) -> Residency:
+    """Return what is resident of a sample, once the files are dropped if needed."""
+    if told_by(mount_or_unknown(root)) == MEMORY:
+        return Residency()
+    sample = evenly(paths, SAMPLE_FILES)
+    found = residency(sample)
+    if cold and (isnan(found.percent) or found.resident):
+        drop_files(paths)
+        found = residency(sample)
+    return found
