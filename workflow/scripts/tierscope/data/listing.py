@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 N_THREADS = 8  # that ask for sizes: on a network each answer takes its time
+SAME, OTHER, ABSENT = range(3)  # how a file compares with its row
 _BLOCK_FILES = 256  # that a thread asks for
 _MOST_NS = (1 << 63) - 1
 _MARK = ".tierscope-epoch-"  # opening such a name marks an epoch of a program
@@ -333,21 +334,20 @@ def _mtime_ns(state: os.stat_result) -> int:
 # ---- later -------------------------------------------------------------------------
 
 
-def changed_files(manifest: "pd.DataFrame", root: str | Path) -> list[str]:
-    """Return the files that are not as they were when the dataset was listed.
+def compare_files(manifest: "pd.DataFrame", root: str | Path) -> np.ndarray:
+    """Return of each file whether it is as in the manifest: `SAME`, `OTHER`, `ABSENT`.
 
     Parameters
     ----------
     manifest : DataFrame
         Table `user_manifest`.
     root : path
-        The dataset's folder.
+        The dataset's folder, or one with copies of its files.
 
     Returns
     -------
-    list of str
-        Paths below the folder, of files that have another size, were changed, or cannot
-        be looked at.
+    ndarray of int8, shape (n_files,)
+        A file of another size or time, and what cannot be looked at, is `OTHER`.
     """
     columns = (manifest[name].tolist() for name in ("path", "size_bytes", "mtime_ns"))
     rows = list(zip(*columns, strict=True))
@@ -356,21 +356,30 @@ def changed_files(manifest: "pd.DataFrame", root: str | Path) -> list[str]:
         for start in range(0, len(rows), _BLOCK_FILES)
     )
     with ThreadPoolExecutor(N_THREADS) as pool:
-        found = pool.map(partial(_changed, str(root)), blocks)
-        return [path for some in found for path in some]
+        found = pool.map(partial(_compare, str(root)), blocks)
+        return np.frombuffer(bytearray().join(found), np.int8)
 
 
-def _changed(root: str, rows: Sequence[tuple[str, int, int]]) -> list[str]:
-    """Return those of some files that are not as their rows say."""
-    return [row[0] for row in rows if _row(root, row[0]) != row]
+def changed_files(manifest: "pd.DataFrame", root: str | Path) -> list[str]:
+    """Return the paths of files that are not as in the manifest (`compare_files`)."""
+    return manifest["path"][compare_files(manifest, root) != SAME].tolist()
 
 
-def _row(root: str, path: str) -> tuple[str, int, int] | None:
-    """Return path, size and time of a file, None if there is no such file."""
-    try:
-        state = os.stat(f"{root}/{path}")
-    except OSError:
-        return None
-    if not stat.S_ISREG(state.st_mode):
-        return None
-    return path, state.st_size, _mtime_ns(state)
+def _compare(root: str, rows: Sequence[tuple[str, int, int]]) -> bytearray:
+    """Return of each row, a path, a size and a time, how the file compares with it."""
+    found = bytearray()
+    for path, size_bytes, mtime_ns in rows:
+        try:
+            state = os.stat(f"{root}/{path}")
+        except OSError as error:
+            found.append(ABSENT if error.errno in _NOWHERE else OTHER)
+        else:
+            is_same = is_as_listed(state, size_bytes, mtime_ns)
+            found.append(SAME if is_same else OTHER)
+    return found
+
+
+def is_as_listed(state: os.stat_result, size_bytes: int, mtime_ns: int) -> bool:
+    """Return whether a file has the size and the time that a manifest says."""
+    is_file = stat.S_ISREG(state.st_mode)
+    return is_file and (state.st_size, _mtime_ns(state)) == (size_bytes, mtime_ns)

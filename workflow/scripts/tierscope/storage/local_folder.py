@@ -128,6 +128,22 @@ class LocalStorage:
                 os.mkdir(self.data_root.name, 0o700, dir_fd=root)
             os.mkdir(self._relative, 0o700, dir_fd=root)
 
+    def keep(self) -> bool:
+        """Take the node's folder over, with its contents, within a launch.
+
+        Returns
+        -------
+        bool
+            Whether a process of this launch had claimed it. If not, `claim` it.
+        """
+        with (
+            suppress(FolderError, LeaseError, OSError),
+            own_folder(self._root) as root,
+        ):
+            is_ours = self._lease(root).adopt()
+            return is_ours and os.access(self._relative, os.F_OK, dir_fd=root)
+        return False
+
     def release(self) -> None:
         """Remove the node's folder; the last node removes the root as well.
 
