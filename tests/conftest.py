@@ -88,3 +88,9 @@ def trace_library():
 def device_library():
     """Return the path of the compiled device emulator."""
     return compiled_library("device")
+
+
+@pytest.fixture(scope="session")
+def redirect_library():
+    """Return the path of the compiled library that redirects opens."""
+    return compiled_library("redirect")

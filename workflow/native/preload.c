@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -79,4 +80,50 @@ size_t add_component(char *path, size_t end, const char *component, size_t lengt
     end += length;
   }
   return end;
+}
+
+void read_text(const char *path, char *text, size_t bytes) {
+  ssize_t length = -1;
+  int saved_errno = errno;
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd >= 0) {
+    length = syscall(SYS_read, fd, text, bytes - 1);
+    syscall(SYS_close, fd);
+  }
+  errno = saved_errno;
+  length = length < 0 ? 0 : length;
+  for (ssize_t i = 0; i < length; i++)
+    if (text[i] == '\0' || text[i] == '\n')
+      text[i] = ' ';
+  text[length] = '\0';
+}
+
+/* The 4th and 22nd field of its stat; the second may hold spaces, and ends with `)`. */
+bool read_start(pid_t process, unsigned long long *ticks, pid_t *parent) {
+  char path[64], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+  read_text(path, text, sizeof text);
+  const char *field = strrchr(text, ')');
+  for (int i = 3; field && i <= 22; i++) {
+    field = strchr(field + 1, ' ');
+    if (field && i == 4)
+      *parent = atoi(field + 1);
+  }
+  *ticks = field ? strtoull(field + 1, NULL, 10) : 0;
+  return field != NULL;
+}
+
+void read_rank(char text[RANK_BYTES]) {
+  snprintf(text, RANK_BYTES, "-");
+  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                      "PMIX_RANK", "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *rank = getenv(names[i]);
+    if (!rank || !*rank || strlen(rank) > 9 || rank[strspn(rank, "0123456789")])
+      continue;
+    if (names[i][0] == 'S' && !getenv("SLURM_STEP_ID"))
+      continue;
+    snprintf(text, RANK_BYTES, "%s=%s", names[i], rank);
+    return;
+  }
 }

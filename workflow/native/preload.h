@@ -1,6 +1,6 @@
 /*
  * What our preload libraries share: the functions behind ours, memory, descriptors,
- * paths.
+ * paths, processes.
  *
  * Each library has a copy of preload.c. Nothing of it is visible outside the library,
  * so that neither another one nor the program can take its place.
@@ -102,6 +102,28 @@ bool folder_of(int directory_fd, char *path, size_t bytes);
  * the end.
  */
 size_t add_component(char *path, size_t end, const char *component, size_t length);
+
+/* ---- Processes ---------------------------------------------------------------- */
+
+/*
+ * Reads the beginning of a file as one line of text; empty if that fails. No library
+ * sees these calls, and they cannot be cancelled.
+ */
+void read_text(const char *path, char *text, size_t bytes);
+
+/*
+ * When the kernel started a process, in ticks, as process ids come again, and its
+ * parent's id; false if it is gone.
+ */
+bool read_start(pid_t process, unsigned long long *ticks, pid_t *parent);
+
+/*
+ * What the launcher calls this process, such as RANK=3; - if it has no name. Of Slurm,
+ * only in a step: the shell of a batch script has a number, too, which all its
+ * processes inherit.
+ */
+#define RANK_BYTES 64
+void read_rank(char text[RANK_BYTES]);
 
 #pragma GCC visibility pop
 

@@ -20,56 +20,8 @@
  * process, as PIDs come again; RANK is a variable of its launcher, such as RANK=3, or
  * -.
  */
-#define RANK_BYTES 64
 char events_path[PATH_BYTES];
 static unsigned long long process_ticks;
-
-/* Reads the beginning of a file as text; empty if that fails. */
-static void read_text(const char *path, char *text, size_t bytes) {
-  ssize_t length = -1;
-  struct quiet held;
-  become_quiet(&held);
-  int fd = REAL(open)(path, O_RDONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    length = REAL(read)(fd, text, bytes - 1);
-    REAL(close)(fd);
-  }
-  end_quiet(&held);
-  length = length < 0 ? 0 : length;
-  for (ssize_t i = 0; i < length; i++)
-    if (text[i] == '\0' || text[i] == '\n')
-      text[i] = ' ';
-  text[length] = '\0';
-}
-
-/* The 22nd field of /proc/self/stat; the second may hold spaces, and ends with `)`. */
-static unsigned long long read_ticks(void) {
-  char text[1024];
-  read_text("/proc/self/stat", text, sizeof text);
-  const char *field = strrchr(text, ')');
-  for (int i = 3; field && i <= 22; i++)
-    field = strchr(field + 1, ' ');
-  return field ? strtoull(field + 1, NULL, 10) : 0;
-}
-
-/*
- * What the launcher calls this process. Of Slurm, only in a step: the shell of a batch
- * script has a number, too, which all its processes inherit.
- */
-static void read_rank(char *text) {
-  snprintf(text, RANK_BYTES, "-");
-  static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                      "PMIX_RANK", "SLURM_PROCID"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const char *rank = getenv(names[i]);
-    if (!rank || !*rank || strlen(rank) > 9 || rank[strspn(rank, "0123456789")])
-      continue;
-    if (names[i][0] == 'S' && !getenv("SLURM_STEP_ID"))
-      continue;
-    snprintf(text, RANK_BYTES, "%s=%s", names[i], rank);
-    return;
-  }
-}
 
 /* Appends an event; in a single call, so that those of processes do not mix. */
 void note_event(const char *event, const char *detail) {
@@ -104,7 +56,8 @@ void note_start(void) {
   if (!*events_path)
     return;
   int saved_errno = errno;
-  process_ticks = read_ticks();
+  pid_t parent;
+  read_start(getpid(), &process_ticks, &parent);
   read_text("/proc/self/cmdline", command, sizeof command);
   note_event("start", command);
   errno = saved_errno;

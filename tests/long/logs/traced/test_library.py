@@ -62,7 +62,7 @@ class LateMake:
         """Compile; return what the libraries are then."""
         subprocess.run(self.command, check=True)
         libraries = self.libraries()
-        assert len(libraries) == 2
+        assert len(libraries) == 3
         return libraries
 
     def libraries(self):

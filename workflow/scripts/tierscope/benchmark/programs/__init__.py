@@ -1,1 +1,1 @@
-"""Runs of a user's program, whose opens go to the tier that a policy says."""
+"""A program of the user in place of our loaders: its nodes, its ranks, its runs."""

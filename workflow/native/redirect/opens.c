@@ -1,0 +1,353 @@
+/* Wrappers of calls that open files, and of those that close what was opened. */
+#include "redirect.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- Descriptors of dataset files ------------------------------------------------ */
+
+/*
+ * The file and the epoch of a descriptor, if somebody wants to know of closes.
+ * IS_SHARED means that another descriptor may be of the same open.
+ */
+#define IS_SHARED (UINT64_C(1) << 63)
+static _Atomic int highest_descriptor;
+
+static uintptr_t meaning_of(const struct target *target) {
+  const uint64_t *slots = (const uint64_t *)((const char *)table + table->slots_at);
+  uint64_t number = (uint64_t)(target->slot - slots) + 1;
+  return (uintptr_t)number << 31 | (uintptr_t)target->epoch;
+}
+
+static void note_descriptor(int fd, uintptr_t means) {
+  meaning *slot = means ? make_slot(fd) : slot_of(fd);
+  if (!slot)
+    return;
+  *slot = means;
+  if (means && fd > highest_descriptor)
+    highest_descriptor = fd;
+}
+
+/* Whether another descriptor is of the same open. */
+static bool has_twin(uintptr_t means) {
+  if (!(means & IS_SHARED))
+    return false;
+  for (int fd = 0; fd <= highest_descriptor; fd++) {
+    meaning *slot = slot_of(fd);
+    if (slot && *slot == means)
+      return true;
+  }
+  return false;
+}
+
+/*
+ * Takes the meaning of a descriptor that is about to be closed: as soon as it is,
+ * another thread may get its number. A child of vfork closes its own descriptors but
+ * uses its parent's memory.
+ */
+static uintptr_t take_descriptor(int fd) {
+  if (LIKELY(!table || !table->wants_closes))
+    return 0;
+  meaning *slot = slot_of(fd);
+  if (!slot || !*slot || getpid() != own_pid())
+    return 0;
+  return atomic_exchange(slot, 0);
+}
+
+static void note_close(uintptr_t means) {
+  if (LIKELY(!means) || has_twin(means))
+    return;
+  uint64_t *slots = (uint64_t *)((char *)table + table->slots_at);
+  uint64_t number = (means & ~IS_SHARED) >> 31;
+  note_event(&slots[number - 1], (int)(means & INT_MAX), CLOSED);
+}
+
+/* ---- Opens ---------------------------------------------------------------------- */
+
+static void note_open(const struct target *target, enum purpose purpose) {
+  if (purpose == WRITE) {
+    note_written(target->slot);
+    return;
+  }
+  if (target->place == AS_GIVEN) {
+    count(UNDIRECTED);
+    return;
+  }
+  if (target->has_fallen_back) {
+    count(FALLBACKS);
+    note_event(target->slot, target->epoch, FELL_BACK);
+  }
+  note_event(target->slot, target->epoch,
+             target->place == ON_LFS ? OPENED_LFS : OPENED_GFS);
+}
+
+/* Notes what a call has opened, if it is a known file. */
+static void opened(const struct target *target, enum purpose purpose, int fd) {
+  if (!target->slot)
+    return;
+  note_open(target, purpose);
+  if (table->wants_closes && purpose != WRITE)
+    note_descriptor(fd, meaning_of(target));
+}
+
+static enum purpose of_flags(uint64_t flags) {
+  if ((flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC))
+    return WRITE;
+  return flags & O_NOFOLLOW ? READ_LINK : READ;
+}
+
+static enum purpose of_mode(const char *mode) {
+  return mode && *mode == 'r' && !strchr(mode, '+') ? READ : WRITE;
+}
+
+/*
+ * The body of a call that opens. If its path is none of ours, but leads to a dataset
+ * file, it is made again with that file's path. A mark fails with ENOENT.
+ */
+#define OPEN(type, folder, kind, call, failure, descriptor, undo)                      \
+  TARGET(target);                                                                      \
+  enum purpose purpose = kind;                                                         \
+  find(folder, path, purpose, &target);                                                \
+  if (__builtin_expect(target.is_mark, false)) {                                       \
+    errno = ENOENT;                                                                    \
+    return failure;                                                                    \
+  }                                                                                    \
+  type result;                                                                         \
+  do                                                                                   \
+    result = call;                                                                     \
+  while (result == failure && try_next(&target));                                      \
+  if (result != failure && !target.slot &&                                             \
+      leads_to_dataset(descriptor, purpose, &target)) {                                \
+    undo;                                                                              \
+    do                                                                                 \
+      result = call;                                                                   \
+    while (result == failure && try_next(&target));                                    \
+  }                                                                                    \
+  if (result != failure)                                                               \
+    opened(&target, purpose, descriptor);                                              \
+  return result;
+
+#define OPEN_DESCRIPTOR(folder, kind, call)                                            \
+  OPEN(int, folder, kind, call, -1, result, REAL(close)(result))
+
+#define REDIRECTED_OPEN(name)                                                          \
+  int name(const char *path, int flags, ...) {                                         \
+    MODE_ARGUMENT(mode, flags)                                                         \
+    OPEN_DESCRIPTOR(AT_FDCWD, of_flags((unsigned)flags),                               \
+                    REAL(name)(target.path, flags, mode))                              \
+  }
+
+#define REDIRECTED_OPENAT(name)                                                        \
+  int name(int directory, const char *path, int flags, ...) {                          \
+    MODE_ARGUMENT(mode, flags)                                                         \
+    OPEN_DESCRIPTOR(directory, of_flags((unsigned)flags),                              \
+                    REAL(name)(target.directory, target.path, flags, mode))            \
+  }
+
+#define REDIRECTED_CREAT(name)                                                         \
+  int name(const char *path, mode_t mode) {                                            \
+    OPEN_DESCRIPTOR(AT_FDCWD, WRITE, REAL(name)(target.path, mode))                    \
+  }
+
+#define REDIRECTED_FOPEN(name)                                                         \
+  FILE *name(const char *path, const char *mode) {                                     \
+    OPEN(FILE *, AT_FDCWD, of_mode(mode), REAL(name)(target.path, mode), NULL,         \
+         fileno_unlocked(result), REAL(fclose)(result))                                \
+  }
+
+REDIRECTED_OPEN(open)
+REDIRECTED_OPEN(open64)
+REDIRECTED_OPENAT(openat)
+REDIRECTED_OPENAT(openat64)
+REDIRECTED_CREAT(creat)
+REDIRECTED_CREAT(creat64)
+REDIRECTED_FOPEN(fopen)
+REDIRECTED_FOPEN(fopen64)
+
+/* What programs built with _FORTIFY_SOURCE call; passed on under the plain names. */
+int __open_2(const char *path, int flags) { return open(path, flags); }
+int __open64_2(const char *path, int flags) { return open64(path, flags); }
+int __openat_2(int directory, const char *path, int flags) {
+  return openat(directory, path, flags);
+}
+int __openat64_2(int directory, const char *path, int flags) {
+  return openat64(directory, path, flags);
+}
+
+/* Of the kernel since Linux 5.6, of libc only recently. */
+int redirected_openat2(int directory, const char *path, const uint64_t how[3],
+                       size_t bytes) __asm__("openat2");
+
+static int next_openat2(const struct target *target, const uint64_t how[3],
+                        size_t bytes) {
+  uint64_t on_tier[3]; /* flags, mode, and how to resolve the program's path */
+  if (target->place != AS_GIVEN && bytes == sizeof on_tier) {
+    on_tier[0] = how[0], on_tier[1] = how[1], on_tier[2] = 0;
+    how = on_tier;
+  }
+  int fd = REAL_AS(redirected_openat2, "openat2")(target->directory, target->path, how,
+                                                  bytes);
+  if (fd < 0 && errno == ENOSYS)
+    fd = (int)syscall(SYS_openat2, target->directory, target->path, how, bytes);
+  return fd;
+}
+
+int redirected_openat2(int directory, const char *path, const uint64_t how[3],
+                       size_t bytes){OPEN_DESCRIPTOR(directory,
+                                                     how ? of_flags(how[0]) : READ,
+                                                     next_openat2(&target, how, bytes))}
+
+/* A call that fails has closed the stream, so it cannot be made again. */
+#define REDIRECTED_FREOPEN(name)                                                       \
+  FILE *name(const char *path, const char *mode, FILE *stream) {                       \
+    TARGET(target);                                                                    \
+    enum purpose purpose = of_mode(mode);                                              \
+    find(AT_FDCWD, path, purpose, &target);                                            \
+    choose_readable(&target);                                                          \
+    uintptr_t old = take_descriptor(fileno_unlocked(stream));                          \
+    FILE *result = REAL(name)(target.path, mode, stream);                              \
+    if (result && !target.slot && path &&                                              \
+        leads_to_dataset(fileno_unlocked(result), purpose, &target))                   \
+      result = REAL(name)(target.path, mode, result);                                  \
+    note_close(old);                                                                   \
+    if (result)                                                                        \
+      opened(&target, purpose, fileno_unlocked(result));                               \
+    return result;                                                                     \
+  }
+
+REDIRECTED_FREOPEN(freopen) REDIRECTED_FREOPEN(freopen64)
+
+    /* libc makes a name of the program's path, which is of none of the dataset's files.
+     */
+    static void copy_name(char *path, const char *made) {
+  if (made != path)
+    memcpy(strrchr(path, '/') + 1, strrchr(made, '/') + 1,
+           strlen(strrchr(path, '/') + 1));
+}
+
+#define REDIRECTED_TEMPORARY(type, name, parameters, arguments, value)                 \
+  type name parameters {                                                               \
+    TARGET(target);                                                                    \
+    find(AT_FDCWD, path, NAME, &target);                                               \
+    char *made = (char *)target.path;                                                  \
+    type result = REAL(name) arguments;                                                \
+    copy_name(path, made);                                                             \
+    return value;                                                                      \
+  }
+#define REDIRECTED_TEMPORARIES(suffix)                                                 \
+  REDIRECTED_TEMPORARY(int, mkstemp##suffix, (char *path), (made), result)             \
+  REDIRECTED_TEMPORARY(int, mkostemp##suffix, (char *path, int flags), (made, flags),  \
+                       result)                                                         \
+  REDIRECTED_TEMPORARY(int, mkstemps##suffix, (char *path, int n_end), (made, n_end),  \
+                       result)                                                         \
+  REDIRECTED_TEMPORARY(int, mkostemps##suffix, (char *path, int n_end, int flags),     \
+                       (made, n_end, flags), result)
+
+REDIRECTED_TEMPORARIES()
+REDIRECTED_TEMPORARIES(64)
+REDIRECTED_TEMPORARY(char *, mkdtemp, (char *path), (made), result ? path : NULL)
+
+/* ---- Opens in a child that posix_spawn makes --------------------------------------
+ */
+
+int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd,
+                                     const char *path, int flags, mode_t mode) {
+  TARGET(target);
+  enum purpose purpose = of_flags((unsigned)flags);
+  find(AT_FDCWD, path, purpose, &target);
+  choose_readable(&target);
+  int error =
+      REAL(posix_spawn_file_actions_addopen)(actions, fd, target.path, flags, mode);
+  if (error == 0 && table && target.slot)
+    note_open(&target, purpose);
+  return error;
+}
+
+REDIRECTED(int, posix_spawn_file_actions_addchdir_np, result != 0, NAME, AT_FDCWD,
+           (posix_spawn_file_actions_t * actions, const char *path),
+           (actions, target.path))
+
+/* ---- Close and dup ----------------------------------------------------------------
+ */
+
+#define REDIRECTED_CLOSE(type, name, parameter, descriptor, argument)                  \
+  type name(parameter) {                                                               \
+    uintptr_t means = take_descriptor(descriptor);                                     \
+    type status = REAL(name)(argument);                                                \
+    note_close(means);                                                                 \
+    return status;                                                                     \
+  }
+
+REDIRECTED_CLOSE(int, close, int fd, fd, fd)
+REDIRECTED_CLOSE(int, fclose, FILE *stream, fileno_unlocked(stream), stream)
+
+static void close_descriptors(int first, unsigned last) {
+  if (!table || !table->wants_closes || getpid() != own_pid())
+    return;
+  for (int fd = first; fd <= highest_descriptor && (unsigned)fd <= last; fd++)
+    note_close(take_descriptor(fd));
+}
+
+int close_range(unsigned first, unsigned last, int flags) {
+  int status = REAL(close_range)(first, last, flags);
+  if (status == 0 && !(flags & CLOSE_RANGE_CLOEXEC) && first <= INT_MAX)
+    close_descriptors((int)first, last);
+  return status;
+}
+
+void closefrom(int first) {
+  REAL(closefrom)(first);
+  close_descriptors(first < 0 ? 0 : first, UINT_MAX);
+}
+
+static int duplicated(int old_fd, int new_fd) {
+  meaning *slot = table && table->wants_closes && new_fd >= 0 ? slot_of(old_fd) : NULL;
+  if (LIKELY(!slot || !*slot) || new_fd == old_fd || getpid() != own_pid())
+    return new_fd;
+  *slot |= IS_SHARED;
+  note_descriptor(new_fd, *slot);
+  return new_fd;
+}
+
+/* What has the new number is closed. */
+static int replaced(int old_fd, int new_fd, uintptr_t means, int result) {
+  if (result >= 0)
+    note_close(means);
+  else if (means)
+    note_descriptor(new_fd, means);
+  return duplicated(old_fd, result);
+}
+
+int dup(int old_fd) { return duplicated(old_fd, REAL(dup)(old_fd)); }
+
+int dup2(int old_fd, int new_fd) {
+  uintptr_t means = old_fd == new_fd ? 0 : take_descriptor(new_fd);
+  return replaced(old_fd, new_fd, means, REAL(dup2)(old_fd, new_fd));
+}
+
+int dup3(int old_fd, int new_fd, int flags) {
+  uintptr_t means = old_fd == new_fd ? 0 : take_descriptor(new_fd);
+  return replaced(old_fd, new_fd, means, REAL(dup3)(old_fd, new_fd, flags));
+}
+
+/* Every command takes one argument of at most a pointer's size, or none. */
+#define REDIRECTED_FCNTL(name)                                                         \
+  int name(int fd, int command, ...) {                                                 \
+    va_list arguments;                                                                 \
+    va_start(arguments, command);                                                      \
+    void *argument = va_arg(arguments, void *);                                        \
+    va_end(arguments);                                                                 \
+    int result = REAL(name)(fd, command, argument);                                    \
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                              \
+      return duplicated(fd, result);                                                   \
+    return result;                                                                     \
+  }
+
+REDIRECTED_FCNTL(fcntl)
+REDIRECTED_FCNTL(fcntl64)

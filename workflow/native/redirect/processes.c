@@ -1,0 +1,258 @@
+/* Processes of a run, the groups of them whose epochs begin together, and epochs. */
+#include "redirect.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct process *own; /* NULL: the table had no free place */
+/* The place + 1 of this process or its nearest known ancestor; 0: there is none. */
+static uint32_t nearest;
+/* On a page that is zero in a child, also of _Fork or a system call; NULL: ask. */
+static volatile pid_t *known_pid;
+static int epoch_here = -1;
+
+static struct process *all_processes(void) {
+  return (struct process *)((char *)table + table->processes_at);
+}
+
+/* ---- Processes ------------------------------------------------------------------ */
+
+static int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static bool read_key(pid_t process, uint64_t *key, pid_t *parent) {
+  unsigned long long ticks;
+  bool is_there = read_start(process, &ticks, parent);
+  *key = (uint64_t)ticks << PID_BITS | (uint64_t)process;
+  return is_there;
+}
+
+/* The place of a process, taken if it is new and wanted; NULL: it has none. */
+static struct process *find_process(pid_t process, uint64_t key, bool is_wanted) {
+  struct process *all = all_processes();
+  for (uint64_t i = 0; i < table->n_processes; i++) {
+    struct process *one = &all[((uint64_t)process + i) % table->n_processes];
+    uint64_t found = __atomic_load_n(&one->key, __ATOMIC_ACQUIRE);
+    if (found == 0 && is_wanted)
+      __atomic_compare_exchange_n(&one->key, &found, key, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE);
+    if (found == key || (found == 0 && is_wanted))
+      return one;
+    if (found == 0)
+      return NULL;
+  }
+  return NULL;
+}
+
+/* The place + 1 of the nearest ancestor that has one. */
+static uint32_t find_ancestor(pid_t ancestor) {
+  for (int depth = 0; ancestor > 1 && depth < 64; depth++) {
+    uint64_t key;
+    pid_t parent;
+    if (!read_key(ancestor, &key, &parent))
+      break;
+    struct process *found = find_process(ancestor, key, false);
+    if (found)
+      return (uint32_t)(found - all_processes()) + 1;
+    ancestor = parent;
+  }
+  return 0;
+}
+
+static bool join_group(bool is_marking);
+
+/* A process that starts, or that a fork has made. Keeps errno. */
+void enter_process(void) {
+  enum { PAGE_BYTES = 4096 };
+  static bool watches_forks;
+  pid_t pid = getpid(), parent = 0;
+  uint64_t key;
+  if (!watches_forks) {
+    watches_forks = true;
+    pthread_atfork(NULL, NULL, enter_process);
+#ifdef MADV_WIPEONFORK /* Linux 4.14 */
+    void *page = map_memory(PAGE_BYTES, 0);
+    if (page && madvise(page, PAGE_BYTES, MADV_WIPEONFORK) == 0)
+      known_pid = page;
+#endif
+  }
+  uint32_t before = nearest;
+  own = read_key(pid, &key, &parent) ? find_process(pid, key, true) : NULL;
+  if (known_pid)
+    *known_pid = pid;
+  if (!own) {
+    count(UNKNOWN_PROCESSES);
+    nearest = before ? before : find_ancestor(parent);
+    return;
+  }
+  nearest = (uint32_t)(own - all_processes()) + 1;
+  own->end_ns = 0;
+  if (own->start_ns == 0) { /* else it has become another program */
+    own->parent = before ? before : find_ancestor(parent);
+    own->start_ns = now_ns();
+  }
+  if (!own->group)
+    join_group(false);
+}
+
+pid_t own_pid(void) {
+  if (!known_pid)
+    return getpid();
+  if (__builtin_expect(*known_pid == 0, false))
+    enter_process();
+  return *known_pid;
+}
+
+/* Not of a child of vfork, which uses its parent's memory. */
+static void note_end(void) {
+  if (!table || getpid() != own_pid() || !own)
+    return;
+  static const char *const names[] = {
+      "rchar: ", "wchar: ", "read_bytes: ", "write_bytes: "};
+  char text[512];
+  read_text("/proc/self/io", text, sizeof text);
+  for (int i = 0; i < 4; i++) {
+    const char *found = strstr(text, names[i]);
+    own->io[i] = found ? strtoull(found + strlen(names[i]), NULL, 10) : UINT64_MAX;
+  }
+  __atomic_store_n(&own->end_ns, now_ns(), __ATOMIC_RELEASE);
+}
+
+__attribute__((destructor)) static void finish(void) { note_end(); }
+
+/* What ends a process without its destructors, as the children of multiprocessing. */
+__attribute__((noreturn)) void _exit(int status) {
+  note_end();
+  REAL(_exit)(status);
+  __builtin_unreachable();
+}
+
+__attribute__((noreturn)) void _Exit(int status) {
+  note_end();
+  REAL(_Exit)(status);
+  __builtin_unreachable();
+}
+
+/* ---- Groups --------------------------------------------------------------------- */
+
+/* The group of a key, made if it is new; 0: all are in use. */
+static uint32_t find_group(uint64_t key) {
+  for (uint32_t i = 1; i < N_GROUPS; i++) {
+    uint64_t found = 0;
+    if (__atomic_compare_exchange_n(&table->groups[i].key, &found, key, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+        found == key)
+      return i;
+  }
+  return 0;
+}
+
+/*
+ * Enters the group of the launcher's rank, or, in a process that marks, one of its own.
+ * A program may set its rank itself, so a mark looks for it again.
+ */
+static bool join_group(bool is_marking) {
+  char rank[RANK_BYTES];
+  read_rank(rank);
+  const char *number = strchr(rank, '=');
+  if (!number && !is_marking)
+    return false;
+  uint64_t key = number ? RANK_KEY | strtoul(number + 1, NULL, 10) : own->key;
+  uint32_t group = find_group(key);
+  if (group == 0)
+    return false;
+  __atomic_store_n(&own->group, group, __ATOMIC_RELEASE);
+  __atomic_fetch_add(&table->generation, 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+/*
+ * The group that this process belongs to: its own, or that of its nearest ancestor that
+ * has one, also if that has marked after this process began.
+ */
+unsigned own_group(void) {
+  enum { GROUP_BITS = 16 };
+  static uint64_t known = UINT64_MAX; /* the generation, and the group */
+  uint64_t generation = __atomic_load_n(&table->generation, __ATOMIC_ACQUIRE);
+  uint64_t is_known = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (LIKELY(is_known >> GROUP_BITS == generation))
+    return is_known & ((1 << GROUP_BITS) - 1);
+  uint32_t group = 0;
+  for (uint32_t at = nearest; at && !group; at = all_processes()[at - 1].parent)
+    group = __atomic_load_n(&all_processes()[at - 1].group, __ATOMIC_ACQUIRE);
+  __atomic_store_n(&known, generation << GROUP_BITS | group, __ATOMIC_RELAXED);
+  return group;
+}
+
+/* ---- Epochs --------------------------------------------------------------------- */
+
+int own_epoch(void) {
+  if (epoch_here >= 0)
+    return epoch_here;
+  return __atomic_load_n(&table->groups[own_group()].epoch, __ATOMIC_ACQUIRE);
+}
+
+static bool make_link(const char *tier, int epoch, const char *folder) {
+  char path[FOLDER_BYTES + 32];
+  snprintf(path, sizeof path, "%s/%s.ep%d", table->links, tier, epoch);
+  return syscall(SYS_symlinkat, folder, AT_FDCWD, path) == 0 || errno == EEXIST;
+}
+
+/* The names of the tiers in an epoch. Keeps errno. */
+static bool make_links(int epoch) {
+  static int last = -1;
+  int saved_errno = errno;
+  if (epoch == last)
+    return true;
+  bool is_made =
+      make_link("gfs", epoch, table->real) && make_link("lfs", epoch, table->lfs);
+  if (is_made)
+    last = epoch;
+  errno = saved_errno;
+  return is_made;
+}
+
+/*
+ * Marks that an epoch begins, for all processes of this process's group. Returns 0, or
+ * -1 if nothing is redirected or the epoch cannot begin.
+ */
+int tierscope_epoch(int epoch) {
+  if (!start() || epoch < 0)
+    return -1;
+  pid_t pid = own_pid();
+  if (!own || !(own->group || join_group(true)) || !make_links(epoch)) {
+    count(FAILED_MARKS);
+    return -1;
+  }
+  struct group *group = &table->groups[own->group];
+  int32_t nobody = 0;
+  __atomic_compare_exchange_n(&group->pid, &nobody, pid, false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_ACQUIRE);
+  __atomic_store_n(&group->epoch, epoch, __ATOMIC_RELEASE);
+  __atomic_fetch_add(&group->n_marks, 1, __ATOMIC_RELEASE);
+  note_event(NULL, epoch, MARKED);
+  return 0;
+}
+
+/*
+ * Lets this process alone read for an epoch, as a worker that knows what its work is
+ * for; -1: it follows its group again.
+ */
+void tierscope_epoch_here(int epoch) {
+  if (!start())
+    return;
+  if (epoch >= 0 && !make_links(epoch))
+    count(FAILED_MARKS);
+  else
+    epoch_here = epoch < 0 ? -1 : epoch;
+}

@@ -1,0 +1,114 @@
+/*
+ * The table of redirections: one file that all processes of a node map.
+ *
+ * tierscope.benchmark.programs.table has the same layout. Only this library and that
+ * module write to it.
+ */
+#ifndef TIERSCOPE_REDIRECT_TABLE_H
+#define TIERSCOPE_REDIRECT_TABLE_H
+
+#include <limits.h>
+#include <stdint.h>
+
+#define TABLE_MAGIC "tierscope-table" /* 16 bytes with its end */
+#define TABLE_VERSION 1
+enum {
+  N_ROOTS = 4,
+  FOLDER_BYTES = 1024,
+  N_GROUPS = 1024,
+  N_ESCAPED = 64,
+  ESCAPED_BYTES = 252,
+  N_COUNTS = 16
+};
+
+/*
+ * A slot is the hash of a file's path below the dataset, shifted by STATE_BITS, and its
+ * state. 0: no file has the slot. Slots are probed one after the other.
+ */
+enum state { STAGED = 1, WRITTEN = 2, IS_LINK = 4, STATE_BITS = 8 };
+
+enum event_kind {
+  OPENED_GFS = 1,
+  OPENED_LFS,
+  FELL_BACK, /* the LFS copy could not be opened; an OPENED_GFS follows */
+  CLOSED,
+  MARKED, /* an epoch of the group begins */
+  WROTE   /* a known file was, or may have been, changed: the GFS has it from now on */
+};
+
+#define NO_SLOT UINT32_MAX
+
+struct event {
+  uint64_t serial; /* position + 1; written last */
+  uint64_t time_ns;
+  uint32_t slot;
+  int32_t pid, epoch;
+  uint16_t group;
+  uint8_t kind;
+  uint8_t unused;
+};
+
+enum count {
+  FALLBACKS,        /* opens of an LFS copy that the GFS served instead */
+  LOOK_FALLBACKS,   /* the same of stat and access */
+  WRITES,           /* changes of known files */
+  UNDIRECTED,       /* known files that only the program's own path could open */
+  REACHED_BY_LINKS, /* known files opened by a path that leads into the dataset */
+  FAILED_MARKS,
+  UNKNOWN_PROCESSES, /* that found no free slot */
+  ESCAPES
+};
+
+/* Processes whose epochs begin together; the first group is of those without another.
+ */
+struct group {
+  uint64_t key;  /* a rank and RANK_KEY, or the key of a process; 0: free */
+  int32_t pid;   /* of the first that marked; 0: nobody did */
+  int32_t epoch; /* that began last */
+  uint32_t n_marks;
+  uint32_t unused;
+};
+#define RANK_KEY (UINT64_C(1) << 63)
+
+struct process {
+  uint64_t key; /* its id, and the ticks at which the kernel started it; 0: free */
+  int64_t start_ns, end_ns;
+  uint64_t
+      io[4]; /* rchar, wchar, read_bytes, write_bytes of /proc/self/io at its end */
+  uint32_t group;  /* of its own, by its rank or its marks; 0: that of its parent */
+  uint32_t parent; /* place of the nearest known ancestor, + 1; 0: there is none */
+};
+#define PID_BITS 22 /* the kernel's largest process id is 2^22 */
+
+enum escape { ESCAPE_STATIC = 1, ESCAPE_USER, ESCAPE_ENVIRONMENT, ESCAPE_FOREIGN };
+
+struct escaped {
+  uint32_t reason; /* 0: free, or not complete yet */
+  char path[ESCAPED_BYTES];
+};
+
+struct table {
+  char magic[16];
+  uint32_t version, header_bytes;
+  uint64_t file_bytes, seed;
+  uint64_t n_files, n_slots, n_events, n_processes; /* n_events: a power of two */
+  uint64_t slots_at, ids_at, events_at, processes_at;
+  uint64_t device;                   /* st_dev of the dataset's files */
+  uint32_t is_virtual, wants_closes; /* is_virtual: the first root does not exist */
+  uint32_t n_roots;
+  uint32_t root_bytes[N_ROOTS];
+  uint32_t real_bytes, lfs_bytes, links_bytes;
+  char roots[N_ROOTS][FOLDER_BYTES];
+  char real[FOLDER_BYTES], lfs[FOLDER_BYTES], links[FOLDER_BYTES];
+  _Alignas(64) uint64_t generation; /* changes with each membership in a group */
+  _Alignas(64) uint64_t n_noted;    /* events so far */
+  _Alignas(64) uint64_t counts[N_COUNTS];
+  struct group groups[N_GROUPS];
+  struct escaped escaped[N_ESCAPED];
+};
+
+_Static_assert(sizeof(struct event) == 32, "as in Python");
+_Static_assert(sizeof(struct process) == 64, "as in Python");
+_Static_assert(sizeof(struct group) == 24, "as in Python");
+
+#endif
